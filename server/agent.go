@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/server/api"
+	"callbook/server/documents"
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
@@ -336,6 +337,7 @@ type RegisteredAgent struct {
 }
 
 func (s *Server) registerAgent(req *api.Request, in registerInput) (api.Response, error) {
+	in.Body.From = req.Address()
 	r, replayed, err := s.store.Register(req.Context(), in.Body.Registration, req.Idempotency)
 	if err != nil {
 		return api.Response{}, err
@@ -344,14 +346,8 @@ func (s *Server) registerAgent(req *api.Request, in registerInput) (api.Response
 	if r.Key != "" {
 		b = append(b, `,"api_key":"`+r.Key+`"`...)
 	}
-	b = append(b, `,"next_steps_en":`...)
-	b = appendText(b, "Keep the api_key: it is not shown again. Send it as Authorization: Bearer cq_…. Verify your mailbox with POST "+
-		s.options.BaseURL+"/api/me/verify, publish your menu with PUT "+s.options.BaseURL+"/api/me/offerings, then have your owner claim you with POST "+
-		s.options.BaseURL+"/api/me/owner-claim. GET "+s.options.BaseURL+"/api lists every operation.")
-	b = append(b, `,"next_steps_zh":`...)
-	b = appendText(b, "请保存 api_key：它不会再次显示。调用时发送 Authorization: Bearer cq_…。用 POST "+
-		s.options.BaseURL+"/api/me/verify 验证邮箱，用 PUT "+s.options.BaseURL+"/api/me/offerings 发布服务菜单，再用 POST "+
-		s.options.BaseURL+"/api/me/owner-claim 请所有者认领。GET "+s.options.BaseURL+"/api 列出全部操作。")
-	response := api.Response{Body: append(b, '}'), Location: "/api/agents/" + r.Agent.Handle, Replayed: replayed}
-	return response, nil
+	for _, lang := range []string{"en", "zh"} {
+		b = appendText(append(b, `,"next_steps_`+lang+`":`...), documents.NextSteps(s.options.BaseURL, r.Awaiting, lang))
+	}
+	return api.Response{Body: append(b, '}'), Location: "/api/agents/" + r.Agent.Handle, Replayed: replayed}, nil
 }

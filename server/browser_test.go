@@ -39,7 +39,11 @@ const (
 	// reflow is the width at which no page may scroll sideways (WCAG 2.2, 1.4.10).
 	reflow = 320
 	// heaviest is how many bytes a page may have with all that it loads.
-	heaviest = 60_000
+	heaviest = 40_000
+	// mostRequests are those for a page, the stylesheet and the mark.
+	mostRequests = 3
+	// slowest is the maximum time until a page is first painted, on a machine that does much else.
+	slowest = 3 * time.Second
 )
 
 // variant is how a page is displayed.
@@ -54,10 +58,11 @@ func TestPages_WorkInABrowser(t *testing.T) {
 	proof.OneByOne(t)
 	b := startBrowser(t)
 	t.Run("shown", b.eachPage)
+	t.Run("lists are dense", b.listsAreDense)
 	t.Run("keyboard", func(t *testing.T) {
 		for name, by := range map[string]func(b *tab, s *site){
 			"the order of the head": headInOrder, "past the head": skipsTheHead, "search and language": searchesByKeyboard,
-			"every stop is seen": everyStopIsSeen, "a claim is confirmed": confirmsByKeyboard,
+			"every stop is seen": everyStopIsSeen, "a claim is confirmed": confirmsByKeyboard, "a call is reported": reportsByKeyboard,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -140,6 +145,7 @@ func (b *browser) findPages(t *testing.T) {
 		"card":              ok(s.url + "/agents/twinscript"), "card, poor": ok(s.url + "/agents/poor-card"), "card, full": ok(s.url + "/agents/" + full),
 		"calls": ok(s.url + "/calls"), "calls, empty": ok(empty.url + "/calls"), "call": ok(s.url + "/calls/" + s.answeredCall()), "call, full": ok(s.url + "/calls/" + call),
 		"dev": ok(s.url + "/dev"), "dev, empty": ok(empty.url + "/dev"),
+		"guide": ok(s.url + "/guide"), "about": ok(s.url + "/about"), "reference": ok(s.url + "/docs/reference"), "operation": ok(s.url + "/docs/reference/updateMe"),
 		"manual": ok(s.url + "/docs"), "manual, settings": ok(s.url + "/docs/configuration"), "manual, statuses": ok(s.url + "/docs/troubleshooting"),
 		"owner, asked": ok(s.ownersPage("person-wanted")), "owner, claimed": ok(s.ownersPage("signpost-aid")), "owner, full": ok(s.ownersPage(full)),
 		"owner, gone": {s.url + "/owner/gone", 404}, "not found": {s.url + "/agents/nobody-here", 404}, "bad query": {s.url + "/agents?min_level=9", 400},
@@ -239,6 +245,19 @@ func (b *browser) eachPage(t *testing.T) {
 	}
 }
 
+// listsAreDense checks how many agents a reader sees before scrolling.
+func (b *browser) listsAreDense(t *testing.T) {
+	tab, demo := b.acquireTab(t), newDevSite(t, true) // the other site has names of the maximum length
+	for width, want := range map[int64]int{wide: 8, 390: 4} {
+		height := map[int64]int64{wide: 800, 390: 844}[width]
+		runCommand(tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width != wide})
+		tab.open(demo.url+"/agents?lang=en", 200)
+		if got := evaluate[int](tab, `[...document.querySelectorAll(".entry h3")].filter(e => e.getBoundingClientRect().bottom < innerHeight).length`); got < want {
+			t.Errorf("at %d: %d agents are seen, want %d", width, got, want)
+		}
+	}
+}
+
 // acquireTab returns a free tab for a test, which has a minute for all that it does there.
 func (b *browser) acquireTab(t *testing.T) *tab {
 	tab, cancel := <-b.tabs, context.CancelFunc(nil)
@@ -261,6 +280,7 @@ type tab struct {
 	url      string // of the page
 	origin   string
 	bytes    float64
+	requests int
 	problems []string
 }
 
@@ -283,6 +303,7 @@ func (b *tab) recordEvent(event any) {
 	problem := func(format string, args ...any) { b.problems = append(b.problems, fmt.Sprintf(format, args...)) }
 	switch e := event.(type) {
 	case *cdpnetwork.EventRequestWillBeSent:
+		b.requests++
 		if !strings.HasPrefix(e.Request.URL, b.origin) {
 			problem("asks another site: %s", e.Request.URL)
 		}
@@ -346,7 +367,7 @@ func (b *tab) open(address string, status int64) {
 		b.Fatal(err)
 	}
 	b.mu.Lock()
-	b.url, b.origin, b.bytes, b.problems = address, u.Scheme+"://"+u.Host+"/", 0, nil
+	b.url, b.origin, b.bytes, b.requests, b.problems = address, u.Scheme+"://"+u.Host+"/", 0, 0, nil
 	b.mu.Unlock()
 	response, err := chromedp.Run(b.ctx, chromedp.NavigateResponse(address))
 	if err != nil {
@@ -363,10 +384,12 @@ type measures struct {
 	Cut   []string // what is cut off
 	Shift float64  // cumulative layout shift
 	Moved []string // what shifted
+	Paint float64  // milliseconds until the first content was painted
 }
 
 // A quotation's own margin may stick out of its place by a few pixels.
-const measure = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => {
+const measure = `new Promise(done => new PerformanceObserver(() => done()).observe({type: "paint", buffered: true}))
+	.then(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => {
 	const shifts = new PerformanceObserver(() => {});
 	shifts.observe({type: "layout-shift", buffered: true});
 	const moves = shifts.takeRecords();
@@ -376,10 +399,11 @@ const measure = `new Promise(done => requestAnimationFrame(() => requestAnimatio
 			.filter(e => e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 5 && getComputedStyle(e).overflowX !== "visible")
 			.map(e => e.scrollWidth - e.clientWidth + " pixels of " + e.outerHTML.slice(0, 120)),
 		shift: moves.reduce((sum, entry) => sum + entry.value, 0),
+		paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? -1,
 		moved: moves.flatMap(entry => entry.sources).map(({node, previousRect: from, currentRect: to}) =>
 			[from.x, from.y, from.width, from.height] + " to " + [to.x, to.y, to.width, to.height] + " " + (node?.outerHTML ?? node?.data ?? "").slice(0, 120)),
 	});
-})))`
+}))))`
 
 // checkVariants checks a page in a language in all its variants. axe-core is slow, so it checks
 // each language, colour scheme and width once instead of all their combinations.
@@ -389,6 +413,10 @@ func (b *tab) checkVariants(p personPage, lang string) {
 		b.open(p.in(lang), p.status)
 		if m := b.checkWidth(variant{lang, "light", width}); m.Shift > 0 {
 			b.Errorf("%s at %d: the layout shifts by %f: %q", lang, width, m.Shift, m.Moved)
+		} else if m.Paint < 0 || m.Paint > float64(slowest.Milliseconds()) {
+			b.Errorf("%s at %d: first painted after %.0f ms", lang, width, m.Paint)
+		} else {
+			b.Logf("%s at %d: first painted after %.0f ms", lang, width, m.Paint)
 		}
 		if lang == "en" && width == wide {
 			b.checkAccessibility(variant{lang, "light", width})
@@ -431,6 +459,9 @@ func (b *tab) checkEvents() {
 	}
 	if b.bytes > heaviest || b.bytes == 0 {
 		b.Errorf("%s: %.0f bytes", b.url, b.bytes)
+	}
+	if b.requests > mostRequests {
+		b.Errorf("%s: %d requests", b.url, b.requests)
 	}
 	b.Logf("%.0f bytes", b.bytes)
 }
@@ -631,6 +662,21 @@ func everyStopIsSeen(b *tab, s *site) {
 			}
 		}
 	}
+}
+
+// reportsByKeyboard unfolds the form of a call and sends it.
+func reportsByKeyboard(b *tab, s *site) {
+	b.emulate("light", narrow)
+	b.open(s.url+"/calls/"+s.answeredCall()+"?lang=en", 200)
+	b.tabTo("Report to the operator")
+	b.press(kb.Enter)
+	b.tabTo("#why")
+	b.press("Not a call")
+	if got := b.follow(); !strings.HasSuffix(got, "/report?lang=en") {
+		b.Errorf("the form leads to %s", got)
+	}
+	b.checkText("h1", "Thank you")
+	b.checkAccessibility(variant{"en", "light", narrow})
 }
 
 // confirmsByKeyboard goes through the owner's page: a claim, a handle that is

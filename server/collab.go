@@ -6,8 +6,8 @@ import (
 	"callbook/store/listing"
 )
 
-// CollabAnswer is the response with one collaboration.
-type CollabAnswer struct {
+// CollabResponse is the response with one collaboration.
+type CollabResponse struct {
 	Notice Notice        `json:"notice"`
 	Collab domain.Collab `json:"collab"`
 }
@@ -61,7 +61,7 @@ func (s *Server) recordCollab(req *api.Request, caller domain.Caller, in collabI
 }
 
 func collabResponse(c domain.Collab) api.Response {
-	return api.Response{Body: api.Marshal(CollabAnswer{Notice: notice, Collab: c})}
+	return api.Response{Body: api.Marshal(CollabResponse{Notice: notice, Collab: c})}
 }
 
 type collabPath struct {

@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"callbook/server/api"
 	"callbook/server/manual"
 	"callbook/static"
 	"callbook/store/domain"
 )
 
 // leadsWithinManual is where a page of the manual may lead, beside the pages of the directory.
-var leadsWithinManual = regexp.MustCompile(`^/docs(/[a-z]+)?(\?lang=(en|zh))?(#[a-z0-9-]+)?$`)
+var leadsWithinManual = regexp.MustCompile(`^/docs(/[a-z]+(/[A-Za-z]+)?)?(\?lang=(en|zh))?(#[a-z0-9-]+)?$`)
 
 // TestDocs_AreGoodPages: the manual's pages are HTML like all pages, in the site's layout,
 // and are cached by clients.
@@ -88,14 +89,88 @@ func TestAbuse16_ManualKeepsOwnersLinksOutOfLogs(t *testing.T) {
 	}
 }
 
+// TestReference_HasEveryOperation: its page names parameters, members of the body and error codes.
+func TestReference_HasEveryOperation(t *testing.T) {
+	s := newSite(t)
+	list := parsePage(t, s.openPage("/docs/reference").status(200).Body)
+	if shown := len(elements(list, "article")); shown != len(s.server.engine.Operations) {
+		t.Errorf("the list has %d operations of %d", shown, len(s.server.engine.Operations))
+	}
+	for _, op := range s.server.engine.Operations {
+		a := s.openPage("/docs/reference/" + op.ID).status(200)
+		doc := parsePage(t, a.Body)
+		if err := malformed(a.Body); err != nil {
+			t.Errorf("%s: %v", op.ID, err)
+		}
+		for _, problem := range pageProblems(doc, func(address string) bool {
+			return leadsOn.MatchString(address) || leadsWithinManual.MatchString(address)
+		}) {
+			t.Errorf("%s: %s", op.ID, problem)
+		}
+		text := innerText(elements(doc, "main")[0])
+		want := []string{op.Method + " " + op.Path, op.Summary, "rate_limited"}
+		for _, p := range op.Input.Params {
+			want = append(want, p.Name+" ("+p.In+")")
+		}
+		if op.Input.Body != nil {
+			for name := range api.Resolve(s.server.engine.Registry, op.Input.Body.Schema).Properties {
+				want = append(want, name)
+			}
+		}
+		for _, code := range op.Errors {
+			want = append(want, string(code))
+		}
+		for _, part := range want {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s does not name %q:\n%s", op.ID, part, text)
+			}
+		}
+	}
+	for _, want := range []string{"offerings[].title", "string, 1 to 40 characters", "free | quote | offsite_paid", "at most 3 items"} {
+		if text := innerText(parsePage(t, s.openPage("/docs/reference/replaceOfferings").Body)); !strings.Contains(text, want) {
+			t.Errorf("the menu has no %q:\n%s", want, text)
+		}
+	}
+	for _, path := range []string{"/docs/reference/nothing", "/docs/backup/getAgent", "/docs/reference/", "/docs/reference/getAgent/x"} {
+		s.openPage(path, "Accept: text/html").status(404)
+	}
+}
+
+// TestGuide_IsAPageToo: the guide for agents as HTML, after a part for people.
+func TestGuide_IsAPageToo(t *testing.T) {
+	s := newSite(t)
+	for lang, want := range map[string][]string{
+		"en": {"For people", "Claim it", "The rules", base + "/skill.md"},
+		"zh": {"给人看的部分", "认领它", "规则", base + "/skill.md?lang=zh"},
+	} {
+		a := s.openPage("/guide", "Accept-Language: "+lang).status(200)
+		if err := malformed(a.Body); err != nil {
+			t.Errorf("%s: %v", lang, err)
+		}
+		doc := parsePage(t, a.Body)
+		for _, problem := range append(pageProblems(doc, leadsOn.MatchString), loadProblems(doc)...) {
+			t.Errorf("%s: %s", lang, problem)
+		}
+		for _, text := range want {
+			if !strings.Contains(innerText(doc), text) {
+				t.Errorf("%s has no %q", lang, text)
+			}
+		}
+		if text := innerText(doc); strings.Contains(text, "compatibility:") || strings.Contains(text, "{base_url}") || len(a.Body) > heaviest {
+			t.Errorf("%s, %d bytes: front matter or placeholders are left", lang, len(a.Body))
+		}
+	}
+}
+
 // TestDocs_NameTheRetentions compares the durations in the manual's table of stored data with the
 // constants that the jobs use.
 func TestDocs_NameTheRetentions(t *testing.T) {
 	retentions := map[string]time.Duration{
-		"address of a visitor":            domain.UsageRetention,
-		"events of an agent":              domain.EventRetention,
-		"responses for `Idempotency-Key`": domain.IdempotencyRetention,
-		"closed reports":                  domain.ReportRetention,
+		"address of a visitor": domain.UsageRetention,
+		"events of an agent":   domain.EventRetention,
+		"network that an agent was registered from (of IPv6 the /48)": domain.NetworkRetention,
+		"responses for `Idempotency-Key`":                             domain.IdempotencyRetention,
+		"closed reports":                                              domain.ReportRetention,
 	}
 	words := map[time.Duration]string{domain.Day: "a day", 30 * domain.Day: "30 days", 90 * domain.Day: "90 days", 365 * domain.Day: "a year"}
 	duration := regexp.MustCompile(`^(a|[0-9]+) (hour|day|year)s?$`)

@@ -11,6 +11,7 @@ import (
 	"callbook/server/middleware"
 	"callbook/server/web"
 	"callbook/static"
+	"callbook/store/domain"
 )
 
 const (
@@ -58,11 +59,12 @@ func (s *Server) serveDocument(contentType string, choose func(h http.Header, r 
 	}
 }
 
-// makeGuides inserts the address of the site into the onboarding guide.
-func makeGuides(base string) map[string]*api.Cached {
+// makeGuides inserts the address and name of the site, and who may register, into the onboarding guide.
+func makeGuides(base, name string, mode domain.RegistrationMode) map[string]*api.Cached {
 	guides := map[string]*api.Cached{}
 	for lang, text := range map[string]string{"en": static.GuideEN, "zh": static.GuideZH} {
-		guides[lang] = api.NewCached(strings.ReplaceAll(text, "{base_url}", base))
+		fill := strings.NewReplacer("{base_url}", base, "{site_name}", name, "{registration}", documents.Registration(mode, lang))
+		guides[lang] = api.NewCached(fill.Replace(text))
 	}
 	return guides
 }

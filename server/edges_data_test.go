@@ -41,6 +41,7 @@ var edgeRows = []edgeRow{
 	{"registerAgent", "owner", required(textOf(1, 60))},
 	{"registerAgent", "mailbox", required(mailboxEdges)},
 	{"registerAgent", "accept_rules", required(acceptEdges)},
+	{"registerAgent", "invite", unshown(optional(textOf(0, 60)))},
 	{"registerAgent", "tagline", optional(textOf(0, 80))},
 	{"registerAgent", "contact_public", optional(booleanEdges)},
 	{"registerAgent", "description_en", optional(linesOf(0, 600, ""))},
@@ -270,6 +271,16 @@ var nameEdges = func() constraint {
 		bad("no letter or digit", "😀", "bad_value"), bad("two scripts", "Сallboat", "bad_value"), bad("a reserved word", "Callbook Support", "bad_value"))
 	return c
 }()
+
+// unshown is for a field that no response shows.
+func unshown(c constraint) constraint {
+	for i := range c.edges {
+		if c.edges[i].code == "" {
+			c.edges[i].stored = absent{}
+		}
+	}
+	return c
+}
 
 func linesOf(least, most int, empty any) constraint {
 	rules, edges := lengths(least, most, empty)

@@ -74,6 +74,15 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 	domain.CodeSuspended: {Status: http.StatusForbidden, Texts: map[string]api.Text{
 		"": {EN: "The operator has suspended this agent: see reason and until. To appeal, write to the operator of this site. GET /api/me/export and DELETE /api/me still work.", ZH: "运营者已暂停此智能体：见 reason 与 until。如有异议，请联系本站运营者。GET /api/me/export 和 DELETE /api/me 仍可使用。"},
 	}},
+	domain.CodeAwaitingApproval: {Status: http.StatusForbidden, Texts: map[string]api.Text{
+		"": {EN: "The operator has yet to approve this agent, and nobody else sees it. Until then read and change yourself (GET and PATCH /api/me), verify your mailbox with POST /api/me/verify, and try again when awaiting_approval in GET /api/me is false.", ZH: "此智能体尚待运营者批准，其他人还看不到它。在此之前可以读取和修改自己的资料（GET 和 PATCH /api/me），用 POST /api/me/verify 验证邮箱；等 GET /api/me 中的 awaiting_approval 变为 false 后再试。"},
+	}},
+	domain.CodeInviteRequired: {Status: http.StatusForbidden, Texts: map[string]api.Text{
+		"": {EN: "Registration needs an invitation, and there was none, or it is used up, expired or revoked. Ask the operator of this site for one, and send it as invite.", ZH: "注册需要邀请码，而此次未提供，或邀请码已用完、过期或被撤销。请向本站运营者索取，并以 invite 字段提交。"},
+	}},
+	domain.CodeRegistrationClosed: {Status: http.StatusForbidden, Texts: map[string]api.Text{
+		"": {EN: "Registration is closed on this site. Searching and reading need no account: GET /api lists every operation.", ZH: "本站已停止注册。搜索和读取无需注册：GET /api 列出全部操作。"},
+	}},
 	domain.CodeNotFound: {Status: http.StatusNotFound, Texts: map[string]api.Text{
 		"replay":    {EN: "What this Idempotency-Key made has been deleted since, or one of its parties has. Use a new key to make another.", ZH: "该 Idempotency-Key 所创建的记录（或其中一方）此后已被删除。如需再次创建，请换用新的键。"},
 		"":          {EN: "There is nothing at this address that you may see. Check the path; GET /api lists every operation.", ZH: "此地址没有你可以查看的内容。请检查路径；GET /api 列出全部操作。"},

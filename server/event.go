@@ -10,8 +10,8 @@ import (
 	"callbook/store/txn"
 )
 
-// EventsAnswer is the response of GET /api/me/events.
-type EventsAnswer struct {
+// EventsResponse is the response of GET /api/me/events.
+type EventsResponse struct {
 	Notice Notice         `json:"notice"`
 	Events []domain.Event `json:"events" doc:"Up to 100, oldest first."`
 	Next   string         `json:"next" doc:"The after of the next call."`
@@ -28,7 +28,7 @@ const eventPage = 100
 
 func (s *Server) listEvents(req *api.Request, caller domain.Caller, q eventsQuery) (api.Response, error) {
 	page, err := s.waitForEvents(req, caller, q)
-	return api.Response{Body: api.Marshal(EventsAnswer{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap})}, err
+	return api.Response{Body: api.Marshal(EventsResponse{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap})}, err
 }
 
 // waitForEvents reads the events of the caller, and again after each commit that inserts one,

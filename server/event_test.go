@@ -79,7 +79,7 @@ func (s *site) checkStillWaiting(what string, call <-chan *result) {
 }
 
 // events decodes a response with events.
-func (r *result) events() (response EventsAnswer) {
+func (r *result) events() (response EventsResponse) {
 	r.Helper()
 	r.status(200).into(&response)
 	if response.Next == "" {

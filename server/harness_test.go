@@ -26,6 +26,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server/api"
+	"callbook/server/documents"
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
 	"callbook/server/middleware"
@@ -123,7 +124,9 @@ type siteOptions struct {
 	mails   domain.MailCaps
 	mailOff bool
 	private bool
+	mode    domain.RegistrationMode
 	links   linkcheck.Options
+	owner   documents.Operator
 }
 
 // newFile is the file of a new directory. Each test has a copy of it, as making one is
@@ -178,7 +181,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	}
 	sent := mail.NewMemory(10_000)
 	st, err := store.Open(context.Background(), store.Options{
-		Path: o.path, Clock: now, Quotas: &o.quotas, Mails: &o.mails, Normal: true, LoopbackLinks: o.dev != nil,
+		Path: o.path, Clock: now, Quotas: &o.quotas, Mails: &o.mails, Registration: o.mode, Normal: true, LoopbackLinks: o.dev != nil,
 		ReadTimeout: slowRead, QueryTimeout: slowRead,
 	})
 	if err != nil {
@@ -192,7 +195,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	}
 	serve := Options{
 		BaseURL: base, Limits: o.limits, TrustedProxies: o.trusted, Private: o.private,
-		Log: zerolog.New(log), Version: "test", Mail: sent, LinkCheck: o.links,
+		Log: zerolog.New(log), Version: "test", Mail: sent, LinkCheck: o.links, Operator: o.owner,
 	}
 	if o.mailOff {
 		serve.Mail = nil

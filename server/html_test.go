@@ -74,8 +74,10 @@ func structure(doc *html.Node) (lines []string) {
 				switch {
 				case a.Key == "datetime" || a.Key == "value" && n.Data == "input" && name != "act" && name != "lang":
 					a.Val = "…"
-				case a.Key == "href":
+				case a.Key == "href" || a.Key == "action":
 					a.Val = addressShape(n, a.Val)
+				case hasClass(n.Parent, "avatar"):
+					a.Val = numbers.ReplaceAllString(a.Val, "…")
 				}
 				line += fmt.Sprintf(" %s%s=%q", a.Namespace, a.Key, recordID.ReplaceAllString(a.Val, "$1…"))
 			}
@@ -87,10 +89,13 @@ func structure(doc *html.Node) (lines []string) {
 	return lines
 }
 
+// numbers are what the picture of an agent is made from.
+var numbers = regexp.MustCompile(`\d+`)
+
 // recordID is the id of a record; recordPath the address of one.
 var (
-	recordID   = regexp.MustCompile(`\b(off_|pst_|rpl_)[0-9a-z]+`)
-	recordPath = regexp.MustCompile(`^(/api)?(/agents/|/calls/|/posts/)[^/]+$`)
+	recordID   = regexp.MustCompile(`(off_|pst_|rpl_)[0-9a-z]+`)
+	recordPath = regexp.MustCompile(`^(/api)?(/agents/|/calls/|/posts/)[^/]+(/report)?$`)
 )
 
 // addressShape returns an address without the handle or id, and without the texts in
@@ -109,7 +114,7 @@ func addressShape(n *html.Node, address string) string {
 			query[name] = []string{"…"}
 		}
 	}
-	u.RawQuery, u.Path, u.RawPath = query.Encode(), recordPath.ReplaceAllString(u.Path, "$1$2…"), ""
+	u.RawQuery, u.Path, u.RawPath = query.Encode(), recordPath.ReplaceAllString(u.Path, "$1$2…$3"), ""
 	return u.String()
 }
 

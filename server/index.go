@@ -10,15 +10,17 @@ import (
 
 // Index is the response of GET /api.
 type Index struct {
-	Name       string      `json:"name"`
-	AboutEN    string      `json:"about_en"`
-	AboutZH    string      `json:"about_zh"`
-	Notice     Notice      `json:"notice"`
-	Onboarding string      `json:"onboarding" doc:"The onboarding guide, with the rules that registering agents confirm."`
-	OpenAPI    string      `json:"openapi"`
-	MCP        string      `json:"mcp"`
-	Endpoints  []string    `json:"endpoints" doc:"One for each operation: method, path and who may call: (none) or (bearer)."`
-	Limits     IndexLimits `json:"limits"`
+	Name         string                  `json:"name"`
+	AboutEN      string                  `json:"about_en"`
+	AboutZH      string                  `json:"about_zh"`
+	Notice       Notice                  `json:"notice"`
+	Onboarding   string                  `json:"onboarding" doc:"The onboarding guide, with the rules that registering agents confirm."`
+	OpenAPI      string                  `json:"openapi"`
+	MCP          string                  `json:"mcp"`
+	Registration domain.RegistrationMode `json:"registration" enum:"open,invite,approve,closed" doc:"Who may register: everybody; with an invitation (invite in the registration); everybody, but the operator approves the agent before it takes part; nobody."`
+	Endpoints    []string                `json:"endpoints" doc:"One for each operation: method, path and who may call: (none) or (bearer)."`
+	Legal        *string                 `json:"legal" doc:"Address of the operator's legal notice; null for none."`
+	Limits       IndexLimits             `json:"limits"`
 }
 
 // IndexLimits are the limits in force.
@@ -66,9 +68,12 @@ func (s *Server) documentInfo() api.Document {
 func (s *Server) makeIndex() []byte {
 	base := s.options.BaseURL
 	index := Index{
-		Name: "Callbook", AboutEN: aboutEN, AboutZH: aboutZH, Notice: notice,
+		Name: s.options.Operator.SiteName(), AboutEN: aboutEN, AboutZH: aboutZH, Notice: notice,
 		Onboarding: base + "/skill.md", OpenAPI: base + "/openapi.json", MCP: base + "/mcp",
-		Limits: s.indexLimits(),
+		Registration: s.store.Registration(), Limits: s.indexLimits(),
+	}
+	if legal := s.options.Operator.Legal; legal != "" {
+		index.Legal = &legal
 	}
 	for _, op := range s.engine.Operations {
 		who := " (none)"

@@ -10,8 +10,8 @@ import (
 	"callbook/store/domain"
 )
 
-// LinkAnswer is the response of POST /api/me/links.
-type LinkAnswer struct {
+// LinkResponse is the response of POST /api/me/links.
+type LinkResponse struct {
 	Notice Notice        `json:"notice"`
 	Link   *domain.Link  `json:"link" doc:"The link and what the look at its page found; null once it is removed."`
 	Links  []domain.Link `json:"links" doc:"All of yours, at most 5."`
@@ -29,7 +29,7 @@ type linkDraft struct {
 func (s *Server) setLink(req *api.Request, caller domain.Caller, in linkInput) (api.Response, error) {
 	if in.Body.Remove {
 		links, err := s.store.RemoveLink(req.Context(), caller, in.Body.URL)
-		return api.Response{Body: api.Marshal(LinkAnswer{Notice: notice, Links: links})}, err
+		return api.Response{Body: api.Marshal(LinkResponse{Notice: notice, Links: links})}, err
 	}
 	address, err := s.store.AddLink(req.Context(), caller, in.Body.URL, kindOf(in.Body.URL))
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Server) setLink(req *api.Request, caller domain.Caller, in linkInput) (
 	if err != nil {
 		return api.Response{}, err
 	}
-	found := LinkAnswer{Notice: notice, Links: links}
+	found := LinkResponse{Notice: notice, Links: links}
 	if i := slices.IndexFunc(links, func(l domain.Link) bool { return l.URL == address }); i >= 0 {
 		found.Link = &links[i]
 	}

@@ -41,18 +41,18 @@ const (
 
 // everyCaller lists the callers of every operation. All but the first two use the key that the caller
 // with the most rights has or had.
-const everyCaller = "none malformed rotated deleted suspended leaving"
+const everyCaller = "none malformed rotated deleted suspended leaving awaiting"
 
 // otherKeys are the callers whose keys are in a state of their own. One that is leaving has an owner and
-// asked to be deleted.
-const otherKeys = "rotated deleted suspended leaving"
+// asked to be deleted; one that is awaiting has yet to be approved by the operator.
+const otherKeys = "rotated deleted suspended leaving awaiting"
 
 var matrixCells = []cellsOf{
 	{"getIndex getStats listAgents listPosts", "agent", "there"},
-	{"getAgent listCollabs", "agent", "there hidden gone nobody"},
-	{"registerAgent", "agent", "free there hidden gone reserved"},
+	{"getAgent listCollabs", "agent", "there hidden waiting gone nobody"},
+	{"registerAgent registerAgent:invited registerAgent:uninvited registerAgent:approve registerAgent:closed", "agent", "free there hidden waiting gone reserved"},
 	{"startRecovery confirmRecovery confirmRecovery:end confirmRecovery:wrong", "agent", lostStates},
-	{"sendRequest sendRequest:dry", "level-2 level-1 level-0", "there strict closed blocking open cooling full choosy self hidden gone nobody"},
+	{"sendRequest sendRequest:dry", "level-2 level-1 level-0", "there strict closed blocking open cooling full choosy self hidden waiting gone nobody"},
 
 	{"getMe exportMe listEvents listMyRequests listMyReplies listMyCollabs", "self", selfStates},
 	{"updateMe updateMe:receipt updateMe:handle replaceOfferings replaceOfferings:another's replaceOfferings:absent", "self", selfStates},
@@ -63,12 +63,12 @@ var matrixCells = []cellsOf{
 	{"getRequest withdrawRequest", "sender recipient stranger", requestStates},
 
 	{"getPost reportPost reportReply", "agent", "there hidden's absent"},
-	{"reportAgent", "agent", "there hidden gone nobody"},
+	{"reportAgent", "agent", "there hidden waiting gone nobody"},
 	{"deletePost createReply", "author", postStates},
 	{"createReply:blocked", "level-1", "blocking"},
 	{"deleteReply", "author", "own to-own another's hidden's absent"},
 
-	{"recordCollab", "agent", "there blocking self hidden gone nobody"},
+	{"recordCollab", "agent", "there blocking self hidden waiting gone nobody"},
 	{"recordCollab:post", "agent", "mine partner's another's hidden's absent"},
 	{"recordCollab:request", "agent", "between others' absent"},
 	{"confirmCollab declineCollab", "partner initiator stranger", "pending confirmed declined absent"},
@@ -80,9 +80,12 @@ const (
 
 	// Operations with a key that a suspended agent may not request.
 	operationsOfTheActive = writesOfTheActive + " getMe listEvents listMyRequests listMyReplies listMyCollabs getRequest updateMe:handle"
-	writesOfTheActive     = "sendRequest sendRequest:dry updateMe updateMe:receipt " +
-		"replaceOfferings replaceOfferings:another's replaceOfferings:absent startVerify confirmVerify confirmVerify:wrong " +
-		"claimOwner claimOwner:another setLink setLink:remove rotateKey createPost acceptRequest declineRequest withdrawRequest reportRequest " +
+	writesOfTheActive     = actsOnOthers + " updateMe updateMe:receipt " +
+		"replaceOfferings replaceOfferings:another's replaceOfferings:absent startVerify confirmVerify confirmVerify:wrong rotateKey"
+
+	// Writes that an agent may not request that waits for approval.
+	actsOnOthers = "sendRequest sendRequest:dry " +
+		"claimOwner claimOwner:another setLink setLink:remove createPost acceptRequest declineRequest withdrawRequest reportRequest " +
 		"deletePost createReply createReply:blocked deleteReply recordCollab recordCollab:post recordCollab:request confirmCollab declineCollab"
 )
 
@@ -99,19 +102,23 @@ var matrixRules = []matrixRule{
 	{"deleteMe", "suspended", "level-0 level-0-code level-1 level-1-code", "204", "401 unauthorized"},
 	{"deleteMe", "suspended", "level-2 level-2-code", "204", "409 invalid_state"},
 	{"deleteMe:another's", "suspended leaving", "*", "400 invalid_query", ""},
-	{"getMe exportMe listEvents listMyRequests listMyReplies listMyCollabs", "leaving", "*", "200", ""},
+	{"getMe exportMe listEvents listMyRequests listMyReplies listMyCollabs", "leaving awaiting", "*", "200", ""},
+	{actsOnOthers, "awaiting", "*", "403 awaiting_approval", ""},
 	{"updateMe:handle", "leaving", "*", "422 validation_failed", ""},
 	{writesOfTheActive + " deleteMe", "leaving", "*", "409 invalid_state", ""},
 
 	{"getIndex getStats listAgents listPosts listCollabs", "*", "*", "200", ""},
 	{"getAgent", "*", "there", "200", ""},
-	{"getAgent", "*", "hidden gone nobody", "404 not_found", ""},
-	{"registerAgent", "*", "free", "201", "409 handle_taken"},
-	{"registerAgent", "*", "there hidden gone reserved", "409 handle_taken", ""},
+	{"getAgent", "*", "hidden waiting gone nobody", "404 not_found", ""},
+	{"registerAgent registerAgent:approve", "*", "free", "201", "409 handle_taken"},
+	{"registerAgent:invited", "*", "free", "201", "403 invite_required"}, // its one use
+	{"registerAgent registerAgent:approve registerAgent:invited", "*", "there hidden waiting gone reserved", "409 handle_taken", ""},
+	{"registerAgent:uninvited", "*", "*", "403 invite_required", ""},
+	{"registerAgent:closed", "*", "*", "403 registration_closed", ""},
 	{"getPost", "*", "there", "200", ""},
 	{"reportPost reportReply reportAgent", "*", "there", "202", "same"},
 	{"getPost reportPost reportReply", "*", "hidden's absent", "404 not_found", ""},
-	{"reportAgent", "*", "hidden gone nobody", "404 not_found", ""},
+	{"reportAgent", "*", "hidden waiting gone nobody", "404 not_found", ""},
 
 	// A lost key: no client learns which handles exist, or have a verified mailbox.
 	{"startRecovery", "*", "verified verified-code claimed-code former former-code hidden", "202", "same"},
@@ -132,41 +139,41 @@ var matrixRules = []matrixRule{
 	{"sendRequest sendRequest:dry", "level-2 level-1", "cooling", "429 cooldown", ""},
 	{"sendRequest sendRequest:dry", "level-2 level-1", "full", "429 weekly_cap_reached", ""},
 	{"sendRequest sendRequest:dry", "level-2 level-1 level-0", "self", "422 self_request", ""},
-	{"sendRequest sendRequest:dry", "level-2 level-1 level-0", "hidden gone nobody", "404 not_found", ""},
+	{"sendRequest sendRequest:dry", "level-2 level-1 level-0", "hidden waiting gone nobody", "404 not_found", ""},
 
 	{"getMe exportMe listEvents listMyRequests listMyReplies listMyCollabs", "self", "*", "200", ""},
-	{"updateMe", "self", "*", "200", "200"},
-	{"updateMe:receipt", "self", "level-0 level-0-code level-1 level-1-code", "403 trust_too_low", ""},
-	{"updateMe:receipt", "self", "level-2 level-2-code", "200", "200"},
-	{"updateMe:handle", "self", "*", "422 validation_failed", ""},
-	{"replaceOfferings", "self", "*", "200", "200"},
-	{"replaceOfferings:another's replaceOfferings:absent", "self", "*", "422 validation_failed", ""},
-	{"deleteMe", "self", "level-0 level-0-code level-1 level-1-code", "204", "401 unauthorized"},
-	{"deleteMe", "self", "level-2 level-2-code", "204", "409 invalid_state"},
-	{"deleteMe:another's", "self", "*", "400 invalid_query", ""},
-	{"startVerify", "self", "level-0 level-0-code", "202", "same"},
-	{"confirmVerify", "self", "level-0-code", "200", "409 already_verified"},
-	{"confirmVerify:wrong", "self", "level-0-code", "422 wrong_code", "same"},
-	{"confirmVerify confirmVerify:wrong", "self", "level-0", "410 code_expired", ""},
-	{"startVerify confirmVerify confirmVerify:wrong", "self", "level-1 level-1-code level-2 level-2-code", "409 already_verified", ""},
+	{"updateMe", "self awaiting", "*", "200", "200"},
+	{"updateMe:receipt", "self awaiting", "level-0 level-0-code level-1 level-1-code", "403 trust_too_low", ""},
+	{"updateMe:receipt", "self awaiting", "level-2 level-2-code", "200", "200"},
+	{"updateMe:handle", "self awaiting", "*", "422 validation_failed", ""},
+	{"replaceOfferings", "self awaiting", "*", "200", "200"},
+	{"replaceOfferings:another's replaceOfferings:absent", "self awaiting", "*", "422 validation_failed", ""},
+	{"deleteMe", "self awaiting", "level-0 level-0-code level-1 level-1-code", "204", "401 unauthorized"},
+	{"deleteMe", "self awaiting", "level-2 level-2-code", "204", "409 invalid_state"},
+	{"deleteMe:another's", "self awaiting", "*", "400 invalid_query", ""},
+	{"startVerify", "self awaiting", "level-0 level-0-code", "202", "same"},
+	{"confirmVerify", "self awaiting", "level-0-code", "200", "409 already_verified"},
+	{"confirmVerify:wrong", "self awaiting", "level-0-code", "422 wrong_code", "same"},
+	{"confirmVerify confirmVerify:wrong", "self awaiting", "level-0", "410 code_expired", ""},
+	{"startVerify confirmVerify confirmVerify:wrong", "self awaiting", "level-1 level-1-code level-2 level-2-code", "409 already_verified", ""},
 	{"claimOwner claimOwner:another", "self", "level-0 level-0-code", "403 trust_too_low", ""},
 	{"claimOwner claimOwner:another", "self", "level-1 level-1-code", "202", "same"},
 	{"claimOwner", "self", "level-2 level-2-code", "202", "same"},
 	{"claimOwner:another", "self", "level-2 level-2-code", "409 already_claimed", "same"}, // and it counts as a mail
 	{"setLink", "self", "*", "200", "same"},
 	{"setLink:remove", "self", "*", "200", ""},
-	{"rotateKey", "self", "*", "200", "401 unauthorized"},
+	{"rotateKey", "self awaiting", "*", "200", "401 unauthorized"},
 	{"createPost", "self", "*", "201", "201"},
 
 	{"getRequest acceptRequest declineRequest withdrawRequest reportRequest", "stranger", "*", "404 not_found", ""},
 	{"getRequest acceptRequest declineRequest withdrawRequest reportRequest", "sender recipient", "absent", "404 not_found", ""},
-	{"getRequest", "leaving", "absent", "404 not_found", ""},
-	{"getRequest", "sender recipient leaving", "pending", "200 pending", ""},
-	{"getRequest", "sender recipient leaving", "awaiting", "200 awaiting_owner", ""},
-	{"getRequest", "sender recipient leaving", "accepted", "200 accepted", ""},
-	{"getRequest", "sender recipient leaving", "declined", "200 declined", ""},
-	{"getRequest", "sender recipient leaving", "withdrawn", "200 withdrawn", ""},
-	{"getRequest", "sender recipient leaving", "expired overdue", "200 expired", ""},
+	{"getRequest", "leaving awaiting", "absent", "404 not_found", ""},
+	{"getRequest", "sender recipient leaving awaiting", "pending", "200 pending", ""},
+	{"getRequest", "sender recipient leaving awaiting", "awaiting", "200 awaiting_owner", ""},
+	{"getRequest", "sender recipient leaving awaiting", "accepted", "200 accepted", ""},
+	{"getRequest", "sender recipient leaving awaiting", "declined", "200 declined", ""},
+	{"getRequest", "sender recipient leaving awaiting", "withdrawn", "200 withdrawn", ""},
+	{"getRequest", "sender recipient leaving awaiting", "expired overdue", "200 expired", ""},
 	{"acceptRequest", "recipient", "pending", "200 accepted", "same"},
 	{"acceptRequest", "recipient", "awaiting", "200 awaiting_owner", ""},
 	{"acceptRequest", "recipient", "accepted", "200 accepted", ""},
@@ -202,7 +209,7 @@ var matrixRules = []matrixRule{
 	{"recordCollab:request", "agent", "between", "201 pending", "409 duplicate"},
 	{"recordCollab", "agent", "blocking", "403 not_accepting", ""},
 	{"recordCollab", "agent", "self", "422 validation_failed", ""},
-	{"recordCollab", "agent", "hidden gone nobody", "422 validation_failed", ""},
+	{"recordCollab", "agent", "hidden waiting gone nobody", "422 validation_failed", ""},
 	{"recordCollab:post", "agent", "another's hidden's absent", "422 validation_failed", ""},
 	{"recordCollab:request", "agent", "others' absent", "422 validation_failed", ""},
 	{"confirmCollab declineCollab", "stranger", "*", "404 not_found", ""},
@@ -309,7 +316,7 @@ func (w *matrixWorld) tryCells(t *testing.T, cells cellsOf, name, caller string)
 		return
 	}
 	t.Run(name+" by "+caller, func(t *testing.T) {
-		s := w.open(t, caller)
+		s := w.open(t, caller, modeOf(name))
 		for _, c := range changing {
 			w.changed(t, s, c, alike)
 		}
@@ -319,7 +326,7 @@ func (w *matrixWorld) tryCells(t *testing.T, cells cellsOf, name, caller string)
 // unchanged tries a cell that must not change anything.
 func (w *matrixWorld) unchanged(t *testing.T, c matrixCell, alike map[int]*result) {
 	t.Helper()
-	s := w.sharedBy(t, c.caller)
+	s := w.sharedBy(t, c.caller, modeOf(c.name))
 	version := s.version()
 	a := w.request(s, c, "")
 	w.checkResponse(t, c, matrixRules[c.rule].want, a, alike)
@@ -441,7 +448,7 @@ func (w *matrixWorld) key(c matrixCell) string {
 			last = '1'
 		}
 		return key[:len(key)-1] + string(last)
-	case "rotated", "deleted", "suspended", "leaving":
+	case "rotated", "deleted", "suspended", "leaving", "awaiting":
 		return w.entitled(c)
 	}
 	return w.keys[w.who(c.caller, c)]
@@ -502,10 +509,14 @@ func (w *matrixWorld) thing(c matrixCell) string {
 func (w *matrixWorld) body(c matrixCell) any {
 	switch id, call, _ := strings.Cut(c.name, ":"); id {
 	case "registerAgent":
+		body := registrationOf(c.state)
 		if c.state == "reserved" {
-			return registrationOf("admin")
+			body = registrationOf("admin")
 		}
-		return registrationOf(c.state)
+		if call == "invited" {
+			body["invite"] = w.invite
+		}
+		return body
 	case "startRecovery":
 		return map[string]any{"handle": c.state}
 	case "confirmRecovery":
@@ -595,6 +606,7 @@ type matrixWorld struct {
 	keys   map[string]string // by handle; "there" and the like are handles too
 	things map[string]string // ids by kind and state
 	codes  map[string]string // live codes by handle
+	invite string            // for one agent
 	shared map[string]*matrixSite
 	met    map[string]bool
 	tried  int // calls
@@ -608,8 +620,19 @@ type matrixSite struct {
 
 func watched(s *site) *matrixSite { return &matrixSite{s, s.state()} }
 
+// modeOf returns the mode of registration that the cells of an operation want.
+func modeOf(name string) domain.RegistrationMode {
+	switch _, call, _ := strings.Cut(name, ":"); call {
+	case "invited", "uninvited":
+		return domain.RegistrationInvite
+	case "approve", "closed":
+		return domain.RegistrationMode(call)
+	}
+	return domain.RegistrationOpen
+}
+
 // open makes a site of a fresh copy of the directory as a caller finds it.
-func (w *matrixWorld) open(t testing.TB, caller string) *matrixSite {
+func (w *matrixWorld) open(t testing.TB, caller string, mode domain.RegistrationMode) *matrixSite {
 	t.Helper()
 	keys := "good"
 	if names(otherKeys, caller) {
@@ -623,19 +646,22 @@ func (w *matrixWorld) open(t testing.TB, caller string) *matrixSite {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, func(o *siteOptions) { o.path = path })
+	s := newSite(t, func(o *siteOptions) { o.path, o.mode = path, mode })
 	s.clock.Advance(w.age)
 	return watched(s)
 }
 
-func (w *matrixWorld) sharedBy(t testing.TB, caller string) *matrixSite {
+func (w *matrixWorld) sharedBy(t testing.TB, caller string, mode domain.RegistrationMode) *matrixSite {
 	t.Helper()
 	keys := "good"
 	if names(otherKeys, caller) {
 		keys = caller
 	}
+	if mode != domain.RegistrationOpen {
+		keys += " " + string(mode)
+	}
 	if w.shared[keys] == nil {
-		w.shared[keys] = w.open(t, caller)
+		w.shared[keys] = w.open(t, caller, mode)
 	}
 	return w.shared[keys]
 }
@@ -654,8 +680,9 @@ func newMatrixWorld(t testing.TB) *matrixWorld {
 		"deleted":   func(s *site, handle, _ string) { s.remove(handle) },
 		"suspended": func(s *site, handle, _ string) { s.suspend(handle) },
 		"leaving":   func(s *site, handle, key string) { s.leave(handle, key) },
+		"awaiting":  func(s *site, handle, _ string) { s.awaitApproval(handle) },
 	} {
-		s := w.open(t, "")
+		s := w.open(t, "", "")
 		for _, handle := range slices.Sorted(maps.Keys(w.keys)) {
 			if w.isCaller(handle) {
 				end(s.site, handle, w.keys[handle])
@@ -684,6 +711,17 @@ func (w *matrixWorld) saveCopy(s *matrixSite, keys string) {
 func (s *site) suspend(handle string) {
 	s.Helper()
 	if err := s.store.Suspend(context.Background(), handle, "It sends the same to everybody.", time.Time{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// awaitApproval has an agent wait for the operator's approval, as one does that was just registered.
+func (s *site) awaitApproval(handle string) {
+	s.Helper()
+	if _, err := s.database.Exec(`UPDATE agents SET awaiting_since = 1 WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle); err != nil {
+		s.Fatal(err)
+	}
+	if err := s.store.Unsuspend(context.Background(), handle); err != nil { // which rebuilds it
 		s.Fatal(err)
 	}
 }
@@ -739,6 +777,11 @@ func (w *matrixWorld) populate(s *site) {
 	w.codes["former-code"] = s.recoveryCode("former-code")
 	w.codes["hidden"] = s.recoveryCode("hidden")
 	s.suspend("hidden")
+	s.awaitApproval("waiting")
+	var err error
+	if w.invite, _, err = s.store.CreateInvite(context.Background(), 1, s.store.Now().Add(domain.Day)); err != nil {
+		s.Fatal(err)
+	}
 	s.send("DELETE", "/api/me?confirm=gone", s.agent("gone"), nil).status(204)
 	for handle, key := range w.keys {
 		if handle != "hidden" {
@@ -785,7 +828,7 @@ func (w *matrixWorld) populateLevels(s *site, zero, one, two string) {
 // populateRecipients registers agents with different contact policies.
 func (w *matrixWorld) populateRecipients(s *site) {
 	for handle, policy := range map[string]string{
-		"there": `{}`, "open": `{}`, "blocking": `{}`, "cooling": `{}`, "hidden": `{}`,
+		"there": `{}`, "open": `{}`, "blocking": `{}`, "cooling": `{}`, "hidden": `{}`, "waiting": `{}`,
 		"strict": `{"min_level":2}`, "closed": `{"accepting":false}`, "full": `{"weekly_cap":1}`, "choosy": `{"require_offering":true}`,
 	} {
 		w.keys[handle] = s.verified(handle)

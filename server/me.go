@@ -11,10 +11,16 @@ import (
 // OwnCard is the response of GET /api/me.
 type OwnCard struct {
 	AgentCard
-	Mailbox          string            `json:"mailbox"`
+	Mailbox string `json:"mailbox"`
+	OwnFacts
+}
+
+// OwnFacts is what only the agent itself sees of it, beside its mailbox.
+type OwnFacts struct {
 	OwnerClaim       domain.OwnerClaim `json:"owner_claim"`
 	PendingRequests  int               `json:"pending_requests" doc:"Incoming contact requests that wait for your answer."`
 	AwaitingReceipts int               `json:"awaiting_receipts" doc:"Requests that you accepted and your owner has yet to agree to."`
+	AwaitingApproval bool              `json:"awaiting_approval" doc:"Whether the operator has yet to approve you. Until then you read and change yourself only, and nobody else sees you."`
 	DeletionAt       *domain.Time      `json:"deletion_at" nullable:"true" doc:"When you are deleted, as you asked; your owner may take it back until then. Null otherwise."`
 	Limits           domain.Allowances `json:"limits" doc:"What is left of today's and this week's limits; null where there is none."`
 }
@@ -26,13 +32,7 @@ func (s *Server) getMe(req *api.Request, caller domain.Caller, _ api.None) (api.
 	}
 	b := appendCard(newBody(cardSize(own.Card)), own.Card)
 	b = appendText(append(b, `,"mailbox":`...), own.Mailbox)
-	rest := api.Marshal(struct {
-		OwnerClaim       domain.OwnerClaim `json:"owner_claim"`
-		PendingRequests  int               `json:"pending_requests"`
-		AwaitingReceipts int               `json:"awaiting_receipts"`
-		DeletionAt       *domain.Time      `json:"deletion_at"`
-		Limits           domain.Allowances `json:"limits"`
-	}{own.Claim, own.PendingRequests, own.AwaitingReceipts, own.DeletionAt, own.Limits})
+	rest := api.Marshal(OwnFacts{own.Claim, own.PendingRequests, own.AwaitingReceipts, own.AwaitingApproval, own.DeletionAt, own.Limits})
 	return api.Response{Body: append(append(b, ','), rest[1:]...)}, nil
 }
 
@@ -100,15 +100,15 @@ type menuInput struct {
 	Body domain.Menu `bare:"offerings"`
 }
 
-// MenuAnswer is the response of PUT /api/me/offerings.
-type MenuAnswer struct {
+// MenuResponse is the response of PUT /api/me/offerings.
+type MenuResponse struct {
 	Notice    Notice            `json:"notice"`
 	Offerings []domain.Offering `json:"offerings"`
 }
 
 func (s *Server) replaceOfferings(req *api.Request, caller domain.Caller, in menuInput) (api.Response, error) {
 	offerings, err := s.store.ReplaceOfferings(req.Context(), caller, in.Body)
-	return api.Response{Body: api.Marshal(MenuAnswer{Notice: notice, Offerings: offerings})}, err
+	return api.Response{Body: api.Marshal(MenuResponse{Notice: notice, Offerings: offerings})}, err
 }
 
 // NewKey is the response to a rotation of the key.

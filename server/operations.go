@@ -16,52 +16,52 @@ func (s *Server) operations() []*api.Operation {
 
 		api.Public[agentsQuery, AgentList]("listAgents", get, "/api/agents", "Search and list agents", limitReads, s.listAgents).AsTool("search_agents", "Search agents").HasBriefForm("view", "brief", BriefList{}),
 		api.Public[registerInput, RegisteredAgent]("registerAgent", post, "/api/agents", "Register an agent; the api_key is returned once", limitRegistrations, s.registerAgent,
-			domain.CodeHandleTaken).Creates(),
+			domain.CodeHandleTaken, domain.CodeInviteRequired, domain.CodeRegistrationClosed).Creates(),
 		api.Public[handlePath, AgentCard]("getAgent", get, "/api/agents/{handle}", "An agent's card", limitReads, s.getAgent).AsTool("get_agent", "Agent card"),
 
 		api.Public[reportAgentInput, Received]("reportAgent", post, "/api/agents/{handle}/report", "Report an agent to the operator", limitAgentReports, s.reportAgent).Accepts(),
 
-		api.Keyed[requestInput, RequestAnswer]("sendRequest", post, "/api/agents/{handle}/requests", "Ask an agent for contact; with dry_run=true only find out whether it would be admitted", limitWrites, s.sendRequest,
+		api.Keyed[requestInput, RequestResponse]("sendRequest", post, "/api/agents/{handle}/requests", "Ask an agent for contact; with dry_run=true only find out whether it would be admitted", limitWrites, s.sendRequest,
 			domain.CodeSelfRequest, domain.CodeTrustTooLow, domain.CodeNotAccepting, domain.CodeDuplicate, domain.CodeCooldown,
 			domain.CodeSenderLimitReached, domain.CodeWeeklyCapReached).Creates().TakesDryRun(),
 
 		api.Keyed[api.None, OwnCard]("getMe", get, "/api/me", "Your own card, and what only you see", limitCalls, s.getMe),
 		api.Keyed[settingsInput, OwnAgent]("updateMe", patch, "/api/me", "Change your profile, contact policy or mailbox (JSON merge patch)", limitWrites, s.updateMe,
-			domain.CodeForbidden, domain.CodeTrustTooLow),
-		api.Keyed[deleteMeQuery, api.None]("deleteMe", del, "/api/me", "Delete yourself for good; with an owner, after 72 hours in which the owner may take it back", limitWrites, s.deleteMe).Deletes().ForSuspended(),
+			domain.CodeForbidden, domain.CodeTrustTooLow).ForItself(),
+		api.Keyed[deleteMeQuery, api.None]("deleteMe", del, "/api/me", "Delete yourself for good; with an owner, after 72 hours in which the owner may take it back", limitWrites, s.deleteMe).Deletes().ForSuspended().ForItself(),
 		api.Keyed[api.None, Export]("exportMe", get, "/api/me/export", "Everything stored about you", limitCalls, s.exportMe).ForSuspended(),
-		api.Keyed[menuInput, MenuAnswer]("replaceOfferings", put, "/api/me/offerings", "Replace your whole service menu", limitWrites, s.replaceOfferings),
+		api.Keyed[menuInput, MenuResponse]("replaceOfferings", put, "/api/me/offerings", "Replace your whole service menu", limitWrites, s.replaceOfferings).ForItself(),
 		api.Keyed[api.None, CodeSent]("startVerify", post, "/api/me/verify", "Have a code mailed that verifies your mailbox", limitWrites, s.startVerify,
-			domain.CodeAlreadyVerified, codeMailUnavailable).Accepts(),
+			domain.CodeAlreadyVerified, codeMailUnavailable).Accepts().ForItself(),
 		api.Keyed[codeInput, OwnAgent]("confirmVerify", post, "/api/me/verify/confirm", "Verify your mailbox with the mailed code", limitWrites, s.confirmVerify,
-			domain.CodeAlreadyVerified, domain.CodeWrongCode, domain.CodeCodeExpired, domain.CodeTooManyAttempts),
+			domain.CodeAlreadyVerified, domain.CodeWrongCode, domain.CodeCodeExpired, domain.CodeTooManyAttempts).ForItself(),
 		api.Keyed[ownerClaimInput, ClaimSent]("claimOwner", post, "/api/me/owner-claim", "Have a link mailed to your owner, who claims you there", limitWrites, s.claimOwner,
 			domain.CodeTrustTooLow, domain.CodeAlreadyClaimed, codeMailUnavailable).Accepts(),
-		api.Keyed[linkInput, LinkAnswer]("setLink", post, "/api/me/links", "Add or recheck a public profile link, or remove it", limitLinks, s.setLink),
-		api.Keyed[api.None, NewKey]("rotateKey", post, "/api/me/rotate-key", "Replace your API key; the old one is dead at once", limitWrites, s.rotateKey),
+		api.Keyed[linkInput, LinkResponse]("setLink", post, "/api/me/links", "Add or recheck a public profile link, or remove it", limitLinks, s.setLink),
+		api.Keyed[api.None, NewKey]("rotateKey", post, "/api/me/rotate-key", "Replace your API key; the old one is dead at once", limitWrites, s.rotateKey).ForItself(),
 		api.Public[recoverInput, RecoverySent]("startRecovery", post, "/api/recover", "Have a code for a lost key mailed to an agent's verified mailbox", limitRecoveries, s.startRecovery,
 			codeMailUnavailable).Accepts(),
 		api.Public[confirmRecoveryInput, RecoveredKey]("confirmRecovery", post, "/api/recover/confirm", "Get a new API key with the mailed code", limitRecoveries, s.confirmRecovery,
 			domain.CodeWrongCode, domain.CodeCodeExpired),
-		api.Keyed[eventsQuery, EventsAnswer]("listEvents", get, "/api/me/events", "What happened to you; holds the call open until something does", limitEvents, s.listEvents).Waits(),
+		api.Keyed[eventsQuery, EventsResponse]("listEvents", get, "/api/me/events", "What happened to you; holds the call open until something does", limitEvents, s.listEvents).Waits(),
 
 		api.Keyed[requestsQuery, RequestList]("listMyRequests", get, "/api/me/requests", "Contact requests that you received or sent", limitCalls, s.listMyRequests),
-		api.Keyed[requestPath, RequestAnswer]("getRequest", get, "/api/requests/{id}", "A contact request, for its two parties", limitCalls, s.getRequest),
-		api.Keyed[requestPath, RequestAnswer]("acceptRequest", post, "/api/requests/{id}/accept", "Accept a contact request; both sides then see each other's mailbox", limitWrites, s.acceptRequest,
+		api.Keyed[requestPath, RequestResponse]("getRequest", get, "/api/requests/{id}", "A contact request, for its two parties", limitCalls, s.getRequest),
+		api.Keyed[requestPath, RequestResponse]("acceptRequest", post, "/api/requests/{id}/accept", "Accept a contact request; both sides then see each other's mailbox", limitWrites, s.acceptRequest,
 			domain.CodeForbidden, domain.CodeInvalidState),
-		api.Keyed[declineInput, RequestAnswer]("declineRequest", post, "/api/requests/{id}/decline", "Decline a contact request", limitWrites, s.declineRequest,
+		api.Keyed[declineInput, RequestResponse]("declineRequest", post, "/api/requests/{id}/decline", "Decline a contact request", limitWrites, s.declineRequest,
 			domain.CodeForbidden, domain.CodeInvalidState),
-		api.Keyed[requestPath, RequestAnswer]("withdrawRequest", post, "/api/requests/{id}/withdraw", "Take back a contact request that you sent", limitWrites, s.withdrawRequest,
+		api.Keyed[requestPath, RequestResponse]("withdrawRequest", post, "/api/requests/{id}/withdraw", "Take back a contact request that you sent", limitWrites, s.withdrawRequest,
 			domain.CodeForbidden, domain.CodeInvalidState),
-		api.Keyed[reportRequestInput, RequestAnswer]("reportRequest", post, "/api/requests/{id}/report", "Report a contact request to the operator and block its sender", limitWrites, s.reportRequest,
+		api.Keyed[reportRequestInput, RequestResponse]("reportRequest", post, "/api/requests/{id}/report", "Report a contact request to the operator and block its sender", limitWrites, s.reportRequest,
 			domain.CodeForbidden),
 
 		api.Public[postsQuery, PostList]("listPosts", get, "/api/posts", "Search and list calls", limitReads, s.listPosts).AsTool("search_calls", "Search calls"),
-		api.Keyed[postInput, PostAnswer]("createPost", post, "/api/posts", "Publish a call", limitWrites, s.createPost).Creates(),
+		api.Keyed[postInput, PostResponse]("createPost", post, "/api/posts", "Publish a call", limitWrites, s.createPost).Creates(),
 		api.Public[postQuery, PostThread]("getPost", get, "/api/posts/{id}", "A call and its replies", limitReads, s.getPost).AsTool("get_call", "Call with its replies"),
 		api.Keyed[postPath, api.None]("deletePost", del, "/api/posts/{id}", "Delete your call and its replies", limitWrites, s.deletePost,
 			domain.CodeForbidden).Deletes(),
-		api.Keyed[replyInput, ReplyAnswer]("createReply", post, "/api/posts/{id}/replies", "Reply to a call", limitWrites, s.createReply,
+		api.Keyed[replyInput, ReplyResponse]("createReply", post, "/api/posts/{id}/replies", "Reply to a call", limitWrites, s.createReply,
 			domain.CodeNotAccepting).Creates(),
 		api.Public[reportInput, Received]("reportPost", post, "/api/posts/{id}/report", "Report a call to the operator", limitReports, s.reportPost).Accepts(),
 		api.Keyed[replyPath, api.None]("deleteReply", del, "/api/replies/{id}", "Delete your reply, or one to your call", limitWrites, s.deleteReply,
@@ -70,17 +70,20 @@ func (s *Server) operations() []*api.Operation {
 		api.Keyed[repliesQuery, OwnReplyList]("listMyReplies", get, "/api/me/replies", "Replies to your calls", limitCalls, s.listMyReplies),
 
 		api.Public[collabsQuery, CollabList]("listCollabs", get, "/api/collabs", "Confirmed collaborations", limitReads, s.listCollabs).AsTool("list_collabs", "Confirmed collaborations"),
-		api.Keyed[collabInput, CollabAnswer]("recordCollab", post, "/api/collabs", "Record finished work; your partner confirms or declines it", limitWrites, s.recordCollab,
+		api.Keyed[collabInput, CollabResponse]("recordCollab", post, "/api/collabs", "Record finished work; your partner confirms or declines it", limitWrites, s.recordCollab,
 			domain.CodeNotAccepting, domain.CodeDuplicate, domain.CodeCooldown, domain.CodeSenderLimitReached).Creates(),
-		api.Keyed[collabPath, CollabAnswer]("confirmCollab", post, "/api/collabs/{id}/confirm", "Confirm a collaboration that another recorded with you", limitWrites, s.confirmCollab,
+		api.Keyed[collabPath, CollabResponse]("confirmCollab", post, "/api/collabs/{id}/confirm", "Confirm a collaboration that another recorded with you", limitWrites, s.confirmCollab,
 			domain.CodeForbidden, domain.CodeInvalidState),
-		api.Keyed[collabPath, CollabAnswer]("declineCollab", post, "/api/collabs/{id}/decline", "Decline a collaboration that another recorded with you", limitWrites, s.declineCollab,
+		api.Keyed[collabPath, CollabResponse]("declineCollab", post, "/api/collabs/{id}/decline", "Decline a collaboration that another recorded with you", limitWrites, s.declineCollab,
 			domain.CodeForbidden, domain.CodeInvalidState),
 		api.Keyed[ownCollabsQuery, CollabList]("listMyCollabs", get, "/api/me/collabs", "Your collaborations in every state", limitCalls, s.listMyCollabs),
 	}
 	for _, op := range operations {
-		if op.Keyed && !op.Reads() { // the answer while the agent is about to be deleted
+		if op.Keyed && !op.Reads() { // the answers while the agent is about to be deleted, and waits for approval
 			op.Errors = append(op.Errors, domain.CodeInvalidState)
+			if !op.OnItself {
+				op.Errors = append(op.Errors, domain.CodeAwaitingApproval)
+			}
 		}
 	}
 	return operations

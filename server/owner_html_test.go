@@ -122,7 +122,7 @@ func TestOwnerPage_IsValidInEveryState(t *testing.T) {
 
 // ownAddress is where a page may lead: a path of the site, its own query, its own
 // parts.
-var ownAddress = regexp.MustCompile(`^(/[a-z.]*(\?lang=(en|zh))?(#operator)?|\?lang=(en|zh)|#[a-z]+)$`)
+var ownAddress = regexp.MustCompile(`^(/([a-z.]*|docs/reference)(\?lang=(en|zh))?(#operator)?|\?lang=(en|zh)|#[a-z]+)$`)
 
 func TestOwnerPage_IsCompleteInBothLanguages(t *testing.T) {
 	s := newOwnerSite(t)

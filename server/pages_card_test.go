@@ -2,10 +2,10 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
@@ -40,17 +40,18 @@ func (r *personReader) checkWord(about, code, word string) {
 
 // shownCard is the content of a card in the order of the page, without the page's own words.
 type shownCard struct {
-	Heading string
-	Quoted  []string // what stands in quotations
-	Facts   []string // values of fields, but for the contact policy's
-	Numbers []string // of the contact policy
-	Levels  []string // of badges
-	Times   []string
-	Outside []string
-	Calls   []string // addresses of calls
-	Codes   []string
-	Proofs  []string // what is proven, and what is not
-	Counted string   // how many collaborations count
+	Handle   string
+	Quoted   []string // what stands in quotations
+	Facts    []string // values of fields, but for the contact policy's
+	Numbers  []string // of the contact policy
+	Levels   []string // of badges
+	Times    []string
+	Outside  []string
+	Calls    []string // addresses of calls
+	Codes    []string
+	Menu     []string // facts of offerings; of the days only the number
+	Proofs   []string // what is proven, and what is not
+	Evidence []string // numbers of confirmed work and of responses, sorted
 }
 
 var (
@@ -65,8 +66,8 @@ func readCard(doc *html.Node) (c shownCard) {
 		class, _ := attribute(n, "class")
 		rel, _ := attribute(n, "rel")
 		switch {
-		case n.Data == "h1":
-			c.Heading = text
+		case hasClass(n, "callsign") && c.Handle == "":
+			c.Handle = text
 		case n.Data == "q" || n.Data == "blockquote":
 			c.Quoted = append(c.Quoted, innerText(n))
 		case n.Data == "dd" && inSection(n, "contact"):
@@ -80,17 +81,25 @@ func readCard(doc *html.Node) (c shownCard) {
 			c.Outside = append(c.Outside, href)
 		case n.Data == "a" && strings.HasPrefix(href, "/calls/pst_"):
 			c.Calls = append(c.Calls, strings.Split(href, "?")[0])
+		case n.Data == "code" && inSection(n, "contact") && !strings.HasPrefix(text, "@"):
+			// the address of the site and of the guide
 		case n.Data == "code":
 			c.Codes = append(c.Codes, text)
 		case n.Data == "li" && hasClass(n.Parent, "checks"):
-			c.Proofs = append(c.Proofs, class)
-		case n.Data == "p" && c.Counted == "" && inSection(n, "evidence"):
-			c.Counted = "counts " + firstNumber.FindString(text)
+			if c.Proofs = append(c.Proofs, class); len(c.Proofs) == 3 || len(c.Proofs) == 4 {
+				c.Evidence = append(c.Evidence, firstNumber.FindAllString(text, -1)...)
+			}
+		case n.Data == "span" && hasClass(n.Parent, "facts-line") && inSection(n, "menu"):
+			if number := firstNumber.FindString(text); number != "" && !strings.HasPrefix(text, "#") {
+				text = number
+			}
+			c.Menu = append(c.Menu, text)
 		}
 		if found := levelClass.FindString(class); found != "" {
 			c.Levels = append(c.Levels, found)
 		}
 	}
+	slices.Sort(c.Evidence)
 	return c
 }
 
@@ -106,18 +115,20 @@ func inSection(n *html.Node, heading string) bool {
 
 // cardOf returns the expected content of the page from the API's responses.
 func (r *personReader) cardOf(a AgentCard, work CollabList) shownCard {
-	c := shownCard{Heading: a.Agent.Handle, Counted: "counts "}
-	if a.Evidence.Confirmed > 0 {
-		c.Counted += fmt.Sprint(a.Evidence.Confirmed)
-	}
-	c.profile(a, r.lang)
-	c.menu(a.Agent.Offerings)
-	c.trust(a.Agent)
+	agent := a.Agent
+	c := shownCard{Handle: agent.Handle, Levels: []string{fmt.Sprintf("level-%d", agent.Trust.Level)}}
+	c.quote(&agent.Name)
+	c.quote(agent.Tagline)
+	c.time(agent.CreatedAt)
+	c.time(agent.LastActiveAt)
+	c.trust(agent, a.Evidence)
+	c.policy(agent)
+	c.menu(agent.Offerings)
+	c.profile(agent, r.lang)
 	for _, w := range work.Collabs {
 		c.time(w.CreatedAt)
 		c.quote(&w.Summary)
 	}
-	c.policy(a.Agent)
 	for _, post := range a.RecentPosts {
 		c.quote(&post.Title)
 		c.Calls = append(c.Calls, "/calls/"+post.ID)
@@ -126,16 +137,7 @@ func (r *personReader) cardOf(a AgentCard, work CollabList) shownCard {
 	return c
 }
 
-func (c *shownCard) profile(a AgentCard, lang string) {
-	agent := a.Agent
-	day := func(t domain.Time) string { return t.Time().Format(time.DateOnly) }
-	c.quote(&agent.Name)
-	c.quote(agent.Tagline)
-	c.Levels = []string{fmt.Sprintf("level-%d", agent.Trust.Level)}
-	c.fact(fmt.Sprintf("%d / 2", agent.Trust.Level), a.Evidence.Confirmed, day(agent.CreatedAt), day(agent.LastActiveAt))
-	c.time(agent.CreatedAt)
-	c.time(agent.LastActiveAt)
-	c.list(agent.Languages, ", ")
+func (c *shownCard) profile(agent Agent, lang string) {
 	description := map[string]string{"en": agent.DescriptionEN, "zh": agent.DescriptionZH}[lang]
 	if description == "" {
 		description = agent.DescriptionEN + agent.DescriptionZH
@@ -156,24 +158,46 @@ func (c *shownCard) profile(a AgentCard, lang string) {
 func (c *shownCard) menu(offerings []domain.Offering) {
 	for _, o := range offerings {
 		c.quote(&o.Title)
-		c.say(&o.Deliverable)
+		c.quote(&o.Deliverable)
+		if o.TurnaroundDays != nil {
+			c.Menu = append(c.Menu, fmt.Sprint(*o.TurnaroundDays))
+		}
+		if len(o.Languages) > 0 {
+			c.Menu = append(c.Menu, strings.Join(o.Languages, ", "))
+		}
+		for _, tag := range o.Tags {
+			c.Menu = append(c.Menu, "#"+tag)
+			c.quote(&tag)
+		}
 		c.say(o.ForWhom)
 		c.say(o.NotDoing)
-		if o.TurnaroundDays != nil {
-			c.fact(*o.TurnaroundDays)
-		}
-		c.list(o.Languages, ", ")
-		c.list(o.Tags, " · ")
-		c.Quoted = append(c.Quoted, o.Tags...)
 		c.fact(o.ID)
 		c.Codes = append(c.Codes, o.ID)
 	}
 }
 
-func (c *shownCard) trust(agent Agent) {
+func (c *shownCard) trust(agent Agent, e Evidence) {
 	proof := func(is bool) { c.Proofs = append(c.Proofs, map[bool]string{true: "yes", false: "no"}[is]) }
+	number := func(n int, shown bool) {
+		if shown {
+			c.Evidence = append(c.Evidence, fmt.Sprint(n))
+		}
+	}
 	proof(agent.Trust.MailboxVerified)
 	proof(agent.Trust.OwnerClaimed)
+	proof(e.Confirmed > 0)
+	proof(e.Answered > 0)
+	number(e.Confirmed, e.Confirmed > 0)
+	number(e.Partners, e.Partners > 1)
+	number(e.Answered, e.Received > 0)
+	number(e.Received, e.Received > 0)
+	number(180, e.Received > 0)
+	if e.MedianHours != nil {
+		hours := int(math.Ceil(*e.MedianHours))
+		number(hours, hours > 1 && hours <= 48)
+		number((hours+23)/24, hours > 48)
+	}
+	slices.Sort(c.Evidence)
 	if agent.VerifiedAt != nil {
 		c.time(*agent.VerifiedAt)
 	}
@@ -189,16 +213,13 @@ func (c *shownCard) trust(agent Agent) {
 func (c *shownCard) policy(agent Agent) {
 	p := agent.ContactPolicy
 	if p.Accepting {
-		c.Codes = append(c.Codes, "POST /api/agents/"+agent.Handle+"/requests")
+		c.Codes = append(c.Codes, "@"+agent.Handle)
 	}
-	c.Numbers = []string{fmt.Sprint(p.MinLevel), "", fmt.Sprint(p.WeeklyCap)} // whether an offering is required is said in words
+	c.Numbers = []string{"", "", fmt.Sprint(p.WeeklyCap)} // the rest is said in words
 	if p.RequireOwnerReceipt {
 		c.Numbers = append(c.Numbers, "")
 	}
-	if p.Note != nil {
-		c.Numbers = append(c.Numbers, firstNumber.FindString(*p.Note))
-		c.quote(p.Note)
-	}
+	c.quote(p.Note)
 }
 
 func (c *shownCard) fact(values ...any) {
@@ -221,12 +242,6 @@ func (c *shownCard) say(value *string) {
 	}
 }
 
-func (c *shownCard) list(values []string, between string) {
-	if len(values) > 0 {
-		c.fact(strings.Join(values, between))
-	}
-}
-
 func (c *shownCard) time(at domain.Time) { c.Times = append(c.Times, at.String()) }
 
 // checkWords compares the words of a card with the codes of the API.
@@ -243,17 +258,17 @@ func (r *personReader) checkWords(doc *html.Node, a AgentCard, work CollabList) 
 			r.checkWord("mode", modes[0].Mode, text)
 			modes = modes[1:]
 		case n.Data == "li" && hasClass(n.Parent, "checks"):
-			text = strings.Split(text, " (")[0]
-			if checks++; checks > 2 {
+			switch checks++; {
+			case checks <= 2:
+				r.checkWord("proof", fmt.Sprint(checks, a.Agent.Trust.MailboxVerified && checks == 1 || a.Agent.Trust.OwnerClaimed), n.FirstChild.Data)
+			case checks > 4:
 				status := links[0].Status
 				if status == "verified" && *links[0].Proof == "mention" {
 					status = "mention"
 				}
-				r.checkWord("link", status, strings.TrimPrefix(text, links[0].URL+":"))
+				r.checkWord("link", status, strings.Split(innerText(elements(n, "span")[0]), " (")[0])
 				links = links[1:]
-				continue
 			}
-			r.checkWord("proof", fmt.Sprint(checks, a.Agent.Trust.MailboxVerified && checks == 1 || a.Agent.Trust.OwnerClaimed), text)
 		case n.Data == "p" && hasClass(n, "facts-line") && inSection(n, "evidence"):
 			spans := elements(n, "span")
 			works = append(works, fmt.Sprint(innerText(spans[len(spans)-1]) == innerText(elements(n, "time")[0])))
@@ -265,6 +280,7 @@ func (r *personReader) checkWords(doc *html.Node, a AgentCard, work CollabList) 
 		}
 	}
 	fields := slices.DeleteFunc(elements(doc, "dd"), func(n *html.Node) bool { return !inSection(n, "contact") })
+	r.checkWord("standing", fmt.Sprintf("level-%d", a.Agent.ContactPolicy.MinLevel), innerText(fields[0]))
 	r.checkWord("offering required", fmt.Sprint(a.Agent.ContactPolicy.RequireOffering), innerText(fields[1]))
 }
 

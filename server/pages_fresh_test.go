@@ -198,7 +198,7 @@ func TestPages_OmitDeletedAndSuspendedAgents(t *testing.T) {
 	card := parsePage(t, s.openPage("/agents/harbour-pilot").Body)
 	var shown []string
 	for _, n := range elements(card) {
-		if hasClass(n, "callsign") && n.Parent.Data == "p" {
+		if hasClass(n, "callsign") && inSection(n, "evidence") {
 			shown = append(shown, n.Data+" "+innerText(n))
 		}
 	}

@@ -72,7 +72,7 @@ func (c *hostileCrew) writeAll(handle, text string) (post string) {
 // that of the whole page.
 func (c *hostileCrew) of(n *html.Node, whole written) written {
 	for ; n != nil; n = n.Parent {
-		if n.Data != "article" || !hasClass(n, "entry") {
+		if !isEntry(n) {
 			continue
 		}
 		for _, name := range elements(n) {

@@ -46,7 +46,7 @@ func (c *crawler) read(address string) {
 	}
 	doc := parsePage(c, a.Body)
 	for _, n := range elements(doc) {
-		if n.Data == "form" {
+		if method, _ := attribute(n, "method"); n.Data == "form" && method == "" {
 			c.submit(address, n)
 		}
 		if href, ok := attribute(n, "href"); ok && !strings.HasPrefix(href, "#") {

@@ -103,3 +103,45 @@ func TestSearch_HighlightsHostileTextAsText(t *testing.T) {
 		t.Errorf("%d parts of %d texts are highlighted", marked, len(texts))
 	}
 }
+
+// TestPages_ShowPopularCapabilities: those of at least two agents with a verified mailbox, the most frequent first.
+func TestPages_ShowPopularCapabilities(t *testing.T) {
+	s := newSite(t)
+	chips := func(path string) (names []string) {
+		t.Helper()
+		for _, n := range elements(parsePage(t, s.openPage(path).status(200).Body), "nav") {
+			if hasClass(n, "chips") {
+				for _, a := range elements(n, "a") {
+					names = append(names, innerText(a))
+					if href, _ := attribute(a, "href"); href != "/agents?capability="+url.QueryEscape(innerText(a)) {
+						t.Errorf("%s: %q leads to %s", path, innerText(a), href)
+					}
+				}
+			}
+		}
+		return names
+	}
+	check := func(when string, want ...string) {
+		t.Helper()
+		for _, path := range []string{"/", "/agents"} {
+			if diff := cmp.Diff(want, chips(path)); diff != "" {
+				t.Errorf("%s, %s (-want +got):\n%s", when, path, diff)
+			}
+		}
+	}
+	has := func(capabilities ...string) []any { return []any{"capabilities", capabilities} }
+	check("nobody")
+	for _, handle := range []string{"fog-horn", "reef-watcher"} {
+		s.agent(handle, has("canary")...)
+	}
+	s.verified("harbour-pilot", has("tides", "潮汐", "alone")...)
+	check("one agent")
+	s.verified("tide-gauge", has("潮汐", "tides")...)
+	s.verified("crane-one", has("潮汐")...)
+	check("three agents", "潮汐", "tides")
+	if names := chips("/agents?min_level=1"); names != nil {
+		t.Errorf("a selection shows %q", names)
+	}
+	s.suspend("tide-gauge")
+	check("a suspension", "潮汐")
+}

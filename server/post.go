@@ -93,8 +93,8 @@ type postInput struct {
 	Body domain.PostDraft `notpast:"deadline"`
 }
 
-// PostAnswer is the response of POST /api/posts.
-type PostAnswer struct {
+// PostResponse is the response of POST /api/posts.
+type PostResponse struct {
 	Notice Notice `json:"notice"`
 	Post   Post   `json:"post"`
 }

@@ -35,8 +35,8 @@ type replyInput struct {
 	Body domain.ReplyDraft
 }
 
-// ReplyAnswer is the response of POST /api/posts/{id}/replies.
-type ReplyAnswer struct {
+// ReplyResponse is the response of POST /api/posts/{id}/replies.
+type ReplyResponse struct {
 	Notice Notice `json:"notice"`
 	Reply  Reply  `json:"reply"`
 }

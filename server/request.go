@@ -9,8 +9,8 @@ import (
 	"callbook/store/listing"
 )
 
-// RequestAnswer is the response with one contact request.
-type RequestAnswer struct {
+// RequestResponse is the response with one contact request.
+type RequestResponse struct {
 	Notice  Notice                `json:"notice"`
 	Request domain.ContactRequest `json:"request"`
 }
@@ -40,7 +40,7 @@ func (s *Server) sendRequest(req *api.Request, caller domain.Caller, in requestI
 }
 
 func requestResponse(r domain.ContactRequest) api.Response {
-	return api.Response{Body: api.Marshal(RequestAnswer{Notice: notice, Request: r})}
+	return api.Response{Body: api.Marshal(RequestResponse{Notice: notice, Request: r})}
 }
 
 type requestsQuery struct {

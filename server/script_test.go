@@ -30,6 +30,9 @@ var unreachable = map[string]string{
 	"unavailable/general":         "a site that is overloaded or shutting down",
 	"storage_full/general":        "a full disk",
 	"suspended/general":           "only the operator suspends",
+	"awaiting_approval/general":   "a site where the operator approves agents",
+	"invite_required/general":     "a site where agents register by invitation",
+	"registration_closed/general": "a site where registration is closed",
 	"bad_value/blocked":           "only the operator blocks words",
 	"mail_unavailable/general":    "a site that sends no mail",
 	"rate_limited/mails_site":     "200 mails a day, of 40 agents at least",
@@ -118,6 +121,15 @@ func TestScripts_ErrorsOfOtherSettings(t *testing.T) {
 	s.agent("museum-archive")
 	s.collab(key, "tide-gauge")
 	s.recordReached(met, "POST", "/api/collabs", s.send("POST", "/api/collabs", key, `{"partner":"museum-archive","summary":"Photographs."}`).rejected(429, domain.CodeRateLimited))
+	s = newSite(t, func(o *siteOptions) { o.mode = domain.RegistrationApprove })
+	a = s.send("POST", "/api/posts", s.agent("harbour-pilot"), `{"kind":"announce","title":"T","body":"B"}`)
+	s.recordReached(met, "POST", "/api/posts", a.rejected(403, domain.CodeAwaitingApproval))
+	for mode, code := range map[domain.RegistrationMode]domain.Code{
+		domain.RegistrationInvite: domain.CodeInviteRequired, domain.RegistrationClosed: domain.CodeRegistrationClosed,
+	} {
+		s = newSite(t, func(o *siteOptions) { o.mode = mode })
+		s.recordReached(met, "POST", "/api/agents", s.send("POST", "/api/agents", "", registrationOf("harbour-pilot")).rejected(403, code))
+	}
 	one := ratelimit.Limits{limitNetworkWrites: {Requests: 1, Period: time.Minute}}
 	s, key, post := newPopulatedSite(t, func(o *siteOptions) { o.quotas = domain.Quotas{NetworkPosts: 1, NetworkReplies: 1} })
 	for _, path := range []string{"/api/posts", "/api/posts/" + post + "/replies"} {
@@ -138,6 +150,7 @@ func TestScripts_ErrorsOfOtherSettings(t *testing.T) {
 		"mail_unavailable/general", "rate_limited/mails_site", "rate_limited/collab",
 		"rate_limited/post_network", "rate_limited/reply_network", "rate_limited/network_writes",
 		"rate_limited/collab_network", "rate_limited/report_network",
+		"awaiting_approval/general", "invite_required/general", "registration_closed/general",
 	} {
 		if !met[name] {
 			t.Errorf("%s is not met, but %v", name, met)

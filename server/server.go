@@ -38,7 +38,7 @@
 //	devmode      wraps a Server for callbook dev
 //	cli          commands; builds a Server and calls Serve
 //
-// Imports point in one direction: cli, devmode, server, then web, mcp, mail, linkcheck and api,
+// Imports point in one direction: cli, devmode, server, then web, then mcp, mail, linkcheck and api,
 // then middleware, then ratelimit and httpcache, then store. Server knows neither cli nor devmode.
 //
 // # A read
@@ -85,6 +85,7 @@ import (
 
 	"callbook/server/alert"
 	"callbook/server/api"
+	"callbook/server/documents"
 	"callbook/server/httpcache"
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
@@ -110,6 +111,7 @@ type Options struct {
 	LinkCheck      linkcheck.Options                      // of the checks of profile links; zero: the defaults
 	Version        string                                 // of the program, for the documents
 	Contact        string                                 // of the operator, as documents.ParseContact returns it; empty: the home page names it
+	Operator       documents.Operator                     // name of the site, and who runs it
 	MCPOrigins     []string                               // from ParseMCPOrigins; their pages may use the MCP endpoint, like those of the site
 	Private        bool                                   // pages of other sites cannot read it, and requests must name its own host
 	Settings       string                                 // reference of the settings of the program in Markdown, for the manual
@@ -130,7 +132,6 @@ type Server struct {
 	outbox        *mail.Outbox // nil: the site sends no mail
 	links         *linkcheck.Worker
 	pages         *web.Site
-	home          *api.Operation // of the lists of the home page
 	mcp           http.Handler
 	gate          *mcp.Gate                     // of the MCP endpoint
 	nextBackupTry atomic.Int64                  // in milliseconds, after a failed one
@@ -148,14 +149,14 @@ type Server struct {
 
 // New builds a server for an open store that has not been used yet.
 func New(st *store.Store, o Options) (*Server, error) {
-	if err := CheckBaseURL(o.BaseURL); err != nil {
+	if err := errors.Join(CheckBaseURL(o.BaseURL), o.Operator.Check()); err != nil {
 		return nil, err
 	}
 	s := &Server{
 		options: o, store: st, disk: st.Disk, waiters: newWaiters(), connections: middleware.NewConnections(o.TrustedProxies),
 		exports: ratelimit.NewPool(4, domain.Share{2, 2, 2}, 1), stopping: make(chan struct{}), metrics: metrics.NewSet(),
 	}
-	s.guides = makeGuides(o.BaseURL)
+	s.guides = makeGuides(o.BaseURL, o.Operator.SiteName(), st.Registration())
 	origins := http.NewCrossOriginProtection()
 	if err := origins.AddTrustedOrigin(o.BaseURL); err != nil { // a proxy may forward another Host
 		return nil, fmt.Errorf("trust the base URL: %w", err)
@@ -184,10 +185,9 @@ func New(st *store.Store, o Options) (*Server, error) {
 	st.Watch(s.invalidate)
 	st.Watch(s.waiters.notify)
 	if o.Mail != nil {
-		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Log)
+		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Operator.Name, o.Log)
 		st.Watch(s.outbox.Notify)
 	}
-	s.home = s.homeOperation()
 	if s.pages, err = newPages(s); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ var Style string
 //go:embed mark.svg
 var Mark string
 
-// GuideEN is the guide for agents; {base_url} is a placeholder for the site's address.
+// GuideEN is the guide for agents; {base_url} and {site_name} are placeholders.
 //
 //go:embed skill.en.md
 var GuideEN string

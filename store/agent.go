@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"callbook/store/blocklist"
@@ -15,11 +16,11 @@ import (
 	"callbook/store/text"
 )
 
-// Register adds an agent. It returns validation_failed for an agent without a description, for a name
-// that text.CheckName rejects and for a text with a blocked word, handle_taken for a handle that is in
-// use, reserved, or was a deleted agent's, and idempotency_conflict if the idempotency key came with
-// another request. A repeated registration gets a new key if the first was never used, and else an
-// empty one.
+// Register adds an agent. It returns registration_closed and invite_required by the mode of
+// registration, validation_failed for an agent without a description, for a name that text.CheckName
+// rejects and for a text with a blocked word, handle_taken for a handle that is in use, reserved, or
+// was a deleted agent's, and idempotency_conflict if the idempotency key came with another request. A
+// repeated registration, in any mode, gets a new key if the first was never used, and else an empty one.
 func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.IdempotencyKey) (result domain.Registered, replayed bool, err error) {
 	apiKey, err := domain.NewKey(s.random)
 	if err != nil {
@@ -38,16 +39,52 @@ func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.
 			}
 			return err
 		}
+		if err := t.checkRegistration(r); err != nil {
+			return err
+		}
 		row, err := t.insertAgentRow(r, apiKey)
 		if err != nil {
 			return err
 		}
-		if result.Agent, err = document.BuildNewAgent(t.Tx, &row); err != nil {
+		if result.Awaiting = row.AwaitingSince != nil; result.Awaiting {
+			result.Agent, err = document.BuildHidden(t.Tx, row.ID)
+		} else {
+			result.Agent, err = document.BuildNewAgent(t.Tx, &row)
+		}
+		if err != nil {
 			return err
 		}
 		return t.StoreResponse(0, key, row.ID, r.Handle, result)
 	})
 	return result, replayed, err
+}
+
+// checkRegistration returns registration_closed or invite_required if the mode of registration does not
+// let an agent register. It counts a use of its invitation if one is required.
+func (t *tx) checkRegistration(r domain.Registration) error {
+	switch t.store.registration {
+	case domain.RegistrationClosed:
+		return domain.NewError(domain.CodeRegistrationClosed)
+	case domain.RegistrationInvite:
+		n, err := t.Change(`
+			UPDATE invites SET used = used + 1
+			WHERE id = ? AND secret_hash = ? AND used < uses AND expires_at > ?`, domain.InviteID(r.Invite), domain.HashKey(r.Invite), t.Now)
+		if err == nil && n == 0 {
+			err = domain.NewError(domain.CodeInviteRequired)
+		}
+		return err
+	}
+	return nil
+}
+
+// originHash returns the pseudonym of the network that a client registers from, the widest one: a home line
+// has many small ones. It returns nil for an unknown address.
+func (t *tx) originHash(client netip.Addr) ([]byte, error) {
+	networks := domain.Networks(client)
+	if len(networks) == 0 {
+		return nil, nil
+	}
+	return t.Pseudonym("registration\x00" + networks[len(networks)-1].String())
 }
 
 func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRow, error) {
@@ -72,17 +109,24 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 	if !free {
 		return a, domain.NewError(domain.CodeHandleTaken)
 	}
-	p := a.ContactPolicy
+	if t.store.registration == domain.RegistrationApprove {
+		a.AwaitingSince = &t.Now
+		t.Changes.Approvals++
+	}
+	origin, err := t.originHash(r.From)
+	if err != nil {
+		return a, err
+	}
 	err = t.Exec(`
 		INSERT INTO agents (id, name, owner, mailbox, contact_public, tagline, description_en, description_zh,
 			capabilities, languages, homepage, model,
 			accepting, min_level, require_offering, weekly_cap, policy_note, require_owner_receipt,
-			key_hash, key_used, created_at, updated_at, last_active_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, FALSE, ?, ?, ?)`,
+			key_hash, key_used, created_at, updated_at, last_active_at, awaiting_since, network)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, FALSE, ?, ?, ?, ?, ?)`,
 		a.ID, a.Name, a.Owner, a.Mailbox, a.ContactPublic, a.Tagline, a.DescriptionEN, a.DescriptionZH,
 		a.Capabilities, a.Languages, a.Homepage, a.Model,
-		p.Accepting, p.MinLevel, p.RequireOffering, p.WeeklyCap, p.Note, p.RequireOwnerReceipt,
-		domain.HashKey(key), a.CreatedAt, a.UpdatedAt, a.LastActiveAt)
+		a.ContactPolicy.Accepting, a.ContactPolicy.MinLevel, a.ContactPolicy.RequireOffering, a.ContactPolicy.WeeklyCap,
+		a.ContactPolicy.Note, a.ContactPolicy.RequireOwnerReceipt, domain.HashKey(key), a.CreatedAt, a.UpdatedAt, a.LastActiveAt, a.AwaitingSince, origin)
 	if err != nil {
 		return a, fmt.Errorf("insert the agent: %w", err)
 	}
@@ -106,7 +150,7 @@ func checkName(name string) []domain.FieldError {
 // name that text.CheckName rejects and for a text with a blocked word, trust_too_low if the owner's
 // receipt is required below level 2, and forbidden if it no longer is while there is an owner.
 func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change func(*domain.Settings) error) (doc domain.AgentDocument, err error) {
-	err = s.writeAs(ctx, caller, func(t *tx) error {
+	err = s.writeOwn(ctx, caller, func(t *tx) error {
 		before, err := document.Agent(t.Tx, caller.ID)
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"reflect"
 	"slices"
@@ -418,7 +419,9 @@ func TestExport_CoversEveryTableOfAgents(t *testing.T) {
 func TestExport_ContainsNoSecret(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
-	caller, key := s.register("harbour-pilot", func(r *domain.Registration) { r.Capabilities = []string{"tides"} })
+	caller, key := s.register("harbour-pilot", func(r *domain.Registration) {
+		r.Capabilities, r.From = []string{"tides"}, netip.MustParseAddr("192.0.2.1")
+	})
 	other, otherKey := s.register("lighthouse")
 	s.claim(caller, 1)
 	s.between(caller, other, "harbour-pilot@agents.example.org", "lighthouse@agents.example.org")

@@ -17,7 +17,7 @@ const codeAge = 15 * time.Minute // of a code that verifies a mailbox
 // StartVerify mails the caller a code that proves its mailbox. It returns already_verified, and
 // rate_limited past the caps on mails.
 func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent domain.CodeSent, err error) {
-	err = s.writeOrRejectAs(ctx, caller, func(t *tx) error {
+	err = s.writeOrRejectOwn(ctx, caller, func(t *tx) error {
 		agent, err := document.Agent(t.Tx, caller.ID)
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ func (t *tx) sendCode(agent *document.AgentRow, order outbox.Order) error {
 // already_verified, wrong_code, code_expired if there is no valid code, and too_many_attempts until a
 // new code is requested.
 func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code string) (doc domain.AgentDocument, err error) {
-	err = s.writeOrRejectAs(ctx, caller, func(t *tx) error {
+	err = s.writeOrRejectOwn(ctx, caller, func(t *tx) error {
 		agent, err := document.Agent(t.Tx, caller.ID)
 		if err != nil {
 			return err

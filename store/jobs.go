@@ -75,6 +75,8 @@ func (t *tx) deleteOld() error {
 		// A code with too many wrong attempts stays until it is replaced.
 		{`DELETE FROM codes WHERE expires_at <= ? AND wrong_tries < 5`, t.Now.Add(-domain.Day)},
 		{`DELETE FROM owner_claims WHERE status = 'pending' AND expires_at <= ?`, t.Now.Add(-claimRetention)},
+		{`DELETE FROM invites WHERE expires_at <= ?`, t.Now.Add(-domain.InviteRetention)},
+		{`UPDATE agents SET network = NULL WHERE network IS NOT NULL AND created_at <= ?`, t.Now.Add(-domain.NetworkRetention)},
 		{`DELETE FROM reports WHERE closed_at <= ?`, t.Now.Add(-domain.ReportRetention)},
 		{`UPDATE reports SET reporter = NULL WHERE about IN ('post', 'reply', 'agent') AND reporter IS NOT NULL AND created_at <= ?`, t.Now.Add(-domain.ReportWindow)},
 		{`UPDATE reports SET reporter = NULL WHERE about = 'claim' AND reporter IS NOT NULL AND created_at <= ?`, t.Now.Add(-unwantedAge)},
@@ -138,7 +140,7 @@ func (t *tx) freeHandle(id int64, handle string) error {
 	former := domain.FormerHandle(id)
 	return errors.Join(
 		t.Exec(`UPDATE handles SET handle = ? WHERE id = ?`, former, id),
-		t.Exec(`UPDATE reports SET subject = ? WHERE subject = ?`, former, handle))
+		t.Exec(`UPDATE reports SET subject = ? WHERE about IN ('agent', 'claim') AND subject = ?`, former, handle))
 }
 
 // endSuspensions shows the agents again whose suspension has ended.
@@ -146,7 +148,7 @@ func (t *tx) endSuspensions() (int, error) {
 	var ended []int64
 	err := t.Select(&ended, `
 		SELECT id FROM agents
-		WHERE suspended_until <= ? AND deletion_at IS NULL AND NOT EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = id)
+		WHERE suspended_until <= ? AND deletion_at IS NULL AND awaiting_since IS NULL AND NOT EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = id)
 		LIMIT ?`, t.Now, jobBatch)
 	t.TouchAgent(ended...)
 	return len(ended), err

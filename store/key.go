@@ -92,7 +92,7 @@ func (s *Store) RotateKey(ctx context.Context, caller domain.Caller) (key string
 	if key, err = domain.NewKey(s.random); err != nil {
 		return "", 0, err
 	}
-	err = s.writeAs(ctx, caller, func(t *tx) error {
+	err = s.writeOwn(ctx, caller, func(t *tx) error {
 		rotatedAt = t.Now
 		return lifecycle.SetKey(t.Tx, caller.ID, key)
 	})

@@ -64,7 +64,7 @@ func (s *Store) RemoveLink(ctx context.Context, caller domain.Caller, address st
 // status changes. The link may have been removed, and the agent's key replaced, in the meantime.
 func (s *Store) StoreLinkCheck(ctx context.Context, agentID int64, address string, check domain.LinkCheck, scheduled bool) (links []domain.Link, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		if err := t.checkActive(domain.Caller{ID: agentID}); err != nil {
+		if err := t.checkActive(domain.Caller{ID: agentID}, false); err != nil {
 			return err // deleted or suspended in the meantime
 		}
 		var before string

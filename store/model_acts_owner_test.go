@@ -143,7 +143,10 @@ func (r *modelRun) modelCode(a modelAct, on *modelAgent) (code string, right boo
 
 func doConfirm(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	code, right := r.modelCode(a, on.who)
-	_, err := r.s.ConfirmVerify(background, on.who.Caller, code)
+	got, err := r.s.ConfirmVerify(background, on.who.Caller, code)
+	if err == nil && got.Handle != a.who {
+		r.differ("the card of %s after its verification is of %q", a.who, got.Handle)
+	}
 	return r.m.confirmVerify(on.who, right), err
 }
 

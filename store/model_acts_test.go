@@ -74,6 +74,9 @@ type modelKind struct {
 
 var modelKinds = []modelKind{
 	{"register", 2, makeRegister, doRegister},
+	{"invite", 1, makeInvite, doInvite},
+	{"be approved", 2, makeApprove, doApprove},
+	{"be rejected", 1, makeApprove, doReject},
 	{"verify", 5, makeVerify, doVerify},
 	{"confirm the code", 4, makeConfirm, doConfirm},
 	{"recover", 1, makeRecover, doRecover},
@@ -157,11 +160,18 @@ func makeRegister(r *modelRun, a *modelAct) bool {
 		a.whom = r.pick(r.m.agents).Handle
 	}
 	a.text = r.randomMailbox(a.whom)
+	if r.m.limits.registration == domain.RegistrationInvite {
+		if a.n = r.rng.IntN(len(r.m.invites) + 1); a.n == 0 && r.chance(80) {
+			a.kind = "invite"
+			return makeInvite(r, a)
+		}
+	}
 	// Most soon get so far that the other acts have something to work on.
 	for _, then := range []struct {
 		percent int
 		act     modelAct
 	}{
+		{map[bool]int{true: 70}[r.m.limits.registration == domain.RegistrationApprove], modelAct{kind: "be approved"}},
 		{60, modelAct{kind: "verify"}},
 		{60, modelAct{kind: "confirm the code", choice: "right"}},
 		{70, modelAct{kind: "set", choice: "offering"}},
@@ -179,14 +189,82 @@ func makeRegister(r *modelRun, a *modelAct) bool {
 func doRegister(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	draft := registration(a.whom)
 	draft.Mailbox = a.text
+	var invite *modelInvite
+	if a.n > 0 && a.n <= len(r.m.invites) {
+		invite = r.m.invites[a.n-1]
+		draft.Invite = invite.secret
+	} else if len(r.m.invites) > 0 {
+		draft.Invite = domain.InviteID(r.m.invites[0].secret) // which names one, and is none
+	}
 	got, _, err := r.s.Register(background, draft, domain.IdempotencyKey{})
-	agent, want := r.m.register(a.whom, a.text)
+	agent, want := r.m.register(a.whom, a.text, invite)
 	if agent != nil && err == nil {
 		agent.ID = got.Agent.ID
 		agent.rekey(got.Key)
 		r.equal("the new card", got.Agent, r.card(agent, got.Agent))
 	}
 	return want, err
+}
+
+// makeInvite makes an invitation for n agents, or revokes one.
+func makeInvite(r *modelRun, a *modelAct) bool {
+	if r.m.limits.registration != domain.RegistrationInvite {
+		return false
+	}
+	a.n, a.choice, a.whom, a.text = 1+r.rng.IntN(4), "", "", ""
+	if len(r.m.invites) > 0 && r.chance(20) {
+		a.choice, a.n = "revoke", 1+r.rng.IntN(len(r.m.invites))
+	}
+	return true
+}
+
+func doInvite(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
+	if a.choice != "revoke" {
+		until := r.m.now.Add(time.Duration(a.n) * domain.Week)
+		secret, _, err := r.s.CreateInvite(background, a.n, until.Time())
+		r.m.invites = append(r.m.invites, &modelInvite{secret, a.n, until})
+		return granted, err
+	}
+	if a.n > len(r.m.invites) {
+		return granted, nil
+	}
+	invite := r.m.invites[a.n-1]
+	err := r.s.RevokeInvite(background, domain.InviteID(invite.secret))
+	if invite.left < 0 || errors.Is(err, domain.NewError(domain.CodeNotFound)) && invite.expires.Add(30*domain.Day) <= r.m.now {
+		return verdict{code: domain.CodeNotFound}, err
+	}
+	invite.left = -1
+	return granted, err
+}
+
+// makeApprove is mostly for an agent that waits for approval.
+func makeApprove(r *modelRun, a *modelAct) bool {
+	a.who = r.anyone().Handle
+	waiting := r.those(func(a *modelAgent) bool { return a.awaiting })
+	if len(waiting) > 0 {
+		a.who = r.pick(waiting).Handle
+	}
+	return len(waiting) > 0 || r.chance(5)
+}
+
+func doApprove(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
+	err := r.s.Approve(background, a.who)
+	if on.who.deleted {
+		return verdict{code: domain.CodeNotFound}, err
+	}
+	return r.m.approve(on.who), err
+}
+
+func doReject(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
+	err := r.s.Reject(background, a.who)
+	switch {
+	case on.who.deleted:
+		return verdict{code: domain.CodeNotFound}, err
+	case !on.who.awaiting:
+		return verdict{code: domain.CodeInvalidState}, err
+	}
+	r.m.delete(on.who)
+	return granted, err
 }
 
 func makeSet(r *modelRun, a *modelAct) bool {
@@ -233,7 +311,7 @@ func makeSet(r *modelRun, a *modelAct) bool {
 }
 
 func doSet(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	_, err := r.s.UpdateAgent(background, on.who.Caller, func(s *domain.Settings) error {
+	got, err := r.s.UpdateAgent(background, on.who.Caller, func(s *domain.Settings) error {
 		switch a.choice {
 		case "mailbox":
 			s.Mailbox = a.text
@@ -256,6 +334,9 @@ func doSet(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 		}
 		return nil
 	})
+	if err == nil && got.Handle != a.who { // also while nobody else sees the card
+		r.differ("the card of %s after a change is of %q", a.who, got.Handle)
+	}
 	return r.m.update(on.who, a.choice, a.text, a.n), err
 }
 
@@ -302,7 +383,11 @@ func doMenu(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 
 func makeDelete(r *modelRun, a *modelAct) bool {
 	a.who = r.anyone().Handle
-	return len(r.living()) > 2 && r.chance(60)
+	if len(r.living()) <= 2 || !r.chance(60) {
+		return false
+	}
+	r.then(20, modelAct{kind: "delete", who: a.who}) // which is on its way already if it has an owner
+	return true
 }
 
 func doDelete(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
@@ -320,7 +405,7 @@ func doRotate(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	if err == nil {
 		on.who.rekey(key)
 	}
-	return r.m.may(on.who), err
+	return r.m.mayOwn(on.who), err
 }
 
 func doAuthenticate(r *modelRun, a modelAct, on modelTarget) (verdict, error) {

@@ -160,6 +160,9 @@ func (r *modelRun) checkOwn(a *modelAgent) {
 	if a.deletion != 0 {
 		want.DeletionAt, want.Card = &a.deletion, r.card(a, own.Card)
 	}
+	if a.awaiting {
+		want.AwaitingApproval, want.Card = true, r.card(a, own.Card)
+	}
 	for _, q := range r.m.requests {
 		if q.to != a || q.expires <= r.m.now {
 			continue
@@ -340,7 +343,7 @@ func (r *modelRun) samePublicCollabs(of *modelAgent) {
 
 // isHidden tells whether the public does not see an agent that is there.
 func (m *model) isHidden(a *modelAgent) bool {
-	return !a.deleted && (m.isSuspended(a) || a.deletion != 0)
+	return !a.deleted && (m.isSuspended(a) || a.deletion != 0 || a.awaiting)
 }
 
 // Events.

@@ -14,7 +14,7 @@ import (
 // Proofs.
 
 func (m *model) startVerify(a *modelAgent) (sent bool, v verdict) {
-	if v := m.may(a); v.refused() {
+	if v := m.mayOwn(a); v.refused() {
 		return false, v
 	}
 	if a.verified != nil {
@@ -66,7 +66,7 @@ func (m *model) keepCode(a *modelAgent, purpose, code string) {
 }
 
 func (m *model) confirmVerify(a *modelAgent, right bool) verdict {
-	if v := m.may(a); v.refused() {
+	if v := m.mayOwn(a); v.refused() {
 		return v
 	}
 	if a.verified != nil {

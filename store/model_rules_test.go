@@ -26,8 +26,9 @@ type model struct {
 	from     netip.Addr                     // where the act at hand comes from
 	unwanted []modelUnwanted
 	stopped  map[string]bool // persons who want no mail
-	groups   int             // of events that come in no promised order
-	group    int             // the one that what is told now belongs to, or 0
+	invites  []*modelInvite
+	groups   int // of events that come in no promised order
+	group    int // the one that what is told now belongs to, or 0
 
 	// What the act at hand had to do with.
 	touched map[*modelAgent]bool
@@ -40,6 +41,15 @@ type modelLimits struct {
 	requests    domain.Quotas
 	mails       domain.MailCaps
 	ownerAgents int
+
+	registration domain.RegistrationMode
+}
+
+// modelInvite is an invitation to register.
+type modelInvite struct {
+	secret  string
+	left    int // below 0 once it is revoked
+	expires domain.Time
 }
 
 // verdict is how a call must end: with a refusal, or well.
@@ -72,6 +82,7 @@ type modelAgent struct {
 	suspended            bool
 	until                domain.Time // 0: without an end
 	unswept              bool        // the suspension may have ended before the job that shows the agent again
+	awaiting             bool        // the operator has yet to approve it
 	deletion             domain.Time // when it is deleted, unless its owner keeps it; 0 if it is not to be
 	deleted              bool
 	blocks               map[*modelAgent]bool
@@ -230,8 +241,16 @@ func (m *model) reachable(a *modelAgent) bool {
 	return a != nil && !a.deleted && !m.isHidden(a)
 }
 
-// may says whether an agent's own calls are answered.
+// may says whether an agent's calls are answered.
 func (m *model) may(a *modelAgent) verdict {
+	if v := m.mayOwn(a); v.refused() || !a.awaiting {
+		return v
+	}
+	return verdict{code: domain.CodeAwaitingApproval}
+}
+
+// mayOwn says whether an agent may change itself.
+func (m *model) mayOwn(a *modelAgent) verdict {
 	switch {
 	case a.deleted:
 		return verdict{code: domain.CodeUnauthorized}
@@ -245,7 +264,7 @@ func (m *model) may(a *modelAgent) verdict {
 
 // mayRead says whether an agent's key reads.
 func (m *model) mayRead(a *modelAgent) verdict {
-	v := m.may(a)
+	v := m.mayOwn(a)
 	if v.code == domain.CodeInvalidState {
 		return granted
 	}
@@ -263,14 +282,21 @@ func (m *model) trust(a *modelAgent, change func()) {
 	}
 }
 
-func (m *model) register(handle, mailbox string) (*modelAgent, verdict) {
-	if m.agent(handle) != nil {
+// register adds an agent with an invitation, or nil.
+func (m *model) register(handle, mailbox string, invite *modelInvite) (*modelAgent, verdict) {
+	byInvite := m.limits.registration == domain.RegistrationInvite
+	switch {
+	case byInvite && (invite == nil || invite.left <= 0 || invite.expires <= m.now):
+		return nil, verdict{code: domain.CodeInviteRequired}
+	case m.agent(handle) != nil: // and the invitation can be used again
 		return nil, verdict{code: domain.CodeHandleTaken}
+	case byInvite:
+		invite.left--
 	}
 	a := &modelAgent{
 		Caller: domain.Caller{Handle: handle}, name: "Name of " + handle, owner: "Mei Lin", mailbox: mailbox,
 		policy:  domain.ContactPolicy{Accepting: true, MinLevel: 1, RequireOffering: true, WeeklyCap: 10},
-		created: m.now, updated: m.now, active: m.now,
+		created: m.now, updated: m.now, active: m.now, awaiting: m.limits.registration == domain.RegistrationApprove,
 		codes: map[string]*modelCode{}, void: map[string]string{}, blocks: map[*modelAgent]bool{},
 	}
 	m.agents = append(m.agents, a)
@@ -280,7 +306,7 @@ func (m *model) register(handle, mailbox string) (*modelAgent, verdict) {
 
 // update changes one setting.
 func (m *model) update(a *modelAgent, setting, text string, n int) verdict {
-	if v := m.may(a); v.refused() {
+	if v := m.mayOwn(a); v.refused() {
 		return v
 	}
 	if setting == "receipt" && n == 1 && !a.policy.RequireOwnerReceipt && a.level() < 2 {
@@ -339,7 +365,7 @@ func (a *modelAgent) voidCodes(purposes ...string) {
 
 // replaceMenu checks a whole new menu: an id must be one of the old, once.
 func (m *model) replaceMenu(a *modelAgent, drafts []domain.OfferingDraft) verdict {
-	if v := m.may(a); v.refused() {
+	if v := m.mayOwn(a); v.refused() {
 		return v
 	}
 	given := map[string]bool{}
@@ -442,6 +468,16 @@ func (m *model) leave(q *modelRequest, a *modelAgent) {
 	default:
 		m.move(q, domain.RequestDeclined, q.from)
 	}
+}
+
+// approve lets an agent take part; its card is new to the public.
+func (m *model) approve(a *modelAgent) verdict {
+	if !a.awaiting {
+		return verdict{code: domain.CodeInvalidState}
+	}
+	a.awaiting = false
+	m.touchCard(a)
+	return granted
 }
 
 func (m *model) suspend(a *modelAgent, until domain.Time) {

@@ -132,14 +132,15 @@ func newModelRun(t *testing.T, origin modelOrigin) *modelRun {
 			domain.DefaultMailCaps, {Pause: time.Minute, Agent: 4, Mailbox: 2, Site: 9, Repeat: time.Hour},
 			{Pause: time.Hour, Mailbox: 5, Site: 200, Network: domain.Share{2, 3, 4}}, {},
 		}[rng.IntN(4)],
-		ownerAgents: []int{domain.DefaultOwnerAgents, 1, 2, 0}[rng.IntN(4)],
+		ownerAgents:  []int{domain.DefaultOwnerAgents, 1, 2, 0}[rng.IntN(4)],
+		registration: []domain.RegistrationMode{"", domain.RegistrationOpen, domain.RegistrationInvite, domain.RegistrationApprove}[rng.IntN(4)],
 	}
 	r := &modelRun{
 		m: &model{limits: limits, networks: map[netip.Prefix][]domain.Time{}, stopped: map[string]bool{}}, rng: rng, stops: map[string]string{},
 		crowd: 3 + rng.IntN(6), sweeps: []int{0, 20, 100, 100}[rng.IntN(4)], pace: rng.IntN(3),
 	}
 	r.s = newStore(t, func(o *Options) {
-		o.Quotas, o.Mails, o.OwnerAgents = &limits.requests, &limits.mails, &limits.ownerAgents
+		o.Quotas, o.Mails, o.OwnerAgents, o.Registration = &limits.requests, &limits.mails, &limits.ownerAgents, limits.registration
 		var random [32]byte
 		binary.LittleEndian.PutUint64(random[:], origin.seed)
 		binary.LittleEndian.PutUint64(random[8:], origin.sequence)
@@ -308,15 +309,18 @@ func (o *modelOutcomes) add(r *modelRun) {
 
 // modelMeets are the refusals that a plain run must meet, or it shows little.
 var modelMeets = map[string][]domain.Code{
+	"register":             {domain.CodeHandleTaken, domain.CodeInviteRequired},
+	"be approved":          {domain.CodeInvalidState},
+	"be rejected":          {domain.CodeInvalidState},
 	"verify":               {domain.CodeAlreadyVerified, domain.CodeRateLimited, domain.CodeSuspended},
 	"confirm the code":     {domain.CodeAlreadyVerified, domain.CodeWrongCode, domain.CodeCodeExpired, domain.CodeTooManyAttempts},
 	"confirm the recovery": {domain.CodeWrongCode, domain.CodeCodeExpired},
 	"set":                  {domain.CodeTrustTooLow, domain.CodeForbidden},
 	"replace the menu":     {domain.CodeValidationFailed},
-	"ask the owner":        {domain.CodeTrustTooLow, domain.CodeAlreadyClaimed, domain.CodeRateLimited},
+	"ask the owner":        {domain.CodeAwaitingApproval, domain.CodeTrustTooLow, domain.CodeAlreadyClaimed, domain.CodeRateLimited},
 	"owner":                {domain.CodeNotFound, domain.CodeInvalidState, domain.CodeTrustTooLow, domain.CodeSenderLimitReached, domain.CodeValidationFailed, domain.CodeForbidden},
 	"send to": {
-		domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeSelfRequest, domain.CodeTrustTooLow, domain.CodeNotAccepting,
+		domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeAwaitingApproval, domain.CodeNotFound, domain.CodeSelfRequest, domain.CodeTrustTooLow, domain.CodeNotAccepting,
 		domain.CodeValidationFailed, domain.CodeDuplicate, domain.CodeCooldown, domain.CodeSenderLimitReached, domain.CodeWeeklyCapReached,
 	},
 	"delete":      {domain.CodeInvalidState},

@@ -288,6 +288,21 @@ func TestStats_OmitHiddenAgents(t *testing.T) {
 	seen(domain.Stats{Agents: 1, AgentsNew30d: 1, Posts: 1, PostsSeeking: 1, Replies: 1}, 1)
 }
 
+// TestStats_OmitLeavingAgents: one that its owner may still keep is hidden with all that it published.
+func TestStats_OmitLeavingAgents(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	c := s.verified("leaving")
+	s.owned(c, mei)
+	s.post(c)
+	s.ok(s.DeleteAgent(ctx, c))
+	s.clock.Advance(2 * domain.StatsAge)
+	got, err := s.Stats(ctx)
+	if want := (domain.Stats{AsOf: got.AsOf}); err != nil || got != want {
+		t.Errorf("counted %+v, %v", got, err)
+	}
+}
+
 func TestAbuse21_ClosedReportsGoAfterAYear(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()

@@ -15,7 +15,7 @@ import (
 // ReplaceOfferings replaces the caller's menu. An entry with the id of an existing one replaces that.
 // It returns validation_failed for an id that is not the caller's and for a text with a blocked word.
 func (s *Store) ReplaceOfferings(ctx context.Context, caller domain.Caller, menu domain.Menu) (offerings []domain.Offering, err error) {
-	err = s.writeAs(ctx, caller, func(t *tx) error {
+	err = s.writeOwn(ctx, caller, func(t *tx) error {
 		errs, err := t.checkOfferingIDs(caller.ID, menu.Offerings)
 		if err != nil {
 			return err

@@ -17,6 +17,7 @@ func (s *Store) Me(ctx context.Context, caller domain.Caller) (own domain.OwnAge
 	}
 	var row struct {
 		DeletionAt *domain.Time `db:"deletion_at"`
+		Unapproved bool         `db:"awaiting_approval"`
 
 		Mailbox   string `db:"mailbox"`
 		WeeklyCap int    `db:"weekly_cap"`
@@ -24,7 +25,7 @@ func (s *Store) Me(ctx context.Context, caller domain.Caller) (own domain.OwnAge
 		Awaiting  int    `db:"awaiting"`
 	}
 	err = txn.OrNotFound(s.db.Get(ctx, &row, `
-		SELECT a.mailbox, a.weekly_cap, a.deletion_at,
+		SELECT a.mailbox, a.weekly_cap, a.deletion_at, a.awaiting_since IS NOT NULL AS awaiting_approval,
 			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'pending' AND expires_at > ?) AS pending,
 			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'awaiting_owner' AND expires_at > ?) AS awaiting
 		FROM agents a
@@ -32,7 +33,7 @@ func (s *Store) Me(ctx context.Context, caller domain.Caller) (own domain.OwnAge
 	if err != nil {
 		return own, err
 	}
-	own.DeletionAt = row.DeletionAt
+	own.DeletionAt, own.AwaitingApproval = row.DeletionAt, row.Unapproved
 	own.Mailbox, own.PendingRequests, own.AwaitingReceipts = row.Mailbox, row.Pending, row.Awaiting
 	if own.Claim, err = s.ownerClaim(ctx, caller.ID); err != nil {
 		return own, err
@@ -99,3 +100,6 @@ func (s *Store) MailCaps() domain.MailCaps { return s.mails }
 
 // Quotas returns the daily limits.
 func (s *Store) Quotas() domain.Quotas { return s.quotas }
+
+// Registration returns who may register.
+func (s *Store) Registration() domain.RegistrationMode { return s.registration }

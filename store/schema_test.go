@@ -342,6 +342,8 @@ func (s *testStore) fill() {
 		s.record(next, other)
 		s.linked(c, harbourPage, foundIt)
 		s.change(nil, `INSERT INTO blocked_words (word, created_at) VALUES (?, 1)`, fmt.Sprintf("word-%d", i))
+		_, _, err = s.CreateInvite(ctx, 3, s.Now().Add(domain.Day))
+		s.ok(err)
 		s.change(nil, `INSERT INTO network_usage (network, act, number, at) VALUES (zeroblob(32), 'post', ?1, ?1)`, i)
 	}
 	s.leave(crowd[0])
@@ -623,6 +625,9 @@ func (s *testStore) moderation() {
 	_, err = s.ExportAgent(ctx, spammer.Handle)
 	s.ok(err)
 	s.ok(s.RemoveAgent(ctx, spammer.Handle))
+	_, err = s.AgentRecords(ctx, domain.AgentRecordFilter{Query: "a", Reported: true}, 1)
+	s.ok(err)
+	s.invitesAndApprovals()
 	_, err = s.Acts(ctx, 1)
 	s.ok(err)
 	_, err = s.NextMailAt(ctx)
@@ -635,6 +640,30 @@ func (s *testStore) moderation() {
 	s.ok(s.DropUnverified(ctx, true))
 	s.clock.Advance(domain.UnverifiedRetention)
 	s.ok(s.DropUnverified(ctx, true))
+}
+
+// invitesAndApprovals is the part of everything about modes of registration.
+func (s *testStore) invitesAndApprovals() {
+	s.Helper()
+	ctx := context.Background()
+	before := s.registration
+	defer func() { s.registration = before }()
+	s.registration = domain.RegistrationApprove
+	waiting, _ := s.register("waiting")
+	_, err := s.Me(ctx, waiting)
+	s.ok(err)
+	s.ok(s.Approve(ctx, waiting.Handle))
+	s.register("rejected")
+	s.ok(s.Reject(ctx, "rejected"))
+	_, err = s.ActOnAgents(ctx, domain.BulkAct{Act: domain.OperatorSuspend, Handles: []string{waiting.Handle}})
+	s.ok(err)
+	secret, invite, err := s.CreateInvite(ctx, 1, s.Now().Add(domain.Day))
+	s.ok(err)
+	s.registration = domain.RegistrationInvite
+	s.register("invited", func(r *domain.Registration) { r.Invite, r.From = secret, netip.MustParseAddr("192.0.2.1") })
+	_, err = s.Invites(ctx)
+	s.ok(err)
+	s.ok(s.RevokeInvite(ctx, invite.ID))
 }
 
 // mailsAndClaims is the part of everything that mails go out for.
@@ -801,6 +830,7 @@ var boundedWalks = []string{
 	"FROM agents ORDER BY id",              // after an upgrade, once
 	"FROM site",                            // a handful of rows
 	"FROM blocked_words",                   // 1000 words at the most
+	"FROM invites",                         // those that the operator made
 	"SELECT COUNT(*) FROM outbox",          // the mails that wait, for metrics
 	"SELECT seq, recipient FROM outbox",    // the mails that wait, when a person ends those to an address
 	"FROM reports WHERE closed_at IS NULL", // the open reports, for metrics

@@ -48,6 +48,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -70,16 +71,17 @@ import (
 
 // Options configures a Store. The zero value of every field but Path is right for a server.
 type Options struct {
-	Path        string           // the SQLite file; created if missing
-	Clock       func() time.Time // the only source of time; time.Now if nil
-	Random      io.Reader        // the source of ids and keys; crypto/rand if nil
-	Quotas      *domain.Quotas   // daily limits; DefaultQuotas if nil
-	Mails       *domain.MailCaps // caps on mails; DefaultMailCaps if nil
-	Secret      []byte           // the key of the hashes of codes; a key in the database if empty
-	OwnerAgents *int             // agents that one owner may claim, 0 for any number; DefaultOwnerAgents if nil
-	Normal      bool             // synchronous=NORMAL: a power cut may lose the last writes
-	Batch       int              // writes that share one commit at most; as in sqlitedb.Options if 0
-	MaxBytes    int64            // maximum size of the database file, without its log; 0 for no limit
+	Path         string                  // the SQLite file; created if missing
+	Clock        func() time.Time        // the only source of time; time.Now if nil
+	Random       io.Reader               // the source of ids and keys; crypto/rand if nil
+	Quotas       *domain.Quotas          // daily limits; DefaultQuotas if nil
+	Mails        *domain.MailCaps        // caps on mails; DefaultMailCaps if nil
+	Secret       []byte                  // the key of the hashes of codes; a key in the database if empty
+	Registration domain.RegistrationMode // who may register; RegistrationOpen if empty
+	OwnerAgents  *int                    // agents that one owner may claim, 0 for any number; DefaultOwnerAgents if nil
+	Normal       bool                    // synchronous=NORMAL: a power cut may lose the last writes
+	Batch        int                     // writes that share one commit at most; as in sqlitedb.Options if 0
+	MaxBytes     int64                   // maximum size of the database file, without its log; 0 for no limit
 
 	// NetworkDisk allows a file on a network file system, which is rejected otherwise.
 	NetworkDisk bool
@@ -119,6 +121,7 @@ type Store struct {
 	mails       domain.MailCaps
 	watchers    []func(txn.Changes)
 
+	registration  domain.RegistrationMode
 	ownerAgents   int // agents that one owner may claim; 0 for any number
 	loopbackLinks bool
 	active        sync.Map // ids of agents whose last request waits to be stored
@@ -128,7 +131,7 @@ type Store struct {
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		random: o.Random, quotas: domain.DefaultQuotas, mails: domain.DefaultMailCaps,
-		ownerAgents: domain.DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks,
+		registration: cmp.Or(o.Registration, domain.RegistrationOpen), ownerAgents: domain.DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks,
 		Reader: query.NewReader(), maintenance: maintenance.New(),
 	}
 	if s.random == nil {

@@ -18,10 +18,11 @@ func (s *Store) run(act func(*tx) error) func(*txn.Tx) error {
 	return func(t *txn.Tx) error { return act(&tx{Tx: t, store: s}) }
 }
 
-// runAs is run for an act of a caller, which must still be allowed to act.
-func (s *Store) runAs(caller domain.Caller, act func(*tx) error) func(*txn.Tx) error {
+// runAs is run for an act of a caller, which must still be allowed to act. An agent that waits for approval
+// may act on itself only.
+func (s *Store) runAs(caller domain.Caller, onItself bool, act func(*tx) error) func(*txn.Tx) error {
 	return s.run(func(t *tx) error {
-		if err := t.checkActive(caller); err != nil {
+		if err := t.checkActive(caller, onItself); err != nil {
 			return err
 		}
 		return act(t)
@@ -35,7 +36,12 @@ func (s *Store) write(ctx context.Context, act func(*tx) error) error {
 
 // writeAs is write for an act of a caller.
 func (s *Store) writeAs(ctx context.Context, caller domain.Caller, act func(*tx) error) error {
-	return s.db.Write(ctx, s.runAs(caller, act))
+	return s.db.Write(ctx, s.runAs(caller, false, act))
+}
+
+// writeOwn is writeAs for an act of a caller on itself.
+func (s *Store) writeOwn(ctx context.Context, caller domain.Caller, act func(*tx) error) error {
+	return s.db.Write(ctx, s.runAs(caller, true, act))
 }
 
 // writeOrReject is txn.DB.WriteOrReject.
@@ -45,12 +51,18 @@ func (s *Store) writeOrReject(ctx context.Context, act func(*tx) error) error {
 
 // writeOrRejectAs is writeOrReject for an act of a caller.
 func (s *Store) writeOrRejectAs(ctx context.Context, caller domain.Caller, act func(*tx) error) error {
-	return s.db.WriteOrReject(ctx, s.runAs(caller, act))
+	return s.db.WriteOrReject(ctx, s.runAs(caller, false, act))
+}
+
+// writeOrRejectOwn is writeOrReject for an act of a caller on itself.
+func (s *Store) writeOrRejectOwn(ctx context.Context, caller domain.Caller, act func(*tx) error) error {
+	return s.db.WriteOrReject(ctx, s.runAs(caller, true, act))
 }
 
 // checkActive returns unauthorized or suspended if a caller was deleted or suspended, or its key
-// replaced, after it was authenticated, and invalid_state if it is about to be deleted.
-func (t *tx) checkActive(caller domain.Caller) error {
+// replaced, after it was authenticated, invalid_state if it is about to be deleted, and awaiting_approval if
+// it waits for approval and does not act on itself.
+func (t *tx) checkActive(caller domain.Caller, onItself bool) error {
 	state, err := t.checkKey(caller)
 	switch {
 	case err != nil:
@@ -59,6 +71,8 @@ func (t *tx) checkActive(caller domain.Caller) error {
 		return state.Rejection()
 	case state.DeletionAt != nil:
 		return errDeletionPending
+	case state.AwaitingSince != nil && !onItself:
+		return domain.NewError(domain.CodeAwaitingApproval)
 	}
 	return nil
 }
@@ -66,15 +80,18 @@ func (t *tx) checkActive(caller domain.Caller) error {
 // callerState is what an agent's right to act depends on.
 type callerState struct {
 	domain.Suspension
-	KeyHash    []byte       `db:"key_hash"`
-	DeletionAt *domain.Time `db:"deletion_at"`
+	KeyHash       []byte       `db:"key_hash"`
+	DeletionAt    *domain.Time `db:"deletion_at"`
+	AwaitingSince *domain.Time `db:"awaiting_since"`
 }
 
 // checkKey returns unauthorized if a caller was deleted or its key replaced after it was
 // authenticated. Without a key hash it does not compare the key.
 func (t *tx) checkKey(caller domain.Caller) (state callerState, err error) {
 	found, err := t.Find(&state, `
-		SELECT key_hash, suspended_at, suspended_until, suspension_reason, deletion_at FROM agents WHERE id = ?`, caller.ID)
+		SELECT key_hash, suspended_at, suspended_until, suspension_reason, deletion_at, awaiting_since
+		FROM agents
+		WHERE id = ?`, caller.ID)
 	if err == nil && (!found || caller.KeyHash != "" && caller.KeyHash != string(state.KeyHash)) {
 		err = domain.NewError(domain.CodeUnauthorized)
 	}

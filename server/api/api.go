@@ -42,12 +42,15 @@
 // An error of any step becomes an ErrorBody by the Catalogue: a domain.Error with a known code is
 // the fault of the client, anything else is logged and hidden behind the code internal.
 //
-// Read and RunTool run a public read for pages and tools, from the cache and without limits.
+// Read and RunTool run a public read for pages and tools, from the cache and without limits. Submit runs a public
+// write for a form of a page, with the limits and checks of the operation.
 package api
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -142,4 +145,19 @@ func (e *Engine) Read(ctx context.Context, op *Operation, args url.Values) (*Cac
 		return nil, fmt.Errorf("ask %s: %w", op.ID, err)
 	}
 	return (&Request{Request: r, engine: e, op: op, params: params, now: e.Clock()}).cachedResponse()
+}
+
+// Submit runs a public write for a form that r has sent. params are the parameters of its path, and body is its body.
+// The request counts against the limit of the operation, and must not come from a page of another origin.
+func (e *Engine) Submit(w http.ResponseWriter, r *http.Request, op *Operation, params httprouter.Params, body any) error {
+	content := Marshal(body)
+	sent := r.Clone(r.Context())
+	sent.URL, sent.Body, sent.ContentLength = &url.URL{Path: r.URL.Path}, io.NopCloser(bytes.NewReader(content)), int64(len(content))
+	sent.Header.Set("Content-Type", JSONType)
+	req := &Request{Request: sent, engine: e, op: op, w: w, params: params, now: e.Clock(), address: e.Address(r)}
+	if err := req.authorize(); err != nil {
+		return err
+	}
+	_, err := op.Run(req)
+	return err
 }

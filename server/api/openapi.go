@@ -186,7 +186,11 @@ func (e *Engine) errorResponse(status int, op *Operation) *huma.Response {
 	}
 	slices.Sort(codes)
 	r := e.response("Refused: "+strings.Join(codes, ", ")+".", schemaOf(e.Registry, reflect.TypeFor[ErrorBody]()))
-	_, object, _ := e.Errors.Describe(e.exampleError(domain.Code(codes[0]), op), "5f0c2a9be1d74c3896a0d1b2")
+	example := codes[0]
+	if example == string(domain.CodeAwaitingApproval) && len(codes) > 1 {
+		example = codes[1] // which says more of the operation
+	}
+	_, object, _ := e.Errors.Describe(e.exampleError(domain.Code(example), op), "5f0c2a9be1d74c3896a0d1b2")
 	r.Content["application/json"].Example = ErrorBody{object}
 	return r
 }

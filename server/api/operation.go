@@ -21,6 +21,7 @@ type Operation struct {
 	Idempotent bool            // accepts an Idempotency-Key
 	DryRun     bool            // accepts dry_run
 	Suspended  bool            // a suspended agent may request it too
+	OnItself   bool            // a write that an agent may request that waits for approval
 	Errors     []domain.Code   // beside those of every operation of its kind
 	Tool       *Tool           // nil: not a tool
 	waits      bool            // holds a request open, without memory
@@ -83,6 +84,10 @@ func (o *Operation) Waits() *Operation { o.waits = true; return o }
 
 // Deletes declares that the operation responds without a body.
 func (o *Operation) Deletes() *Operation { o.Status = http.StatusNoContent; return o }
+
+// ForItself declares that the operation changes the caller alone, so that an agent may request it that waits
+// for approval.
+func (o *Operation) ForItself() *Operation { o.OnItself = true; return o }
 
 // ForSuspended declares that a suspended agent may request the operation too.
 func (o *Operation) ForSuspended() *Operation { o.Suspended = true; return o }

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"os"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -23,7 +22,8 @@ type adminCommands struct {
 
 	Reports      reportsCommand      `cmd:"" help:"List open reports, oldest first."`
 	CloseReport  closeReportCommand  `cmd:"" help:"Close a report."`
-	Suspend      suspendCommand      `cmd:"" help:"Hide an agent and reject its API key, until a given time or unsuspend."`
+	Agents       agentsCommand       `cmd:"" help:"List agents, also hidden ones, newest first."`
+	Suspend      suspendCommand      `cmd:"" help:"Hide agents and reject their API keys, until a given time or unsuspend."`
 	Unsuspend    unsuspendCommand    `cmd:"" help:"End the suspension of an agent."`
 	RemovePost   removePostCommand   `cmd:"" help:"Delete a call and its replies."`
 	RemoveReply  removeReplyCommand  `cmd:"" help:"Delete a reply."`
@@ -35,19 +35,25 @@ type adminCommands struct {
 	Unverify     unverifyCommand     `cmd:"" help:"Mark an agent's mailbox as not verified, and forget earlier ones: none of them recovers the key."`
 	Unclaim      unclaimCommand      `cmd:"" help:"End the owner claim of an agent, and take back its deletion. The link to the owner's page stops working."`
 	NewKey       newKeyCommand       `cmd:"" help:"Replace an agent's API key, and print the new one. The old key stops working at once."`
-	Delete       deleteCommand       `cmd:"" help:"Delete an agent permanently."`
+	Delete       deleteCommand       `cmd:"" help:"Delete agents permanently."`
+	Approve      approveCommand      `cmd:"" help:"Let agents take part that wait for approval (--registration approve)."`
+	Reject       rejectCommand       `cmd:"" help:"Delete agents that wait for approval."`
+	Invite       inviteCommand       `cmd:"" help:"Make an invitation to register (--registration invite), and print it."`
+	Invites      invitesCommand      `cmd:"" help:"List the invitations."`
+	RevokeInvite revokeInviteCommand `cmd:"" help:"End an invitation. Agents that registered with it stay."`
 	Export       exportCommand       `cmd:"" help:"Print everything stored about an agent, as JSON."`
 	Log          logCommand          `cmd:"" help:"List the actions of operators, newest first."`
 }
 
 // AfterApply implements a hook of kong, which runs once the flags are parsed.
 func (c *adminCommands) AfterApply(k *kong.Context) error {
-	k.Bind(&adminConsole{out: k.Stdout, db: c.DB})
+	k.Bind(&adminConsole{in: os.Stdin, out: k.Stdout, db: c.DB})
 	return nil
 }
 
 // adminConsole is shared by the commands of one run.
 type adminConsole struct {
+	in  io.Reader
 	out io.Writer
 	db  string
 }
@@ -83,6 +89,10 @@ func operatorError(err error) error {
 		return errors.New("the reason must be one line of at most 300 characters")
 	case len(rejected.Fields) > 0 && rejected.Fields[0].Field == "until":
 		return errors.New("the end is in the past")
+	case len(rejected.Fields) > 0 && rejected.Fields[0].Field == "uses":
+		return fmt.Errorf("--uses must be from 1 to %d", domain.MaxInviteUses)
+	case rejected.Code == domain.CodeInvalidState:
+		return errors.New("the agent does not wait for approval")
 	case rejected.Code == domain.CodeUnavailable:
 		return errors.New("the database is busy: try again")
 	}
@@ -171,43 +181,6 @@ func (c *closeReportCommand) Run(ctx context.Context, console *adminConsole) err
 	return console.act(ctx, func(st *store.Store) error { return st.CloseReport(ctx, c.ID) }, "%s is closed.", c.ID)
 }
 
-type suspendCommand struct {
-	agentArgument
-	Reason string `env:"-" help:"Reason for the agent, which gets it with each rejected request. One line, at most 300 characters."`
-	Until  string `env:"-" help:"End of the suspension: a date (2027-01-31, from 00:00 UTC on) or a duration (72h, 30d). Default: no end."`
-}
-
-func (c *suspendCommand) Run(ctx context.Context, console *adminConsole) error {
-	until, err := suspensionEnd(c.Until, time.Now())
-	if err != nil {
-		return err
-	}
-	how := "."
-	if !until.IsZero() {
-		how = until.UTC().Format(" until 2006-01-02 15:04 UTC.")
-	}
-	return console.act(ctx, func(st *store.Store) error { return st.Suspend(ctx, c.Handle, c.Reason, until) }, "%s is suspended%s", c.Handle, how)
-}
-
-// suspensionEnd parses the end of a suspension; the zero time for the empty string.
-func suspensionEnd(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if at, err := time.Parse(time.DateOnly, text); err == nil && !at.IsZero() { // which would mean none
-		return at, nil
-	}
-	if number, ok := strings.CutSuffix(text, "d"); ok {
-		if days, err := strconv.Atoi(number); err == nil && days > 0 && days <= 36500 {
-			return now.Add(time.Duration(days) * domain.Day), nil
-		}
-	}
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return now.Add(d), nil
-	}
-	return time.Time{}, errors.New("--until must be a date such as 2027-01-31, or a duration such as 72h or 30d")
-}
-
 type unsuspendCommand struct{ agentArgument }
 
 func (c *unsuspendCommand) Run(ctx context.Context, console *adminConsole) error {
@@ -267,18 +240,6 @@ func (c *newKeyCommand) Run(ctx context.Context, console *adminConsole) error {
 		}
 		return console.printf("%s", key)
 	})
-}
-
-type deleteCommand struct {
-	agentArgument
-	Confirm string `env:"-" required:"" help:"The same handle, to confirm. Deletion cannot be undone." placeholder:"HANDLE"`
-}
-
-func (c *deleteCommand) Run(ctx context.Context, console *adminConsole) error {
-	if c.Confirm != c.Handle {
-		return errors.New("nothing was deleted: --confirm must name the same handle")
-	}
-	return console.act(ctx, func(st *store.Store) error { return st.RemoveAgent(ctx, c.Handle) }, "%s is deleted. The service erases its mailbox and key from the file within ten minutes.", c.Handle)
 }
 
 type exportCommand struct{ agentArgument }

@@ -14,6 +14,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/rs/zerolog"
 
+	"callbook/server/documents"
 	"callbook/server/mail"
 	"callbook/server/ratelimit"
 	"callbook/store/backup"
@@ -24,6 +25,25 @@ import (
 type databaseFlags struct {
 	Config string `help:"TOML file of settings, whose keys are the names of the flags, such as base-url = \"https://directory.example.org\". Flags and variables take precedence." placeholder:"PATH"`
 	DB     string `name:"db" default:"callbook.db" help:"SQLite file of the directory." type:"path"`
+}
+
+// siteFlags say who runs the site.
+type siteFlags struct {
+	SiteName string `help:"Name of the site on its pages, in the guide and in mails. Default: Callbook." placeholder:"NAME"`
+	About    string `help:"Markdown file in which the operator says who runs the site; / and /about show it." type:"path" placeholder:"PATH"`
+	LegalURL string `name:"legal-url" help:"Address of the legal notice, to which every page links." placeholder:"URL"`
+}
+
+func (f siteFlags) operator() (o documents.Operator, err error) {
+	o.Name, o.Legal = f.SiteName, f.LegalURL
+	if f.About != "" {
+		text, err := os.ReadFile(f.About)
+		if err != nil {
+			return o, fmt.Errorf("read --about: %w", err)
+		}
+		o.About = string(text)
+	}
+	return o, o.Check()
 }
 
 // limitFlags are the rate limits; 0 switches one off. A test compares their defaults with those of server and store.

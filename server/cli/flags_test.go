@@ -17,6 +17,22 @@ import (
 	"callbook/store/sqlitedb"
 )
 
+func TestSiteFlags_ReadTheTextAboutTheSite(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "about.md")
+	if err := os.WriteFile(file, []byte("Who we are."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, err := siteFlags{SiteName: "Harbour", About: file, LegalURL: "https://example.org/legal"}.operator()
+	if err != nil || o.Name != "Harbour" || o.About != "Who we are." || o.Legal != "https://example.org/legal" {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for _, wrong := range []siteFlags{{About: file + ".missing"}, {LegalURL: "legal"}, {SiteName: "<b>"}} {
+		if _, err := wrong.operator(); err == nil {
+			t.Errorf("%+v is accepted", wrong)
+		}
+	}
+}
+
 // TestAbuse10_TheDatabaseMayTakeHalfOfTheFreeDisk: half of what would be free without it, so that the limit is the
 // same at the next start, when the database has grown.
 func TestAbuse10_TheDatabaseMayTakeHalfOfTheFreeDisk(t *testing.T) {

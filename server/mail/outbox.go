@@ -22,13 +22,14 @@ type Outbox struct {
 	store *store.Store
 	sink  Sink
 	base  string
+	name  string // of the site, for subjects; empty: none
 	log   zerolog.Logger
 	mu    sync.Mutex // held while mails go out
 	wake  chan struct{}
 }
 
-func NewOutbox(st *store.Store, sink Sink, base string, log zerolog.Logger) *Outbox {
-	return &Outbox{store: st, sink: sink, base: base, log: log, wake: make(chan struct{}, 1)}
+func NewOutbox(st *store.Store, sink Sink, base, name string, log zerolog.Logger) *Outbox {
+	return &Outbox{store: st, sink: sink, base: base, name: name, log: log, wake: make(chan struct{}, 1)}
 }
 
 // Notify wakes the outbox if a commit has queued a mail.
@@ -133,6 +134,9 @@ func (o *Outbox) compose(due domain.Mail) (Message, error) {
 	).Replace(string(text) + "\n" + string(footer))
 	message := Message{ID: due.ID, To: due.To, At: due.CreatedAt.Time()}
 	message.Subject, message.Text, _ = strings.Cut(filled, "\n\n")
+	if o.name != "" {
+		message.Subject = "[" + o.name + "] " + message.Subject
+	}
 	switch due.Kind {
 	case domain.MailClaim, domain.MailOwner:
 		message.Link = &link

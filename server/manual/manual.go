@@ -9,8 +9,10 @@ import (
 	"strings"
 
 	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
 
 	"callbook/static"
 )
@@ -65,4 +67,25 @@ func (p Page) HTML(query string) (template.HTML, error) {
 	var b bytes.Buffer
 	err := converter.Convert([]byte(fileLink.ReplaceAllString(p.Markdown, "](/docs/${1}"+query+"$2)")), &b)
 	return template.HTML(b.String()), err // safe: embedded text, without raw HTML
+}
+
+// plain is like converter, but headings have no ids, which could be those of the page around them.
+var plain = goldmark.New(goldmark.WithExtensions(
+	extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))))
+
+// Fragment renders Markdown as a part of a page. Its headings are some levels lower than they are written.
+func Fragment(markdown string, lower int) (template.HTML, error) {
+	source := []byte(markdown)
+	doc := plain.Parser().Parse(text.NewReader(source))
+	err := ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if heading, ok := n.(*ast.Heading); ok && entering {
+			heading.Level = min(heading.Level+lower, 6)
+		}
+		return ast.WalkContinue, nil
+	})
+	var b bytes.Buffer
+	if err == nil {
+		err = plain.Renderer().Render(&b, source, doc)
+	}
+	return template.HTML(b.String()), err // safe: raw HTML and unsafe links are omitted
 }

@@ -1,6 +1,7 @@
 package systemtest
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -107,6 +108,95 @@ func TestAdmin_CommandsWorkBesideServer(t *testing.T) {
 	}
 }
 
+// withInput runs f while the standard input of the program has a text.
+func withInput(t *testing.T, text string, f func()) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "input")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	before := os.Stdin
+	defer func() { os.Stdin = before }()
+	os.Stdin = file
+	f()
+}
+
+// TestAdmin_RegistrationModes follows an agent from its rejected registration to its approval, and a wave of
+// others to their end.
+func TestAdmin_RegistrationModes(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	admin := func(args ...string) string {
+		t.Helper()
+		status, printed := finish(append([]string{"admin", "--db", db}, args...)...)
+		if status != 0 {
+			t.Fatalf("admin %q: %d, %s", args, status, printed)
+		}
+		return printed
+	}
+	register := func(mode, handle, more string) (status int, body string) {
+		t.Helper()
+		p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off", "--registration", mode)
+		defer p.stop()
+		return p.call("POST", "/api/agents", strings.Replace(registrationFor(handle, "a@b.example.org"), "{", "{"+more, 1))
+	}
+	if status, body := register("closed", "early", ""); status != 403 || !strings.Contains(body, "registration_closed") {
+		t.Errorf("closed: %d %s", status, body)
+	}
+	invite := strings.TrimSpace(admin("invite", "--uses", "1", "--until", "7d"))
+	if status, body := register("invite", "guest", `"invite":"`+invite+`",`); status != 201 {
+		t.Errorf("with an invitation: %d %s", status, body)
+	}
+	if list := admin("invites"); !strings.HasPrefix(list, invite[:12]+"  1 of 1 used  until ") || strings.Contains(list, invite) {
+		t.Errorf("the invitations: %s", list)
+	}
+	admin("revoke-invite", invite[:12])
+	for _, handle := range []string{"spam-1", "spam-2", "spam-3"} {
+		if status, body := register("approve", handle, ""); status != 201 {
+			t.Errorf("%s: %d %s", handle, status, body)
+		}
+	}
+	admin("reject", "spam-1")
+	list := admin("agents", "--awaiting")
+	if lines := strings.Split(strings.TrimSpace(list), "\n"); len(lines) != 2 || !strings.HasPrefix(lines[0], "spam-3 ") {
+		t.Fatalf("the agents that wait: %s", list)
+	}
+	network := strings.Fields(list)[4]
+	if found := admin("agents", "--network", network, "--since", "1h", "--level", "0", "--query", "SPAM"); found != list {
+		t.Errorf("the agents of a network: %s", found)
+	}
+	withInput(t, list+"\n  nobody  \n", func() {
+		if printed := admin("approve", "-"); !strings.Contains(printed, "approve: 2 agents") || !strings.Contains(printed, ": nobody") {
+			t.Error(printed)
+		}
+	})
+	withInput(t, list, func() {
+		if printed := admin("suspend", "-", "--dry-run"); !strings.Contains(printed, "nothing is changed. suspend: 2 agents") {
+			t.Error(printed)
+		}
+	})
+	withInput(t, list, func() {
+		if status, printed := finish("admin", "delete", "-", "--confirm", "3", "--db", db); status == 0 || !strings.Contains(printed, "there are 2 handles") {
+			t.Errorf("%d %s", status, printed)
+		}
+	})
+	withInput(t, list, func() { admin("delete", "-", "--confirm", "2") })
+	if list := admin("agents"); strings.Count(list, "\n") != 1 || !strings.HasPrefix(list, "guest ") {
+		t.Errorf("the agents: %s", list)
+	}
+	var acts []string
+	for line := range strings.Lines(admin("log")) {
+		acts = append(acts, strings.Join(strings.Fields(line)[3:5], " "))
+	}
+	if got := strings.Join(acts, ", "); got != "delete spam-3, delete spam-2, approve spam-3, approve spam-2, reject spam-1, revoke-invite "+invite[:12]+", invite "+invite[:12] {
+		t.Errorf("the log: %s", got)
+	}
+}
+
 func TestAdmin_ExplainsMistakes(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db)
@@ -120,6 +210,12 @@ func TestAdmin_ExplainsMistakes(t *testing.T) {
 		{"suspend tide-reader --until soon", "such as 2027-01-31"},
 		{"suspend tide-reader --until 0d", "such as 2027-01-31"},
 		{"suspend tide-reader --reason " + strings.Repeat("x", 301), "at most 300 characters"},
+		{"suspend tide-reader --dry-run", "--dry-run is for -"},
+		{"approve tide-reader", "does not wait for approval"},
+		{"invite --uses 0", "--uses must be from 1 to 100000"},
+		{"invite --until 2020-01-01", "in the past"},
+		{"revoke-invite inv_01234567", "not found"},
+		{"agents --since soon", "--since must be a date"},
 		{"verify tide-reader --db none.db", "there is no database"},
 		{"suspnd tide-reader", "suspend"},
 		{"block-word x", "at least 2 letters"},

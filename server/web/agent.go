@@ -36,8 +36,8 @@ type agentsPage struct {
 	Agents []agentEntry `json:"agents"`
 	Some   []agentEntry `json:"-"` // those of a search that match only some words
 	searchEnd
-	Query     url.Values
-	Filtered  bool
+	selection
+	Popular   []string // capabilities
 	Languages []searchLanguage
 	pagination
 }
@@ -54,10 +54,11 @@ var searchLanguages = []searchLanguage{
 func (s *Site) Agents(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r, "q", "capability", "language", "min_level", "new", "cursor")
 	found := p.read("listAgents", p.query, "view", "brief", "limit", pageLimit)
+	popular := p.popular()
 	p.setAlternate("/api/agents", p.query)
 	p.highlight = search.Parse(p.query.Get("q")).Highlighter()
 	p.send("agents.html", func() (any, error) {
-		data := agentsPage{view: p.view, Query: p.query, Filtered: p.filtered(), Languages: searchLanguages}
+		data := agentsPage{view: p.view, selection: p.selection(), Popular: popular, Languages: searchLanguages}
 		err := found.decode(&data)
 		data.Agents, data.Some = byMatch(data.Agents, func(a agentEntry) string { return a.Match })
 		data.pagination, data.Meant = p.pagination("/agents", data.Next), p.suggest("/agents", data.Hint)

@@ -49,8 +49,7 @@ type callsPage struct {
 	Posts []call `json:"posts"`
 	Some  []call `json:"-"` // those of a search that match only some words
 	searchEnd
-	Query    url.Values
-	Filtered bool
+	selection
 	pagination
 }
 
@@ -62,7 +61,7 @@ func (s *Site) Calls(w http.ResponseWriter, r *http.Request, _ httprouter.Params
 	p.Feed = feedOf(p.query, p.LangParam())
 	p.highlight = search.Parse(p.query.Get("q")).Highlighter()
 	p.send("calls.html", func() (any, error) {
-		data := callsPage{view: p.view, Query: p.query, Filtered: p.filtered()}
+		data := callsPage{view: p.view, selection: p.selection()}
 		err := found.decode(&data)
 		setToday(data.Posts, today)
 		data.Posts, data.Some = byMatch(data.Posts, func(c call) string { return c.Match })

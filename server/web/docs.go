@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/julienschmidt/httprouter"
 
@@ -22,6 +23,10 @@ type docsPage struct {
 // Docs shows a page of the manual, or without a topic the list of its pages.
 func (s *Site) Docs(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 	topic, p := params.ByName("topic"), s.open(w, r)
+	if topic == referenceTopic {
+		s.Reference(w, r, params)
+		return
+	}
 	p.read("getIndex", nil) // so that each run of the program has its own entity tags
 	i := slices.IndexFunc(s.options.Manual, func(page manual.Page) bool { return page.Topic == topic })
 	if i < 0 && topic != "" {
@@ -34,5 +39,31 @@ func (s *Site) Docs(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 			data.Content, err = data.Pages[i].HTML(address("", nil, "lang", p.LangParam()))
 		}
 		return data, err
+	})
+}
+
+// Guide shows the onboarding guide for agents, after a part for people.
+func (s *Site) Guide(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+	p := s.open(w, r)
+	p.read("getIndex", nil)
+	p.send("guide.html", func() (any, error) {
+		_, guide, _ := strings.Cut(string(s.options.Guide(p.Lang)), "\n---\n") // after the front matter
+		content, err := manual.Fragment(guide, 2)
+		return struct {
+			view
+			Content template.HTML
+		}{p.view, content}, err
+	})
+}
+
+// About shows who runs the site.
+func (s *Site) About(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+	p := s.open(w, r)
+	p.read("getIndex", nil)
+	p.send("about.html", func() (any, error) {
+		return struct {
+			view
+			Operator template.HTML
+		}{p.view, s.operator}, nil
 	})
 }

@@ -98,7 +98,7 @@ func (s *Site) Feed(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 func (p *page) feed(calls []call) feed {
 	f := feed{
 		Lang: p.Lang, ID: p.BaseURL + feedOf(p.query, ""), Icon: p.BaseURL + "/mark.svg",
-		Title: p.Say("Callbook: newest calls", "Callbook：最新呼叫"), Subtitle: p.Notice,
+		Title: p.Say("%s: newest calls", "%s：最新呼叫", p.Site), Subtitle: p.Notice,
 		Links: []feedLink{
 			{Rel: "self", Type: "application/atom+xml", Href: p.Canonical},
 			{Rel: "alternate", Type: "text/html", Href: p.BaseURL + address("/calls", p.query, "lang", p.LangParam())},

@@ -3,6 +3,7 @@ package web
 import (
 	"callbook/store/domain"
 	"fmt"
+	"html/template"
 	"net/http"
 
 	"github.com/julienschmidt/httprouter"
@@ -14,7 +15,9 @@ type homePage struct {
 		Agents []agentEntry `json:"agents"`
 		Posts  []call       `json:"posts"`
 	}
-	Stats domain.Stats
+	Stats    domain.Stats
+	Operator template.HTML
+	Popular  []string // capabilities
 }
 
 // Home shows the home page: the purpose of the site, how an agent joins, and the newest agents and calls,
@@ -22,16 +25,15 @@ type homePage struct {
 func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r)
 	lists := p.read("getHome", nil)
-	stats, today := p.counts(), p.today()
+	stats, popular, today := p.counts(), p.popular(), p.today()
 	p.Feed = feedOf(nil, p.LangParam())
 	p.setAlternate("/api", nil)
 	p.send("home.html", func() (any, error) {
-		data := homePage{view: p.view}
+		data := homePage{view: p.view, Operator: s.operator, Stats: stats, Popular: popular}
 		if err := lists.decode(&data.Lists); err != nil {
 			return nil, err
 		}
 		setToday(data.Lists.Posts, today)
-		data.Stats = stats
 		return data, nil
 	})
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"callbook/server/api"
 	"callbook/store/domain"
 	"errors"
 	"io"
@@ -20,12 +21,6 @@ const ownerPath = "/owner/"
 
 // maxForm is the maximum size of a form in bytes. It is more than the longest form of the page needs.
 const maxForm = 8 << 10
-
-// Error codes of package server that reading a form returns.
-const (
-	codeBodyTooLarge         domain.Code = "body_too_large"
-	codeUnsupportedMediaType domain.Code = "unsupported_media_type"
-)
 
 func ownerHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
@@ -130,12 +125,12 @@ func (s *Site) checkOrigin(r *http.Request) error {
 func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" || r.Header.Get("Content-Encoding") != "" {
-		return nil, &domain.Error{Code: codeUnsupportedMediaType}
+		return nil, &domain.Error{Code: api.CodeUnsupportedMediaType}
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return nil, &domain.Error{Code: codeBodyTooLarge}
+		return nil, &domain.Error{Code: api.CodeBodyTooLarge}
 	}
 	if busy, ok := errors.AsType[*domain.Error](err); ok {
 		return nil, busy
@@ -215,7 +210,7 @@ func (s *Site) showOwnerError(w http.ResponseWriter, r *http.Request, call domai
 		// The page exists, but the contact request does not.
 		rejected = &domain.Error{Code: domain.CodeInvalidState}
 	}
-	return s.Render(w, s.options.Fail(w, r, rejected).Status, "owner.html", page.Lang, page)
+	return s.Render(w, s.fail(w, r, rejected).Status, "owner.html", page.Lang, page)
 }
 
 // errorText returns the sentence for a rejected action.

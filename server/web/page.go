@@ -76,7 +76,7 @@ func (p *page) read(operation string, query url.Values, more ...string) Response
 	for i := 0; i+1 < len(more); i += 2 {
 		args.Set(more[i], more[i+1])
 	}
-	response, err := p.site.options.Read(p.r.Context(), operation, args)
+	response, err := p.site.Read(p.r.Context(), operation, args)
 	p.err = err
 	p.parts = append(p.parts, response.Tag)
 	return response
@@ -110,7 +110,7 @@ func (p *page) send(template string, data func() (any, error)) {
 func (p *page) sendContent(content func() ([]byte, error), headers func(http.Header)) {
 	if p.err == nil {
 		headers(p.w.Header())
-		p.err = p.site.options.Send(p.w, p.r, p.parts, content)
+		p.err = p.site.sendCached(p.w, p.r, p.parts, content)
 	}
 	if p.err != nil {
 		p.w.Header().Del("Link")
@@ -141,9 +141,18 @@ func (p *page) pagination(path string, next *string) pagination {
 	return o
 }
 
-// filtered reports whether a list shows a selection.
-func (p *page) filtered() bool {
+// selection is what a list shows.
+type selection struct {
+	Query    url.Values
+	Filtered bool // not everything
+	Narrowed bool // by more than words
+}
+
+func (p *page) selection() selection {
 	query := clone(p.query)
 	query.Del("cursor")
-	return len(query) > 0
+	selected := selection{Query: p.query, Filtered: len(query) > 0}
+	query.Del("q")
+	selected.Narrowed = len(query) > 0
+	return selected
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"callbook/store/domain"
 	"callbook/store/search"
 )
 
@@ -58,4 +59,49 @@ func (v view) Marked(text string) template.HTML {
 	}
 	b.WriteString(template.HTMLEscapeString(text[end:]))
 	return template.HTML(b.String())
+}
+
+// maxPopular is the maximum number of popular capabilities on a page.
+const maxPopular = 10
+
+// popularCapabilities are the most frequent capabilities of the agents in a response of the API.
+type popularCapabilities struct {
+	tag   string
+	names []string
+}
+
+// popular returns capabilities that several agents of trust level 1 or more have, the most frequent first; none on a
+// page that shows a selection. It counts once for each response of the API.
+func (p *page) popular() []string {
+	if len(p.query) > 0 {
+		return nil
+	}
+	newest := p.read("listAgents", nil, "view", "brief", "min_level", "1", "limit", "100")
+	if p.err != nil {
+		return nil
+	}
+	known := p.site.popular.Load()
+	if known == nil || known.tag != newest.Tag {
+		var list struct {
+			Agents []domain.Brief `json:"agents"`
+		}
+		p.err = newest.decode(&list)
+		known = &popularCapabilities{newest.Tag, mostFrequent(list.Agents)}
+		p.site.popular.Store(known)
+	}
+	p.parts[len(p.parts)-1] = strings.Join(known.names, "\x00") // the page changes only when they do
+	return known.names
+}
+
+func mostFrequent(agents []domain.Brief) (names []string) {
+	count := map[string]int{}
+	for _, agent := range agents {
+		for _, name := range agent.Capabilities {
+			if count[name]++; count[name] == 2 {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return count[b] - count[a] })
+	return names[:min(len(names), maxPopular)]
 }

@@ -2,6 +2,9 @@ package web
 
 import (
 	"fmt"
+	"hash/fnv"
+	"html/template"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,6 +24,8 @@ type view struct {
 	Feed      string // of calls; empty for none
 	BaseURL   string
 	Contact   string // of the operator; empty for none
+	Site      string // name of the site
+	Legal     string // address of the legal notice; empty for none
 	About     string
 	Notice    string
 	chosen    bool                            // the query names the language: links lead to pages in it
@@ -32,7 +37,7 @@ type View = view
 
 // View returns the view of a request.
 func (s *Site) View(r *http.Request) View {
-	v := view{Lang: Language(r), BaseURL: s.options.BaseURL, Contact: s.options.Contact}
+	v := view{Lang: Language(r), BaseURL: s.options.BaseURL, Contact: s.options.Contact, Site: s.options.Name, Legal: s.options.Legal}
 	v.Switch, v.About, v.Notice = "?lang="+v.other(), v.In(s.options.About), v.In(s.options.Notice)
 	v.chosen = r.URL.Query().Get("lang") == v.Lang
 	return v
@@ -84,6 +89,42 @@ func (v view) Count(n int, exact bool) string {
 		return v.Say("%d", " %d ", n)
 	}
 	return v.Say("more than %d", "超过 %d ", n)
+}
+
+// Within formats the hours that a response takes, rounded up.
+func (v view) Within(hours float64) string {
+	n := int(math.Ceil(hours))
+	switch {
+	case n <= 1:
+		return v.Say("an hour", "一小时")
+	case n <= 48:
+		return v.Say("%d hours", " %d 小时", n)
+	}
+	return v.Days((n + 23) / 24)
+}
+
+// Days formats a number of days.
+func (v view) Days(n int) string {
+	if n == 1 {
+		return v.Say("1 day", " 1 天")
+	}
+	return v.Say("%d days", " %d 天", n)
+}
+
+// Avatar returns a picture that is derived from a handle, so that people recognize an agent in a list.
+func (v view) Avatar(handle string) template.HTML {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(handle))
+	bits := hash.Sum64()
+	next := func(n uint64) uint64 {
+		part := bits % n
+		bits /= n
+		return part
+	}
+	hue := next(360)
+	return template.HTML(fmt.Sprintf(`<svg class="avatar" viewBox="0 0 32 32" aria-hidden="true"><path fill="hsl(%d 42%% 80%%)" d="M0 0h32v32H0z"/>`+
+		`<circle fill="hsl(%d 52%% 40%%)" cx="%d" cy="%d" r="%d"/><circle fill="hsl(%d 60%% 62%%)" cx="%d" cy="%d" r="%d"/></svg>`,
+		hue, (hue+next(120))%360, 4+next(25), 4+next(25), 9+next(6), (hue+120+next(120))%360, 4+next(25), 4+next(25), 4+next(6)))
 }
 
 // Address returns the operator's contact without its scheme.

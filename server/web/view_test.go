@@ -1,6 +1,9 @@
 package web
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestView_OutsideLinksAreHTTPWithHost covers addresses that an older version accepted: they must not become links
 // of another kind.
@@ -23,5 +26,32 @@ func TestView_OutsideLinksAreHTTPWithHost(t *testing.T) {
 		if got := (view{}).Outside(address); got != "" {
 			t.Errorf("%q becomes %q", address, got)
 		}
+	}
+}
+
+func TestView_FormatsHoursOfResponses(t *testing.T) {
+	for hours, want := range map[float64][2]string{
+		0.2: {"an hour", "一小时"}, 1: {"an hour", "一小时"}, 1.1: {"2 hours", " 2 小时"}, 48: {"48 hours", " 48 小时"}, 48.5: {"3 days", " 3 天"}, 168: {"7 days", " 7 天"},
+	} {
+		for i, lang := range languages {
+			if got := (view{Lang: lang}).Within(hours); got != want[i] {
+				t.Errorf("%v in %s: %q, want %q", hours, lang, got, want[i])
+			}
+		}
+	}
+}
+
+// TestView_AvatarsDifferByHandleAlone checks that a picture is derived from the handle, and contains none of it.
+func TestView_AvatarsDifferByHandleAlone(t *testing.T) {
+	seen := map[string]string{}
+	for _, handle := range []string{"harbour-pilot", "harbour-pilo", "tide-gauge", "a11", "a12", "\"><script>"} {
+		picture := string((view{Lang: "en"}).Avatar(handle))
+		if other, taken := seen[picture]; taken || strings.Contains(picture, handle) || len(picture) > 320 {
+			t.Errorf("%q has the picture of %q: %s", handle, other, picture)
+		}
+		if again := string((view{Lang: "zh"}).Avatar(handle)); again != picture {
+			t.Errorf("%q has two pictures", handle)
+		}
+		seen[picture] = handle
 	}
 }

@@ -8,20 +8,21 @@ package web
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"html/template"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/text/language"
 
+	"callbook/server/api"
 	"callbook/server/manual"
+	"callbook/server/ratelimit"
 	"callbook/static"
 	"callbook/store"
 )
@@ -31,38 +32,20 @@ import (
 // Options configures the pages.
 type Options struct {
 	Store   *store.Store
-	BaseURL string         // as in server.Options
-	Contact string         // likewise
-	About   Text           // purpose of the site
-	Notice  Text           // warning about agents' text
-	Manual  []manual.Page  // as manual.Pages returns it
+	Engine  *api.Engine
+	Home    *api.Operation  // of the lists of the home page
+	Reads   ratelimit.Class // limit of an address that pages count against
+	BaseURL string          // as in server.Options
+	Contact string          // likewise
+	Name    string          // of the site
+	About   Text            // purpose of the site
+	Detail  string          // what the operator says about it, in Markdown
+	Legal   string          // address of the legal notice; empty: none
+	Notice  Text            // warning about agents' text
+	Manual  []manual.Page   // as manual.Pages returns it
+	Guide   func(lang string) []byte
+	OpenAPI func() *api.Cached
 	Log     zerolog.Logger // log of the operator
-	// Read calls a public read operation of the API by its id and parameters.
-	Read func(ctx context.Context, operation string, args url.Values) (Response, error)
-	// Send sends the content that parts identify. It calls content only if neither the client nor the site has it
-	// cached.
-	Send func(w http.ResponseWriter, r *http.Request, parts []string, content func() ([]byte, error)) error
-	// Fail sets the headers of an error, adds it to the log event of the request, and returns its text.
-	Fail func(w http.ResponseWriter, r *http.Request, err error) Failure
-}
-
-// Response is a response of the API, and its entity tag.
-type Response struct {
-	Body []byte
-	Tag  string
-}
-
-// Failure is an error for people.
-type Failure struct {
-	Status  int
-	Text    Text
-	Details []Detail // all errors of a query
-}
-
-// Detail is the error of one field.
-type Detail struct {
-	Field string
-	Text  Text
 }
 
 // Text is a sentence in both languages.
@@ -70,8 +53,11 @@ type Text struct{ EN, ZH string }
 
 // Site renders the pages of one directory.
 type Site struct {
-	options Options
-	origins *http.CrossOriginProtection
+	options    Options
+	origins    *http.CrossOriginProtection
+	popular    atomic.Pointer[popularCapabilities]
+	operations func() ([]*operation, error) // of the reference
+	operator   template.HTML                // what the operator says about the site
 }
 
 // templates parses the pages, each inside layout.html, with the shared templates of parts.html. They are the same
@@ -80,7 +66,7 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 	pages := map[string]*template.Template{}
 	for _, name := range []string{
 		"home.html", "agents.html", "agent.html", "calls.html", "call.html",
-		"docs.html", "owner.html", "owner-done.html", "owner-mails.html", "error.html", "dev.html",
+		"about.html", "guide.html", "docs.html", "reference.html", "report.html", "owner.html", "owner-done.html", "owner-mails.html", "error.html", "dev.html",
 	} {
 		page, err := template.ParseFS(static.Pages, "layout.html", "parts.html", name)
 		if err != nil {
@@ -94,6 +80,11 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 // New returns the pages.
 func New(o Options) (*Site, error) {
 	s := &Site{options: o, origins: http.NewCrossOriginProtection()}
+	s.operations = sync.OnceValues(func() ([]*operation, error) { return readOpenAPI(o.Engine, o.OpenAPI()) })
+	var err error
+	if s.operator, err = manual.Fragment(o.Detail, 2); err != nil {
+		return nil, fmt.Errorf("render the text about the site: %w", err)
+	}
 	if err := s.origins.AddTrustedOrigin(o.BaseURL); err != nil {
 		return nil, fmt.Errorf("trust the base URL: %w", err)
 	}
@@ -185,25 +176,30 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 		view
 		Failure
 		Owner     bool // of the owner's page
+		Report    bool // of a form that reports something
 		RequestID string
 	}{view: s.View(r), Owner: isOwnerPath(r.URL.Path), RequestID: w.Header().Get("X-Request-Id")}
-	if data.Owner {
+	data.Report = !data.Owner && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/report")
+	switch {
+	case data.Owner:
 		ownerHeaders(w.Header())
-	} else {
+	case data.Report:
+		data.Switch = "" // it would open the form's address without the form
+	default:
 		data.Switch = address("", r.URL.Query(), "lang", data.other()) // keeps the query
 		if r.URL.Path == "/agents" || r.URL.Path == "/calls" {
 			data.Here = r.URL.Path
 		}
 	}
-	data.Failure = s.options.Fail(w, r, err)
+	data.Failure = s.fail(w, r, err)
 	if err := s.Render(w, data.Status, "error.html", data.Lang, data); err != nil {
-		http.Error(w, http.StatusText(s.options.Fail(w, r, err).Status), http.StatusInternalServerError)
+		http.Error(w, http.StatusText(s.fail(w, r, err).Status), http.StatusInternalServerError)
 	}
 }
 
 // Owns reports whether a path is one of the pages, or below one.
 func Owns(path string) bool {
-	for _, page := range []string{"/agents", "/calls", "/docs"} {
+	for _, page := range []string{"/agents", "/calls", "/docs", "/guide", "/about"} {
 		if path == page || strings.HasPrefix(path, page+"/") {
 			return true
 		}

@@ -22,17 +22,27 @@ const reasonLength = 300
 
 // Suspend hides an agent from the public and rejects its key with suspended, the reason and the end.
 // The reason is one line of at most 300 characters and may be empty; a zero end means until Unsuspend.
-// Records of the agent stay. A second suspension replaces the first. Suspend returns not_found for an
-// unknown handle, and validation_failed for an invalid reason and an end in the past.
+// Records of the agent stay. A second suspension replaces the first. It closes the open reports of the agent
+// and its texts. Suspend returns not_found for an unknown handle, and validation_failed for an invalid reason
+// and an end in the past.
 func (o *Operator) Suspend(ctx context.Context, handle, reason string, until time.Time) error {
+	act, err := suspension(reason, until)
+	if err != nil {
+		return err
+	}
+	return o.moderate(ctx, act, handle)
+}
+
+// suspension returns the act of Suspend.
+func suspension(reason string, until time.Time) (agentAct, error) {
 	reason = text.Normalize(reason)
 	switch {
 	case utf8.RuneCountInString(reason) > reasonLength:
-		return domain.Invalid(domain.FieldError{Field: "reason", Code: domain.FaultTooLong})
+		return agentAct{}, domain.Invalid(domain.FieldError{Field: "reason", Code: domain.FaultTooLong})
 	case !text.CheckLine(reason):
-		return domain.Invalid(domain.FieldError{Field: "reason", Code: domain.FaultForbiddenCharacter})
+		return agentAct{}, domain.Invalid(domain.FieldError{Field: "reason", Code: domain.FaultForbiddenCharacter})
 	}
-	return o.moderate(ctx, "suspend", handle, reason, func(t *txn.Tx, agent *document.AgentRow) error {
+	return agentAct{"suspend", reason, func(t *txn.Tx, agent *document.AgentRow) error {
 		var end *domain.Time
 		if !until.IsZero() {
 			if ms := domain.TimeOf(until); ms > t.Now {
@@ -41,22 +51,29 @@ func (o *Operator) Suspend(ctx context.Context, handle, reason string, until tim
 				return domain.Invalid(domain.FieldError{Field: "until", Code: domain.FaultBadValue})
 			}
 		}
-		return t.Exec(`UPDATE agents SET suspended_at = ?, suspended_until = ?, suspension_reason = ? WHERE id = ?`,
-			t.Now, end, domain.Optional(reason), agent.ID)
-	})
+		return errors.Join(closeReportsOf(t, agent), t.Exec(`
+			UPDATE agents SET suspended_at = ?, suspended_until = ?, suspension_reason = ? WHERE id = ?`,
+			t.Now, end, domain.Optional(reason), agent.ID))
+	}}, nil
 }
 
 // Unsuspend ends the suspension of an agent, if it is suspended. It returns not_found for an unknown
 // handle.
 func (o *Operator) Unsuspend(ctx context.Context, handle string) error {
-	return o.moderate(ctx, "unsuspend", handle, "", func(t *txn.Tx, agent *document.AgentRow) error {
+	return o.moderate(ctx, agentAct{"unsuspend", "", func(t *txn.Tx, agent *document.AgentRow) error {
 		return t.Exec(`UPDATE agents SET suspended_at = NULL, suspended_until = NULL, suspension_reason = NULL WHERE id = ?`, agent.ID)
-	})
+	}}, handle)
+}
+
+// agentAct is an operator's act on an agent.
+type agentAct struct {
+	name, detail string // of the note
+	do           func(*txn.Tx, *document.AgentRow) error
 }
 
 // moderate runs an operator's act on an agent, and records it. It returns not_found for an unknown
 // handle.
-func (o *Operator) moderate(ctx context.Context, act, handle, detail string, do func(*txn.Tx, *document.AgentRow) error) error {
+func (o *Operator) moderate(ctx context.Context, act agentAct, handle string) error {
 	return o.db.Write(ctx, func(t *txn.Tx) error {
 		agent, found, err := document.FindAgent(t, handle)
 		if err == nil && !found {
@@ -65,12 +82,17 @@ func (o *Operator) moderate(ctx context.Context, act, handle, detail string, do 
 		if err != nil {
 			return err
 		}
-		t.TouchAgent(agent.ID)
-		if err := do(t, &agent); err != nil {
-			return err
-		}
-		return audit(t, act, agent.Handle, detail)
+		return act.run(t, &agent)
 	})
+}
+
+// run runs the act, and records it.
+func (a agentAct) run(t *txn.Tx, agent *document.AgentRow) error {
+	t.TouchAgent(agent.ID)
+	if err := a.do(t, agent); err != nil {
+		return err
+	}
+	return audit(t, a.name, agent.Handle, a.detail)
 }
 
 // audit records an operator's act.
@@ -84,28 +106,28 @@ func audit(t *txn.Tx, act, subject, detail string) error {
 
 // Verify marks an agent's mailbox as verified. It returns not_found for an unknown handle.
 func (o *Operator) Verify(ctx context.Context, handle string) error {
-	return o.moderate(ctx, "verify", handle, "", func(t *txn.Tx, agent *document.AgentRow) error {
+	return o.moderate(ctx, agentAct{"verify", "", func(t *txn.Tx, agent *document.AgentRow) error {
 		if err := outbox.ReturnToMailbox(t, agent.ID, agent.Mailbox); err != nil {
 			return err
 		}
 		return t.Exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?) WHERE id = ?`, t.Now, agent.ID)
-	})
+	}}, handle)
 }
 
 // Unverify marks an agent's mailbox as not verified, and forgets those that it replaced, so that none of
 // them recovers the key. It returns not_found for an unknown handle.
 func (o *Operator) Unverify(ctx context.Context, handle string) error {
-	return o.moderate(ctx, "unverify", handle, "", func(t *txn.Tx, agent *document.AgentRow) error {
+	return o.moderate(ctx, agentAct{"unverify", "", func(t *txn.Tx, agent *document.AgentRow) error {
 		return errors.Join(outbox.ForgetMailboxes(t, agent.ID, "", 0), lifecycle.Unverify(t, agent.ID))
-	})
+	}}, handle)
 }
 
 // Unclaim ends the owner claim of an agent, if there is one, confirmed or not, and takes back the agent's
 // deletion, which that owner could have taken back. It returns not_found for an unknown handle.
 func (o *Operator) Unclaim(ctx context.Context, handle string) error {
-	return o.moderate(ctx, "unclaim", handle, "", func(t *txn.Tx, agent *document.AgentRow) error {
+	return o.moderate(ctx, agentAct{"unclaim", "", func(t *txn.Tx, agent *document.AgentRow) error {
 		return errors.Join(lifecycle.WithdrawClaim(t, agent), lifecycle.KeepAgent(t, agent.ID))
-	})
+	}}, handle)
 }
 
 // ReplaceKey replaces an agent's key. The old one is invalid when it returns. It returns not_found for
@@ -114,30 +136,36 @@ func (o *Operator) ReplaceKey(ctx context.Context, handle string) (key string, e
 	if key, err = domain.NewKey(o.random); err != nil {
 		return "", err
 	}
-	err = o.moderate(ctx, "new-key", handle, "", func(t *txn.Tx, agent *document.AgentRow) error {
+	err = o.moderate(ctx, agentAct{"new-key", "", func(t *txn.Tx, agent *document.AgentRow) error {
 		return lifecycle.SetKey(t, agent.ID, key)
-	})
+	}}, handle)
 	if err != nil {
 		return "", err
 	}
 	return key, nil
 }
 
-// RemoveAgent is DeleteAgent for the operator. It returns not_found for an unknown handle.
+// RemoveAgent deletes an agent at once, also one that a person has claimed, and closes the open reports of
+// it and its texts. It returns not_found for an unknown handle.
 func (o *Operator) RemoveAgent(ctx context.Context, handle string) error {
-	return o.moderate(ctx, "delete", handle, "", func(t *txn.Tx, agent *document.AgentRow) error {
-		return lifecycle.DeleteAgent(t, agent.ID)
-	})
+	return o.moderate(ctx, deletion("delete"), handle)
+}
+
+// deletion returns the act of RemoveAgent, under a name.
+func deletion(name string) agentAct {
+	return agentAct{name, "", func(t *txn.Tx, agent *document.AgentRow) error {
+		return errors.Join(closeReportsOf(t, agent), lifecycle.DeleteAgent(t, agent.ID))
+	}}
 }
 
 // ExportAgent is Export for the operator, also of a suspended agent. It reveals a mailbox, so it is
 // recorded. It returns not_found for an unknown handle.
 func (o *Operator) ExportAgent(ctx context.Context, handle string) (members string, err error) {
 	var id int64
-	err = o.moderate(ctx, "export", handle, "", func(_ *txn.Tx, agent *document.AgentRow) error {
+	err = o.moderate(ctx, agentAct{"export", "", func(_ *txn.Tx, agent *document.AgentRow) error {
 		id = agent.ID
 		return nil
-	})
+	}}, handle)
 	if err != nil {
 		return "", err
 	}
@@ -147,7 +175,7 @@ func (o *Operator) ExportAgent(ctx context.Context, handle string) (members stri
 // Unblock allows the blocked agent to send the other contact requests again. It returns not_found for
 // unknown handles, and if there is no block.
 func (o *Operator) Unblock(ctx context.Context, handle, blocked string) error {
-	return o.moderate(ctx, "unblock", handle, blocked, func(t *txn.Tx, agent *document.AgentRow) error {
+	return o.moderate(ctx, agentAct{"unblock", blocked, func(t *txn.Tx, agent *document.AgentRow) error {
 		n, err := t.Change(`
 			DELETE FROM blocks
 			WHERE blocker_id = ? AND blocked_id = (SELECT id FROM handles WHERE handle = ?)`, agent.ID, blocked)
@@ -155,10 +183,10 @@ func (o *Operator) Unblock(ctx context.Context, handle, blocked string) error {
 			err = domain.NewError(domain.CodeNotFound)
 		}
 		return err
-	})
+	}}, handle)
 }
 
-// RemovePost deletes a post with its replies. It returns not_found for an unknown id.
+// RemovePost deletes a post with its replies, and closes the open reports of them. It returns not_found for an unknown id.
 func (o *Operator) RemovePost(ctx context.Context, id string) error {
 	return o.db.Write(ctx, func(t *txn.Tx) error {
 		var p document.PostRow
@@ -166,6 +194,10 @@ func (o *Operator) RemovePost(ctx context.Context, id string) error {
 		var author string
 		if err == nil {
 			err = t.Get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID)
+		}
+		if err == nil {
+			err = closeReports(t, `about = 'post' AND subject = ?2
+				OR about = 'reply' AND subject IN (SELECT id FROM replies WHERE post_seq = ?3)`, id, p.Seq)
 		}
 		if err == nil {
 			err = lifecycle.DeletePost(t, &p)
@@ -177,11 +209,14 @@ func (o *Operator) RemovePost(ctx context.Context, id string) error {
 	})
 }
 
-// RemoveReply deletes a reply. It returns not_found for an unknown id.
+// RemoveReply deletes a reply, and closes the open reports of it. It returns not_found for an unknown id.
 func (o *Operator) RemoveReply(ctx context.Context, id string) error {
 	return o.db.Write(ctx, func(t *txn.Tx) error {
 		var reply lifecycle.ReplyRow
 		err := txn.OrNotFound(t.Get(&reply, lifecycle.SelectReplyRow+` WHERE r.id = ?`, id))
+		if err == nil {
+			err = closeReports(t, `about = 'reply' AND subject = ?2`, id)
+		}
 		if err == nil {
 			err = lifecycle.DeleteReply(t, &reply)
 		}
@@ -240,4 +275,21 @@ func (o *Operator) CloseReport(ctx context.Context, id string) error {
 		}
 		return audit(t, "close-report", id, "")
 	})
+}
+
+// openReportsOf selects the open reports of agent ?2, whose handle is ?3, and of its texts.
+const openReportsOf = `
+	about IN ('agent', 'claim') AND subject = ?3
+	OR about = 'post' AND subject IN (SELECT id FROM posts WHERE author_id = ?2)
+	OR about = 'reply' AND subject IN (SELECT id FROM replies WHERE author_id = ?2)
+	OR about = 'request' AND subject IN (SELECT id FROM requests WHERE from_id = ?2)`
+
+// closeReportsOf closes the open reports of an agent and its texts.
+func closeReportsOf(t *txn.Tx, agent *document.AgentRow) error {
+	return closeReports(t, openReportsOf, agent.ID, agent.Handle)
+}
+
+// closeReports closes open reports. The values of where are ?2 and on.
+func closeReports(t *txn.Tx, where string, args ...any) error {
+	return t.Exec(`UPDATE reports SET closed_at = ?1 WHERE closed_at IS NULL AND (`+where+`)`, append([]any{t.Now}, args...)...)
 }

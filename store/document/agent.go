@@ -14,7 +14,8 @@ import (
 )
 
 // RebuildAgent rebuilds the document and search row of an agent, and returns the document. If
-// the agent is to be hidden, it hides the agent and its posts; if it no longer is, it shows them.
+// the agent is to be hidden, it hides the agent and its posts, and stores no document; if it no longer is, it
+// shows them.
 // A changed level is reported to the agent as the event trust.changed.
 func RebuildAgent(t *txn.Tx, id int64) (domain.AgentDocument, error) {
 	var row AgentRow
@@ -37,9 +38,12 @@ func RebuildAgent(t *txn.Tx, id int64) (domain.AgentDocument, error) {
 	}
 	if row.Hidden(t.Now) {
 		if visible {
-			err = hideAgent(t, id)
+			if err := hideAgent(t, id); err != nil {
+				return domain.AgentDocument{}, err
+			}
 		}
-		return domain.AgentDocument{}, err
+		_, d, _, err := row.build(t)
+		return d, err
 	}
 	d, author, err := row.rebuild(t)
 	if err != nil {

@@ -16,12 +16,15 @@ type AgentRow struct {
 	ContactPublic bool         `db:"contact_public"`
 	ClaimedAt     *domain.Time `db:"claimed_at"`
 	DeletionAt    *domain.Time `db:"deletion_at"`
+	AwaitingSince *domain.Time `db:"awaiting_since"` // the operator's approval
 	LastActiveAt  domain.Time  `db:"last_active_at"`
 }
 
-// Hidden reports whether nobody but the agent itself and its owner sees the agent: it is suspended or
-// about to be deleted.
-func (a *AgentRow) Hidden(now domain.Time) bool { return a.Suspended(now) || a.DeletionAt != nil }
+// Hidden reports whether nobody but the agent itself and its owner sees the agent: it is suspended,
+// about to be deleted, or waits for approval.
+func (a *AgentRow) Hidden(now domain.Time) bool {
+	return a.Suspended(now) || a.DeletionAt != nil || a.AwaitingSince != nil
+}
 
 const selectAgents = `
 	SELECT a.id, h.handle, a.name, a.owner, a.mailbox, a.mailbox_hash, a.contact_public, a.tagline,
@@ -29,7 +32,7 @@ const selectAgents = `
 		a.accepting AS "contact_policy.accepting", a.min_level AS "contact_policy.min_level",
 		a.require_offering AS "contact_policy.require_offering", a.weekly_cap AS "contact_policy.weekly_cap",
 		a.policy_note AS "contact_policy.note", a.require_owner_receipt AS "contact_policy.require_owner_receipt",
-		a.verified_at, a.claimed_at, a.suspended_at, a.suspended_until, a.suspension_reason, a.deletion_at,
+		a.verified_at, a.claimed_at, a.suspended_at, a.suspended_until, a.suspension_reason, a.deletion_at, a.awaiting_since,
 		a.created_at, a.updated_at, a.last_active_at
 	FROM handles h
 	JOIN agents a ON a.id = h.id`

@@ -16,6 +16,7 @@ type OwnAgent struct {
 	PendingRequests  int
 	AwaitingReceipts int
 	DeletionAt       *Time // when the agent is deleted; nil if it is not to be
+	AwaitingApproval bool  // by the operator
 	Limits           Allowances
 }
 
@@ -172,7 +173,10 @@ type Registration struct {
 	Owner       string `json:"owner" minLength:"1" maxLength:"60" doc:"The accountable human owner." example:"Mei Lin"`
 	Mailbox     string `json:"mailbox" format:"email" minLength:"1" maxLength:"254" doc:"Mailbox of the agent: user@host.tld. Private until a contact request is accepted, or contact_public is true." example:"pilot@harbour.example.org"`
 	AcceptRules bool   `json:"accept_rules" enum:"true" doc:"Must be true: confirms the rules of the onboarding guide (skill.md)." example:"true"`
+	Invite      string `json:"invite,omitempty" maxLength:"60" nullable:"true" text:"-" doc:"Invitation of the operator (inv_…). Required where registration is by invitation, see registration in GET /api; ignored elsewhere."`
 	Profile
+
+	From netip.Addr `json:"-" text:"-"` // address of the client; invalid if the program acts
 }
 
 // Profile holds the optional fields of a registration.
@@ -199,8 +203,9 @@ type Settings struct {
 
 // Registered is a new agent with its key, of which only the hash is stored.
 type Registered struct {
-	Agent AgentDocument `json:"agent"`
-	Key   string        `json:"-"` // empty in a repeated response once the key was used
+	Agent    AgentDocument `json:"agent"`
+	Key      string        `json:"-"`        // empty in a repeated response once the key was used
+	Awaiting bool          `json:"awaiting"` // the operator must approve the agent before it takes part
 }
 
 // CheckDescriptions returns the error of an agent without a description in either language.

@@ -96,7 +96,7 @@ func exportValue(column string, value any) (any, bool) {
 		return nil, false
 	case int64:
 		switch {
-		case column == "at" || strings.HasSuffix(column, "_at") || strings.HasSuffix(column, "_until"):
+		case column == "at" || strings.HasSuffix(column, "_at") || strings.HasSuffix(column, "_until") || strings.HasSuffix(column, "_since"):
 			return domain.Time(v), true
 		case slices.Contains(flags, column):
 			return v != 0, true

@@ -30,8 +30,12 @@ func (r *Reader) Stats(ctx context.Context) (domain.Stats, error) {
 	stats := domain.Stats{}
 	err := r.db.Get(ctx, &stats, `
 		WITH hidden (id) AS (
-			SELECT a.id FROM agents a
-			WHERE a.suspended_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = a.id))
+			SELECT a.id
+			FROM (
+				SELECT id FROM agents WHERE suspended_at IS NOT NULL
+				UNION SELECT id FROM agents WHERE deletion_at IS NOT NULL
+				UNION SELECT id FROM agents WHERE awaiting_since IS NOT NULL) a
+			WHERE NOT EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = a.id))
 		SELECT
 			(SELECT COUNT(*) FROM agent_documents) AS agents,
 			(SELECT COUNT(*) FROM agent_documents WHERE level >= 1) AS agents_verified,

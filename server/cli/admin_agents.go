@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"callbook/store"
+	"callbook/store/domain"
+)
+
+type agentsCommand struct {
+	Query    string `env:"-" help:"A part of the handle, name, owner, tagline, description or mailbox." placeholder:"TEXT"`
+	Since    string `env:"-" help:"Registered since a date (2027-01-31, from 00:00 UTC on) or within a duration (72h, 30d)." placeholder:"TIME"`
+	Level    *int   `env:"-" help:"Of at most this trust level: 0, 1 or 2." placeholder:"LEVEL"`
+	Reported bool   `env:"-" help:"With an open report of the agent or its texts."`
+	Awaiting bool   `env:"-" help:"Waiting for approval."`
+	Network  string `env:"-" help:"Registered from a network: the first characters of its hash, as this list shows it." placeholder:"HASH"`
+	listLimit
+}
+
+// Help returns the text that kong shows below the usage.
+func (agentsCommand) Help() string {
+	return "Each line begins with the handle. It goes on with the time of the registration, the hash of the network that it came from (of an IPv6 address the /48; - when it is unknown or older than 30 days), the trust level, the state, the numbers of calls and of open reports, and the name. " +
+		"suspend -, delete -, approve - and reject - read the handles from such lines."
+}
+
+func (c *agentsCommand) Run(ctx context.Context, console *adminConsole) error {
+	now := time.Now()
+	since, err := parseSince(c.Since, now)
+	if err != nil {
+		return err
+	}
+	filter := domain.AgentRecordFilter{Query: c.Query, Since: since, MaxLevel: c.Level, Reported: c.Reported, Awaiting: c.Awaiting, Network: c.Network}
+	return console.open(ctx, func(st *store.Store) error {
+		list, err := st.AgentRecords(ctx, filter, c.Limit)
+		return printList(console, list, err, func(a domain.AgentRecord) string {
+			network := "-"
+			if a.Network != "" {
+				network = a.Network[:12]
+			}
+			return fmt.Sprintf("%-32s  %s  %-12s  level %d  %-9s  %3d calls  %3d reports  %q",
+				a.Handle, minute(a.CreatedAt), network, a.Level, a.State, a.Posts, a.Reports, a.Name)
+		}, "No agents.")
+	})
+}
+
+// parseSince parses the start of a time: a date, or a duration before now.
+func parseSince(text string, now time.Time) (domain.Time, error) {
+	end, err := parseEnd(text, now)
+	switch {
+	case err != nil:
+		return 0, errors.New("--since must be a date such as 2027-01-31, or a duration such as 72h or 30d")
+	case end.IsZero():
+		return 0, nil
+	case strings.Contains(text, "-"): // a date
+		return domain.TimeOf(end), nil
+	}
+	return domain.TimeOf(now.Add(now.Sub(end))), nil
+}
+
+// fromInput is the argument that stands for handles on the standard input.
+const fromInput = "-"
+
+// bulkArgument names the agents of an act that can be done to many.
+type bulkArgument struct {
+	Handle string `arg:"" help:"The agent's handle. -: one handle a line from the standard input, the first word of each line."`
+	DryRun bool   `env:"-" help:"With -: count what would be done, and change nothing."`
+}
+
+// Validate implements a hook of kong, which runs once the flags are parsed.
+func (a *bulkArgument) Validate() error {
+	if a.DryRun && a.Handle != fromInput {
+		return errors.New("--dry-run is for - and the handles on the standard input")
+	}
+	return nil
+}
+
+// run does an act to the agents on the standard input, or else one to the agent of the argument.
+func (a *bulkArgument) run(ctx context.Context, console *adminConsole, act domain.BulkAct, one func(*store.Store) error, format string, args ...any) (err error) {
+	if a.Handle != fromInput {
+		return console.act(ctx, one, format, args...)
+	}
+	if act.Handles, err = readHandles(console.in); err != nil {
+		return err
+	}
+	return a.runBulk(ctx, console, act)
+}
+
+// runBulk does an act to many agents, and prints what it did.
+func (a *bulkArgument) runBulk(ctx context.Context, console *adminConsole, act domain.BulkAct) error {
+	act.DryRun = a.DryRun
+	return console.open(ctx, func(st *store.Store) error {
+		done, err := st.ActOnAgents(ctx, act)
+		format := "%s: %d agents, with %d calls, %d replies and %d open reports."
+		if act.DryRun {
+			format = "Dry run, nothing is changed. " + format
+		}
+		err = errors.Join(err, console.printf(format, act.Act, len(done.Agents), done.Posts, done.Replies, done.Reports))
+		if len(done.Rejected) > 0 {
+			err = errors.Join(err, console.printf("Skipped, since there is no such agent, or it does not wait for approval: %s", strings.Join(done.Rejected, " ")))
+		}
+		return err
+	})
+}
+
+// readHandles returns the first word of each line.
+func readHandles(r io.Reader) (handles []string, err error) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		if words := strings.Fields(lines.Text()); len(words) > 0 {
+			handles = append(handles, words[0])
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read the handles: %w", err)
+	}
+	if len(handles) == 0 {
+		return nil, errors.New("there is no handle on the standard input: give one a line")
+	}
+	return handles, nil
+}
+
+type suspendCommand struct {
+	bulkArgument
+	Reason string `env:"-" help:"Reason for the agent, which gets it with each rejected request. One line, at most 300 characters."`
+	Until  string `env:"-" help:"End of the suspension: a date (2027-01-31, from 00:00 UTC on) or a duration (72h, 30d). Default: no end."`
+}
+
+func (c *suspendCommand) Run(ctx context.Context, console *adminConsole) error {
+	until, err := parseEnd(c.Until, time.Now())
+	if err != nil {
+		return fmt.Errorf("--until %w", err)
+	}
+	how := "."
+	if !until.IsZero() {
+		how = until.UTC().Format(" until 2006-01-02 15:04 UTC.")
+	}
+	return c.run(ctx, console, domain.BulkAct{Act: domain.OperatorSuspend, Reason: c.Reason, Until: until},
+		func(st *store.Store) error { return st.Suspend(ctx, c.Handle, c.Reason, until) }, "%s is suspended%s", c.Handle, how)
+}
+
+// parseEnd parses the end of a suspension or an invitation; the zero time for the empty string.
+func parseEnd(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.DateOnly, text); err == nil && !at.IsZero() { // which would mean none
+		return at, nil
+	}
+	if number, ok := strings.CutSuffix(text, "d"); ok {
+		if days, err := strconv.Atoi(number); err == nil && days > 0 && days <= 36500 {
+			return now.Add(time.Duration(days) * domain.Day), nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(d), nil
+	}
+	return time.Time{}, errors.New("must be a date such as 2027-01-31, or a duration such as 72h or 30d")
+}
+
+type deleteCommand struct {
+	bulkArgument
+	Confirm string `env:"-" help:"The same handle, or with - the number of handles, to confirm. Deletion cannot be undone." placeholder:"HANDLE"`
+}
+
+func (c *deleteCommand) Run(ctx context.Context, console *adminConsole) error {
+	if c.Handle != fromInput {
+		if c.Confirm != c.Handle {
+			return errors.New("nothing was deleted: --confirm must name the same handle")
+		}
+		return console.act(ctx, func(st *store.Store) error { return st.RemoveAgent(ctx, c.Handle) }, "%s is deleted. The service erases its mailbox and key from the file within ten minutes.", c.Handle)
+	}
+	handles, err := readHandles(console.in)
+	if err != nil {
+		return err
+	}
+	if !c.DryRun && c.Confirm != strconv.Itoa(len(handles)) {
+		return fmt.Errorf("nothing was deleted: there are %d handles, and --confirm must be their number. --dry-run shows what they have", len(handles))
+	}
+	return c.runBulk(ctx, console, domain.BulkAct{Act: domain.OperatorDelete, Handles: handles})
+}
+
+type approveCommand struct{ bulkArgument }
+
+func (c *approveCommand) Run(ctx context.Context, console *adminConsole) error {
+	return c.run(ctx, console, domain.BulkAct{Act: domain.OperatorApprove}, func(st *store.Store) error { return st.Approve(ctx, c.Handle) }, "%s is approved.", c.Handle)
+}
+
+type rejectCommand struct{ bulkArgument }
+
+func (c *rejectCommand) Run(ctx context.Context, console *adminConsole) error {
+	return c.run(ctx, console, domain.BulkAct{Act: domain.OperatorReject}, func(st *store.Store) error { return st.Reject(ctx, c.Handle) }, "%s is rejected and deleted.", c.Handle)
+}
+
+type inviteCommand struct {
+	Uses  int    `env:"-" default:"1" help:"Number of agents that may register with it."`
+	Until string `env:"-" default:"30d" help:"End of the invitation: a date (2027-01-31, from 00:00 UTC on) or a duration (72h, 30d)." placeholder:"TIME"`
+}
+
+func (c *inviteCommand) Run(ctx context.Context, console *adminConsole) error {
+	until, err := parseEnd(c.Until, time.Now())
+	if err != nil {
+		return fmt.Errorf("--until %w", err)
+	}
+	return console.open(ctx, func(st *store.Store) error {
+		secret, _, err := st.CreateInvite(ctx, c.Uses, until)
+		if err != nil {
+			return err
+		}
+		return console.printf("%s", secret)
+	})
+}
+
+type invitesCommand struct{}
+
+func (c *invitesCommand) Run(ctx context.Context, console *adminConsole) error {
+	return console.open(ctx, func(st *store.Store) error {
+		list, err := st.Invites(ctx)
+		return printList(console, list, err, func(i domain.Invite) string {
+			return fmt.Sprintf("%s  %d of %d used  until %s", i.ID, i.Used, i.Uses, minute(i.ExpiresAt))
+		}, "No invitations.")
+	})
+}
+
+type revokeInviteCommand struct {
+	ID string `arg:"" help:"The first 12 characters of the invitation (inv_…), as invites lists them, or the whole of it."`
+}
+
+func (c *revokeInviteCommand) Run(ctx context.Context, console *adminConsole) error {
+	id := domain.InviteID(c.ID)
+	return console.act(ctx, func(st *store.Store) error { return st.RevokeInvite(ctx, id) }, "%s is revoked.", id)
+}

@@ -1,0 +1,98 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/txn"
+)
+
+// bulkBatch is how many agents one transaction of ActOnAgents handles, so that requests do not wait for long.
+const bulkBatch = 20
+
+// errDryRun rolls a dry run back.
+var errDryRun = errors.New("dry run")
+
+// ActOnAgents does an act to many agents, a few in each transaction, and records each as the same act on one
+// agent. Handles count once. It skips those without an agent, and those whose agent does not wait for
+// approval if the act is about that, and returns them as rejected. It returns validation_failed for an
+// invalid reason and an end in the past. After another error the result has what was done before.
+func (o *Operator) ActOnAgents(ctx context.Context, bulk domain.BulkAct) (result domain.BulkResult, err error) {
+	act, err := bulkAct(bulk)
+	if err != nil {
+		return result, err
+	}
+	handles := map[string]bool{}
+	for _, handle := range bulk.Handles {
+		handles[handle] = true
+	}
+	for batch := range slices.Chunk(slices.Sorted(maps.Keys(handles)), bulkBatch) {
+		var done domain.BulkResult
+		err := o.db.Write(ctx, func(t *txn.Tx) error {
+			done = domain.BulkResult{}
+			for _, handle := range batch {
+				if err := act.runOn(t, handle, &done); err != nil {
+					return err
+				}
+			}
+			if bulk.DryRun {
+				return errDryRun
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errDryRun) {
+			return result, err
+		}
+		result.Add(done)
+	}
+	return result, nil
+}
+
+// bulkAct returns the act on one agent.
+func bulkAct(bulk domain.BulkAct) (agentAct, error) {
+	switch bulk.Act {
+	case domain.OperatorSuspend:
+		return suspension(bulk.Reason, bulk.Until)
+	case domain.OperatorApprove:
+		return approval(), nil
+	case domain.OperatorReject:
+		return rejection(), nil
+	}
+	return deletion(string(domain.OperatorDelete)), nil
+}
+
+// runOn runs the act on one of many agents, and adds it to the result.
+func (a agentAct) runOn(t *txn.Tx, handle string, result *domain.BulkResult) error {
+	agent, found, err := document.FindAgent(t, handle)
+	if err != nil {
+		return err
+	}
+	var counts struct {
+		Posts   int `db:"posts"`
+		Replies int `db:"replies"`
+		Reports int `db:"reports"`
+	}
+	if found {
+		err = t.Get(&counts, `
+			SELECT
+				(SELECT COUNT(*) FROM posts WHERE author_id = ?2) AS posts,
+				(SELECT COUNT(*) FROM replies WHERE author_id = ?2) AS replies,
+				(SELECT COUNT(*) FROM reports WHERE closed_at IS NULL AND (`+openReportsOf+`)) AS reports`, nil, agent.ID, agent.Handle)
+		if err == nil {
+			err = a.run(t, &agent)
+		}
+	}
+	switch {
+	case !found, errors.Is(err, domain.NewError(domain.CodeInvalidState)):
+		result.Rejected = append(result.Rejected, handle)
+		return nil
+	case err != nil:
+		return err
+	}
+	result.Add(domain.BulkResult{Agents: []string{handle}, Posts: counts.Posts, Replies: counts.Replies, Reports: counts.Reports})
+	return nil
+}

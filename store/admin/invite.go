@@ -1,0 +1,49 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"callbook/store/domain"
+	"callbook/store/txn"
+)
+
+// CreateInvite makes an invitation, with which as many agents may register until a time. The secret is shown
+// this once; the id names it in lists. It returns validation_failed for uses below 1 or above MaxInviteUses
+// and an end in the past.
+func (o *Operator) CreateInvite(ctx context.Context, uses int, until time.Time) (secret string, invite domain.Invite, err error) {
+	if secret, err = domain.NewInvite(o.random); err != nil {
+		return "", invite, err
+	}
+	err = o.db.Write(ctx, func(t *txn.Tx) error {
+		invite = domain.Invite{ID: domain.InviteID(secret), Uses: uses, CreatedAt: t.Now, ExpiresAt: domain.TimeOf(until)}
+		switch {
+		case uses < 1 || uses > domain.MaxInviteUses:
+			return domain.Invalid(domain.FieldError{Field: "uses", Code: domain.FaultOutOfRange})
+		case invite.ExpiresAt <= t.Now:
+			return domain.Invalid(domain.FieldError{Field: "until", Code: domain.FaultBadValue})
+		}
+		err := t.Exec(`INSERT INTO invites (id, secret_hash, uses, used, created_at, expires_at) VALUES (?, ?, ?, 0, ?, ?)`,
+			invite.ID, domain.HashKey(secret), uses, t.Now, invite.ExpiresAt)
+		if err != nil {
+			return fmt.Errorf("insert the invitation: %w", err)
+		}
+		return audit(t, "invite", invite.ID, fmt.Sprintf("for %d until %s", uses, until.UTC().Format(time.DateOnly)))
+	})
+	return secret, invite, err
+}
+
+// RevokeInvite ends an invitation. Agents that registered with it stay. It returns not_found for an unknown id.
+func (o *Operator) RevokeInvite(ctx context.Context, id string) error {
+	return o.db.Write(ctx, func(t *txn.Tx) error {
+		n, err := t.Change(`DELETE FROM invites WHERE id = ?`, id)
+		if err == nil && n == 0 {
+			err = domain.NewError(domain.CodeNotFound)
+		}
+		if err != nil {
+			return err
+		}
+		return audit(t, "revoke-invite", id, "")
+	})
+}

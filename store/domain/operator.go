@@ -1,0 +1,63 @@
+package domain
+
+import "time"
+
+// OperatorAct is what the operator does to many agents at once.
+type OperatorAct string
+
+// The acts, by the names under which they are recorded.
+const (
+	OperatorSuspend OperatorAct = "suspend"
+	OperatorDelete  OperatorAct = "delete"
+	OperatorApprove OperatorAct = "approve"
+	OperatorReject  OperatorAct = "reject" // deletes an agent that waits for approval
+)
+
+// BulkAct is an act of the operator on many agents.
+type BulkAct struct {
+	Act     OperatorAct
+	Handles []string
+	Reason  string    // of suspensions, for the agents
+	Until   time.Time // of suspensions; zero for no end
+	DryRun  bool      // whether nothing is to be stored
+}
+
+// BulkResult counts what an act on many agents did, or would do.
+type BulkResult struct {
+	Agents   []string // the handles of the agents that it was done to
+	Rejected []string // the handles without an agent, or whose agent is not in a state for the act
+	Posts    int      // of those agents, which are now hidden, deleted or shown
+	Replies  int      // likewise
+	Reports  int      // open reports of them and their texts, which all acts but approve close
+}
+
+// Add adds the result for other agents.
+func (r *BulkResult) Add(other BulkResult) {
+	r.Agents, r.Rejected = append(r.Agents, other.Agents...), append(r.Rejected, other.Rejected...)
+	r.Posts, r.Replies, r.Reports = r.Posts+other.Posts, r.Replies+other.Replies, r.Reports+other.Reports
+}
+
+// NetworkRetention is how long the hash of the network that an agent was registered from is stored.
+const NetworkRetention = 30 * Day
+
+// AgentRecordFilter selects agents for the operator. The zero value of a field selects all.
+type AgentRecordFilter struct {
+	Query    string // a part of the handle, name, owner, tagline, a description or the mailbox; ASCII case ignored
+	Since    Time   // registered then or later
+	MaxLevel *int   // the highest trust level
+	Reported bool   // with an open report of it or its texts
+	Awaiting bool   // waits for approval
+	Network  string // the first characters of AgentRecord.Network
+}
+
+// AgentRecord is an agent as the operator lists it, hidden or not.
+type AgentRecord struct {
+	Handle    string `db:"handle"`
+	Name      string `db:"name"`
+	Level     int    `db:"level"`
+	State     string `db:"state"`   // shown, awaiting, suspended or leaving
+	Network   string `db:"network"` // keyed hash of the network that it was registered from, in hexadecimal; empty after NetworkRetention
+	Posts     int    `db:"posts"`
+	Reports   int    `db:"reports"` // open ones, of it and its texts
+	CreatedAt Time   `db:"created_at"`
+}

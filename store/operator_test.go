@@ -1,0 +1,284 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"callbook/store/domain"
+)
+
+// wave registers n agents from one network, each with a post that is reported.
+func (s *testStore) wave(prefix string, n int) (handles []string) {
+	s.Helper()
+	for i := range n {
+		c, _ := s.register(fmt.Sprintf("%s-%d", prefix, i), func(r *domain.Registration) {
+			r.From = netip.MustParseAddr(fmt.Sprintf("2001:db8:7:%x::1", i))
+		})
+		post := s.post(c, func(d *domain.PostDraft) { d.Title = "Casino" })
+		reporter := netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})
+		s.ok(s.ReportPost(context.Background(), post.ID, reporter, domain.ReportDraft{}))
+		handles = append(handles, c.Handle)
+	}
+	return handles
+}
+
+// notes are the operator's acts, the oldest first.
+func (s *testStore) notes() (lines []string) {
+	s.Helper()
+	acts, err := s.Acts(context.Background(), 1000)
+	s.ok(err)
+	for _, a := range acts {
+		lines = append([]string{strings.TrimSpace(a.Act + " " + a.Subject + " " + domain.Deref(a.Detail))}, lines...)
+	}
+	return lines
+}
+
+// TestOperator_ActsOnManyAgents: an act on many leaves what the same act on each leaves.
+func TestOperator_ActsOnManyAgents(t *testing.T) {
+	ctx := context.Background()
+	const n = 45 // more than two transactions
+	for _, tt := range []struct {
+		name        string
+		mode        domain.RegistrationMode
+		bulk        domain.BulkAct
+		note        string
+		found, left int // agents that the public sees, reports that are open
+		posts       int // and reports, of the result
+	}{
+		{"suspend", "", domain.BulkAct{Act: domain.OperatorSuspend, Reason: "spam"}, "suspend %s spam", 1, 1, n},
+		{"delete", "", domain.BulkAct{Act: domain.OperatorDelete}, "delete %s", 1, 1, n},
+		{"dry run", "", domain.BulkAct{Act: domain.OperatorDelete, DryRun: true}, "", n + 1, n + 1, n},
+		{"approve those that do not wait", "", domain.BulkAct{Act: domain.OperatorApprove}, "", n + 1, n + 1, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStore(t)
+			handles := s.wave("spam", n)
+			s.wave("other", 1)
+			tt.bulk.Handles = append(append([]string{"nobody"}, handles...), handles[0])
+			result, err := s.ActOnAgents(ctx, tt.bulk)
+			s.ok(err)
+			want := domain.BulkResult{Posts: tt.posts, Reports: tt.posts}
+			var notes []string
+			if tt.posts == 0 {
+				want.Rejected = append([]string{"nobody"}, handles...)
+			} else {
+				want.Rejected, want.Agents = []string{"nobody"}, handles
+			}
+			for _, handle := range handles {
+				if tt.note != "" {
+					notes = append(notes, fmt.Sprintf(tt.note, handle))
+				}
+			}
+			sorted := cmp.Transformer("set", func(list []string) map[string]int {
+				set := map[string]int{}
+				for _, e := range list {
+					set[e]++
+				}
+				return set
+			})
+			if diff := cmp.Diff(want, result, sorted); diff != "" {
+				t.Errorf("the result: %s", diff)
+			}
+			if diff := cmp.Diff(notes, s.notes(), sorted); diff != "" {
+				t.Errorf("the notes: %s", diff)
+			}
+			if found := value[int](s, `SELECT COUNT(*) FROM agent_documents`); found != tt.found {
+				t.Errorf("the public sees %d agents, want %d", found, tt.found)
+			}
+			if left := value[int](s, `SELECT COUNT(*) FROM reports WHERE closed_at IS NULL`); left != tt.left {
+				t.Errorf("%d reports are open, want %d", left, tt.left)
+			}
+			s.checkDerived(tt.name)
+		})
+	}
+}
+
+func TestOperator_RejectsAnActBeforeItBegins(t *testing.T) {
+	s := newStore(t)
+	handles := s.wave("spam", 1)
+	for name, bulk := range map[string]domain.BulkAct{
+		"reason":  {Act: domain.OperatorSuspend, Reason: strings.Repeat("x", 301)},
+		"newline": {Act: domain.OperatorSuspend, Reason: "a\nb"},
+		"end":     {Act: domain.OperatorSuspend, Until: s.Now()},
+	} {
+		bulk.Handles = handles
+		_, err := s.ActOnAgents(context.Background(), bulk)
+		wantOutcome(t, name, err, "validation_failed")
+	}
+	if len(s.notes()) > 0 {
+		t.Errorf("notes: %q", s.notes())
+	}
+}
+
+// TestOperator_RemovalsCloseTheirReports: what a report is about is settled by its removal.
+func TestOperator_RemovalsCloseTheirReports(t *testing.T) {
+	ctx := context.Background()
+	for name, act := range map[string]func(s *testStore, post domain.PostDocument, reply domain.Reply) error{
+		"post reply": func(s *testStore, p domain.PostDocument, _ domain.Reply) error { return s.RemovePost(ctx, p.ID) },
+		"reply":      func(s *testStore, _ domain.PostDocument, r domain.Reply) error { return s.RemoveReply(ctx, r.ID) },
+		"agent post request": func(s *testStore, _ domain.PostDocument, _ domain.Reply) error {
+			return s.Suspend(ctx, "author", "", time.Time{})
+		},
+		"request post agent": func(s *testStore, _ domain.PostDocument, _ domain.Reply) error { return s.RemoveAgent(ctx, "author") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t)
+			author, other := s.reachable("author"), s.reachable("other")
+			post := s.post(author)
+			reply := s.reply(other, post, "Casino")
+			_, err := s.ReportRequest(ctx, other, s.ask(author, other).ID, domain.ReportDraft{})
+			s.ok(err)
+			for _, err := range []error{
+				s.ReportPost(ctx, post.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}), s.ReportReply(ctx, reply.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}),
+				s.ReportAgent(ctx, "author", netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}), s.ReportAgent(ctx, "other", netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}),
+			} {
+				s.ok(err)
+			}
+			s.ok(act(s, post, reply))
+			var closed []string
+			s.ok(s.db.Select(ctx, &closed, `SELECT about FROM reports WHERE closed_at IS NOT NULL`))
+			if got := strings.Join(closed, " "); len(closed) != len(strings.Fields(name)) {
+				t.Errorf("closed: %s", got)
+			}
+			for _, about := range closed {
+				if !strings.Contains(name, about) {
+					t.Errorf("closed: %s", about)
+				}
+			}
+		})
+	}
+}
+
+// TestOperator_FindsASpamWave by each filter, and by its origin.
+func TestOperator_FindsASpamWave(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	s.register("old", func(r *domain.Registration) { r.From = netip.MustParseAddr("2001:db8:7:ff::1") })
+	s.clock.Advance(domain.Day)
+	since := domain.TimeOf(s.Now())
+	s.wave("spam", 3)
+	s.verified("honest")
+	s.register("100%", func(r *domain.Registration) { r.Handle = "percent"; r.Name = "100% sure" })
+	s.ok(s.Suspend(ctx, "spam-0", "", time.Time{}))
+	zero := 0
+	all, err := s.AgentRecords(ctx, domain.AgentRecordFilter{}, 10)
+	s.ok(err)
+	var origin string
+	for _, a := range all {
+		if strings.HasPrefix(a.Handle, "spam-") != (a.Network != "" && a.Handle != "old") {
+			t.Errorf("%s has the network %q", a.Handle, a.Network)
+		}
+		if a.Handle == "spam-1" {
+			origin = a.Network
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		filter domain.AgentRecordFilter
+		want   string
+	}{
+		{"all", domain.AgentRecordFilter{}, "percent honest spam-2 spam-1 spam-0 old"},
+		{"query", domain.AgentRecordFilter{Query: "SPAM-"}, "spam-2 spam-1 spam-0"},
+		{"a mailbox", domain.AgentRecordFilter{Query: "old@agents"}, "old"},
+		{"query with a percent sign", domain.AgentRecordFilter{Query: "0%"}, "percent"},
+		{"since", domain.AgentRecordFilter{Since: since, Query: "a"}, "percent honest spam-2 spam-1 spam-0"},
+		{"level", domain.AgentRecordFilter{MaxLevel: &zero}, "percent spam-2 spam-1 spam-0 old"},
+		{"reported", domain.AgentRecordFilter{Reported: true}, "spam-2 spam-1"},
+		{"awaiting", domain.AgentRecordFilter{Awaiting: true}, ""},
+		{"network, in all its /64", domain.AgentRecordFilter{Network: origin[:12]}, "spam-2 spam-1 spam-0 old"},
+	} {
+		found, err := s.AgentRecords(ctx, tt.filter, 10)
+		s.ok(err)
+		var handles []string
+		for _, a := range found {
+			handles = append(handles, a.Handle)
+		}
+		if got := strings.Join(handles, " "); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+	if a := all[4]; a.Handle != "spam-0" || a.State != "suspended" || a.Posts != 1 || a.Reports != 0 {
+		t.Errorf("%+v", a)
+	}
+	// The origin of an agent is forgotten.
+	s.clock.Advance(domain.NetworkRetention - domain.Day)
+	s.ok(s.RunJobs(ctx))
+	left := value[string](s, `SELECT GROUP_CONCAT(h.handle) FROM agents a JOIN handles h ON h.id = a.id WHERE a.network IS NOT NULL`)
+	if left != "spam-0,spam-1,spam-2" {
+		t.Errorf("networks of %s are stored", left)
+	}
+}
+
+// TestRegistration_RepeatsBeforeTheMode: a lost response can be repeated whatever the mode is now.
+func TestRegistration_RepeatsBeforeTheMode(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t, func(o *Options) { o.Registration = domain.RegistrationInvite })
+	secret, invite, err := s.CreateInvite(ctx, 1, s.Now().Add(time.Hour))
+	s.ok(err)
+	draft := registration("harbour-pilot")
+	draft.Invite = secret
+	once := domain.NewIdempotencyKey("registerAgent", onceKey, "")
+	for _, again := range []bool{false, true} {
+		got, replayed, err := s.Register(ctx, draft, once)
+		if s.ok(err); replayed != again || got.Key == "" {
+			t.Errorf("%v, key %q", replayed, got.Key)
+		}
+	}
+	draft.Handle = "another"
+	_, _, err = s.Register(ctx, draft, domain.IdempotencyKey{})
+	wantOutcome(t, "a second agent", err, "invite_required")
+	invites, err := s.Invites(ctx)
+	if s.ok(err); len(invites) != 1 || invites[0].ID != invite.ID || invites[0].Used != 1 || strings.Contains(fmt.Sprintf("%+v", invites), secret) {
+		t.Errorf("%+v", invites)
+	}
+	s.clock.Advance(time.Hour + domain.InviteRetention)
+	s.ok(s.RunJobs(ctx))
+	if invites, err = s.Invites(ctx); err != nil || len(invites) > 0 {
+		t.Errorf("%+v, %v", invites, err)
+	}
+	s.stop()
+	closed := openStore(t, Options{Path: s.path, Clock: s.clock.Now, Registration: domain.RegistrationClosed})
+	defer closed.Close()
+	_, _, err = closed.Register(ctx, draft, domain.IdempotencyKey{})
+	wantOutcome(t, "a closed site", err, "registration_closed")
+}
+
+func TestInvites_HaveLimits(t *testing.T) {
+	s := newStore(t)
+	for name, create := range map[string]func() error{
+		"no use": func() error { _, _, err := s.CreateInvite(context.Background(), 0, s.Now().Add(time.Hour)); return err },
+		"too many uses": func() error {
+			_, _, err := s.CreateInvite(context.Background(), 100_001, s.Now().Add(time.Hour))
+			return err
+		},
+		"past": func() error { _, _, err := s.CreateInvite(context.Background(), 1, s.Now()); return err },
+	} {
+		wantOutcome(t, name, create(), "validation_failed")
+	}
+	wantOutcome(t, "unknown", s.RevokeInvite(context.Background(), "inv_01234567"), "not_found")
+}
+
+// TestInvites_AdmitNoAgentTooMany: registrations at the same time share the uses, and a rejected one uses none.
+func TestInvites_AdmitNoAgentTooMany(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t, func(o *Options) { o.Registration = domain.RegistrationInvite })
+	secret, _, err := s.CreateInvite(ctx, 5, s.Now().Add(time.Hour))
+	s.ok(err)
+	register := func(handle string) error {
+		draft := registration(handle)
+		draft.Invite = secret
+		_, _, err := s.Register(ctx, draft, domain.IdempotencyKey{})
+		return err
+	}
+	wantOutcome(t, "a reserved handle", register("admin"), "handle_taken")
+	got := outcomes(together(20, func(i int) error { return register(fmt.Sprintf("agent-%d", i)) }))
+	if diff := cmp.Diff(map[string]int{"": 5, "invite_required": 15}, got); diff != "" {
+		t.Error(diff)
+	}
+}

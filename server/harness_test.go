@@ -212,7 +212,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	}
 	h.Config.Handler = s
 	h.Config.ConnState = s.connections.Track
-	h.Listener = s.connections.Limit(h.Listener)
+	h.Listener = s.connections.Limit(h.Listener, h.TLS != nil)
 	h.Start()
 	db, err := sqlx.Open("sqlite", "file:"+o.path+"?_pragma=busy_timeout(5000)")
 	if err != nil {

@@ -73,7 +73,7 @@ func TestAbuse01_HeadersThatArriveSlowlyTakeLittleMemory(t *testing.T) {
 				front.TLS = &tls.Config{Certificates: []tls.Certificate{self}}
 			}
 			h := s.server.newHTTPServer(front)
-			front.Listener = s.server.connections.Limit(renamed{listener, []netip.Addr{netip.MustParseAddr("192.0.2.1")}})
+			front.Listener = s.server.connections.Limit(renamed{listener, []netip.Addr{netip.MustParseAddr("192.0.2.1")}}, tt.encrypt)
 			go func() { _ = front.serve(h) }()
 			t.Cleanup(func() { h.Close() })
 			dialer, header := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, 0, 0)}}, "GET / HTTP/1.1\r\nHost: x\r\n"+manyFields(3400)

@@ -36,7 +36,7 @@ func (s *site) encrypted() string {
 		s.Fatal(err)
 	}
 	h := s.server.newHTTPServer(Front{TLS: &tls.Config{Certificates: []tls.Certificate{s.certificate()}}})
-	go func() { _ = h.ServeTLS(s.server.connections.Limit(listener), "", "") }()
+	go func() { _ = h.ServeTLS(s.server.connections.Limit(listener, true), "", "") }()
 	s.Cleanup(func() { h.Close() })
 	return listener.Addr().String()
 }

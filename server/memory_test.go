@@ -117,6 +117,39 @@ func TestAbuse01_UnsentBodiesOfANetworkAreLimited(t *testing.T) {
 	}
 }
 
+// TestAbuse01_HeadersOfRequestsAreLimited: a large header is memory until its request ends, for example while the body
+// arrives slowly or a small response waits.
+func TestAbuse01_HeadersOfRequestsAreLimited(t *testing.T) {
+	for name, large := range map[string]func(s string) (path, header string){
+		"fields": func(s string) (string, string) { return "/healthz", "X-A: " + s },
+		"path":   func(s string) (string, string) { return "/healthz?" + s, "" },
+	} {
+		s := newSite(t)
+		clients := newStalledClients(s)
+		path, header := large(strings.Repeat("a", 16_000))
+		rejected := 0
+		for range memoryOfNetwork / 16_000 {
+			if clients.get(path, "192.0.2.1:1", header) == http.StatusServiceUnavailable {
+				rejected++
+			}
+		}
+		if rejected < 100 {
+			t.Errorf("%s: %d requests are rejected", name, rejected)
+		}
+		small := strings.Repeat("a", 1_900)
+		if path, header = large(small); clients.get(path, "192.0.2.1:1", header) != http.StatusOK {
+			t.Errorf("%s: a small header is rejected", name)
+		}
+		if path, header = large(small + small); clients.get(path, "192.0.2.2:1", header) != http.StatusOK {
+			t.Errorf("%s: another network is rejected", name)
+		}
+		clients.end()
+		if used := s.server.observer.Memory.Used(); used != 0 {
+			t.Errorf("%s: %d bytes are counted in the end", name, used)
+		}
+	}
+}
+
 // TestAbuse01_AllUnsentBodiesAreLimited: many networks hold what they can. Others are served from
 // the reserve.
 func TestAbuse01_AllUnsentBodiesAreLimited(t *testing.T) {

@@ -44,7 +44,7 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	servers := make([]*http.Server, len(fronts))
 	for i, front := range fronts {
 		servers[i] = s.newHTTPServer(front)
-		front.Listener = s.connections.Limit(front.Listener)
+		front.Listener = s.connections.Limit(front.Listener, front.TLS != nil)
 		serving.Go(func() { stop(front.serve(servers[i])) })
 	}
 	select {

@@ -53,8 +53,11 @@ func (t TrustedProxies) speaksForMany(peer netip.Addr) bool {
 	return peer.IsLoopback() || t.contain(peer)
 }
 
-// Limit returns a listener that closes connections over the limits. All listeners share them.
-func (c *Connections) Limit(l net.Listener) net.Listener { return &limitedListener{l, c} }
+// Limit returns a listener that closes connections over the limits. All listeners share them. Connections of one
+// that is encrypted carry TLS.
+func (c *Connections) Limit(l net.Listener, encrypted bool) net.Listener {
+	return &limitedListener{l, c, encrypted}
+}
 
 // Open returns the number of open connections.
 func (c *Connections) Open() int { return c.pool.Used() }
@@ -62,6 +65,7 @@ func (c *Connections) Open() int { return c.pool.Used() }
 type limitedListener struct {
 	net.Listener
 	connections *Connections
+	encrypted   bool
 }
 
 func (l *limitedListener) Accept() (net.Conn, error) {
@@ -70,7 +74,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if limited := l.connections.add(conn); limited != nil {
+		if limited := l.connections.add(conn, l.encrypted); limited != nil {
 			if tcp, ok := conn.(*net.TCPConn); ok {
 				_ = limitUnsent(tcp) // without it the system only holds more
 			}
@@ -86,18 +90,20 @@ type connection struct {
 	networks  []netip.Prefix
 	idleSince atomic.Int64 // in nanoseconds; 0 while it has a request
 	release   func()
+	encrypted bool
 	header    header
 }
 
 func (c *connection) Close() error {
 	c.header.set(c.networks, false)
+	c.header.shrink(c.networks)
 	c.release()
 	return c.Conn.Close()
 }
 
 // add counts a new connection. It returns nil over the limits.
-func (c *Connections) add(conn net.Conn) *connection {
-	added := &connection{Conn: conn, header: header{pool: c.headers}}
+func (c *Connections) add(conn net.Conn, encrypted bool) *connection {
+	added := &connection{Conn: conn, encrypted: encrypted, header: header{pool: c.headers}}
 	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if addr := at.Addr().Unmap(); err == nil && !c.exempt(addr) {
 		added.networks = domain.Networks(addr)

@@ -1,7 +1,9 @@
 package middleware
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -10,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"callbook/store/domain"
 )
 
 // queue is a listener whose connections come from given addresses.
@@ -32,6 +36,8 @@ func (c *caller) Close() error {
 	return nil
 }
 
+func (*caller) Read([]byte) (int, error) { return 0, io.EOF }
+
 func (q *queue) Accept() (net.Conn, error) {
 	if len(q.from) == 0 {
 		return nil, net.ErrClosed
@@ -43,11 +49,62 @@ func (q *queue) Accept() (net.Conn, error) {
 
 // accepted returns the connections that a listener accepts of those from the addresses.
 func accepted(c *Connections, from ...string) (open []net.Conn) {
-	l := c.Limit(&queue{from: from})
+	l := c.Limit(&queue{from: from}, false)
 	for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
 		open = append(open, conn)
 	}
 	return open
+}
+
+// TestAbuse01_BuffersOfConnectionsAreLimited: a large record of TLS makes the buffers of its connection grow, as long
+// as that is open. Small records, and connections without TLS, do not count.
+func TestAbuse01_BuffersOfConnectionsAreLimited(t *testing.T) {
+	const fits = 128
+	for name, tt := range map[string]struct {
+		encrypted bool
+		size      int
+		limited   bool
+	}{"large records": {true, 16 << 10, true}, "small records": {true, 4 << 10, false}, "plain": {false, 16 << 10, false}} {
+		c := NewConnections(nil)
+		l := c.Limit(&queue{from: append(many(fits+1, "192.0.2.1:1"), "192.0.2.2:1")}, tt.encrypted)
+		var open []net.Conn
+		for i := range fits + 2 {
+			conn, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, conn)
+			_, err = conn.Read(make([]byte, tt.size))
+			_, again := conn.Read(make([]byte, tt.size))
+			if rejected := errors.Is(err, ErrBusy); rejected != errors.Is(again, ErrBusy) || rejected != (tt.limited && i == fits) {
+				t.Errorf("%s: connection %d: %v, %v", name, i, err, again)
+			}
+		}
+		for _, conn := range open {
+			conn.Close()
+			conn.Close()
+		}
+		if used := c.headers.Used(); used != 0 {
+			t.Errorf("%s: %d bytes are counted in the end", name, used)
+		}
+	}
+}
+
+// TestAbuse01_BodyDoesNotCountAsTheNextHeader: four clients of a network send a large body, and then a header in two parts.
+func TestAbuse01_BodyDoesNotCountAsTheNextHeader(t *testing.T) {
+	c, from := NewConnections(nil), domain.Networks(netip.MustParseAddr("192.0.2.1"))
+	for client := range 4 {
+		h := header{pool: c.headers}
+		h.set(from, true)
+		h.size = 500
+		h.set(from, false)
+		h.size += 60_000 // the body
+		h.set(from, true)
+		h.size += 500
+		if !h.acquire(from) {
+			t.Errorf("client %d is cut off with %d bytes counted", client, c.headers.Used())
+		}
+	}
 }
 
 // many returns the address n times; %x in it is the number of the connection.

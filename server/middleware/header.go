@@ -19,13 +19,16 @@ const HeaderTimeout = 5 * time.Second
 const (
 	maxFields           = 64       // of a header
 	smallHeader         = 2 << 10  // a header of this size is not counted; the handshake of TLS has about as much
-	headerCost          = 24       // bytes of memory for each byte of a header
+	headerCost          = 24       // bytes of memory for each byte of a header that is arriving
+	requestCost         = 2        // likewise, of one that has arrived
+	smallRead           = 4 << 10  // an encrypted connection with larger records has buffers of the size below
+	largeBuffers        = 32 << 10 // of TLS and HTTP/2, until the connection is closed
 	maxReadAhead        = 20 << 10 // bytes of the next header that may be buffered with a request
 	maxHeaders          = 32 << 20
 	maxHeadersOfNetwork = 4 << 20
 )
 
-// header counts the memory of a header of HTTP/1 that is arriving.
+// header counts the memory of a header of HTTP/1 that is arriving, and the buffers of its connection.
 type header struct {
 	pool *ratelimit.Pool
 
@@ -34,13 +37,17 @@ type header struct {
 	before   int // bytes that came with the request before, some of which may belong to this header
 	size     int // bytes since then
 	counted  int // bytes of memory
+	buffers  int // likewise, of buffers that have grown
 }
 
 // set records whether a header is arriving.
 func (h *header) set(networks []netip.Prefix, arriving bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.arriving && !arriving {
+	switch {
+	case arriving && !h.arriving: // what was read since the header before is mostly its body
+		h.before, h.size = min(h.before+h.size, maxReadAhead), 0
+	case h.arriving && !arriving:
 		h.before, h.size = min(h.size, maxReadAhead), 0
 		h.pool.Release(networks, h.counted)
 		h.counted = 0
@@ -63,9 +70,28 @@ func (h *header) acquire(networks []netip.Prefix) bool {
 	return true
 }
 
-// Read reads from a connection. It fails if a header is incomplete and there is no memory for more of it.
+// grow counts the buffers of a connection that have grown. It reports false over the limits.
+func (h *header) grow(networks []netip.Prefix) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.buffers == 0 && h.pool.Acquire(networks, largeBuffers) {
+		h.buffers = largeBuffers
+	}
+	return h.buffers > 0
+}
+
+// shrink ends what grow has counted.
+func (h *header) shrink(networks []netip.Prefix) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pool.Release(networks, h.buffers)
+	h.buffers = 0
+}
+
+// Read reads from a connection. It fails if there is no memory for more of an incomplete header, or for a large
+// record of TLS, for which crypto/tls has grown its buffer.
 func (c *connection) Read(p []byte) (int, error) {
-	if !c.header.acquire(c.networks) {
+	if !c.header.acquire(c.networks) || c.encrypted && len(p) > smallRead && !c.header.grow(c.networks) {
 		return 0, &net.OpError{Op: "read", Err: ErrBusy}
 	}
 	n, err := c.Conn.Read(p)
@@ -87,15 +113,18 @@ func (c *connection) SetReadDeadline(t time.Time) error {
 var errHeader = &domain.Error{Code: domain.CodeHeaderTooLarge, Limit: maxFields}
 
 // dropHeader frees the header of a request that has too many fields, and reports whether it has. It leaves
-// what ClientAddress needs.
-func dropHeader(r *http.Request) bool {
+// what ClientAddress needs. Otherwise it returns the bytes of the header.
+func dropHeader(r *http.Request) (size int, dropped bool) {
 	n := 0
-	for _, values := range r.Header {
+	for name, values := range r.Header {
 		n += len(values)
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
 	}
 	if n <= maxFields {
-		return false
+		return size + len(r.RequestURI), false
 	}
 	r.Header = http.Header{"X-Forwarded-For": r.Header["X-Forwarded-For"]}
-	return true
+	return 0, true
 }

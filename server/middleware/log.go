@@ -66,10 +66,11 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 		safe: r.Method == http.MethodGet || r.Method == http.MethodHead,
 	}
 	defer rec.leave()
-	if dropHeader(r) {
+	size, dropped := dropHeader(r)
+	if dropped {
 		next = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rec.reject(errHeader) })
 	}
-	if !rec.enter() {
+	if !rec.enter(size) {
 		if r.ProtoMajor > 1 {
 			rec.status, rec.code = http.StatusServiceUnavailable, ErrBusy.Code
 			o.Metrics.count(rec, 0)

@@ -66,9 +66,12 @@ func SetSafe(w http.ResponseWriter) {
 	}
 }
 
-// enter counts the request if it is not the only one of its connection, and its body if that is
-// buffered before it is read. It reports false over the limits.
-func (r *responseRecorder) enter() bool {
+// enter counts the request if it is not the only one of its connection, its header of that size unless it
+// is small, and its body if that is buffered before it is read. It reports false over the limits.
+func (r *responseRecorder) enter(header int) bool {
+	if header > smallHeader && !r.acquireMemory(header*requestCost) {
+		return false
+	}
 	if r.request.ProtoMajor == 1 && len(r.observer.Proxies) == 0 {
 		return true
 	}

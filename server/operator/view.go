@@ -13,7 +13,7 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// What the page shows.
+// Parts of the page.
 const (
 	showOverview = "overview" // reports, charts, checks and the log of acts
 	showAgents   = "agents"

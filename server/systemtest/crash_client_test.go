@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -403,16 +404,17 @@ func (c *crashClient) looks(all bool) {
 	c.searches()
 }
 
-// exports has a place for each export at once: the service allows a network two.
-var exports = make(chan struct{}, 2)
+// exports is held during an export: the service allows a network two at once, and one may end a little after its
+// client has the response.
+var exports sync.Mutex
 
 // shown returns the rows that an agent can read with its key. If there is no such agent, nothing is stored about it.
 func (c *crashClient) shown(a *crashAgent) (crashRows, bool) {
 	var export struct{ Tables crashTables }
 	if a.key != "" {
-		exports <- struct{}{}
+		exports.Lock()
 		status := c.get("/api/me/export", a.key, &export)
-		<-exports
+		exports.Unlock()
 		if status == 200 {
 			return export.Tables.rows(), true
 		}

@@ -262,7 +262,7 @@ type pageCommand struct {
 
 // Help returns the text that kong shows below the usage.
 func (pageCommand) Help() string {
-	return "Whoever has the link can do all that callbook admin does on the page: keep it like a key. On a remote server, forward the address to your machine, with ssh -L 8081:127.0.0.1:8081 HOST or ssh -L 8081:/run/callbook/operator.sock HOST."
+	return "Whoever has the link can do all that callbook admin does on the page: keep it like a key. On a remote server, forward the address to your machine, with ssh -L 8081:127.0.0.1:8081 HOST or ssh -L 8081:/var/lib/callbook/operator.sock HOST."
 }
 
 func (c *pageCommand) Run(ctx context.Context, console *adminConsole) error {

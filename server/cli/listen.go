@@ -73,7 +73,7 @@ func (e endpoint) listen() (net.Listener, error) {
 func (e endpoint) check() error {
 	if path := e.socket(); path != "" {
 		if !filepath.IsAbs(path) {
-			return fmt.Errorf("--%s: give the absolute path of the socket, such as unix:/run/callbook/operator.sock", e.flag)
+			return fmt.Errorf("--%s: give the absolute path of the socket, such as unix:/var/lib/callbook/operator.sock", e.flag)
 		}
 		return nil
 	}
@@ -85,7 +85,7 @@ func (e endpoint) check() error {
 		return fmt.Errorf("--%s: %s is not an address such as 127.0.0.1:8080 or :8080: %w", e.flag, e.addr, err)
 	}
 	if e.flag == operatorFlag && !text.IsLoopback(host) {
-		return fmt.Errorf("--%s: other machines could reach %s: give an address of this machine such as 127.0.0.1:8081, or a socket such as unix:/run/callbook/operator.sock", e.flag, e.addr)
+		return fmt.Errorf("--%s: other machines could reach %s: give an address of this machine such as 127.0.0.1:8081, or a socket such as unix:/var/lib/callbook/operator.sock", e.flag, e.addr)
 	}
 	return nil
 }

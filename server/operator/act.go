@@ -16,7 +16,7 @@ func (s *site) act(w http.ResponseWriter, r *http.Request, v *view) (err error) 
 	}
 	ctx, st, form := r.Context(), s.options.Store, r.PostForm
 	subject := form.Get("subject")
-	v.Alert = alert{"good", v.Say("Done, and recorded below the charts: %s", "已完成，并记录在图表下方：%s", form.Get("act")+" "+subject)}
+	v.Alert = alert{"good", v.Say("Done and recorded: %s", "已完成并记录：%s", form.Get("act")+" "+subject)}
 	switch form.Get("act") {
 	case "suspend", "delete", "approve", "reject":
 		return s.actOnAgents(r, v)

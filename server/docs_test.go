@@ -171,8 +171,9 @@ func TestDocs_NameTheRetentions(t *testing.T) {
 		"network that an agent was registered from (of IPv6 the /48)": domain.NetworkRetention,
 		"responses for `Idempotency-Key`":                             domain.IdempotencyRetention,
 		"closed reports":                                              domain.ReportRetention,
+		"links to the operator's page":                                domain.PageLinkAge,
 	}
-	words := map[time.Duration]string{domain.Day: "a day", 30 * domain.Day: "30 days", 90 * domain.Day: "90 days", 365 * domain.Day: "a year"}
+	words := map[time.Duration]string{12 * time.Hour: "12 hours", domain.Day: "a day", 30 * domain.Day: "30 days", 90 * domain.Day: "90 days", 365 * domain.Day: "a year"}
 	duration := regexp.MustCompile(`^(a|[0-9]+) (hour|day|year)s?$`)
 	text, err := fs.ReadFile(static.Docs, "docs/security.md")
 	if err != nil {

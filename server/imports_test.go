@@ -19,6 +19,7 @@ var layers = [][]string{
 	{"server/cli"},
 	{"server/devmode"},
 	{"server"},
+	{"server/operator"},
 	{"server/web"},
 	{"server/api", "server/mcp", "server/mail", "server/linkcheck", "server/documents"},
 	{"server/middleware", "server/manual", "server/quiet", "server/alert"},

@@ -1,12 +1,15 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
 	"callbook/server/manual"
+	"callbook/server/operator"
 	"callbook/server/web"
 	"callbook/static"
+	"callbook/store"
 )
 
 // newPages builds the pages for people.
@@ -18,6 +21,11 @@ func newPages(s *Server) (*web.Site, error) {
 		About: web.Text{EN: aboutEN, ZH: aboutZH}, Notice: web.Text(notice), Manual: manual.Pages(s.options.Settings),
 		Guide: s.guideText, OpenAPI: s.openAPI,
 	})
+}
+
+// OperatorPage returns the handler of the listener of the operator's page. check finds problems, one a line.
+func (s *Server) OperatorPage(check func(context.Context, *store.Store) string) http.Handler {
+	return operator.New(operator.Options{Store: s.store, Pages: s.pages, Check: check, Log: s.options.Log})
 }
 
 // mountPages adds the pages for people.

@@ -32,13 +32,14 @@
 //	middleware   request log, recovery, headers, compression, client address, connections, memory
 //	ratelimit    token buckets and pools    httpcache  responses by URL, invalidated by tag
 //	web          HTML pages                 mcp        the MCP endpoint
+//	operator     the operator's page, on a listener of its own
 //	mail         mail sinks and the outbox  linkcheck  fetches profile links
 //	documents    llms.txt, robots.txt, security.txt and the like
 //	alert        notifies the operator      webhook    signs requests
 //	devmode      wraps a Server for callbook dev
 //	cli          commands; builds a Server and calls Serve
 //
-// Imports point in one direction: cli, devmode, server, then web, then mcp, mail, linkcheck and api,
+// Imports point in one direction: cli, devmode, server, operator, then web, then mcp, mail, linkcheck and api,
 // then middleware, then ratelimit and httpcache, then store. Server knows neither cli nor devmode.
 //
 // # A read

@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -280,5 +282,83 @@ func TestInvites_AdmitNoAgentTooMany(t *testing.T) {
 	got := outcomes(together(20, func(i int) error { return register(fmt.Sprintf("agent-%d", i)) }))
 	if diff := cmp.Diff(map[string]int{"": 5, "invite_required": 15}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestPageLinks_EndAfterTwelveHours: a link ends by itself, whatever links there are beside it.
+func TestPageLinks_EndAfterTwelveHours(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	first, err := s.CreatePageLink(ctx)
+	s.ok(err)
+	if len(first) < 43 || value[int](s, `SELECT COUNT(*) FROM operator_links WHERE token_hash = ?`, domain.HashKey(first)) != 1 {
+		t.Errorf("the token %q, of which the SHA-256 is not stored", first)
+	}
+	s.clock.Advance(12*time.Hour - time.Millisecond)
+	second, err := s.CreatePageLink(ctx)
+	s.ok(errors.Join(err, s.CheckPageLink(ctx, first), s.CheckPageLink(ctx, second)))
+	s.clock.Advance(time.Millisecond)
+	for _, token := range []string{first, "", second + "x", second[:42]} {
+		wantOutcome(t, token, s.CheckPageLink(ctx, token), "not_found")
+	}
+	s.ok(errors.Join(s.CheckPageLink(ctx, second), s.RunJobs(ctx), s.CheckPageLink(ctx, second)))
+	if left := value[int](s, `SELECT COUNT(*) FROM operator_links`); left != 1 {
+		t.Errorf("%d links are stored", left)
+	}
+	want := []string{"page until 2026-11-20T21:30:00Z", "page until 2026-11-21T09:29:59Z"}
+	if diff := cmp.Diff(want, s.notes()); diff != "" {
+		t.Errorf("the notes: %s", diff)
+	}
+}
+
+// TestAgentRecords_Orders: the operator finds the agents of a wave together.
+func TestAgentRecords_Orders(t *testing.T) {
+	s := newStore(t)
+	from := func(network string) func(*domain.Registration) {
+		return func(r *domain.Registration) { r.From = netip.MustParseAddr(network) }
+	}
+	s.register("agent-a", from("192.0.2.1"))
+	b, _ := s.register("agent-b", from("192.0.2.2"))
+	s.register("agent-c", from("192.0.2.1"))
+	s.register("agent-d")
+	s.ok(s.ReportAgent(context.Background(), b.Handle, netip.MustParseAddr("192.0.2.9"), domain.ReportDraft{}))
+	s.post(b, func(d *domain.PostDraft) { d.Title = "First" })
+	s.post(b, func(d *domain.PostDraft) { d.Title = "Last" })
+	for order, want := range map[domain.AgentOrder]string{"": "d c b a", domain.MostReported: "b d c a", domain.ByNetwork: "c a b d"} {
+		list, err := s.AgentRecords(context.Background(), domain.AgentRecordFilter{Order: order}, 10)
+		s.ok(err)
+		var got []string
+		for _, a := range list {
+			got = append(got, strings.TrimPrefix(a.Handle, "agent-"))
+			if (a.Handle == "agent-b") != (a.Title == "Last") {
+				t.Errorf("%s: the title is %q", a.Handle, a.Title)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: %q, want %q", order, got, want)
+		}
+	}
+}
+
+func TestCountByDay_CountsTheLastDays(t *testing.T) {
+	s := newStore(t)
+	for _, step := range []time.Duration{domain.Day, 28 * domain.Day, 14 * time.Hour} { // to 2026-12-19T23:30
+		c, _ := s.register(fmt.Sprintf("a%d", step))
+		s.post(c)
+		s.post(c)
+		s.clock.Advance(step)
+	}
+	s.register("today")
+	for kind, want := range map[domain.Counted][]int{
+		domain.CountedAgents:   {1, 1, 2},
+		domain.CountedPosts:    {2, 2, 2},
+		domain.CountedRequests: {0, 0, 0},
+	} {
+		first, counts, err := s.CountByDay(context.Background(), kind, 30)
+		s.ok(err)
+		want = append(append(slices.Clone(want[:2]), make([]int, 27)...), want[2])
+		if diff := cmp.Diff(want, counts); diff != "" || first.Date() != "2026-11-20" {
+			t.Errorf("%d from %s: %s", kind, first, diff)
+		}
 	}
 }

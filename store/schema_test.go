@@ -342,6 +342,8 @@ func (s *testStore) fill() {
 		s.record(next, other)
 		s.linked(c, harbourPage, foundIt)
 		s.change(nil, `INSERT INTO blocked_words (word, created_at) VALUES (?, 1)`, fmt.Sprintf("word-%d", i))
+		_, err = s.CreatePageLink(ctx)
+		s.ok(err)
 		_, _, err = s.CreateInvite(ctx, 3, s.Now().Add(domain.Day))
 		s.ok(err)
 		s.change(nil, `INSERT INTO network_usage (network, act, number, at) VALUES (zeroblob(32), 'post', ?1, ?1)`, i)
@@ -625,8 +627,16 @@ func (s *testStore) moderation() {
 	_, err = s.ExportAgent(ctx, spammer.Handle)
 	s.ok(err)
 	s.ok(s.RemoveAgent(ctx, spammer.Handle))
-	_, err = s.AgentRecords(ctx, domain.AgentRecordFilter{Query: "a", Reported: true}, 1)
-	s.ok(err)
+	for _, order := range []domain.AgentOrder{"", domain.MostReported, domain.ByNetwork} {
+		_, err = s.AgentRecords(ctx, domain.AgentRecordFilter{Query: "a", Reported: true, Order: order}, 1)
+		s.ok(err)
+	}
+	link, err := s.CreatePageLink(ctx)
+	s.ok(errors.Join(err, s.CheckPageLink(ctx, link)))
+	for kind := range domain.CountedRequests + 1 {
+		_, _, err = s.CountByDay(ctx, kind, 30)
+		s.ok(err)
+	}
 	s.invitesAndApprovals()
 	_, err = s.Acts(ctx, 1)
 	s.ok(err)
@@ -831,6 +841,7 @@ var boundedWalks = []string{
 	"FROM site",                            // a handful of rows
 	"FROM blocked_words",                   // 1000 words at the most
 	"FROM invites",                         // those that the operator made
+	"FROM operator_links",                  // likewise, of half a day
 	"SELECT COUNT(*) FROM outbox",          // the mails that wait, for metrics
 	"SELECT seq, recipient FROM outbox",    // the mails that wait, when a person ends those to an address
 	"FROM reports WHERE closed_at IS NULL", // the open reports, for metrics

@@ -113,3 +113,14 @@ CREATE TABLE invites (
     created_at  INTEGER NOT NULL, -- when the operator made it
     expires_at  INTEGER NOT NULL -- from then on it is rejected; a while later it is deleted
 ) STRICT;
+
+-- The operator's page: its links, and charts of days.
+CREATE TABLE operator_links (
+    token_hash BLOB    NOT NULL PRIMARY KEY CHECK (length(token_hash) = 32), -- SHA-256 of the token in the path
+    created_at INTEGER NOT NULL, -- when the operator made it
+    expires_at INTEGER NOT NULL -- from then on it is rejected; then it is deleted
+) STRICT;
+
+CREATE INDEX posts_created_at ON posts (created_at);
+
+CREATE INDEX requests_created_at ON requests (created_at);

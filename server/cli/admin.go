@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"callbook/server/operator"
 	"callbook/store"
 	"callbook/store/domain"
 )
@@ -42,6 +43,7 @@ type adminCommands struct {
 	Invites      invitesCommand      `cmd:"" help:"List the invitations."`
 	RevokeInvite revokeInviteCommand `cmd:"" help:"End an invitation. Agents that registered with it stay."`
 	Export       exportCommand       `cmd:"" help:"Print everything stored about an agent, as JSON."`
+	Page         pageCommand         `cmd:"" help:"Print a link to the operator's page (--operator-addr), which works for 12 hours."`
 	Log          logCommand          `cmd:"" help:"List the actions of operators, newest first."`
 }
 
@@ -251,6 +253,33 @@ func (c *exportCommand) Run(ctx context.Context, console *adminConsole) error {
 			return err
 		}
 		return console.printf("{%s}", members)
+	})
+}
+
+type pageCommand struct {
+	OperatorAddr string `required:"" help:"The address of the page, as it is set for callbook serve." placeholder:"ADDR"`
+}
+
+// Help returns the text that kong shows below the usage.
+func (pageCommand) Help() string {
+	return "Whoever has the link can do all that callbook admin does on the page: keep it like a key. On a remote server, forward the address to your machine, with ssh -L 8081:127.0.0.1:8081 HOST or ssh -L 8081:/var/lib/callbook/operator.sock HOST."
+}
+
+func (c *pageCommand) Run(ctx context.Context, console *adminConsole) error {
+	e := endpoint{flag: operatorFlag, addr: c.OperatorAddr}
+	if err := e.check(); err != nil {
+		return err
+	}
+	host := e.addr
+	if e.socket() != "" {
+		host = "localhost:8081" // to which ssh -L forwards the socket
+	}
+	return console.open(ctx, func(st *store.Store) error {
+		token, err := st.CreatePageLink(ctx)
+		if err != nil {
+			return err
+		}
+		return console.printf("http://%s%s%s", host, operator.Path, token)
 	})
 }
 

@@ -78,6 +78,20 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	return nil
 }
 
+// checkRunning returns the findings about a running service, for the operator's page: those that need neither the
+// network nor the whole database.
+func (c *serveCommand) checkRunning(ctx context.Context, st *store.Store) string {
+	var out strings.Builder
+	f, check := &findings{out: &out}, &checkCommand{serveCommand: *c}
+	check.checkDisk(f)
+	check.checkSecrets(f)
+	f.mailPools(ctx, st)
+	check.checkCertificates(f)
+	check.checkPublic(f)
+	check.checkCopies(f)
+	return out.String()
+}
+
 // printSettings prints every setting in force, as its variable and without passwords.
 func (c *checkCommand) printSettings(out io.Writer, k *kong.Context) {
 	for _, flag := range k.Flags() {
@@ -203,6 +217,11 @@ func (c *checkCommand) checkMailPools(ctx context.Context, f *findings) {
 		return // the check of the database reports it
 	}
 	defer st.Close()
+	f.mailPools(ctx, st)
+}
+
+// mailPools reports the pools of mails of an open store.
+func (f *findings) mailPools(ctx context.Context, st *store.Store) {
 	pools, err := st.MailPools(ctx)
 	if err != nil {
 		f.problem("mails", "cannot count them: %v", err)
@@ -231,7 +250,7 @@ func (c *checkCommand) checkAddress(f *findings, served bool) {
 		return
 	}
 	for _, e := range c.endpoints(nil) {
-		listener, err := net.Listen("tcp", e.addr)
+		listener, err := e.listen()
 		if next := lowPort(err); next != "" {
 			f.note(subject, "this user cannot listen on %s: %s", e.addr, next)
 			continue

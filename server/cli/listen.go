@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/coreos/go-systemd/v22/activation"
 
 	"callbook/server"
+	"callbook/store/text"
 )
 
 // endpoint is an address that a server listens on.
@@ -31,17 +35,57 @@ func (c *serveCommand) endpoints(certificates *certificates) []endpoint {
 			return server.Front{Handler: s.Metrics()}
 		}})
 	}
+	if c.OperatorAddr != "" {
+		all = append(all, endpoint{flag: operatorFlag, addr: c.OperatorAddr, front: func(s *server.Server) server.Front {
+			return server.Front{Handler: s.OperatorPage(c.checkRunning)}
+		}})
+	}
 	return all
+}
+
+// operatorFlag is the flag of an endpoint that only this machine may reach.
+const operatorFlag = "operator-addr"
+
+// socket returns the path of the Unix socket that the address names; empty for another address.
+func (e endpoint) socket() string {
+	path, ok := strings.CutPrefix(e.addr, "unix:")
+	if !ok || e.flag != operatorFlag {
+		return ""
+	}
+	return path
+}
+
+// listen opens the listener of the address. A socket that a killed process has left is replaced.
+func (e endpoint) listen() (net.Listener, error) {
+	path := e.socket()
+	if path == "" {
+		return net.Listen("tcp", e.addr)
+	}
+	if conn, err := net.Dial("unix", path); err == nil {
+		_ = conn.Close()
+	} else if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
+		_ = os.Remove(path) // or else listening fails
+	}
+	return net.Listen("unix", path)
 }
 
 // check rejects a malformed address. It does not use the network.
 func (e endpoint) check() error {
-	_, port, err := net.SplitHostPort(e.addr)
+	if path := e.socket(); path != "" {
+		if !filepath.IsAbs(path) {
+			return fmt.Errorf("--%s: give the absolute path of the socket, such as unix:/var/lib/callbook/operator.sock", e.flag)
+		}
+		return nil
+	}
+	host, port, err := net.SplitHostPort(e.addr)
 	if n, numberErr := strconv.Atoi(port); err == nil && (numberErr != nil && port == "" || numberErr == nil && (n < 0 || n > 65535)) {
 		err = errors.New("the port must be from 0 to 65535")
 	}
 	if err != nil {
 		return fmt.Errorf("--%s: %s is not an address such as 127.0.0.1:8080 or :8080: %w", e.flag, e.addr, err)
+	}
+	if e.flag == operatorFlag && !text.IsLoopback(host) {
+		return fmt.Errorf("--%s: other machines could reach %s: give an address of this machine such as 127.0.0.1:8081, or a socket such as unix:/var/lib/callbook/operator.sock", e.flag, e.addr)
 	}
 	return nil
 }
@@ -58,7 +102,7 @@ func listen(endpoints []endpoint) error {
 		if e.listener = takeListener(handed, e.addr); e.listener != nil {
 			continue
 		}
-		if e.listener, err = net.Listen("tcp", e.addr); err != nil {
+		if e.listener, err = e.listen(); err != nil {
 			closeAll(endpoints)
 			if next := lowPort(err); next != "" {
 				err = fmt.Errorf("%w: %s", err, next)

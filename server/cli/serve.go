@@ -38,6 +38,7 @@ type serveCommand struct {
 	Registration  string   `enum:"open,invite,approve,closed" default:"open" help:"Who may register. open: every agent. invite: agents with an invitation of callbook admin invite. approve: every agent, but it is hidden and may only change itself until callbook admin approve. closed: no agent."`
 	MCPOrigin     []string `name:"mcp-origin" help:"Origins of web pages that may use the MCP endpoint, such as https://app.example.org. Programs need none." placeholder:"ORIGIN"`
 	MetricsAddr   string   `help:"Address of a listener for Prometheus (GET /metrics). Keep it private. Default: none." placeholder:"ADDR"`
+	OperatorAddr  string   `help:"Address of a listener for the operator's page, of this machine only: 127.0.0.1:8081, or unix: and the path of a socket. callbook admin page prints a link to it. Default: none." placeholder:"ADDR"`
 	backupFlags   `embed:"" group:"database"`
 	NoBackup      bool    `group:"database" help:"Upgrade a database of an older version without keeping a copy. With the copy, an upgrade needs free space of 3.2 times the size of the database."`
 	MaxSize       maxSize `group:"database" default:"auto" help:"Largest size of the database file, such as 10GB. At this size writes are rejected and reads continue. auto: half of the disk space that would be free at startup without the database; a larger one does not grow. 0: no limit." placeholder:"SIZE"`

@@ -68,8 +68,8 @@ type Failure struct {
 	Details []Text // all errors of a query
 }
 
-// fail sets the headers of an error, adds it to the log event of the request, and returns its text.
-func (s *Site) fail(w http.ResponseWriter, r *http.Request, err error) Failure {
+// Fail sets the headers of an error, adds it to the log event of the request, and returns its text.
+func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) Failure {
 	status, object := s.options.Engine.ErrorResponse(w, r, err)
 	failure := Failure{Status: status, Text: Text{EN: object.MessageEN, ZH: object.MessageZH}}
 	for _, d := range object.Details {

@@ -66,7 +66,7 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 	pages := map[string]*template.Template{}
 	for _, name := range []string{
 		"home.html", "agents.html", "agent.html", "calls.html", "call.html",
-		"about.html", "guide.html", "docs.html", "reference.html", "report.html", "owner.html", "owner-done.html", "owner-mails.html", "error.html", "dev.html",
+		"about.html", "guide.html", "docs.html", "reference.html", "report.html", "owner.html", "owner-done.html", "owner-mails.html", "error.html", "dev.html", "operator.html",
 	} {
 		page, err := template.ParseFS(static.Pages, "layout.html", "parts.html", name)
 		if err != nil {
@@ -191,9 +191,9 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 			data.Here = r.URL.Path
 		}
 	}
-	data.Failure = s.fail(w, r, err)
+	data.Failure = s.Fail(w, r, err)
 	if err := s.Render(w, data.Status, "error.html", data.Lang, data); err != nil {
-		http.Error(w, http.StatusText(s.fail(w, r, err).Status), http.StatusInternalServerError)
+		http.Error(w, http.StatusText(s.Fail(w, r, err).Status), http.StatusInternalServerError)
 	}
 }
 

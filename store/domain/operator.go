@@ -40,6 +40,28 @@ func (r *BulkResult) Add(other BulkResult) {
 // NetworkRetention is how long the hash of the network that an agent was registered from is stored.
 const NetworkRetention = 30 * Day
 
+// PageLinkAge is how long a link to the operator's page is valid. Then it is deleted.
+const PageLinkAge = 12 * time.Hour
+
+// AgentOrder is the order of a list of agents for the operator.
+type AgentOrder string
+
+// The orders. The zero value is the newest first.
+const (
+	MostReported AgentOrder = "reports"
+	ByNetwork    AgentOrder = "network" // the network with the most of them first
+)
+
+// Counted is a kind of records that are counted by day.
+type Counted int
+
+// The kinds.
+const (
+	CountedAgents Counted = iota
+	CountedPosts
+	CountedRequests
+)
+
 // AgentRecordFilter selects agents for the operator. The zero value of a field selects all.
 type AgentRecordFilter struct {
 	Query    string // a part of the handle, name, owner, tagline, a description or the mailbox; ASCII case ignored
@@ -48,6 +70,7 @@ type AgentRecordFilter struct {
 	Reported bool   // with an open report of it or its texts
 	Awaiting bool   // waits for approval
 	Network  string // the first characters of AgentRecord.Network
+	Order    AgentOrder
 }
 
 // AgentRecord is an agent as the operator lists it, hidden or not.
@@ -58,6 +81,7 @@ type AgentRecord struct {
 	State     string `db:"state"`   // shown, awaiting, suspended or leaving
 	Network   string `db:"network"` // keyed hash of the network that it was registered from, in hexadecimal; empty after NetworkRetention
 	Posts     int    `db:"posts"`
+	Title     string `db:"title"`   // of its newest post; empty without one
 	Reports   int    `db:"reports"` // open ones, of it and its texts
 	CreatedAt Time   `db:"created_at"`
 }

@@ -3,12 +3,21 @@ package query
 import (
 	"context"
 	"strings"
+	"time"
 
 	"callbook/store/document"
 	"callbook/store/domain"
 )
 
-// AgentRecords returns agents for the operator, also hidden ones, newest first, at most limit.
+// agentOrders are the ends of the query of AgentRecords.
+var agentOrders = map[domain.AgentOrder]string{
+	"":                  `a.id DESC`,
+	domain.MostReported: `COALESCE(d.reports, 0) DESC, a.id DESC`,
+	domain.ByNetwork:    `a.network IS NULL, COUNT(*) OVER (PARTITION BY a.network) DESC, a.network, a.id DESC`,
+}
+
+// AgentRecords returns agents for the operator, also hidden ones, newest first unless the filter names another order,
+// at most limit.
 func (r *Reader) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, limit int) (agents []domain.AgentRecord, err error) {
 	pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Query) + "%"
 	level := document.SelectLevel("a")
@@ -31,6 +40,7 @@ func (r *Reader) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, l
 			END AS state,
 			COALESCE(LOWER(HEX(a.network)), '') AS network,
 			(SELECT COUNT(*) FROM posts WHERE author_id = a.id) AS posts,
+			COALESCE((SELECT title FROM posts WHERE author_id = a.id ORDER BY seq DESC LIMIT 1), '') AS title,
 			COALESCE(d.reports, 0) AS reports, a.created_at
 		FROM agents a
 		JOIN handles h ON h.id = a.id
@@ -42,7 +52,7 @@ func (r *Reader) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, l
 			AND COALESCE(LOWER(HEX(a.network)), '') LIKE ?6
 			AND h.handle || ' ' || a.name || ' ' || a.owner || ' ' || COALESCE(a.tagline, '') || ' ' || a.description_en || ' ' ||
 				a.description_zh || ' ' || a.mailbox LIKE ?7 ESCAPE '\'
-		ORDER BY a.id DESC
+		ORDER BY `+agentOrders[f.Order]+`
 		LIMIT ?8`, r.db.Now(), f.Since, f.MaxLevel, f.Reported, f.Awaiting, f.Network+"%", pattern, limit)
 	return agents, err
 }
@@ -51,4 +61,29 @@ func (r *Reader) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, l
 func (r *Reader) Invites(ctx context.Context) (invites []domain.Invite, err error) {
 	err = r.db.Select(ctx, &invites, `SELECT id, uses, used, created_at, expires_at FROM invites ORDER BY created_at DESC, id`)
 	return invites, err
+}
+
+// countByDay counts the records of a kind since ?1 by day.
+var countByDay = map[domain.Counted]string{
+	domain.CountedAgents:   `SELECT (created_at - ?1) / ?2 AS day, COUNT(*) AS records FROM agents WHERE created_at >= ?1 GROUP BY 1`,
+	domain.CountedPosts:    `SELECT (created_at - ?1) / ?2 AS day, COUNT(*) AS records FROM posts WHERE created_at >= ?1 GROUP BY 1`,
+	domain.CountedRequests: `SELECT (created_at - ?1) / ?2 AS day, COUNT(*) AS records FROM requests WHERE created_at >= ?1 GROUP BY 1`,
+}
+
+// CountByDay returns how many of the stored records of a kind were created on each of the last days (UTC), of which
+// today is the last, and when the first began.
+func (r *Reader) CountByDay(ctx context.Context, kind domain.Counted, days int) (first domain.Time, counts []int, err error) {
+	var rows []struct {
+		Day     int `db:"day"`
+		Records int `db:"records"`
+	}
+	first = domain.TimeOf(r.db.Now().Time().Truncate(domain.Day)).Add(-time.Duration(days-1) * domain.Day)
+	err = r.db.Select(ctx, &rows, countByDay[kind], first, domain.Day.Milliseconds())
+	counts = make([]int, days)
+	for _, row := range rows {
+		if row.Day < days { // else by a clock that ran ahead
+			counts[row.Day] = row.Records
+		}
+	}
+	return first, counts, err
 }

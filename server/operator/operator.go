@@ -1,0 +1,124 @@
+// Package operator serves the operator's page, the web interface of callbook admin. Its listener can be reached from
+// this machine only, and the token in the path is the only proof of who asks. So the HTML does not contain the token:
+// forms and links consist of a query.
+//
+// Each button runs the use case of the store behind a command of callbook admin, and leaves the same note in the log of
+// acts. The response to a button is the page itself with an alert, so that no address contains a result.
+package operator
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+
+	"github.com/rs/zerolog"
+
+	"callbook/server/web"
+	"callbook/static"
+	"callbook/store"
+	"callbook/store/domain"
+	"callbook/store/text"
+)
+
+// Path precedes the token in the path of the page.
+const Path = "/operator/"
+
+// maxForm is the maximum size of a form in bytes: it fits the handles of maxAgents agents.
+const maxForm = 128 << 10
+
+// Options configures the page.
+type Options struct {
+	Store *store.Store
+	Pages *web.Site                                  // renders it
+	Check func(context.Context, *store.Store) string // finds problems, one a line
+	Log   zerolog.Logger                             // of errors
+}
+
+// New returns the handler of the page's listener.
+func New(o Options) http.Handler {
+	s := &site{o}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+Path+"{token}", s.serve)
+	mux.HandleFunc("POST "+Path+"{token}", s.serve)
+	mux.HandleFunc("GET /style.css", serveFile("text/css; charset=utf-8", static.Style))
+	mux.HandleFunc("GET /mark.svg", serveFile("image/svg+xml", static.Mark))
+	return guard(mux)
+}
+
+func serveFile(contentType, content string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		_, _ = w.Write([]byte(content)) // the client may have disconnected
+	}
+}
+
+// guard rejects requests by another name than that of this machine, which a name server could have given it, and
+// those of pages of other sites.
+func guard(next http.Handler) http.Handler {
+	origins := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "no-store")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Robots-Tag", "noindex")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		name, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			name = r.Host
+		}
+		origin := r.Header.Get("Origin") // null from this page itself, by its Referrer-Policy
+		foreign := origin != "" && origin != "null" && origin != "http://"+r.Host
+		if foreign || !text.IsLoopback(name) || origins.Check(r) != nil {
+			http.Error(w, "Nothing was done: open the address that callbook admin page prints.\n没有执行任何操作：请打开 callbook admin page 输出的地址。", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+type site struct{ options Options }
+
+// serve handles the page, and its buttons, which send POST.
+func (s *site) serve(w http.ResponseWriter, r *http.Request) {
+	v := s.newView(r)
+	status := http.StatusOK
+	err := s.options.Store.CheckPageLink(r.Context(), r.PathValue("token"))
+	if errors.Is(err, domain.NewError(domain.CodeNotFound)) {
+		v.Show, status, err = showExpired, http.StatusNotFound, nil
+	} else if err == nil && r.Method == http.MethodPost {
+		if failed := s.act(w, r, v); failed != nil {
+			status = s.fail(w, r, v, failed)
+		}
+	}
+	if err == nil {
+		err = s.load(r.Context(), v)
+	}
+	if err == nil {
+		err = s.options.Pages.Render(w, status, "operator.html", v.Lang, v)
+	}
+	if err != nil {
+		s.options.Log.Error().Err(err).Msg("cannot show the operator's page")
+		http.Error(w, "The page failed: the log says why. / 页面出错：原因见日志。", http.StatusInternalServerError)
+	}
+}
+
+// fail makes the alert of a button that failed, and returns the status.
+func (s *site) fail(w http.ResponseWriter, r *http.Request, v *view, err error) int {
+	failure := s.options.Pages.Fail(w, r, err)
+	v.Alert = alert{"bad", v.In(failure.Text)}
+	switch failure.Status {
+	case http.StatusNotFound:
+		v.Alert.Text = v.Say("Nothing was done: this does not exist, or no longer. The page shows how it is now.", "没有执行任何操作：对象不存在或已不存在。页面显示的是当前状态。")
+	case http.StatusBadRequest:
+		v.Alert.Text = v.Say("Nothing was done: this page has no such button. Use those that it shows.", "没有执行任何操作：此页面没有这样的按钮。请使用页面上显示的按钮。")
+	}
+	for _, detail := range failure.Details {
+		v.Alert.Text += " " + v.In(detail)
+	}
+	if failure.Status >= http.StatusInternalServerError {
+		s.options.Log.Error().Err(err).Msg("an act on the operator's page failed")
+	}
+	return failure.Status
+}

@@ -1,0 +1,209 @@
+package operator
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"callbook/server/web"
+	"callbook/store/blocklist"
+	"callbook/store/domain"
+	"callbook/store/sqlitedb"
+)
+
+// Parts of the page.
+const (
+	showOverview = "overview" // reports, charts, checks and the log of acts
+	showAgents   = "agents"
+	showLists    = "lists" // blocked words and invitations
+	showExpired  = "expired"
+)
+
+// Limits of lists.
+const (
+	maxReports = 100
+	maxAgents  = 1000
+	maxActs    = 50
+	chartDays  = 30
+)
+
+// view is the data of operator.html.
+type view struct {
+	web.View
+	Show    string
+	Query   url.Values // of the address
+	Alert   alert
+	Secret  string         // a new invitation, which is shown once
+	Pending domain.BulkAct // has handles if it waits to be confirmed
+
+	Reports []domain.Report
+	Charts  []chart
+	Check   string
+	Health  sqlitedb.Health
+	Acts    []domain.Act
+
+	Agents []domain.AgentRecord
+	Chosen bool // whether all of them are
+
+	Words   []blocklist.Word
+	Invites []domain.Invite
+}
+
+// alert is the result of a button.
+type alert struct {
+	Kind string // good, warn, bad
+	Text string
+}
+
+func (s *site) newView(r *http.Request) *view {
+	v := &view{View: s.options.Pages.View(r), Show: r.URL.Query().Get("show"), Query: r.URL.Query()}
+	if v.Show != showAgents && v.Show != showLists {
+		v.Show = showOverview
+	}
+	v.Chosen = v.Query.Get("choose") == "all"
+	v.Switch = v.Again("lang", v.Say("zh", "en"))
+	return v
+}
+
+// Again returns a link to the same page with another value of a parameter.
+func (v *view) Again(name, value string) string {
+	query := url.Values{}
+	for other := range v.Query {
+		query.Set(other, v.Query.Get(other))
+	}
+	query.Set(name, value)
+	return "?" + query.Encode()
+}
+
+// choice is a link, or an option of a filter.
+type choice struct {
+	Address, Value, Name string
+	Here                 bool // whether it is chosen
+}
+
+// Way returns the link to a part of the page.
+func (v *view) Way(show, en, zh string) choice {
+	return choice{Address: v.To("", "show", show), Name: v.Say(en, zh), Here: v.Show == show}
+}
+
+// Option returns a value of a filter.
+func (v *view) Option(name, value, en, zh string) choice {
+	return choice{Value: value, Name: v.Say(en, zh), Here: v.Query.Get(name) == value}
+}
+
+// About names what a report is about.
+func (v *view) About(about string) string {
+	return map[string]string{
+		"post": v.Say("Call", "呼叫"), "reply": v.Say("Reply", "回复"), "agent": v.Say("Agent", "智能体"),
+		"request": v.Say("Contact request", "联络请求"), "claim": v.Say("Claim that its owner rejects", "被否认的认领"),
+	}[about]
+}
+
+// State names the state of an agent.
+func (v *view) State(state string) string {
+	return map[string]string{
+		"shown": v.Say("shown", "显示中"), "awaiting": v.Say("waits for approval", "等待批准"),
+		"suspended": v.Say("suspended", "已暂停"), "leaving": v.Say("about to be deleted", "即将删除"),
+	}[state]
+}
+
+// MiB returns a number of bytes in MiB, rounded up.
+func (v *view) MiB(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }
+
+// load reads what the page shows.
+func (s *site) load(ctx context.Context, v *view) (err error) {
+	st := s.options.Store
+	switch v.Show {
+	case showOverview:
+		return s.loadOverview(ctx, v)
+	case showAgents:
+		v.Agents, err = st.AgentRecords(ctx, s.filter(v.Query), maxAgents)
+	case showLists:
+		if v.Words, err = st.BlockedWords(ctx); err == nil {
+			v.Invites, err = st.Invites(ctx)
+		}
+	}
+	return err
+}
+
+// filter returns the filter that a query describes.
+func (s *site) filter(query url.Values) domain.AgentRecordFilter {
+	state := query.Get("state")
+	f := domain.AgentRecordFilter{
+		Query: query.Get("q"), Network: query.Get("network"), Order: domain.AgentOrder(query.Get("order")),
+		Reported: state == "reported", Awaiting: state == "awaiting",
+	}
+	if state == "unverified" {
+		f.MaxLevel = new(int)
+	}
+	if f.Order != domain.MostReported && f.Order != domain.ByNetwork {
+		f.Order = ""
+	}
+	if days, err := strconv.Atoi(query.Get("days")); err == nil && days > 0 && days <= 3650 {
+		f.Since = domain.TimeOf(s.options.Store.Now()).Add(-time.Duration(days) * domain.Day)
+	}
+	return f
+}
+
+func (s *site) loadOverview(ctx context.Context, v *view) (err error) {
+	st := s.options.Store
+	if v.Reports, err = st.Reports(ctx, false, maxReports); err != nil {
+		return err
+	}
+	for _, counted := range []struct {
+		kind  domain.Counted
+		title string
+	}{
+		{domain.CountedAgents, v.Say("New agents", "新智能体")},
+		{domain.CountedPosts, v.Say("New calls", "新呼叫")},
+		{domain.CountedRequests, v.Say("New contact requests", "新联络请求")},
+	} {
+		first, counts, err := st.CountByDay(ctx, counted.kind, chartDays)
+		if err != nil {
+			return err
+		}
+		v.Charts = append(v.Charts, newChart(counted.title, first, counts))
+	}
+	figures, err := st.Figures(ctx)
+	if err != nil {
+		return err
+	}
+	v.Health = figures.Health
+	v.Check = s.options.Check(ctx, st)
+	v.Acts, err = st.Acts(ctx, maxActs)
+	return err
+}
+
+// chart is a chart of counts by day.
+type chart struct {
+	Title       string
+	Total, Most int // of all days, of one day
+	Bars        []bar
+}
+
+// bar is a day of a chart, in its units.
+type bar struct {
+	Day          domain.Time
+	Count        int
+	X, Y, Height int
+}
+
+// Dimensions of a chart, as its viewBox in operator.html has them.
+const (
+	barWidth    = 10
+	chartHeight = 80
+)
+
+func newChart(title string, first domain.Time, counts []int) chart {
+	c := chart{Title: title}
+	for _, n := range counts {
+		c.Total, c.Most = c.Total+n, max(c.Most, n)
+	}
+	for i, n := range counts {
+		height := (n*chartHeight + c.Most - 1) / max(c.Most, 1) // rounded up, so that one is seen
+		c.Bars = append(c.Bars, bar{first.Add(time.Duration(i) * domain.Day), n, i * barWidth, chartHeight - height, height})
+	}
+	return c
+}

@@ -1,0 +1,410 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"callbook/store"
+	"callbook/store/domain"
+)
+
+// operatorPage is the operator's page of a site, on its own listener.
+type operatorPage struct {
+	*site
+	base, token string
+	requests    int
+}
+
+func (s *site) operatorPage() *operatorPage {
+	s.Helper()
+	h := httptest.NewServer(s.server.OperatorPage(func(context.Context, *store.Store) string { return "ok    disk  <b>9 MiB</b> are free\n" }))
+	s.Cleanup(h.Close)
+	token, err := s.store.CreatePageLink(context.Background())
+	if err != nil {
+		s.Fatal(err)
+	}
+	return &operatorPage{site: s, base: h.URL, token: token}
+}
+
+// visit sends a request to the page; a form makes it a POST. Headers are "Name: value".
+func (p *operatorPage) visit(path string, form url.Values, headers ...string) *result {
+	p.Helper()
+	p.requests++
+	method, body := http.MethodGet, io.Reader(nil)
+	if form != nil {
+		method, body = http.MethodPost, strings.NewReader(form.Encode())
+	}
+	r, err := http.NewRequest(method, p.base+path, body)
+	if err != nil {
+		p.Fatal(err)
+	}
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", "null") // as browsers send it under this policy of referrers
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+		if name == "Host" {
+			r.Host = value
+		}
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return &result{p, response.StatusCode, response.Header, content}
+}
+
+// show opens a part of the page.
+func (p *operatorPage) show(query string) *result {
+	p.Helper()
+	return p.visit("/operator/"+p.token+"?"+query, nil).status(200)
+}
+
+// press presses a button, with the fields of its form as names and values.
+func (p *operatorPage) press(query, act string, fields ...string) *result {
+	p.Helper()
+	form := url.Values{"act": {act}}
+	for i := 0; i+1 < len(fields); i += 2 {
+		form.Add(fields[i], fields[i+1])
+	}
+	return p.visit("/operator/"+p.token+"?"+query, form)
+}
+
+// notes are the operator's acts, the oldest first.
+func (s *site) notes() (lines []string) {
+	s.Helper()
+	acts, err := s.store.Acts(context.Background(), 1000)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, a := range acts {
+		lines = append(lines, strings.TrimSpace(a.Act+" "+a.Subject+" "+domain.Deref(a.Detail)))
+	}
+	slices.Reverse(lines)
+	return lines
+}
+
+func TestOperatorPage_OnlyWithAValidLink(t *testing.T) {
+	s := newSite(t)
+	p := s.operatorPage()
+	p.show("")
+	second, err := s.store.CreatePageLink(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/operator/" + p.token, "/operator/" + second} {
+		p.visit(path, nil).status(200)
+		s.send("GET", path, "", nil).rejected(404, domain.CodeNotFound) // by the public listener
+		s.send("POST", path, "", nil).rejected(404, domain.CodeNotFound)
+	}
+	wrong := string(p.visit("/operator/wrong", nil).status(404).Body)
+	for path, form := range map[string]url.Values{
+		"/operator/" + p.token[:42]: nil, "/operator/" + p.token + "x": {"act": {"block-word"}, "subject": {"word"}},
+	} {
+		if body := string(p.visit(path, form).status(404).Body); body != wrong {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+	for _, path := range []string{"/", "/operator", "/operator/", "/agents", "/api/agents", "/metrics", "/operator/" + p.token + "/"} {
+		p.visit(path, nil).status(404)
+	}
+	s.clock.Advance(12*time.Hour - time.Millisecond)
+	p.show("")
+	s.clock.Advance(time.Millisecond)
+	if body := string(p.visit("/operator/"+p.token, nil).status(404).Body); body != wrong {
+		t.Errorf("an expired link: %s", body)
+	}
+	p.press("", "block-word", "subject", "word").status(404)
+	if notes := s.notes(); len(notes) != 2 || strings.Contains(s.log.String(), p.token) {
+		t.Errorf("the notes: %q, the log: %s", notes, s.log)
+	}
+}
+
+// TestOperatorPage_OnlyFromThisMachine: a name server that gives the name of another site the address of this machine
+// does not let its pages read or send anything.
+func TestOperatorPage_OnlyFromThisMachine(t *testing.T) {
+	s := newSite(t)
+	p := s.operatorPage()
+	path, host := "/operator/"+p.token, strings.TrimPrefix(p.base, "http://")
+	_, port, _ := strings.Cut(host, ":")
+	for _, tt := range []struct {
+		headers string // separated by |
+		get     int
+		post    int
+	}{
+		{"", 200, 200},
+		{"Host: localhost:" + port, 200, 200},
+		{"Host: [::1]:9000", 200, 200}, // as ssh -L forwards it
+		{"Host: callbook.example.org", 403, 403},
+		{"Host: evil.example:" + port, 403, 403},
+		{"Host: 127.0.0.1.evil.example", 403, 403},
+		{"Host: 192.0.2.1:" + port, 403, 403},
+		{"Origin: https://evil.example|Sec-Fetch-Site: cross-site", 403, 403},
+		{"Origin: https://evil.example", 403, 403},
+		{"Origin: http://callbook.example.org|Sec-Fetch-Site: cross-site", 403, 403},
+		{"Origin: http://127.0.0.1:1", 403, 403}, // another program of this machine
+		{"Origin: null|Sec-Fetch-Site: cross-site", 200, 403},
+		{"Origin: null|Sec-Fetch-Site: same-site", 200, 403},
+		{"Origin: http://" + host, 200, 200},
+	} {
+		headers := strings.Split(tt.headers, "|")
+		if tt.headers == "" {
+			headers = nil
+		}
+		p.visit(path, nil, headers...).status(tt.get)
+		before := len(s.notes())
+		p.visit(path, url.Values{"act": {"block-word"}, "subject": {fmt.Sprintf("word %d", before)}}, headers...).status(tt.post)
+		if did := len(s.notes()) > before; did != (tt.post == 200) {
+			t.Errorf("%s: something was done: %v", tt.headers, did)
+		}
+	}
+}
+
+func TestOperatorPage_Headers(t *testing.T) {
+	p := newSite(t).operatorPage()
+	for name, want := range map[string]string{
+		"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "X-Robots-Tag": "noindex",
+		"Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+	} {
+		for _, a := range []*result{p.show(""), p.press("", "block-word", "subject", "word"), p.visit("/operator/x", nil)} {
+			if got := a.Header.Get(name); got != want {
+				t.Errorf("%s: %q", name, got)
+			}
+		}
+	}
+}
+
+// TestOperatorPage_EachActLeavesItsNote: a button does what the command of its name does.
+func TestOperatorPage_EachActLeavesItsNote(t *testing.T) {
+	s := newSite(t, func(o *siteOptions) { o.mode = domain.RegistrationApprove })
+	p := s.operatorPage()
+	for _, handle := range []string{"author", "keeper", "waiting", "rejected"} {
+		s.agent(handle)
+	}
+	p.press("show=agents&state=awaiting", "approve", "handle", "author", "handle", "keeper").status(200)
+	author := s.rotate("author")
+	post, other := s.post(author, "Buy this"), s.post(author, "Buy that")
+	reply := s.send("POST", "/api/posts/"+post+"/replies", author, map[string]any{"body": "Me"}).status(201).text("reply", "id")
+	for _, path := range []string{"/api/posts/" + post, "/api/posts/" + other, "/api/replies/" + reply} {
+		s.send("POST", path+"/report", "", map[string]any{"reason": "spam"}).status(202)
+	}
+	reports, err := s.store.Reports(context.Background(), false, 10)
+	if err != nil || len(reports) != 3 {
+		t.Fatalf("%+v, %v", reports, err)
+	}
+	before := len(s.notes())
+	for _, act := range []struct {
+		act    string
+		fields []string
+		note   string // empty: none, since the act waits to be confirmed
+	}{
+		{"remove-reply", []string{"subject", reply}, "remove-reply " + reply + " by author"},
+		{"remove-post", []string{"subject", post}, "remove-post " + post + " by author"},
+		{"close-report", []string{"report", reports[1].ID}, "close-report " + reports[1].ID},
+		{"suspend", []string{"handle", "author", "reason", "Spam", "days", "7"}, "suspend author Spam"},
+		{"unsuspend", []string{"subject", "author"}, "unsuspend author"},
+		{"delete", []string{"handle", "author"}, ""},
+		{"delete", []string{"handle", "author", "confirm", "2"}, ""},
+		{"delete", []string{"handle", "author", "confirm", "1"}, "delete author"},
+		{"approve", []string{"handle", "waiting"}, "approve waiting"},
+		{"reject", []string{"handle", "rejected"}, ""},
+		{"reject", []string{"handle", "rejected", "confirm", "1"}, "reject rejected"},
+		{"block-word", []string{"subject", "Slot-Machine"}, "block-word slot machine"},
+		{"unblock-word", []string{"subject", "slot machine"}, "unblock-word slot machine"},
+	} {
+		page := p.press("", act.act, act.fields...).status(200)
+		var want []string
+		if act.note != "" {
+			want = []string{act.note}
+		} else if !strings.Contains(string(page.Body), `name="confirm" value="1"`) {
+			t.Errorf("%s does not ask: %s", act.act, page.Body)
+		}
+		if got := s.notes()[before:]; !slices.Equal(got, want) {
+			t.Errorf("%s leaves %q, want %q", act.act, got, want)
+		}
+		before += len(want)
+	}
+	secret := regexp.MustCompile(`inv_\w{20,}`).FindString(string(p.press("show=lists", "invite", "uses", "2", "days", "7").status(200).Body))
+	if strings.Contains(string(p.show("show=lists").Body), secret) || secret == "" {
+		t.Errorf("the invitation %q is shown once", secret)
+	}
+	p.press("show=lists", "revoke-invite", "subject", domain.InviteID(secret)).status(200)
+	if got := s.notes()[before:]; len(got) != 2 || got[0] != "invite "+domain.InviteID(secret)+" for 2 until 2026-11-27" || got[1] != "revoke-invite "+domain.InviteID(secret) {
+		t.Errorf("invitations leave %q", got)
+	}
+	s.send("GET", "/api/agents/author", "", nil).rejected(404, domain.CodeNotFound)
+	s.send("GET", "/api/agents/keeper", "", nil).status(200)
+}
+
+// rotate replaces the key of an agent, as the operator.
+func (s *site) rotate(handle string) string {
+	s.Helper()
+	key, err := s.store.ReplaceKey(context.Background(), handle)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return key
+}
+
+// TestOperatorPage_SaysWhatWasWrong: a button that is rejected does nothing, and the page says why.
+func TestOperatorPage_SaysWhatWasWrong(t *testing.T) {
+	s := newSite(t)
+	p := s.operatorPage()
+	s.agent("keeper")
+	for _, tt := range []struct {
+		act    string
+		fields []string
+		status int
+	}{
+		{"", nil, 400},
+		{"explode", nil, 400},
+		{"remove-post", []string{"subject", "pst_none"}, 404},
+		{"close-report", nil, 404},
+		{"revoke-invite", []string{"subject", "inv_none"}, 404},
+		{"unsuspend", []string{"subject", "nobody"}, 404},
+		{"suspend", []string{"handle", "keeper", "reason", strings.Repeat("x", 301)}, 422},
+		{"block-word", []string{"subject", "?"}, 422},
+		{"invite", []string{"uses", "many", "days", "7"}, 422},
+		{"invite", []string{"uses", "1", "days", "0"}, 422},
+		{"suspend", []string{"handle", "nobody"}, 200}, // and says that it was skipped
+		{"delete", nil, 200},
+	} {
+		page := parsePage(t, p.press("lang=zh", tt.act, tt.fields...).status(tt.status).Body)
+		alerts := slices.DeleteFunc(elements(page, "p"), func(n *html.Node) bool { return !hasClass(n, "alert") })
+		if len(alerts) != 1 || hasClass(alerts[0], "good") || !regexp.MustCompile(`\p{Han}`).MatchString(innerText(alerts[0])) {
+			t.Errorf("%s %q: %d alerts", tt.act, tt.fields, len(alerts))
+		}
+	}
+	if notes := s.notes(); len(notes) != 1 {
+		t.Errorf("the notes: %q", notes)
+	}
+	p.visit("/operator/"+p.token, url.Values{"act": {"block-word"}, "subject": {strings.Repeat("x", 200_000)}}).status(400)
+}
+
+// TestOperatorPage_TextStaysText: nothing that agents or reporters write changes the structure of the page.
+func TestOperatorPage_TextStaysText(t *testing.T) {
+	const evil = `</q></blockquote><script>alert(1)</script><img src=x onerror=alert(1)><b title="' x`
+	pages := func(text string) (all []string) {
+		s := newSite(t)
+		p := s.operatorPage()
+		key := s.agent("author", "name", text[:min(len(text), 60)])
+		post := s.post(key, text, "body", text)
+		for _, path := range []string{"/api/posts/" + post, "/api/agents/author"} {
+			s.send("POST", path+"/report", "", map[string]any{"reason": text}).status(202)
+		}
+		if _, err := s.store.BlockWord(context.Background(), "canary"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.store.Suspend(context.Background(), "author", text, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		s.send("POST", "/api/agents/author/report", "", nil)
+		if err := s.store.Unsuspend(context.Background(), "author"); err != nil {
+			t.Fatal(err)
+		}
+		s.send("POST", "/api/agents/author/report", "", map[string]any{"reason": text})
+		for _, query := range []string{"", "show=agents", "show=lists", "show=agents&choose=all&order=network&q=" + url.QueryEscape(text)} {
+			for _, lang := range []string{"en", "zh"} {
+				a := p.show(query + "&lang=" + lang)
+				if strings.Contains(string(a.Body), p.token) || strings.Contains(string(a.Body), "<script") || strings.Contains(string(a.Body), "<b>") {
+					t.Errorf("%s: the page contains its token or markup", query)
+				}
+				all = append(all, strings.Join(structure(parsePage(t, a.Body)), "\n"))
+			}
+		}
+		return all
+	}
+	plain := regexp.MustCompile(`[^ ]`).ReplaceAllString(evil, "x")
+	want, got := pages(plain), pages(evil)
+	differs := regexp.MustCompile(`[0-9a-f]{64}|q=[^ "&]*`) // by site, and by the query
+	for i := range want {
+		if differs.ReplaceAllString(want[i], "") != differs.ReplaceAllString(got[i], "") {
+			t.Errorf("page %d: the structure is\n%s\nwant\n%s", i, got[i], want[i])
+		}
+	}
+}
+
+// TestOperatorPage_RemovesAWave: 500 agents and their 2,000 calls are found, reviewed and deleted in at most ten
+// requests and two minutes.
+func TestOperatorPage_RemovesAWave(t *testing.T) {
+	s := newSite(t)
+	ctx := context.Background()
+	for i := range 520 {
+		draft := domain.Registration{From: netip.MustParseAddr("192.0.2.7")}
+		draft.Handle, draft.Name, draft.Owner = fmt.Sprintf("bargain-%d", i), "Bargain", "Bargain"
+		draft.Mailbox, draft.DescriptionEN = fmt.Sprintf("bargain-%d@example.org", i), "Bargain"
+		draft.AcceptRules = true
+		if i >= 500 { // others, of which each has its own network
+			draft.Handle, draft.From = fmt.Sprintf("honest-%d", i), netip.AddrFrom4([4]byte{10, 0, byte(i), 1})
+		}
+		got, _, err := s.store.Register(ctx, draft, domain.IdempotencyKey{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		caller, err := s.store.Authenticate(ctx, got.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			if _, _, err := s.store.CreatePost(ctx, caller, domain.PostDraft{Kind: "announce", Title: "Cheap watches", Body: "Buy them"}, domain.IdempotencyKey{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p := s.operatorPage()
+	begin := time.Now()
+	chosen := func(a *result) (handles []string) {
+		for _, n := range elements(parsePage(t, a.status(200).Body), "input") {
+			name, _ := attribute(n, "name")
+			kind, _ := attribute(n, "type")
+			value, _ := attribute(n, "value")
+			if _, checked := attribute(n, "checked"); name == "handle" && (checked || kind == "hidden") {
+				handles = append(handles, "handle", value)
+			}
+		}
+		return handles
+	}
+	p.show("")
+	list := string(p.show("show=agents&order=network").Body)
+	network := regexp.MustCompile(`network=([0-9a-f]{64})`).FindStringSubmatch(list)[1]
+	review := p.show("show=agents&choose=all&network=" + network)
+	if n := strings.Count(string(review.Body), "Cheap watches"); n != 500 {
+		t.Errorf("%d titles are shown", n)
+	}
+	p.press("show=agents", "suspend", append(chosen(review), "reason", "Spam")...).status(200)
+	asked := p.press("show=agents&network="+network, "delete", chosen(review)...)
+	confirmed := p.press("show=agents&network="+network, "delete", append(chosen(asked), "confirm", "500")...).status(200)
+	if !strings.Contains(string(confirmed.Body), "delete: 500 agents, with 2000 calls") {
+		t.Errorf("the page does not say what was done")
+	}
+	took := time.Since(begin)
+	t.Logf("%d requests, %v", p.requests, took)
+	if p.requests > 10 || took > 2*time.Minute {
+		t.Errorf("%d requests, %v", p.requests, took)
+	}
+	s.clock.Advance(domain.StatsAge)
+	stats, err := s.store.Stats(ctx)
+	if err != nil || stats.Agents != 20 || stats.Posts != 80 || len(s.notes()) != 1000 {
+		t.Errorf("%+v, %d notes, %v", stats, len(s.notes()), err)
+	}
+}

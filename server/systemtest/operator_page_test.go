@@ -1,0 +1,55 @@
+package systemtest
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestOperatorPage_HasItsOwnListener: the page is at the address of --operator-addr alone, a socket too, also if a killed
+// process has left one.
+func TestOperatorPage_HasItsOwnListener(t *testing.T) {
+	folder := t.TempDir()
+	socket, db, tcp := filepath.Join(folder, "s"), filepath.Join(folder, "callbook.db"), freeAddress(t)
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	left.Close()
+	for _, addr := range []string{tcp, "unix:" + socket} {
+		p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--operator-addr", addr)
+		status, printed := finish("admin", "page", "--db", db, "--operator-addr", addr)
+		link := strings.TrimSpace(printed)
+		_, path, found := strings.Cut(link, "/operator/")
+		if status != 0 || !found {
+			t.Fatalf("%d, %s", status, printed)
+		}
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
+			if addr != tcp {
+				network, to = "unix", socket
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, to)
+		}}}
+		response, err := client.Get(link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if response.StatusCode != 200 || !strings.Contains(string(body), "MiB are free") || !strings.Contains(string(body), "the service makes none: set --backup-dir") {
+			t.Errorf("%s: %d, %s", addr, response.StatusCode, body)
+		}
+		if status, body := p.call("GET", "/operator/"+path, ""); status != 404 {
+			t.Errorf("the public listener: %d, %s", status, body)
+		}
+		if status, printed := finish("check", "--addr", "127.0.0.1:0", "--db", db, "--operator-addr", addr); status != 0 {
+			t.Errorf("check: %d, %s", status, printed)
+		}
+		p.stop()
+	}
+}

@@ -1,0 +1,35 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"callbook/store/domain"
+	"callbook/store/txn"
+)
+
+// CreatePageLink makes a token for the operator's page, which is valid for PageLinkAge. Others stay valid.
+func (o *Operator) CreatePageLink(ctx context.Context) (token string, err error) {
+	if token, err = domain.NewSecret(o.random); err != nil {
+		return "", err
+	}
+	return token, o.db.Write(ctx, func(t *txn.Tx) error {
+		end := t.Now.Add(domain.PageLinkAge)
+		err := t.Exec(`INSERT INTO operator_links (token_hash, created_at, expires_at) VALUES (?, ?, ?)`, domain.HashKey(token), t.Now, end)
+		if err != nil {
+			return fmt.Errorf("insert the link: %w", err)
+		}
+		return audit(t, "page", "until "+end.Time().Format(time.RFC3339), "")
+	})
+}
+
+// CheckPageLink returns not_found unless a token opens the operator's page now.
+func (o *Operator) CheckPageLink(ctx context.Context, token string) error {
+	var valid bool
+	err := o.db.Get(ctx, &valid, `SELECT EXISTS (SELECT 1 FROM operator_links WHERE token_hash = ? AND expires_at > ?)`, domain.HashKey(token), o.db.Now())
+	if err == nil && !valid {
+		err = domain.NewError(domain.CodeNotFound)
+	}
+	return err
+}

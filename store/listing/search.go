@@ -256,7 +256,7 @@ func (s *searchRun) hint(ctx context.Context) (*Hint, error) {
 
 // maxNear is how many tokens the words of one search that the index does not have are compared
 // with. A limit of time instead would let the result depend on the load.
-const maxNear = 6000
+const maxNear = 1500
 
 // nearWord returns the indexed word that is nearest to word and begins like it, of several the one
 // that most records contain; empty if there is none among the tokens that are compared.
@@ -264,17 +264,16 @@ func (s *searchRun) nearWord(ctx context.Context, word string) (string, error) {
 	if near, ok := s.near[word]; ok {
 		return near, nil
 	}
-	near := search.NewNear(word)
-	beginnings := near.Beginnings()
-	for _, beginning := range beginnings {
+	near, limit := search.NewNear(word), maxNear/len(s.Words)
+	for _, beginning := range near.Beginnings() {
 		var tokens []string
-		limit := maxNear / len(s.Words) / len(beginnings)
 		if err := s.r.Select(ctx, &tokens, s.Index.tokens, beginning, beginning+string(utf8.MaxRune), search.WholeToken, limit); err != nil {
 			return "", err
 		}
 		for _, tok := range tokens {
 			near.Add(tok)
 		}
+		limit -= len(tokens)
 	}
 	nearest, most := "", 0
 	for _, w := range near.Words {

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"context"
-
 	"callbook/server/api"
 	"callbook/server/middleware"
 	"callbook/store/domain"
@@ -84,7 +82,7 @@ func (s *Server) exportMe(req *api.Request, caller domain.Caller, _ api.None) (a
 	if !s.exports.Acquire(networks, 1) {
 		return api.Response{}, middleware.ErrBusy
 	}
-	context.AfterFunc(req.Context(), func() { s.exports.Release(networks, 1) }) // after the response
+	defer s.exports.Release(networks, 1) // the body counts as memory in flight from then on
 	tables, err := s.store.Export(req.Context(), caller)
 	if err != nil {
 		return api.Response{}, err

@@ -141,7 +141,7 @@ type Server struct {
 	diskLow       atomic.Bool                   // space on it is low
 	spentMails    sync.Map                      // when each spent pool of mails was last reported
 	connections   *middleware.Connections
-	exports       *ratelimit.Pool // each is as large as all that an agent has written, until it is sent
+	exports       *ratelimit.Pool // that are being built: each is as large as all that an agent has written
 	stopping      chan struct{}   // closed at shutdown, which ends the waits for events
 	metrics       *metrics.Set
 	observer      *middleware.Observer

@@ -110,7 +110,7 @@ func TestSearch_Hint(t *testing.T) {
 func TestSearch_HintDoesNotDependOnTheLoad(t *testing.T) {
 	s := newStore(t)
 	var text strings.Builder
-	for i := range 1200 { // all before harbour in the index, and nothing like it
+	for i := range 240 { // all before harbour in the index, and nothing like it
 		fmt.Fprintf(&text, "hara%c%c%cx ", 'a'+i/100, 'a'+i/10%10, 'a'+i%10)
 		if i%60 == 59 {
 			s.described(fmt.Sprintf("crowd-%d", i), text.String())

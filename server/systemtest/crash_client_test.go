@@ -404,8 +404,7 @@ func (c *crashClient) looks(all bool) {
 	c.searches()
 }
 
-// exports is held during an export: the service allows a network two at once, and one may end a little after its
-// client has the response.
+// exports is held during an export: the service builds two at once for a network.
 var exports sync.Mutex
 
 // shown returns the rows that an agent can read with its key. If there is no such agent, nothing is stored about it.

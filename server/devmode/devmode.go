@@ -58,7 +58,7 @@ func New(st *store.Store, o server.Options, options Options) (*Server, error) {
 	o.Mail, o.LinkCheck.Loopback = options.Mail, true
 	o.Wrap, o.Uncrawled = d.guard, []string{pagePath}
 	var err error
-	if d.pages, err = web.New(web.Options{BaseURL: o.BaseURL, Notice: pageNotice}); err != nil {
+	if d.pages, err = web.New(web.Options{BaseURL: o.BaseURL, Name: o.Operator.SiteName(), Notice: pageNotice}); err != nil {
 		return nil, err
 	}
 	d.Server, err = server.New(st, o)

@@ -362,3 +362,20 @@ func TestCountByDay_CountsTheLastDays(t *testing.T) {
 		}
 	}
 }
+
+// TestOperator_ReportsStayWithTheAuthor: who deletes a text that was reported is listed all the same, until the operator
+// acts on the agent.
+func TestOperator_ReportsStayWithTheAuthor(t *testing.T) {
+	s, ctx := newStore(t), context.Background()
+	author := s.reachable("author")
+	post := s.post(author)
+	s.ok(s.ReportPost(ctx, post.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}))
+	s.ok(s.DeletePost(ctx, author, post.ID))
+	for _, want := range []int{1, 0} {
+		agents, err := s.AgentRecords(ctx, domain.AgentRecordFilter{Reported: true}, 10)
+		if s.ok(err); len(agents) != want || want > 0 && agents[0].Reports != 1 {
+			t.Errorf("%+v, want %d agents", agents, want)
+		}
+		s.ok(s.Suspend(ctx, "author", "", time.Time{}))
+	}
+}

@@ -79,9 +79,9 @@ func (a agentAct) runOn(t *txn.Tx, handle string, result *domain.BulkResult) err
 	if found {
 		err = t.Get(&counts, `
 			SELECT
-				(SELECT COUNT(*) FROM posts WHERE author_id = ?2) AS posts,
-				(SELECT COUNT(*) FROM replies WHERE author_id = ?2) AS replies,
-				(SELECT COUNT(*) FROM reports WHERE closed_at IS NULL AND (`+openReportsOf+`)) AS reports`, nil, agent.ID, agent.Handle)
+				(SELECT COUNT(*) FROM posts WHERE author_id = ?1) AS posts,
+				(SELECT COUNT(*) FROM replies WHERE author_id = ?1) AS replies,
+				(SELECT COUNT(*) FROM reports WHERE of_id = ?1 AND closed_at IS NULL) AS reports`, agent.ID)
 		if err == nil {
 			err = a.run(t, &agent)
 		}

@@ -277,16 +277,9 @@ func (o *Operator) CloseReport(ctx context.Context, id string) error {
 	})
 }
 
-// openReportsOf selects the open reports of agent ?2, whose handle is ?3, and of its texts.
-const openReportsOf = `
-	about IN ('agent', 'claim') AND subject = ?3
-	OR about = 'post' AND subject IN (SELECT id FROM posts WHERE author_id = ?2)
-	OR about = 'reply' AND subject IN (SELECT id FROM replies WHERE author_id = ?2)
-	OR about = 'request' AND subject IN (SELECT id FROM requests WHERE from_id = ?2)`
-
-// closeReportsOf closes the open reports of an agent and its texts.
+// closeReportsOf closes the open reports of an agent and its texts, also of those that it has deleted.
 func closeReportsOf(t *txn.Tx, agent *document.AgentRow) error {
-	return closeReports(t, openReportsOf, agent.ID, agent.Handle)
+	return closeReports(t, `of_id = ?2`, agent.ID)
 }
 
 // closeReports closes open reports. The values of where are ?2 and on.

@@ -23,14 +23,7 @@ func (r *Reader) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, l
 	level := document.SelectLevel("a")
 	err = r.db.Select(ctx, &agents, `
 		WITH reported (agent_id, reports) AS (
-			SELECT COALESCE(p.author_id, e.author_id, q.from_id, h.id), COUNT(*)
-			FROM reports r
-			LEFT JOIN posts p ON r.about = 'post' AND p.id = r.subject
-			LEFT JOIN replies e ON r.about = 'reply' AND e.id = r.subject
-			LEFT JOIN requests q ON r.about = 'request' AND q.id = r.subject
-			LEFT JOIN handles h ON r.about IN ('agent', 'claim') AND h.handle = r.subject
-			WHERE r.closed_at IS NULL
-			GROUP BY 1)
+			SELECT of_id, COUNT(*) FROM reports WHERE closed_at IS NULL AND of_id IS NOT NULL GROUP BY 1)
 		SELECT h.handle, a.name, `+level+` AS level,
 			CASE
 				WHEN a.deletion_at IS NOT NULL THEN 'leaving'

@@ -79,7 +79,7 @@ func (s *Server) operations() []*api.Operation {
 		api.Keyed[ownCollabsQuery, CollabList]("listMyCollabs", get, "/api/me/collabs", "Your collaborations in every state", limitCalls, s.listMyCollabs),
 	}
 	for _, op := range operations {
-		if op.Keyed && !op.Reads() { // the answers while the agent is about to be deleted, and waits for approval
+		if op.Keyed && !op.Reads() { // the errors while the agent is about to be deleted, and while it waits for approval
 			op.Errors = append(op.Errors, domain.CodeInvalidState)
 			if !op.OnItself {
 				op.Errors = append(op.Errors, domain.CodeAwaitingApproval)

@@ -17,10 +17,11 @@ import (
 )
 
 // Register adds an agent. It returns registration_closed and invite_required by the mode of
-// registration, validation_failed for an agent without a description, for a name that text.CheckName
-// rejects, an owner that text.CheckOwner does, and a text with a blocked word, handle_taken for a handle
-// that is in use, reserved, or was a deleted agent's, and idempotency_conflict if the idempotency key came with another request. A
-// repeated registration, in any mode, gets a new key if the first was never used, and else an empty one.
+// registration; validation_failed for an agent without a description, a name that text.CheckName
+// rejects, an owner that text.CheckOwner rejects, and a text with a blocked word; handle_taken for a
+// handle that is in use, reserved, or was a deleted agent's; and idempotency_conflict if the
+// idempotency key came with another request. A repeated registration, in any mode, gets a new key if
+// the first was never used, and else an empty one.
 func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.IdempotencyKey) (result domain.Registered, replayed bool, err error) {
 	apiKey, err := domain.NewKey(s.random)
 	if err != nil {
@@ -117,6 +118,7 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 	if err != nil {
 		return a, err
 	}
+	p := a.ContactPolicy
 	err = t.Exec(`
 		INSERT INTO agents (id, name, owner, mailbox, contact_public, tagline, description_en, description_zh,
 			capabilities, languages, homepage, model,
@@ -125,8 +127,8 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, FALSE, ?, ?, ?, ?, ?)`,
 		a.ID, a.Name, a.Owner, a.Mailbox, a.ContactPublic, a.Tagline, a.DescriptionEN, a.DescriptionZH,
 		a.Capabilities, a.Languages, a.Homepage, a.Model,
-		a.ContactPolicy.Accepting, a.ContactPolicy.MinLevel, a.ContactPolicy.RequireOffering, a.ContactPolicy.WeeklyCap,
-		a.ContactPolicy.Note, a.ContactPolicy.RequireOwnerReceipt, domain.HashKey(key), a.CreatedAt, a.UpdatedAt, a.LastActiveAt, a.AwaitingSince, origin)
+		p.Accepting, p.MinLevel, p.RequireOffering, p.WeeklyCap, p.Note, p.RequireOwnerReceipt,
+		domain.HashKey(key), a.CreatedAt, a.UpdatedAt, a.LastActiveAt, a.AwaitingSince, origin)
 	if err != nil {
 		return a, fmt.Errorf("insert the agent: %w", err)
 	}

@@ -16,16 +16,16 @@ var registration = map[domain.RegistrationMode]map[string]string{
 		"zh": "本站开放注册。",
 	},
 	domain.RegistrationInvite: {
-		"en": "Registration is by invitation: the operator of this site gives out invitations (`inv_…`), and the body below needs one as `\"invite\": \"inv_…\"`. Without a valid one the answer is `invite_required`.",
-		"zh": "本站须凭邀请注册：邀请码（`inv_…`）由本站运营者发放，并须以 `\"invite\": \"inv_…\"` 加入下面的请求体。没有有效邀请码时，回答为 `invite_required`。",
+		"en": "Registration is by invitation: the operator of this site gives out invitations (`inv_…`), and the body below needs one as `\"invite\": \"inv_…\"`. Without a valid one the error is `invite_required`.",
+		"zh": "本站须凭邀请注册：邀请码（`inv_…`）由本站运营者发放，并须以 `\"invite\": \"inv_…\"` 加入下面的请求体。没有有效邀请码时，返回错误 `invite_required`。",
 	},
 	domain.RegistrationApprove: {
 		"en": "The operator of this site approves each new agent. Until then it has its key, reads and changes itself, and can verify its mailbox; nobody else sees it, every other act gets `awaiting_approval`, and `awaiting_approval` in `GET /api/me` is true.",
 		"zh": "本站的每个新智能体都须经运营者批准。在此之前，它已有密钥，可以读取和修改自己的资料，也可以验证邮箱；其他人看不到它，其余操作得到 `awaiting_approval`，`GET /api/me` 中的 `awaiting_approval` 为 true。",
 	},
 	domain.RegistrationClosed: {
-		"en": "Registration is closed on this site: the answer is `registration_closed`. Searching and reading need no account, and agents that are registered keep working.",
-		"zh": "本站已停止注册：注册调用得到 `registration_closed`。搜索和读取无需注册，已注册的智能体不受影响。",
+		"en": "Registration is closed on this site: it returns the error `registration_closed`. Searching and reading need no account, and agents that are registered keep working.",
+		"zh": "本站已停止注册：注册会返回错误 `registration_closed`。搜索和读取无需注册，已注册的智能体不受影响。",
 	},
 }
 

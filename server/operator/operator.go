@@ -9,8 +9,8 @@ package operator
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
+	"net/url"
 
 	"github.com/rs/zerolog"
 
@@ -64,13 +64,9 @@ func guard(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Robots-Tag", "noindex")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		name, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			name = r.Host
-		}
 		origin := r.Header.Get("Origin") // null from this page itself, by its Referrer-Policy
 		foreign := origin != "" && origin != "null" && origin != "http://"+r.Host
-		if foreign || !text.IsLoopback(name) || origins.Check(r) != nil {
+		if foreign || !text.IsLoopback((&url.URL{Host: r.Host}).Hostname()) || origins.Check(r) != nil {
 			http.Error(w, "Nothing was done: open the address that callbook admin page prints.\n没有执行任何操作：请打开 callbook admin page 输出的地址。", http.StatusForbidden)
 			return
 		}

@@ -9,6 +9,18 @@ import (
 	"time"
 )
 
+// adminOf returns a function that runs callbook admin on a database, which must succeed, and returns what it prints.
+func adminOf(t *testing.T, db string) func(args ...string) string {
+	return func(args ...string) string {
+		t.Helper()
+		status, printed := finish(append([]string{"admin", "--db", db}, args...)...)
+		if status != 0 {
+			t.Fatalf("admin %q: %d, %s", args, status, printed)
+		}
+		return printed
+	}
+}
+
 // TestAdmin_CommandsWorkBesideServer checks that each admin command works beside the running server, which shows its
 // effect within a second.
 func TestAdmin_CommandsWorkBesideServer(t *testing.T) {
@@ -20,14 +32,7 @@ func TestAdmin_CommandsWorkBesideServer(t *testing.T) {
 	post := p.object("POST", "/api/posts", `{"kind":"seeking","title":"Buy \"this\" now","body":"B"}`, bearer)["post"].(map[string]any)["id"].(string)
 	reply := p.object("POST", "/api/posts/"+post+"/replies", `{"body":"B"}`, bearer)["reply"].(map[string]any)["id"].(string)
 	p.call("POST", "/api/posts/"+post+"/report", `{"reason":"spam"}`)
-	admin := func(args ...string) string {
-		t.Helper()
-		status, printed := finish(append([]string{"admin", "--db", db}, args...)...)
-		if status != 0 {
-			t.Fatalf("admin %q: %d, %s", args, status, printed)
-		}
-		return printed
-	}
+	admin := adminOf(t, db)
 	// soon waits for what the server shows; the caches notice within a second.
 	soon := func(what string, holds func() bool) {
 		t.Helper()
@@ -130,14 +135,7 @@ func withInput(t *testing.T, text string, f func()) {
 // others to their end.
 func TestAdmin_RegistrationModes(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
-	admin := func(args ...string) string {
-		t.Helper()
-		status, printed := finish(append([]string{"admin", "--db", db}, args...)...)
-		if status != 0 {
-			t.Fatalf("admin %q: %d, %s", args, status, printed)
-		}
-		return printed
-	}
+	admin := adminOf(t, db)
 	register := func(mode, handle, more string) (status int, body string) {
 		t.Helper()
 		p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off", "--registration", mode)

@@ -5,6 +5,16 @@ import (
 	"testing"
 )
 
+// checkNames compares the faults of names.
+func checkNames(t *testing.T, names map[string]NameFault) {
+	t.Helper()
+	for name, want := range names {
+		if got := CheckName(Normalize(name)); got != want {
+			t.Errorf("%q (%+q): %q, want %q", name, name, got, want)
+		}
+	}
+}
+
 func TestReservedHandle(t *testing.T) {
 	for _, s := range append(append([]string{"call-book", "admin-", "no-reply", "new", "team-admin", "ad-min"}, reservedHandles...), reservedWords...) {
 		if !ReservedHandle(s) || !ParseHandle(s) {
@@ -35,7 +45,7 @@ func TestAbuse19_HandlesThatLookLikeTheSite(t *testing.T) {
 }
 
 func TestAbuse19_NamesThatLookLikeTheSite(t *testing.T) {
-	for name, want := range map[string]NameFault{
+	checkNames(t, map[string]NameFault{
 		"Harbour Pilot":             "",
 		"Mei's 2nd Bot":             "",
 		"7":                         "",
@@ -83,17 +93,13 @@ func TestAbuse19_NamesThatLookLikeTheSite(t *testing.T) {
 		"港口 API":           NameReserved,
 		"СаӏӏЬоок":         NameReserved, // Cyrillic alone
 		"ѕоррогт":          "",           // but for one letter
-	} {
-		if got := CheckName(Normalize(name)); got != want {
-			t.Errorf("%q (%+q): %q, want %q", name, name, got, want)
-		}
-	}
+	})
 }
 
 // TestAbuse19_NamesAreCutBeforeTheyAreFolded: a reserved word may touch another script or a symbol, which
 // folds to letters.
 func TestAbuse19_NamesAreCutBeforeTheyAreFolded(t *testing.T) {
-	for name, want := range map[string]NameFault{
+	checkNames(t, map[string]NameFault{
 		"Callbook官方客服":   NameReserved,
 		"Admin管理员":       NameReserved,
 		"官方Admin":        NameReserved,
@@ -110,16 +116,12 @@ func TestAbuse19_NamesAreCutBeforeTheyAreFolded(t *testing.T) {
 		"한국Supporter":    "",
 		"弦外谱Erhu":        "",
 		"カナdevelopers漢字": "",
-	} {
-		if got := CheckName(Normalize(name)); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
-	}
+	})
 }
 
 // TestAbuse19_LettersThatLookAlike has the letters that are folded, and names that must stay free.
 func TestAbuse19_LettersThatLookAlike(t *testing.T) {
-	for name, want := range map[string]NameFault{
+	checkNames(t, map[string]NameFault{
 		"CaIIbook":   NameReserved, // capital I
 		"CaI1book":   NameReserved,
 		"Ca||book":   NameReserved,
@@ -155,17 +157,13 @@ func TestAbuse19_LettersThatLookAlike(t *testing.T) {
 		"Type A|B":  "",
 		"🇬🇧 Bot":    "",
 		"Ⓐ Press":   "",
-	} {
-		if got := CheckName(Normalize(name)); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
-	}
+	})
 }
 
 // TestAbuse19_ShortCyrillicWords: of three letters or fewer, Cyrillic words are compared as they are written, since
 // ordinary words would be taken for reserved ones that only their capitals resemble.
 func TestAbuse19_ShortCyrillicWords(t *testing.T) {
-	for name, want := range map[string]NameFault{
+	checkNames(t, map[string]NameFault{
 		"МСР":        NameReserved, // as MCP
 		"МСР Бот":    NameReserved,
 		"АРІ":        NameReserved, // as API
@@ -181,11 +179,7 @@ func TestAbuse19_ShortCyrillicWords(t *testing.T) {
 		"Мир":        "",
 		"Нет":        "",
 		"Тест мир":   "",
-	} {
-		if got := CheckName(Normalize(name)); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
-	}
+	})
 }
 
 // TestAbuse19_WordsJoinedAndSplit: reserved words written together, in pieces, with signs and in Chinese, and names

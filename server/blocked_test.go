@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/server/messages"
 	"callbook/store/domain"
 )
 
@@ -45,7 +46,7 @@ func TestBlockedWords_RejectedInEveryField(t *testing.T) {
 		before := s.version()
 		a := s.send(try.method, try.path, try.key, try.body)
 		field := strings.ReplaceAll(row.field, "[]", "[0]")
-		if !strings.Contains(string(a.Body), detailTexts[domain.FaultBadValue]["blocked"].EN) {
+		if !strings.Contains(string(a.Body), messages.Details[domain.FaultBadValue]["blocked"].EN) {
 			continue
 		}
 		if got := a.rejected(422, domain.CodeValidationFailed).details(); !slices.Equal(got, []string{field + " bad_value"}) {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"callbook/server/api"
+	"callbook/server/messages"
 	"callbook/store/domain"
 )
 
@@ -17,7 +18,7 @@ type CodeSent struct {
 // requireMail returns an error if the operator has switched mail off.
 func (s *Server) requireMail() error {
 	if s.outbox == nil {
-		return api.NewError(codeMailUnavailable, "")
+		return api.NewError(messages.CodeMailUnavailable, "")
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/server/messages"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
@@ -244,14 +245,14 @@ func (s *edgeSite) tryBody(row edgeRow, e edge) {
 	if got, want := s.version() != before, e.code == "" && !idle || e.code == "wrong_code" && row.op == "confirmVerify"; got != want {
 		s.Errorf("%s: the state changed: %v, want %v", label, got, want)
 	}
-	_, whole := errorTexts[domain.Code(e.code)]
+	_, whole := messages.Errors[domain.Code(e.code)]
 	switch {
 	case e.code == "" && a.Status < 300:
 		s.checkStored(label, row, e, a, try)
 	case e.code == "":
 		s.Errorf("%s: refused: %.300s", label, a.Body)
 	case whole:
-		if a.Status != errorCatalogue.Status(domain.Code(e.code)) || a.text("error", "code") != e.code {
+		if a.Status != messages.Catalogue.Status(domain.Code(e.code)) || a.text("error", "code") != e.code {
 			s.Errorf("%s: %d %.300s; want %s", label, a.Status, a.Body, e.code)
 		}
 	default:

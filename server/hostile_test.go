@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"callbook/server/api"
+	"callbook/server/messages"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
@@ -222,7 +223,7 @@ func (h *hostileSite) breakParameter(op *api.Operation, row edgeRow) {
 func (h *hostileSite) breakField(op *api.Operation, row edgeRow) {
 	for _, e := range row.edges {
 		_, dependent := e.value.(func(*trial) string)
-		_, whole := errorTexts[domain.Code(e.code)]
+		_, whole := messages.Errors[domain.Code(e.code)]
 		if e.code == "" || e.code == "unknown_id" || dependent || whole {
 			continue
 		}
@@ -339,7 +340,7 @@ func (h *hostileSite) errorProblems(a attempt, path string, r *result) (problems
 		return append(problems, err.Error())
 	}
 	e := body.Error
-	if entry, known := errorTexts[e.Code]; !known || entry.Status != r.Status || e.MessageEN == "" || e.MessageZH == "" {
+	if entry, known := messages.Errors[e.Code]; !known || entry.Status != r.Status || e.MessageEN == "" || e.MessageZH == "" {
 		problems = append(problems, "not the form of a refusal")
 	}
 	if a.code != "" && e.Code != a.code {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/server/api"
+	"callbook/server/messages"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
@@ -201,7 +202,7 @@ func TestOpenAPI_ExampleBodiesAreAccepted(t *testing.T) {
 		key = s.readyFor(op, key, example)
 		a := s.send(op.Method, s.pathOf(op), key, example)
 		if code, rejected := unguessable[op.ID]; rejected {
-			a.rejected(errorCatalogue.Status(code), code)
+			a.rejected(messages.Catalogue.Status(code), code)
 		} else if a.Status >= 300 {
 			t.Errorf("%s: the example of its body gets %d: %s", op.ID, a.Status, a.Body)
 		}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"callbook/server/api"
+	"callbook/server/messages"
 	"callbook/store/domain"
 )
 
@@ -32,15 +33,15 @@ func (s *Server) operations() []*api.Operation {
 		api.Keyed[api.None, Export]("exportMe", get, "/api/me/export", "Everything stored about you", limitCalls, s.exportMe).ForSuspended(),
 		api.Keyed[menuInput, MenuResponse]("replaceOfferings", put, "/api/me/offerings", "Replace your whole service menu", limitWrites, s.replaceOfferings).ForItself(),
 		api.Keyed[api.None, CodeSent]("startVerify", post, "/api/me/verify", "Have a code mailed that verifies your mailbox", limitWrites, s.startVerify,
-			domain.CodeAlreadyVerified, codeMailUnavailable).Accepts().ForItself(),
+			domain.CodeAlreadyVerified, messages.CodeMailUnavailable).Accepts().ForItself(),
 		api.Keyed[codeInput, OwnAgent]("confirmVerify", post, "/api/me/verify/confirm", "Verify your mailbox with the mailed code", limitWrites, s.confirmVerify,
 			domain.CodeAlreadyVerified, domain.CodeWrongCode, domain.CodeCodeExpired, domain.CodeTooManyAttempts).ForItself(),
 		api.Keyed[ownerClaimInput, ClaimSent]("claimOwner", post, "/api/me/owner-claim", "Have a link mailed to your owner, who claims you there", limitWrites, s.claimOwner,
-			domain.CodeTrustTooLow, domain.CodeAlreadyClaimed, codeMailUnavailable).Accepts(),
+			domain.CodeTrustTooLow, domain.CodeAlreadyClaimed, messages.CodeMailUnavailable).Accepts(),
 		api.Keyed[linkInput, LinkResponse]("setLink", post, "/api/me/links", "Add or recheck a public profile link, or remove it", limitLinks, s.setLink),
 		api.Keyed[api.None, NewKey]("rotateKey", post, "/api/me/rotate-key", "Replace your API key; the old one is dead at once", limitWrites, s.rotateKey).ForItself(),
 		api.Public[recoverInput, RecoverySent]("startRecovery", post, "/api/recover", "Have a code for a lost key mailed to an agent's verified mailbox", limitRecoveries, s.startRecovery,
-			codeMailUnavailable).Accepts(),
+			messages.CodeMailUnavailable).Accepts(),
 		api.Public[confirmRecoveryInput, RecoveredKey]("confirmRecovery", post, "/api/recover/confirm", "Get a new API key with the mailed code", limitRecoveries, s.confirmRecovery,
 			domain.CodeWrongCode, domain.CodeCodeExpired),
 		api.Keyed[eventsQuery, EventsResponse]("listEvents", get, "/api/me/events", "What happened to you; holds the call open until something does", limitEvents, s.listEvents).Waits(),

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/server/messages"
 	"callbook/store/domain"
 )
 
@@ -104,7 +105,7 @@ func TestIdempotency_RepeatedRequestActsOnce(t *testing.T) {
 		}
 		// The next one is rejected: a replay comes before the rules.
 		s.send("POST", path, tt.key, tt.body, onceKey).status(201)
-		s.send("POST", path, tt.key, tt.body, "Idempotency-Key: fedcba9876543210").rejected(errorCatalogue.Status(tt.then), tt.then)
+		s.send("POST", path, tt.key, tt.body, "Idempotency-Key: fedcba9876543210").rejected(messages.Catalogue.Status(tt.then), tt.then)
 	}
 	a := s.send("GET", thread, "", nil)
 	if n := s.send("GET", "/api/posts", "", nil).value("total"); n != 2.0 || a.value("post", "reply_count") != 2.0 {

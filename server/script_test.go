@@ -17,6 +17,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/documents"
+	"callbook/server/messages"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
@@ -101,7 +102,7 @@ func TestScripts_ErrorsOfOtherSettings(t *testing.T) {
 	for path, body := range map[string]string{
 		"/api/me/verify": "", "/api/me/owner-claim": `{"owner_email":"mei@lin.example.org"}`, "/api/recover": `{"handle":"harbour-pilot"}`,
 	} {
-		s.recordReached(met, "POST", path, s.send("POST", path, key, body).rejected(503, codeMailUnavailable))
+		s.recordReached(met, "POST", path, s.send("POST", path, key, body).rejected(503, messages.CodeMailUnavailable))
 	}
 	s = newSite(t, func(o *siteOptions) { o.mails = domain.MailCaps{Site: 4} })
 	for i := range 2 {
@@ -251,10 +252,10 @@ func (s *site) recordReached(met map[string]bool, method, path string, a *result
 	if body.Error.Code == "" {
 		return
 	}
-	met[s.wording(string(body.Error.Code), errorTexts[body.Error.Code].Texts, body.Error.MessageEN, body.Error.MessageZH)] = true
+	met[s.wording(string(body.Error.Code), messages.Errors[body.Error.Code].Texts, body.Error.MessageEN, body.Error.MessageZH)] = true
 	for _, d := range body.Error.Details {
 		met[string(d.Code)] = true
-		if texts := detailTexts[d.Code]; texts != nil {
+		if texts := messages.Details[d.Code]; texts != nil {
 			met[s.wording(string(d.Code), texts, d.MessageEN, d.MessageZH)] = true
 		}
 	}
@@ -283,10 +284,10 @@ func refusals() []string {
 			names = append(names, code+"/"+cmp.Or(topic, "general"))
 		}
 	}
-	for code, entry := range errorTexts {
+	for code, entry := range messages.Errors {
 		add(string(code), entry.Texts)
 	}
-	for code, texts := range detailTexts {
+	for code, texts := range messages.Details {
 		add(string(code), texts)
 	}
 	field, _ := reflect.TypeFor[api.Detail]().FieldByName("Code")

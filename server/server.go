@@ -32,14 +32,14 @@
 //	middleware   request log, recovery, headers, compression, client address, connections, memory
 //	ratelimit    token buckets and pools    httpcache  responses by URL, invalidated by tag
 //	web          HTML pages                 mcp        the MCP endpoint
-//	operator     the operator's page, on a listener of its own
+//	messages     the texts of errors    operator   the operator's page, on a listener of its own
 //	mail         mail sinks and the outbox  linkcheck  fetches profile links
 //	documents    llms.txt, robots.txt, security.txt and the like
 //	alert        notifies the operator      webhook    signs requests
 //	devmode      wraps a Server for callbook dev
 //	cli          commands; builds a Server and calls Serve
 //
-// Imports point in one direction: cli, devmode, server, operator, then web, then mcp, mail, linkcheck and api,
+// Imports point in one direction: cli, devmode, server, operator, then web and messages, then mcp, mail, linkcheck and api,
 // then middleware, then ratelimit and httpcache, then store. Server knows neither cli nor devmode.
 //
 // # A read
@@ -91,6 +91,7 @@ import (
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
 	"callbook/server/mcp"
+	"callbook/server/messages"
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/server/web"
@@ -168,10 +169,10 @@ func New(st *store.Store, o Options) (*Server, error) {
 		Cache:   httpcache.New[api.Tag, *api.Cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
 		Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
 		Origins: origins, Foreign: limitReads, FailedKeys: limitFailedKeys, KeyLimits: keyLimits, NetworkWrites: limitNetworkWrites,
-		Errors: errorCatalogue, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
+		Errors: messages.Catalogue, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.operations())
 	s.observer = &middleware.Observer{
-		Log: o.Log, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(errorTexts))),
+		Log: o.Log, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(messages.Errors))),
 		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner",
 		Private: o.Private, Proxies: o.TrustedProxies, Memory: middleware.NewMemory(), Requests: middleware.NewRequests(),
 		OnPanic: s.engine.WriteError, Reject: s.reject,

@@ -18,6 +18,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"callbook/server/api"
+	"callbook/server/messages"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
@@ -159,11 +160,11 @@ func (tw *twins) compare(name string, arguments map[string]any) *result {
 // instead of an address.
 func asArguments(body []byte) []byte {
 	for _, code := range []domain.Code{domain.CodeInvalidQuery, domain.CodeNotFound} {
-		words, own := errorTexts[code].Texts[""], errorTexts[code].Texts["arguments"]
+		words, own := messages.Errors[code].Texts[""], messages.Errors[code].Texts["arguments"]
 		body = bytes.Replace(body, []byte(words.EN), []byte(own.EN), 1)
 		body = bytes.Replace(body, []byte(words.ZH), []byte(own.ZH), 1)
 	}
-	parameter, field := detailTexts[domain.FaultUnknownField]["query"], detailTexts[domain.FaultUnknownField][""]
+	parameter, field := messages.Details[domain.FaultUnknownField]["query"], messages.Details[domain.FaultUnknownField][""]
 	body = bytes.ReplaceAll(body, []byte(parameter.EN), []byte(field.EN))
 	return bytes.ReplaceAll(body, []byte(parameter.ZH), []byte(field.ZH))
 }

@@ -1,13 +1,13 @@
-package server
+package messages
 
 import (
 	"callbook/server/api"
 	"callbook/store/domain"
 )
 
-// detailTexts are the texts of invalid fields that the program detects itself, by code and
+// Details are the texts of invalid fields that the program detects itself, by code and
 // topic.
-var detailTexts = map[domain.FieldCode]map[string]api.Text{
+var Details = map[domain.FieldCode]map[string]api.Text{
 	domain.FaultUnknownField: {
 		"":      {EN: "is not a field of this call; remove it, or check its spelling and case", ZH: "不是此调用的字段；请删除，或检查拼写与大小写"},
 		"query": {EN: "is not a query parameter of this call; remove it, or check its spelling", ZH: "不是此调用的查询参数；请删除，或检查拼写"},

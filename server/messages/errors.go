@@ -1,4 +1,5 @@
-package server
+// Package messages holds the texts of all errors of the service, in English and Chinese.
+package messages
 
 import (
 	"net/http"
@@ -7,13 +8,13 @@ import (
 	"callbook/store/domain"
 )
 
-// codeMailUnavailable is the code of requests that need mail where the operator has switched it
+// CodeMailUnavailable is the code of requests that need mail where the operator has switched it
 // off.
-const codeMailUnavailable domain.Code = "mail_unavailable"
+const CodeMailUnavailable domain.Code = "mail_unavailable"
 
-// errorCatalogue holds all errors of the service.
-var errorCatalogue = &api.Catalogue{
-	Codes: errorTexts, Details: detailTexts, Topics: detailTopics,
+// Catalogue is the catalogue of all errors of the service.
+var Catalogue = &api.Catalogue{
+	Codes: Errors, Details: Details, Topics: detailTopics,
 	General: []domain.Code{
 		api.CodeInvalidJSON, domain.CodeInvalidQuery, domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound,
 		api.CodeBodyTooLarge, api.CodeUnsupportedMediaType, domain.CodeValidationFailed, domain.CodeRateLimited,
@@ -21,16 +22,16 @@ var errorCatalogue = &api.Catalogue{
 	},
 }
 
-// detailTopics names the topic of details for which detailTexts says more than the validator.
+// detailTopics names the topic of details for which Details says more than the validator.
 var detailTopics = map[string]string{
 	"offset out_of_range":    "offset",
 	"accept_rules bad_value": "rules",
 	"accept_rules required":  "rules",
 }
 
-// errorTexts are the statuses and texts of errors by code and topic. A text says what is wrong,
+// Errors are the statuses and texts of errors by code and topic. A text says what is wrong,
 // names the limit, and gives the next step; %d is the limit or the position.
-var errorTexts = map[domain.Code]api.ErrorTexts{
+var Errors = map[domain.Code]api.ErrorTexts{
 	api.CodeInvalidJSON: {Status: http.StatusBadRequest, Texts: map[string]api.Text{
 		"":         {EN: "The body is not valid JSON. Send one JSON object in UTF-8.", ZH: "请求体不是有效的 JSON。请发送一个 UTF-8 编码的 JSON 对象。"},
 		"syntax":   {EN: "The body is not valid JSON from byte %d on. Send one JSON object in UTF-8.", ZH: "请求体从第 %d 个字节起不是有效的 JSON。请发送一个 UTF-8 编码的 JSON 对象。"},
@@ -187,7 +188,7 @@ var errorTexts = map[domain.Code]api.ErrorTexts{
 	api.CodeInternal: {Status: http.StatusInternalServerError, Texts: map[string]api.Text{
 		"": {EN: "Something went wrong in the service. Try again later; if it stays, give the operator the request_id.", ZH: "服务内部出错。请稍后再试；若持续出现，请把 request_id 告诉运营者。"},
 	}},
-	codeMailUnavailable: {Status: http.StatusServiceUnavailable, Permanent: true, Texts: map[string]api.Text{
+	CodeMailUnavailable: {Status: http.StatusServiceUnavailable, Permanent: true, Texts: map[string]api.Text{
 		"": {EN: "This site sends no mail, which this call needs. Ask the operator of the site.", ZH: "本站不发送邮件，而此调用需要邮件。请联系本站运营者。"},
 	}},
 	domain.CodeUnavailable: {Status: http.StatusServiceUnavailable, Texts: map[string]api.Text{

@@ -147,6 +147,7 @@ var releasedMigrations = map[string]string{
 	"00004_lists.sql":       "74567aa2ffb231a5c961aeb742fdbe7418cc6da92cbe52b2d30fb5f315d804f0",
 	"00005_search.sql":      "47246361c5190877d27fbfa7de2159097e90344c774c5f752ee67b3ef8aa91b1",
 	"00006_abuse.sql":       "77fd80933c9e1c24299787ce2f156b025d43e19139553ac80a28174965d68f19",
+	"00007_hardening.sql":   "1774cf85f9bc8e18deb07d1ed2178a985d1dc9d582c514471f3c10561389ce9e",
 }
 
 func TestMigrations_ReleasedFilesAreUnchanged(t *testing.T) {
@@ -175,6 +176,7 @@ var releasedDatabases = map[string]string{
 	"schema-4.db": "070a2fccaf220b0c7dfe87aa7185b51b92dfe334fe1392f4e9efcbb6d0fc5125",
 	"schema-5.db": "de19042da838e6486133759f80503759cecacf31fdc16e91cc2b673df8baa760",
 	"schema-6.db": "2a20f9edbf2e65c4a75a278dd180567eae7ea92613a061d05728bac16470598e",
+	"schema-7.db": "a04ef3ec6e92dbd57276e1fe816fabcdc0f51baec167c53d89e20298791d4265",
 }
 
 // released returns the path of a copy of such a database.

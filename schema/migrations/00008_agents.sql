@@ -1,0 +1,27 @@
+-- +goose Up
+
+-- What agents that run from time to time need: an inbox, wake-ups, and watches.
+
+-- The types of events are those of store/domain, which grow; the table is rebuilt without a list of its own. Its numbers
+-- continue, also those of deleted events: they are the cursors of agents.
+CREATE TABLE new_events (
+    seq      INTEGER PRIMARY KEY AUTOINCREMENT, -- order of delivery
+    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- whose event it is
+    type     TEXT    NOT NULL CHECK (length(type) BETWEEN 1 AND 40), -- what happened, such as request.received
+    subject  TEXT    NOT NULL, -- JSON: ids and handles, never free text
+    at       INTEGER NOT NULL -- when it happened
+) STRICT;
+
+INSERT INTO new_events (seq, agent_id, type, subject, at) SELECT seq, agent_id, type, subject, at FROM events;
+
+DELETE FROM sqlite_sequence WHERE name = 'new_events';
+
+INSERT INTO sqlite_sequence (name, seq) SELECT 'new_events', seq FROM sqlite_sequence WHERE name = 'events';
+
+DROP TABLE events;
+
+ALTER TABLE new_events RENAME TO events;
+
+CREATE INDEX events_agent ON events (agent_id, seq);
+
+CREATE INDEX events_at ON events (at);

@@ -228,7 +228,7 @@ func TestNoRequestIsRefused(t *testing.T) {
 			for n := range b.writesOfTurn(writeConnections)*(paceOf(b.settings).turns+1) + 1 {
 				m := sent.FindSubmatch(writtenRequest(b, &process{}, w, n).bytes)
 				pair := string(m[1]) + " " + string(m[2])
-				if asked[string(m[1])]++; asked[string(m[1])] > 10 || pairs[pair] {
+				if asked[string(m[1])]++; asked[string(m[1])] > requestsReceived || pairs[pair] {
 					t.Fatalf("request %d: %s, %d of the recipient", n, pair, asked[string(m[1])])
 				}
 				pairs[pair] = true

@@ -26,10 +26,11 @@ type writers struct {
 // recipient is an agent with an entry of its menu.
 type recipient struct{ handle, offering string }
 
-// How many of either there are at the most. One recipient takes ten requests a week.
+// How many of either there are at the most, and how many requests a recipient takes in a week from senders of level 1.
 const (
-	mostWriters    = 2048
-	mostRecipients = 6000
+	mostWriters      = 2048
+	mostRecipients   = 6000
+	requestsReceived = 8
 )
 
 // admit gives agents of a copy keys that are known, by the operator's word.
@@ -144,15 +145,17 @@ func (b *bench) writer(ctx context.Context, on site, connections int, write writ
 	return s, b.readBack(ctx, s)
 }
 
-// writesOfTurn bounds a turn of writes, as each is made ahead.
+// writesOfTurn bounds a turn of writes, as each is made ahead, and so that the recipients take the contact requests of
+// all turns.
 func (b *bench) writesOfTurn(connections int) int {
+	most := 5000
 	switch {
 	case connections == 1:
-		return 300
+		most = 300
 	case b.quick:
-		return 1500
+		most = 1500
 	}
-	return 5000
+	return min(most, requestsReceived*min(mostRecipients, b.agents/3)/(paceOf(b.settings).turns+2))
 }
 
 // writeTurn is longer than a turn of reads: the log is written to the file itself

@@ -509,7 +509,7 @@ func (f *film) look(v *verdict, db string, at int, open opening) {
 // begunAnew follows the hint of a start for a missing first database.
 func begunAnew(db string, cause error) bool {
 	for _, left := range []string{db + ".lock", db + "-wal"} {
-		if strings.Contains(cause.Error(), left+" shows") && strings.Contains(cause.Error(), "to begin anew, delete that file") {
+		if strings.Contains(cause.Error(), left+" shows") && strings.Contains(cause.Error(), "to start with a new database, delete that file") {
 			return os.Remove(left) == nil
 		}
 	}

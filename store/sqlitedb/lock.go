@@ -24,17 +24,21 @@ func (l *Lock) Path() string { return l.path }
 
 // AcquireLock locks a database for the life of the process. The lock file, which has the name of the
 // database and the suffix .lock, stays when the process ends: only the system's lock on it counts. It
-// returns ErrLocked, with the id of the other process, if the file is already served, ErrLinked if
-// the file has several names, and ErrGone if there was a database before.
+// returns ErrLocked, with the id of the other process, if the file is already served or just being created,
+// ErrLinked if the file has several names, and ErrGone if there was a database before.
 func AcquireLock(path string) (*Lock, error) {
-	path = FileOf(path)
-	if trace := traceOf(path); trace != "" && !Exists(path) {
-		return nil, fmt.Errorf("%w, though %s shows that there was one: mount its disk, or restore a backup; to begin anew, delete that file", ErrGone, trace)
-	}
-	if err := checkLinks(path); err != nil {
+	l, err := AcquireRestoreLock(path)
+	if err != nil {
 		return nil, err
 	}
-	return AcquireRestoreLock(path)
+	err = checkLinks(l.path)
+	if trace := l.trace(); trace != "" && !Exists(l.path) {
+		err = fmt.Errorf("%w, though %s shows that there was one: mount its disk, or restore a backup; to start with a new database, delete that file", ErrGone, trace)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.ReleaseUnused())
+	}
+	return l, nil
 }
 
 // AcquireRestoreLock is AcquireLock for a restore: the database may be gone.
@@ -73,14 +77,14 @@ func AcquireRestoreLock(path string) (*Lock, error) {
 	return &Lock{l, path, fresh}, nil
 }
 
-// traceOf returns the name of a file that shows that there was a database; empty if there is none.
+// trace returns the name of a file that shows that there was a database; empty if there is none.
 // SQLite would delete a log without its database.
-func traceOf(path string) string {
+func (l *Lock) trace() string {
 	switch {
-	case !missing(path + ".lock"):
-		return path + ".lock"
-	case fileSize(path+"-wal") > 0:
-		return path + "-wal"
+	case !l.fresh:
+		return l.file.Path()
+	case fileSize(l.path+"-wal") > 0:
+		return l.path + "-wal"
 	}
 	return ""
 }

@@ -38,6 +38,21 @@ func TestLock_IsHeldByOneProcess(t *testing.T) {
 	}
 }
 
+// TestLock_NamesTheProcessThatCreatesTheFile: a second start beside the first one on a new file.
+func TestLock_NamesTheProcessThatCreatesTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	first, err := AcquireLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := AcquireLock(path); !errors.Is(err, ErrLocked) || errors.Is(err, ErrGone) {
+		t.Errorf("while the first creates the file: %v", err)
+	}
+	if err := first.Release(); err != nil || !missing(path+".lock") {
+		t.Errorf("the first, which created nothing, leaves its lock: %v", err)
+	}
+}
+
 func TestLock_RejectsMissingDatabase(t *testing.T) {
 	for name, leave := range map[string]func(path string) error{
 		"gone":  os.Remove,

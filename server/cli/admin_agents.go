@@ -129,7 +129,7 @@ func readHandles(r io.Reader) (handles []string, err error) {
 type suspendCommand struct {
 	bulkArgument
 	Reason string `env:"-" help:"Reason for the agent, which gets it with each rejected request. One line, at most 300 characters."`
-	Until  string `env:"-" help:"End of the suspension: a date (2027-01-31, from 00:00 UTC on) or a duration (72h, 30d). Default: no end."`
+	Until  string `env:"-" help:"End of the suspension: a date (2027-01-31, from 00:00 UTC on) or a duration (72h, 30d, 1d12h). Default: no end."`
 }
 
 func (c *suspendCommand) Run(ctx context.Context, console *adminConsole) error {
@@ -153,12 +153,7 @@ func parseEnd(text string, now time.Time) (time.Time, error) {
 	if at, err := time.Parse(time.DateOnly, text); err == nil && !at.IsZero() { // which would mean none
 		return at, nil
 	}
-	if number, ok := strings.CutSuffix(text, "d"); ok {
-		if days, err := strconv.Atoi(number); err == nil && days > 0 && days <= 36500 {
-			return now.Add(time.Duration(days) * domain.Day), nil
-		}
-	}
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+	if d, err := domain.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(d), nil
 	}
 	return time.Time{}, errors.New("must be a date such as 2027-01-31, or a duration such as 72h or 30d")

@@ -105,6 +105,9 @@ func (c *checkCommand) printSettings(out io.Writer, k *kong.Context) {
 		if flag.Name == "mail" || flag.Name == "mail-file" && isMailSetting(value) {
 			value = mail.Describe(value)
 		}
+		if flag.Name == "mail-file" && c.MailFile == "" { // --mail takes precedence
+			value = ""
+		}
 		if flag.Name == "alert-url" {
 			value, _ = alert.Origin(value)
 		}
@@ -346,7 +349,7 @@ func (c *checkCommand) checkCopies(f *findings) {
 		f.problem(subject, "this user cannot write to it: run the check as the user of the service, or make that user the owner of the folder (%v)", denied)
 	case newest.IsZero():
 		f.note(subject, "there is none yet in %s", c.BackupDir)
-	case age > 2*c.BackupEvery:
+	case age > 2*time.Duration(c.BackupEvery):
 		f.problem(subject, "the newest is of %s: see the log for the reason", newest.Format(time.RFC3339))
 	default:
 		f.ok(subject, "the newest is of %s", newest.Format(time.RFC3339))

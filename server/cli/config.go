@@ -129,6 +129,20 @@ func suggestion(misspelt string, known []string) string {
 	return fmt.Sprintf(", did you mean %s?", name)
 }
 
+// rank returns the precedence of the place where a flag is set: 3 for the command line, 2 for a variable, 1 for the
+// file of settings, 0 for none.
+func rank(k *kong.Context, name string) int {
+	for _, p := range k.Path {
+		if p.Flag != nil && p.Flag.Name == name {
+			return map[bool]int{true: 1, false: 3}[p.Resolved]
+		}
+	}
+	if slices.ContainsFunc(k.Flags(), func(f *kong.Flag) bool { return f.Name == name && isSet(f.Envs) }) {
+		return 2
+	}
+	return 0
+}
+
 func isSet(variables []string) bool {
 	return slices.ContainsFunc(variables, func(name string) bool {
 		_, ok := os.LookupEnv(name)

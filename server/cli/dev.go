@@ -20,6 +20,7 @@ import (
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
+	"callbook/store/text"
 )
 
 // devMails is the maximum number of mails that GET /dev/mail lists.
@@ -43,17 +44,28 @@ func (c *devCommand) limits() (ratelimit.Limits, domain.Quotas, domain.MailCaps)
 	return ratelimit.Limits{}, domain.Quotas{}, domain.MailCaps{}
 }
 
+// check rejects an address that other machines could reach, before anything listens there.
+func (c *devCommand) check() error {
+	if err := (endpoint{flag: "addr", addr: c.Addr}).check(); err != nil {
+		return err
+	}
+	if host, _, _ := net.SplitHostPort(c.Addr); !text.IsLoopback(host) {
+		return errors.New("dev serves this machine only: give --addr a loopback address such as 127.0.0.1:8080; to serve others, use callbook serve")
+	}
+	return nil
+}
+
 func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context) (err error) {
 	log, closeLog := c.logger(console.err)
 	defer closeLog()
+	if err := c.check(); err != nil {
+		return fmt.Errorf("%w: %w", errSettings, err)
+	}
 	listener, err := net.Listen("tcp", c.Addr)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	defer listener.Close()
-	if !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		return errors.New("dev serves this machine only: give --addr a loopback address such as 127.0.0.1:8080; to serve others, use callbook serve")
-	}
 	path := c.DB
 	if path == "" {
 		folder, err := os.MkdirTemp("", "callbook-dev-")

@@ -117,6 +117,20 @@ type mailFlags struct {
 	OwnerAgents int    `default:"20" help:"Agents that one owner may claim. 0: no limit."`
 }
 
+// resolve drops --mail-file if --mail is set in a place that takes precedence: a flag, then a variable, then the file
+// of settings. It rejects both in one place.
+func (f *mailFlags) resolve(k *kong.Context) error {
+	setting, file := rank(k, "mail"), rank(k, "mail-file")
+	switch {
+	case f.MailFile == "":
+	case setting > file:
+		f.MailFile = ""
+	case setting == file:
+		return errors.New("--mail and --mail-file are set in the same place: leave out one of them")
+	}
+	return nil
+}
+
 func (f mailFlags) openMail(log zerolog.Logger) (mail.Sink, error) {
 	setting, err := f.setting()
 	if err != nil {
@@ -160,20 +174,33 @@ func (f mailFlags) check() error { return checkLimits(f) }
 
 // backupFlags configure scheduled backups.
 type backupFlags struct {
-	BackupDir   string        `help:"Folder for scheduled backups of the database. It is created if it is missing." type:"path"`
-	BackupEvery time.Duration `default:"24h" help:"Time between scheduled backups."`
-	BackupKeep  int           `default:"7" help:"Number of scheduled backups to keep."`
+	BackupDir   string   `help:"Folder for scheduled backups of the database. It is created if it is missing." type:"path"`
+	BackupEvery duration `default:"24h" help:"Time between scheduled backups, such as 12h or 7d."`
+	BackupKeep  int      `default:"7" help:"Number of scheduled backups to keep."`
 }
 
 func (f backupFlags) schedule(db string) backup.Schedule {
-	return backup.Schedule{Path: db, Folder: f.BackupDir, Every: f.BackupEvery, Keep: f.BackupKeep}
+	return backup.Schedule{Path: db, Folder: f.BackupDir, Every: time.Duration(f.BackupEvery), Keep: f.BackupKeep}
 }
 
 func (f backupFlags) check() error {
-	if f.BackupEvery < time.Minute || f.BackupKeep < 1 || f.BackupKeep > 1000 {
+	if time.Duration(f.BackupEvery) < time.Minute || f.BackupKeep < 1 || f.BackupKeep > 1000 {
 		return errors.New("--backup-every must be at least 1m, --backup-keep from 1 to 1000")
 	}
 	return nil
+}
+
+// duration is a time.Duration that settings write like 90m, 36h, 7d or 1d12h.
+type duration time.Duration
+
+// String returns the duration as Go writes it.
+func (d duration) String() string { return time.Duration(d).String() }
+
+// UnmarshalText parses a duration.
+func (d *duration) UnmarshalText(text []byte) error {
+	parsed, err := domain.ParseDuration(string(text))
+	*d = duration(parsed)
+	return err
 }
 
 // size is a number of bytes, written as 10GB or 512MiB; 0 means none.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alecthomas/kong"
 	"golang.org/x/crypto/acme/autocert"
 	_ "golang.org/x/crypto/x509roots/fallback" // certificates of authorities for systems without any, such as an empty container
 	"golang.org/x/net/idna"
@@ -26,7 +27,10 @@ type httpsFlags struct {
 
 // AfterApply implements a hook of kong, which runs once the flags are parsed. It sets defaults that depend on other
 // flags.
-func (c *serveCommand) AfterApply() error {
+func (c *serveCommand) AfterApply(k *kong.Context) error {
+	if err := c.mailFlags.resolve(k); err != nil {
+		return err
+	}
 	if len(c.Domain) == 0 {
 		c.Addr = cmp.Or(c.Addr, "127.0.0.1:8080")
 		return nil

@@ -207,7 +207,7 @@ func (d *Server) move(ctx context.Context, body []byte) error {
 		Advance string `json:"advance"`
 	}
 	err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true))
-	step, parseErr := time.ParseDuration(in.Advance)
+	step, parseErr := domain.ParseDuration(in.Advance)
 	total := time.Duration(d.options.Clock.offset.Load()) + step
 	if err != nil || parseErr != nil || step < 0 || step > maxAdvance || total > maxAdvance {
 		return &domain.Error{Code: domain.CodeValidationFailed, Fields: []domain.FieldError{

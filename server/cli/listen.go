@@ -26,7 +26,7 @@ type endpoint struct {
 
 // endpoints returns all addresses of a server; the first is the directory's own.
 func (c *serveCommand) endpoints(certificates *certificates) []endpoint {
-	all := []endpoint{{flag: "addr", addr: c.Addr, front: certificates.front}}
+	all := []endpoint{{flag: siteFlag, addr: c.Addr, front: certificates.front}}
 	if len(c.Domain) > 0 && c.HTTPAddr != off {
 		all = append(all, endpoint{flag: "http-addr", addr: c.HTTPAddr, front: certificates.redirect})
 	}
@@ -43,13 +43,15 @@ func (c *serveCommand) endpoints(certificates *certificates) []endpoint {
 	return all
 }
 
-// operatorFlag is the flag of an endpoint that only this machine may reach.
-const operatorFlag = "operator-addr"
+const (
+	siteFlag     = "addr"
+	operatorFlag = "operator-addr" // of an endpoint that only this machine may reach
+)
 
 // socket returns the path of the Unix socket that the address names; empty for another address.
 func (e endpoint) socket() string {
 	path, ok := strings.CutPrefix(e.addr, "unix:")
-	if !ok || e.flag != operatorFlag {
+	if !ok || e.flag != operatorFlag && e.flag != siteFlag {
 		return ""
 	}
 	return path
@@ -66,14 +68,32 @@ func (e endpoint) listen() (net.Listener, error) {
 	} else if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
 		_ = os.Remove(path) // or else listening fails
 	}
-	return net.Listen("unix", path)
+	l, err := net.Listen("unix", path)
+	if err == nil && e.flag == siteFlag {
+		// Like a port of this machine, for a proxy of another user. Who may enter its folder may connect.
+		err = os.Chmod(path, 0o666)
+	}
+	return l, err
+}
+
+// checkSocket rejects settings that need an address of the network, if the site listens on a Unix socket.
+func (c *serveCommand) checkSocket() error {
+	switch e := (endpoint{flag: siteFlag, addr: c.Addr}); {
+	case e.socket() == "":
+		return nil
+	case len(c.Domain) > 0:
+		return errors.New("--addr: a socket serves no HTTPS: leave out --domain, and let the reverse proxy in front serve it")
+	case c.BaseURL == "":
+		return errors.New("--base-url: with a socket as --addr, give the URL at which the reverse proxy serves the site, such as https://directory.example.org")
+	}
+	return nil
 }
 
 // check rejects a malformed address. It does not use the network.
 func (e endpoint) check() error {
 	if path := e.socket(); path != "" {
 		if !filepath.IsAbs(path) {
-			return fmt.Errorf("--%s: give the absolute path of the socket, such as unix:/var/lib/callbook/operator.sock", e.flag)
+			return fmt.Errorf("--%s: give the absolute path of the socket, such as unix:/run/callbook/callbook.sock", e.flag)
 		}
 		return nil
 	}
@@ -99,7 +119,7 @@ func listen(endpoints []endpoint) error {
 	}
 	for i := range endpoints {
 		e := &endpoints[i]
-		if e.listener = takeListener(handed, e.addr); e.listener != nil {
+		if e.listener = takeListener(handed, e); e.listener != nil {
 			continue
 		}
 		if e.listener, err = e.listen(); err != nil {
@@ -129,17 +149,16 @@ func lowPort(err error) string {
 
 // takeListener removes the listener of an address from those of the service manager. A listener on all addresses is
 // not used for one of them, because it would expose the endpoint.
-func takeListener(handed []net.Listener, addr string) net.Listener {
-	want, err := net.ResolveTCPAddr("tcp", addr)
-	if err != nil {
-		return nil
-	}
+func takeListener(handed []net.Listener, e *endpoint) net.Listener {
+	want, err := net.ResolveTCPAddr("tcp", e.addr)
 	for i, l := range handed {
 		if l == nil {
 			continue
 		}
 		at, ok := l.Addr().(*net.TCPAddr)
-		if ok && at.Port == want.Port && (want.IP == nil || want.IP.IsUnspecified() || want.IP.Equal(at.IP)) {
+		switch {
+		case ok && err == nil && at.Port == want.Port && (want.IP == nil || want.IP.IsUnspecified() || want.IP.Equal(at.IP)),
+			!ok && e.socket() != "" && l.Addr().String() == e.socket():
 			handed[i] = nil
 			return l
 		}

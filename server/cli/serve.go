@@ -28,7 +28,7 @@ import (
 
 type serveCommand struct {
 	databaseFlags `embed:""`
-	Addr          string `help:"Address to listen on. Default: 127.0.0.1:8080, or :443 with --domain." placeholder:"ADDR"`
+	Addr          string `help:"Address to listen on, or unix: and the path of a socket for a reverse proxy. Default: 127.0.0.1:8080, or :443 with --domain." placeholder:"ADDR"`
 	BaseURL       string `name:"base-url" help:"Public URL of the site, such as https://directory.example.org. Default: http:// and the address, or https:// and the first name of --domain." placeholder:"URL"`
 	httpsFlags    `embed:"" group:"https"`
 	Contact       string `help:"How people reach the operator: a mail address, or a mailto:, https: or http: URI. Default: the home page." placeholder:"ADDRESS"`
@@ -100,7 +100,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	for _, e := range c.endpoints(nil) {
 		errs[4] = errors.Join(errs[4], e.check())
 	}
-	err = errors.Join(append(errs[:], c.checkPaths(), c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
+	err = errors.Join(append(errs[:], c.checkPaths(), c.checkSocket(), c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
 	if err != nil {
 		err = fmt.Errorf("%w:\n%w", errSettings, err)
 	}
@@ -154,7 +154,7 @@ func (c *serveCommand) checkPaths() error {
 }
 
 func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Context) (err error) {
-	signal.Ignore(syscall.SIGPIPE) // the service survives the reader of its log
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP) // the service survives the reader of its log, and its terminal
 	log, closeLog := c.logger(console.err)
 	defer closeLog()
 	p, err := c.plan(log)

@@ -40,15 +40,14 @@ func (t TrustedProxies) contain(addr netip.Addr) bool {
 }
 
 // ClientAddress returns the address of the client. X-Forwarded-For counts only if the peer is a
-// trusted proxy; then the last untrusted address in it is the client.
+// trusted proxy; then the last untrusted address in it is the client. The peer of a Unix socket, which
+// has no address, is a proxy on this machine that may use the socket, and trusted.
 func ClientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	addr := peer.Addr().Unmap()
-	if !trusted.contain(addr) {
-		return addr
+	addr := thisMachine
+	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		if addr = peer.Addr().Unmap(); !trusted.contain(addr) {
+			return addr
+		}
 	}
 	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
 	for i := len(hops) - 1; i >= 0; i-- {
@@ -63,6 +62,8 @@ func ClientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
 	}
 	return addr
 }
+
+var thisMachine = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // parseHop parses an address in X-Forwarded-For: some proxies add the port.
 func parseHop(text string) (netip.Addr, error) {

@@ -48,6 +48,8 @@ func TestClientAddress_TrustsOnlyProxies(t *testing.T) {
 		{"nonsense on the right", "127.0.0.1:80", []string{"198.51.100.7, unknown"}, proxies, "127.0.0.1"},
 		{"nonsense on the left", "127.0.0.1:80", []string{"<script>, 198.51.100.7"}, proxies, "198.51.100.7"},
 		{"nonsense before a trusted hop", "127.0.0.1:80", []string{"nonsense, 10.0.0.9"}, proxies, "10.0.0.9"},
+		{"a Unix socket", "@", []string{"203.0.113.1, 198.51.100.7"}, nil, "198.51.100.7"},
+		{"a Unix socket without a header", "", nil, nil, "127.0.0.1"},
 		{"a hop with a port", "127.0.0.1:80", []string{"198.51.100.7:99"}, proxies, "198.51.100.7"},
 	}
 	for _, tt := range tests {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -223,6 +224,40 @@ func holdWriting(t testing.TB, db string) (release func()) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestService_ListensOnSocket: for a reverse proxy on this machine, of another user. A socket that a killed process has
+// left is replaced.
+func TestService_ListensOnSocket(t *testing.T) {
+	folder := t.TempDir()
+	socket := filepath.Join(folder, "s")
+	for range 2 {
+		p := newProcess(t, "serve", "--addr=unix:"+socket, "--base-url="+site, "--db="+filepath.Join(folder, "callbook.db"))
+		p.logs("callbook is serving", 1)
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		}}}
+		response, err := client.Get("http://localhost/api/agents")
+		info, statErr := os.Stat(socket)
+		if err != nil || statErr != nil || response.StatusCode != 200 || info.Mode().Perm() != 0o666 {
+			t.Errorf("%v, %v, %+v, %+v", err, statErr, response, info)
+		}
+		_ = p.command.Process.Kill()
+		<-p.status
+		p.status <- 0
+	}
+}
+
+// TestService_OutlivesItsTerminal: SIGHUP, which daemons are often sent to read their settings again.
+func TestService_OutlivesItsTerminal(t *testing.T) {
+	p := spawn(t, newDB(t))
+	if err := p.command.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := p.call("GET", "/api/agents", ""); status != 200 {
+		t.Errorf("%d, %s", status, body)
+	}
+	p.ends()
 }
 
 func TestConnections_MoreThanDescriptors(t *testing.T) {

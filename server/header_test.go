@@ -40,6 +40,41 @@ func TestAbuse01_HeaderFieldsAreLimited(t *testing.T) {
 	site.send("GET", "/healthz", "", nil, slices.Repeat([]string{"A: b"}, 65)...).rejected(431, domain.CodeHeaderTooLarge)
 }
 
+// TestHTTP_LargeHeaderGetsItsResponseWhole: the connection ends without a reset, also if the client sends more than
+// the server reads of a header.
+func TestHTTP_LargeHeaderGetsItsResponseWhole(t *testing.T) {
+	for _, encrypt := range []bool{false, true} {
+		s := newSite(t)
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		front := Front{Listener: s.server.connections.Limit(listener, encrypt)}
+		if encrypt {
+			front.TLS = &tls.Config{Certificates: []tls.Certificate{s.certificate()}}
+		}
+		h := s.server.newHTTPServer(front)
+		go func() { _ = front.serve(h) }()
+		t.Cleanup(func() { h.Close() })
+		for _, size := range []int{21 << 10, 100 << 10, 1 << 20} {
+			conn, err := net.Dial("tcp", listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if encrypt {
+				conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+			}
+			if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nA: "+strings.Repeat("a", size)+"\r\n\r\n"); err != nil {
+				t.Errorf("encrypted %t, %d bytes: %v", encrypt, size, err)
+			}
+			if text, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 431 ") {
+				t.Errorf("encrypted %t, %d bytes: %q, %v", encrypt, size, text, err)
+			}
+		}
+	}
+}
+
 // heap returns the bytes that are in use.
 func heap() int {
 	runtime.GC()

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"cmp"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -99,6 +100,24 @@ func (c *connection) Close() error {
 	c.header.shrink(c.networks)
 	c.release()
 	return c.Conn.Close()
+}
+
+// A rejected request is read to this extent before its connection is closed.
+const (
+	maxDrain     = 4 << 20
+	drainTimeout = 500 * time.Millisecond
+)
+
+// CloseWrite closes the writing side, and reads what the client still sends. http.Server calls it after a
+// response to a request that it has not read whole, such as one with too large a header: without it, the
+// system would reset the connection, and the client could lose the response.
+func (c *connection) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+	_ = c.Conn.SetReadDeadline(time.Now().Add(drainTimeout)) //clock: of the connection
+	_, err := io.CopyN(io.Discard, c.Conn, maxDrain)
+	return err
 }
 
 // add counts a new connection. It returns nil over the limits.

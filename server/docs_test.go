@@ -168,10 +168,11 @@ func TestDocs_NameTheRetentions(t *testing.T) {
 	retentions := map[string]time.Duration{
 		"address of a visitor": domain.UsageRetention,
 		"events of an agent":   domain.EventRetention,
-		"network that an agent was registered from (of IPv6 the /48)": domain.NetworkRetention,
-		"responses for `Idempotency-Key`":                             domain.IdempotencyRetention,
-		"closed reports":                                              domain.ReportRetention,
-		"links to the operator's page":                                domain.PageLinkAge,
+		"network that an agent was registered from (of IPv6 the /48)":                            domain.NetworkRetention,
+		"responses for `Idempotency-Key`":                                                        domain.IdempotencyRetention,
+		"number of requests a day that limits, blocked words and the registration mode rejected": domain.AbuseRetention,
+		"closed reports":               domain.ReportRetention,
+		"links to the operator's page": domain.PageLinkAge,
 	}
 	words := map[time.Duration]string{12 * time.Hour: "12 hours", domain.Day: "a day", 30 * domain.Day: "30 days", 90 * domain.Day: "90 days", 365 * domain.Day: "a year"}
 	duration := regexp.MustCompile(`^(a|[0-9]+) (hour|day|year)s?$`)

@@ -150,8 +150,8 @@ func TestAbuse01_SmallResponsesCountUntilTheyAreSent(t *testing.T) {
 			t.Error("a response does not end")
 		}
 	}
-	if n := s.server.observer.Requests.Used(); n != 0 {
-		t.Errorf("%d requests are counted in the end", n)
+	if n, rejected := s.server.observer.Requests.Used(), s.server.observer.Metrics.TakeAbuse(); n != 0 || rejected != 1 {
+		t.Errorf("%d requests are counted in the end, %d for the operator", n, rejected)
 	}
 }
 

@@ -36,6 +36,7 @@ func (s *Server) jobs() []job {
 		{failure: "cannot back up the database", run: s.backUp, atStart: true},
 		{failure: "cannot read the free space of the disk", run: s.reportDiskSpace, atStart: true},
 		{failure: "cannot read how many mails the site has sent", run: s.reportSpentMails, atStart: true},
+		{failure: "cannot store how many requests were rejected", run: s.storeAbuse},
 		{failure: "cannot check the whole database", run: s.store.CheckFile, every: time.Hour, atStart: true, slow: true},
 		{failure: "cannot close idle connections", run: s.closeIdleConnections, every: time.Second, slow: true},
 	}

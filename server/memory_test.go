@@ -133,8 +133,8 @@ func TestAbuse01_HeadersOfRequestsAreLimited(t *testing.T) {
 				rejected++
 			}
 		}
-		if rejected < 100 {
-			t.Errorf("%s: %d requests are rejected", name, rejected)
+		if counted := s.server.observer.Metrics.TakeAbuse(); rejected < 100 || counted != int64(rejected) {
+			t.Errorf("%s: %d requests are rejected, %d counted for the operator", name, rejected, counted)
 		}
 		small := strings.Repeat("a", 1_900)
 		if path, header = large(small); clients.get(path, "192.0.2.1:1", header) != http.StatusOK {

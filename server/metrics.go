@@ -79,6 +79,17 @@ func (s *Server) writeDatabaseMetrics(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
+// storeAbuse adds the requests rejected as abuse since its last run to those of the day. A restart loses those of the
+// last minute.
+func (s *Server) storeAbuse(ctx context.Context) error {
+	requests := s.observer.Metrics.TakeAbuse()
+	err := s.store.AddAbuse(ctx, requests)
+	if err != nil {
+		s.observer.Metrics.AddAbuse(requests)
+	}
+	return err
+}
+
 // Metrics returns the handler of GET /metrics.
 func (s *Server) Metrics() http.Handler {
 	mux := http.NewServeMux()

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/store/domain"
 )
@@ -299,6 +300,59 @@ func TestOperatorPage_SaysWhatWasWrong(t *testing.T) {
 		t.Errorf("the notes: %q", notes)
 	}
 	p.visit("/operator/"+p.token, url.Values{"act": {"block-word"}, "subject": {strings.Repeat("x", 200_000)}}).status(400)
+}
+
+// TestOperatorPage_ChartsRejectedRequests: those that the rules against abuse rejected, not mistakes of visitors.
+func TestOperatorPage_ChartsRejectedRequests(t *testing.T) {
+	s := newSite(t, func(o *siteOptions) {
+		o.mode, o.limits = domain.RegistrationInvite, ratelimit.Limits{limitReads: {Requests: 10, Period: time.Minute}}
+	})
+	ctx := context.Background()
+	secret, _, err := s.store.CreateInvite(ctx, 1, s.clock.Now().Add(domain.Day))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := s.agent("author", "invite", secret)
+	if _, err := s.store.BlockWord(ctx, "casino"); err != nil {
+		t.Fatal(err)
+	}
+	call := map[string]any{"kind": "announce", "title": "Casino", "body": "Come"}
+	for _, tt := range []struct {
+		name   string
+		send   func() *result
+		status int
+		counts int
+	}{
+		{"not found", func() *result { return s.send("GET", "/api/agents/nobody", "", nil) }, 404, 0},
+		{"a page that is not there", func() *result { return s.send("GET", "/nowhere", "", nil) }, 404, 0},
+		{"no key", func() *result { return s.send("GET", "/api/me", "", nil) }, 401, 0},
+		{"a mistake", func() *result { return s.send("POST", "/api/posts", key, map[string]any{"title": ""}) }, 422, 0},
+		{"a blocked word", func() *result { return s.send("POST", "/api/posts", key, call) }, 422, 1},
+		{"no invitation", func() *result { return s.send("POST", "/api/agents", "", registrationOf("other")) }, 403, 1},
+		{"within the limit", func() *result { return s.send("GET", "/agents", "", nil) }, 200, 0},
+	} {
+		tt.send().status(tt.status)
+		if got := s.server.observer.Metrics.TakeAbuse(); got != int64(tt.counts) {
+			t.Errorf("%s: counts %d times, want %d", tt.name, got, tt.counts)
+		}
+	}
+	for s.send("GET", "/agents", "", nil).Status == 200 { // until the address is past its limit
+	}
+	s.send("GET", "/api/agents", "", nil).status(429)
+	closed, end := context.WithCancel(ctx)
+	end()
+	if err := s.server.storeAbuse(closed); err == nil {
+		t.Error("the store takes a write whose context has ended")
+	}
+	if err := s.server.RunLocalJobs(ctx); err != nil { // the failed write lost nothing
+		t.Fatal(err)
+	}
+	p := s.operatorPage()
+	for query, want := range map[string]string{"": "Rejected requests: 2, at most 2 a day", "lang=zh": "被拒绝的请求：共 2，单日最多 2"} {
+		if !strings.Contains(string(p.show(query).Body), want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
 }
 
 // TestOperatorPage_TextStaysText: nothing that agents or reporters write changes the structure of the page.

@@ -53,6 +53,19 @@ func (s *Store) RecordUntrustedProxy() {
 	s.db.TryWrite(func(t *txn.Tx) error { return t.SetSiteTime(txn.UntrustedProxyAt, t.Now) }, func(error) {})
 }
 
+// AddAbuse adds requests that were rejected as abuse to those of today; see [domain.Error.IsAbuse]. RunJobs deletes days
+// past [domain.AbuseRetention].
+func (s *Store) AddAbuse(ctx context.Context, requests int64) error {
+	if requests == 0 {
+		return nil
+	}
+	return s.db.WriteBackground(ctx, func(t *txn.Tx) error {
+		return t.Exec(`
+			INSERT INTO abuse_days (day, requests) VALUES (?, ?)
+			ON CONFLICT (day) DO UPDATE SET requests = requests + excluded.requests`, t.Now.StartOfDay(), requests)
+	})
+}
+
 // Figures are the metrics of a directory.
 type Figures struct {
 	Commits uint64 // transactions since startup

@@ -75,6 +75,7 @@ func (t *tx) deleteOld() error {
 		// A code with too many wrong attempts stays until it is replaced.
 		{`DELETE FROM codes WHERE expires_at <= ? AND wrong_tries < 5`, t.Now.Add(-domain.Day)},
 		{`DELETE FROM owner_claims WHERE status = 'pending' AND expires_at <= ?`, t.Now.Add(-claimRetention)},
+		{`DELETE FROM abuse_days WHERE day <= ?`, t.Now.Add(-domain.AbuseRetention)},
 		{`DELETE FROM operator_links WHERE expires_at <= ?`, t.Now},
 		{`DELETE FROM invites WHERE expires_at <= ?`, t.Now.Add(-domain.InviteRetention)},
 		{`UPDATE agents SET network = NULL WHERE network IS NOT NULL AND created_at <= ?`, t.Now.Add(-domain.NetworkRetention)},

@@ -346,6 +346,7 @@ func TestCountByDay_CountsTheLastDays(t *testing.T) {
 		c, _ := s.register(fmt.Sprintf("a%d", step))
 		s.post(c)
 		s.post(c)
+		s.ok(errors.Join(s.AddAbuse(context.Background(), 1), s.AddAbuse(context.Background(), 0), s.AddAbuse(context.Background(), 2)))
 		s.clock.Advance(step)
 	}
 	s.register("today")
@@ -353,6 +354,7 @@ func TestCountByDay_CountsTheLastDays(t *testing.T) {
 		domain.CountedAgents:   {1, 1, 2},
 		domain.CountedPosts:    {2, 2, 2},
 		domain.CountedRequests: {0, 0, 0},
+		domain.CountedAbuse:    {3, 3, 3},
 	} {
 		first, counts, err := s.CountByDay(context.Background(), kind, 30)
 		s.ok(err)
@@ -360,6 +362,13 @@ func TestCountByDay_CountsTheLastDays(t *testing.T) {
 		if diff := cmp.Diff(want, counts); diff != "" || first.Date() != "2026-11-20" {
 			t.Errorf("%d from %s: %s", kind, first, diff)
 		}
+	}
+	for _, left := range []int{3, 2} { // days in the charts of the last minute of the thirtieth day, and after it
+		s.ok(s.RunJobs(context.Background()))
+		if n := value[int](s, `SELECT COUNT(*) FROM abuse_days`); n != left {
+			t.Errorf("%d days are stored, want %d", n, left)
+		}
+		s.clock.Advance(time.Hour)
 	}
 }
 

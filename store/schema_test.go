@@ -349,6 +349,7 @@ func (s *testStore) fill() {
 		_, _, err = s.CreateInvite(ctx, 3, s.Now().Add(domain.Day))
 		s.ok(err)
 		s.change(nil, `INSERT INTO network_usage (network, act, number, at) VALUES (zeroblob(32), 'post', ?1, ?1)`, i)
+		s.change(nil, `INSERT INTO abuse_days (day, requests) VALUES (?, 1)`, i)
 	}
 	s.leave(crowd[0])
 	for i := range 3 {
@@ -635,7 +636,8 @@ func (s *testStore) moderation() {
 	}
 	link, err := s.CreatePageLink(ctx)
 	s.ok(errors.Join(err, s.CheckPageLink(ctx, link)))
-	for kind := range domain.CountedRequests + 1 {
+	s.ok(s.AddAbuse(ctx, 1))
+	for kind := range domain.CountedAbuse + 1 {
 		_, _, err = s.CountByDay(ctx, kind, 30)
 		s.ok(err)
 	}
@@ -844,6 +846,7 @@ var boundedWalks = []string{
 	"FROM blocked_words",                   // 1000 words at the most
 	"FROM invites",                         // those that the operator made
 	"FROM operator_links",                  // likewise, of half a day
+	"FROM abuse_days",                      // 31 days at the most
 	"SELECT COUNT(*) FROM outbox",          // the mails that wait, for metrics
 	"SELECT seq, recipient FROM outbox",    // the mails that wait, when a person ends those to an address
 	"FROM reports WHERE closed_at IS NULL", // the open reports, for metrics

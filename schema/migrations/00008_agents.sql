@@ -25,3 +25,9 @@ ALTER TABLE new_events RENAME TO events;
 CREATE INDEX events_agent ON events (agent_id, seq);
 
 CREATE INDEX events_at ON events (at);
+
+-- Charts of the operator's page: what the rules against abuse rejected.
+CREATE TABLE abuse_days (
+    day      INTEGER NOT NULL PRIMARY KEY, -- its beginning (UTC); deleted after 30 days
+    requests INTEGER NOT NULL CHECK (requests > 0) -- rejected by limits, blocked words and the registration mode
+) STRICT;

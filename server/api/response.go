@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"hash/maphash"
 	"net/http"
 	"strconv"
@@ -107,6 +108,9 @@ func (e *Engine) ErrorResponse(w http.ResponseWriter, r *http.Request, err error
 		h.Set("Retry-After", "10")
 	case status == http.StatusRequestEntityTooLarge:
 		h.Set("Connection", "close")
+	}
+	if rejection, ok := errors.AsType[*domain.Error](err); ok && rejection.IsAbuse() {
+		middleware.CountAbuse(w)
 	}
 	middleware.LogCode(w, object.Code)
 	return status, object

@@ -43,7 +43,9 @@ type Observer struct {
 // LogError adds the cause of a failure to the log event of the request.
 func LogError(w http.ResponseWriter, err error) {
 	if r, ok := w.(*responseRecorder); ok {
-		if r.busy = err == error(ErrBusy); !r.busy { // a busy server is no failure
+		if r.busy = err == error(ErrBusy); r.busy { // a busy server is no failure
+			CountAbuse(w)
+		} else {
 			r.err = err
 		}
 	}
@@ -74,6 +76,7 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 		if r.ProtoMajor > 1 {
 			rec.status, rec.code = http.StatusServiceUnavailable, ErrBusy.Code
 			o.Metrics.count(rec, 0)
+			CountAbuse(rec)
 			panic(http.ErrAbortHandler) // resets the stream: even an error response could wait
 		}
 		next = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rec.reject(ErrBusy) })

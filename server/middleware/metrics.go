@@ -3,6 +3,7 @@ package middleware
 import (
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -15,6 +16,7 @@ type Metrics struct {
 	set        *metrics.Set
 	unrouted   *RouteMetrics // of calls that meet no route
 	rejections map[domain.Code]*metrics.Counter
+	abuse      atomic.Int64 // requests rejected as abuse since TakeAbuse was last called
 }
 
 // NewMetrics returns metrics in a set, with a counter for each error code.
@@ -52,6 +54,19 @@ func SetRoute(w http.ResponseWriter, route *RouteMetrics) {
 		r.route = route
 	}
 }
+
+// CountAbuse counts a request that is rejected as abuse (see domain.Error.IsAbuse) or with ErrBusy.
+func CountAbuse(w http.ResponseWriter) {
+	if r, ok := w.(*responseRecorder); ok {
+		r.observer.Metrics.AddAbuse(1)
+	}
+}
+
+// AddAbuse adds requests that TakeAbuse returns.
+func (m *Metrics) AddAbuse(requests int64) { m.abuse.Add(requests) }
+
+// TakeAbuse returns how many requests were rejected as abuse since the last call.
+func (m *Metrics) TakeAbuse() int64 { return m.abuse.Swap(0) }
 
 // count counts a completed request.
 func (m *Metrics) count(rec *responseRecorder, took time.Duration) {

@@ -153,18 +153,21 @@ func (s *site) loadOverview(ctx context.Context, v *view) (err error) {
 		return err
 	}
 	for _, counted := range []struct {
-		kind  domain.Counted
-		title string
+		kind        domain.Counted
+		title, note string
 	}{
-		{domain.CountedAgents, v.Say("New agents", "新智能体")},
-		{domain.CountedPosts, v.Say("New calls", "新呼叫")},
-		{domain.CountedRequests, v.Say("New contact requests", "新联络请求")},
+		{domain.CountedAgents, v.Say("New agents", "新智能体"), ""},
+		{domain.CountedPosts, v.Say("New calls", "新呼叫"), ""},
+		{domain.CountedRequests, v.Say("New contact requests", "新联络请求"), ""},
+		{domain.CountedAbuse, v.Say("Rejected requests", "被拒绝的请求"), v.Say(
+			"Rejected by a limit, a blocked word or the registration mode; mistakes do not count. A sudden rise may be an attack.",
+			"因超出限额、含屏蔽词或注册方式受限而被拒绝，不含一般错误。突然增多可能是受到攻击。")},
 	} {
 		first, counts, err := st.CountByDay(ctx, counted.kind, chartDays)
 		if err != nil {
 			return err
 		}
-		v.Charts = append(v.Charts, newChart(counted.title, first, counts))
+		v.Charts = append(v.Charts, newChart(counted.title, counted.note, first, counts))
 	}
 	figures, err := st.Figures(ctx)
 	if err != nil {
@@ -178,7 +181,7 @@ func (s *site) loadOverview(ctx context.Context, v *view) (err error) {
 
 // chart is a chart of counts by day.
 type chart struct {
-	Title       string
+	Title, Note string
 	Total, Most int // of all days, of one day
 	Bars        []bar
 }
@@ -196,8 +199,8 @@ const (
 	chartHeight = 80
 )
 
-func newChart(title string, first domain.Time, counts []int) chart {
-	c := chart{Title: title}
+func newChart(title, note string, first domain.Time, counts []int) chart {
+	c := chart{Title: title, Note: note}
 	for _, n := range counts {
 		c.Total, c.Most = c.Total+n, max(c.Most, n)
 	}

@@ -109,7 +109,7 @@ func Check(t *txn.Tx, draft any, errs ...domain.FieldError) error {
 	if len(words) > 0 {
 		eachText("", reflect.ValueOf(draft), func(field, written string) {
 			if holds(written, words) {
-				errs = append(errs, domain.FieldError{Field: field, Code: domain.FaultBadValue, Topic: "blocked"})
+				errs = append(errs, domain.FieldError{Field: field, Code: domain.FaultBadValue, Topic: domain.TopicBlocked})
 			}
 		})
 	}

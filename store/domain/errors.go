@@ -1,6 +1,9 @@
 package domain
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Code is a public error code. Package server has the messages in both languages and the HTTP status.
 type Code string
@@ -58,6 +61,9 @@ const (
 	FaultUnknownID          FieldCode = "unknown_id"
 )
 
+// TopicBlocked is the topic of a FieldError about a blocked word.
+const TopicBlocked = "blocked"
+
 // FieldError is an error of one field of a body or a query.
 type FieldError struct {
 	Field string // path of the field, such as offerings[1].title
@@ -83,6 +89,17 @@ func (e *Error) Error() string { return "refused: " + string(e.Code) }
 func (e *Error) Is(target error) bool {
 	other, ok := target.(*Error)
 	return ok && other.Code == e.Code
+}
+
+// IsAbuse reports whether a limit, a blocked word or the registration mode rejected the request. Unlike mistakes, many
+// such requests are a sign of an attack.
+func (e *Error) IsAbuse() bool {
+	switch e.Code {
+	case CodeRateLimited, CodeWeeklyCapReached, CodeSenderLimitReached, CodeCooldown, CodeTooManyAttempts,
+		CodeInviteRequired, CodeRegistrationClosed:
+		return true
+	}
+	return slices.ContainsFunc(e.Fields, func(f FieldError) bool { return f.Topic == TopicBlocked })
 }
 
 // NewError returns an Error that has only a code.

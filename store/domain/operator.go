@@ -40,6 +40,9 @@ func (r *BulkResult) Add(other BulkResult) {
 // NetworkRetention is how long the hash of the network that an agent was registered from is stored.
 const NetworkRetention = 30 * Day
 
+// AbuseRetention is how long the number of requests of a day that were rejected as abuse is stored.
+const AbuseRetention = 30 * Day
+
 // PageLinkAge is how long a link to the operator's page is valid. Then it is deleted.
 const PageLinkAge = 12 * time.Hour
 
@@ -52,7 +55,7 @@ const (
 	ByNetwork    AgentOrder = "network" // the network with the most of them first
 )
 
-// Counted is a kind of records that are counted by day.
+// Counted is a kind of records, or of requests, that are counted by day.
 type Counted int
 
 // The kinds.
@@ -60,6 +63,7 @@ const (
 	CountedAgents Counted = iota
 	CountedPosts
 	CountedRequests
+	CountedAbuse // requests that were rejected as abuse; see Error.IsAbuse
 )
 
 // AgentRecordFilter selects agents for the operator. The zero value of a field selects all.

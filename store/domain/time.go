@@ -29,6 +29,9 @@ func (t Time) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 // Add returns the instant after a duration.
 func (t Time) Add(d time.Duration) Time { return t + Time(d.Milliseconds()) }
 
+// StartOfDay returns the beginning of the UTC date.
+func (t Time) StartOfDay() Time { return TimeOf(t.Time().Truncate(Day)) }
+
 // Date returns the UTC date, YYYY-MM-DD.
 func (t Time) Date() string { return t.Time().Format(time.DateOnly) }
 

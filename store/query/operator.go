@@ -61,16 +61,17 @@ var countByDay = map[domain.Counted]string{
 	domain.CountedAgents:   `SELECT (created_at - ?1) / ?2 AS day, COUNT(*) AS records FROM agents WHERE created_at >= ?1 GROUP BY 1`,
 	domain.CountedPosts:    `SELECT (created_at - ?1) / ?2 AS day, COUNT(*) AS records FROM posts WHERE created_at >= ?1 GROUP BY 1`,
 	domain.CountedRequests: `SELECT (created_at - ?1) / ?2 AS day, COUNT(*) AS records FROM requests WHERE created_at >= ?1 GROUP BY 1`,
+	domain.CountedAbuse:    `SELECT (day - ?1) / ?2 AS day, requests AS records FROM abuse_days WHERE day >= ?1`,
 }
 
-// CountByDay returns how many of the stored records of a kind were created on each of the last days (UTC), of which
+// CountByDay returns how many of the stored records of a kind were created, or requests rejected, on each of the last days (UTC), of which
 // today is the last, and when the first began.
 func (r *Reader) CountByDay(ctx context.Context, kind domain.Counted, days int) (first domain.Time, counts []int, err error) {
 	var rows []struct {
 		Day     int `db:"day"`
 		Records int `db:"records"`
 	}
-	first = domain.TimeOf(r.db.Now().Time().Truncate(domain.Day)).Add(-time.Duration(days-1) * domain.Day)
+	first = r.db.Now().StartOfDay().Add(-time.Duration(days-1) * domain.Day)
 	err = r.db.Select(ctx, &rows, countByDay[kind], first, domain.Day.Milliseconds())
 	counts = make([]int, days)
 	for _, row := range rows {

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -76,11 +77,11 @@ var jsonTests = []jsonTest{
 
 	{"NaN", `{"contact_policy":{"weekly_cap":NaN}}`, 400, nil},
 	{"Infinity", `{"contact_policy":{"weekly_cap":Infinity}}`, 400, nil},
-	{"an exponent", `{"contact_policy":{"weekly_cap":1e1}}`, 400, nil},
-	{"1e2 where no number belongs", `{"tagline":1e2}`, 400, nil},
-	{"a fraction of zero", `{"contact_policy":{"weekly_cap":1.0}}`, 400, nil},
+	{"an exponent past the limit", `{"contact_policy":{"weekly_cap":1e2}}`, 422, []string{"contact_policy.weekly_cap out_of_range"}},
+	{"1e2 where no number belongs", `{"tagline":1e2}`, 422, []string{"tagline wrong_type"}},
 	{"a fraction", `{"contact_policy":{"weekly_cap":1.5}}`, 400, nil},
-	{"minus zero", `{"contact_policy":{"weekly_cap":-0}}`, 400, nil},
+	{"minus zero", `{"contact_policy":{"weekly_cap":-0}}`, 422, []string{"contact_policy.weekly_cap out_of_range"}},
+	{"an exponent that leaves a fraction", `{"contact_policy":{"weekly_cap":15e-1}}`, 400, nil},
 	{"leading zero", `{"contact_policy":{"weekly_cap":07}}`, 400, nil},
 	{"plus", `{"contact_policy":{"weekly_cap":+7}}`, 400, nil},
 	{"hexadecimal", `{"contact_policy":{"weekly_cap":0x7}}`, 400, nil},
@@ -89,6 +90,7 @@ var jsonTests = []jsonTest{
 	{"16 digits", `{"contact_policy":{"weekly_cap":1000000000000000}}`, 400, nil},
 	{"past int64", `{"contact_policy":{"weekly_cap":9223372036854775808}}`, 400, nil},
 	{"wraps to 1 in 64 bits", `{"contact_policy":{"weekly_cap":18446744073709551617}}`, 400, nil},
+	{"1e15", `{"contact_policy":{"weekly_cap":1e15}}`, 400, nil},
 	{"1e400", `{"contact_policy":{"weekly_cap":1e400}}`, 400, nil},
 	{"a thousand digits", `{"contact_policy":{"weekly_cap":` + strings.Repeat("1", 1000) + `}}`, 400, nil},
 	{"digits of another script", "{\"contact_policy\":{\"weekly_cap\":\u0667}}", 400, nil},
@@ -174,6 +176,25 @@ func TestJSON_IsParsedStrictly(t *testing.T) {
 		if after := s.send("GET", "/api/me", key, nil).Body; !bytes.Equal(before, after) {
 			t.Errorf("%s: refused, but the state changed", tt.name)
 			before = after
+		}
+	}
+}
+
+// Some clients write every number as a float.
+func TestJSON_IntegralFloatIsAnInteger(t *testing.T) {
+	s := newSite(t)
+	key := s.agent("floating")
+	for number, want := range map[string]float64{"20.0": 20, "1e1": 10, "0.5e1": 5, "700E-2": 7} {
+		a := s.send("PATCH", "/api/me", key, `{"contact_policy":{"weekly_cap":`+number+`}}`).status(200)
+		if got := a.value("agent", "contact_policy", "weekly_cap"); got != want {
+			t.Errorf("%s in a merge patch is stored as %v", number, got)
+		}
+		for _, menu := range []string{`{"offerings":[%s]}`, `[%s]`} {
+			entry := `{"title":"Tides","deliverable":"A table","mode":"free","turnaround_days":` + number + `}`
+			a := s.send("PUT", "/api/me/offerings", key, fmt.Sprintf(menu, entry)).status(200)
+			if got := a.value("offerings", 0, "turnaround_days"); got != want {
+				t.Errorf("%s in %s is stored as %v", number, menu, got)
+			}
 		}
 	}
 }

@@ -195,6 +195,9 @@ func (in *Input) readBody(c *Checker, body []byte, into reflect.Value) error {
 	if err := c.err(domain.CodeValidationFailed); err != nil {
 		return err
 	}
+	if c.floats { // the decoder accepts plain integers only
+		body = Marshal(object)
+	}
 	if in.Body.raw >= 0 {
 		into.Field(in.Body.raw).SetBytes(body)
 	}

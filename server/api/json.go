@@ -68,7 +68,7 @@ func (p *jsonParser) value(schema *huma.Schema, field string) (any, error) {
 		p.check.checkText(schema, field, text)
 		return text, nil
 	case '0':
-		return wholeNumber(token.String())
+		return p.check.wholeNumber(token.String())
 	case '[':
 		return p.list(schema, field)
 	}
@@ -106,13 +106,15 @@ func (p *jsonParser) syntaxError(err error) error {
 	return &domain.Error{Code: CodeInvalidJSON, Topic: "syntax", Limit: int(syntax.ByteOffset) + 1}
 }
 
-func wholeNumber(s string) (any, error) {
-	if len(strings.TrimPrefix(s, "-")) <= maxDigits && !strings.ContainsAny(s, ".eE") {
-		if n, err := strconv.ParseInt(s, 10, 64); err == nil && s != "-0" {
-			return n, nil
-		}
+// wholeNumber parses an integer, which may have the form of a float, such as 20.0 or 2e1.
+func (c *Checker) wholeNumber(s string) (any, error) {
+	plain := numberText(s)
+	n, err := strconv.ParseInt(plain, 10, 64)
+	if err != nil || len(strings.TrimPrefix(plain, "-")) > maxDigits {
+		return nil, NewError(CodeInvalidJSON, "number")
 	}
-	return nil, NewError(CodeInvalidJSON, "number")
+	c.floats = c.floats || plain != s
+	return n, nil
 }
 
 func (p *jsonParser) list(schema *huma.Schema, field string) (any, error) {

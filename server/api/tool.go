@@ -132,7 +132,7 @@ func readArgument(args url.Values, check *Checker, f Field, value jsontext.Value
 	}
 }
 
-// numberText returns a number in the form of a parameter: some clients write 20 as 20.0.
+// numberText returns a number in the form of a parameter, as a plain integer if it is one: some clients write 20 as 20.0.
 func numberText(number string) string {
 	f, err := strconv.ParseFloat(number, 64)
 	if err == nil && f == math.Trunc(f) && math.Abs(f) < 1e15 {

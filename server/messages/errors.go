@@ -40,7 +40,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"encoding": {EN: "The body holds text that is not valid UTF-8 or half of a surrogate pair. Send valid UTF-8.", ZH: "请求体含有无效的 UTF-8 或不完整的代理对。请发送有效的 UTF-8。"},
 		"trailing": {EN: "The body goes on after its first JSON value. Send one JSON object only.", ZH: "请求体在第一个 JSON 值之后还有内容。请只发送一个 JSON 对象。"},
 		"large":    {EN: "The body is nested deeper than 32 levels or has more than 1000 parts (keys, values, brackets). Send a simpler object.", ZH: "请求体嵌套超过 32 层或超过 1000 个组成部分（键、值、括号）。请发送更简单的对象。"},
-		"number":   {EN: "The body holds a number that is not a plain whole number of at most 15 digits (such as 7). Write it without fraction and exponent.", ZH: "请求体中的数字不是普通整数（最多 15 位，如 7）。请不要使用小数或指数写法。"},
+		"number":   {EN: "The body has a number that is not whole, or has more than 15 digits. Send a whole number, such as 7.", ZH: "请求体中有的数字不是整数，或超过 15 位。请使用整数，例如 7。"},
 	}},
 	domain.CodeInvalidQuery: {Status: http.StatusBadRequest, Texts: map[string]api.Text{
 		"":          {EN: "The query of this address is not right: see details. Correct or remove what they name.", ZH: "网址的查询部分有误：见 details。请改正或删除其中所列各项。"},

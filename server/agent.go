@@ -318,6 +318,9 @@ func (registration) Check(body map[string]any, c *api.Checker) {
 	if blank(body["description_en"]) && blank(body["description_zh"]) {
 		c.Fault("description_en", domain.FaultRequired, "description")
 	}
+	if body["accept_rules"] == false { // not an enum of the schema, which generators of clients take for one of texts
+		c.Fault("accept_rules", domain.FaultBadValue, "rules")
+	}
 	name, _ := body["name"].(string)
 	handle, _ := body["handle"].(string)
 	if fault := text.CheckName(name); fault != "" && !blank(name) && !text.ReservedHandle(handle) {

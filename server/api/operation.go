@@ -107,5 +107,5 @@ type None struct{}
 
 // Allowed is the response to a dry run.
 type Allowed struct {
-	Allowed bool `json:"allowed" enum:"true"`
+	Allowed bool `json:"allowed" doc:"Always true." example:"true"`
 }

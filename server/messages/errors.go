@@ -24,9 +24,8 @@ var Catalogue = &api.Catalogue{
 
 // detailTopics names the topic of details for which Details says more than the validator.
 var detailTopics = map[string]string{
-	"offset out_of_range":    "offset",
-	"accept_rules bad_value": "rules",
-	"accept_rules required":  "rules",
+	"offset out_of_range":   "offset",
+	"accept_rules required": "rules",
 }
 
 // Errors are the statuses and texts of errors by code and topic. A text says what is wrong,

@@ -172,7 +172,7 @@ type Registration struct {
 	Name        string `json:"name" minLength:"1" maxLength:"60" doc:"Display name, with a letter or a digit: no scripts that look alike together, no word reserved for the site." example:"Harbour Pilot"`
 	Owner       string `json:"owner" minLength:"1" maxLength:"60" doc:"The accountable human owner." example:"Mei Lin"`
 	Mailbox     string `json:"mailbox" format:"email" minLength:"1" maxLength:"254" doc:"Mailbox of the agent: user@host.tld. Private until a contact request is accepted, or contact_public is true." example:"pilot@harbour.example.org"`
-	AcceptRules bool   `json:"accept_rules" enum:"true" doc:"Must be true: confirms the rules of the onboarding guide (skill.md)." example:"true"`
+	AcceptRules bool   `json:"accept_rules" doc:"Must be true: confirms the rules of the onboarding guide (skill.md)." example:"true"`
 	Invite      string `json:"invite,omitempty" maxLength:"60" nullable:"true" text:"-" doc:"Invitation of the operator (inv_…). Required where registration is by invitation, see registration in GET /api; ignored elsewhere."`
 	Profile
 

@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"server/devmode"},
 	{"server"},
 	{"server/operator"},
-	{"server/web", "server/messages"},
+	{"server/web", "server/tools", "server/messages"},
 	{"server/api", "server/mcp", "server/mail", "server/linkcheck", "server/documents"},
 	{"server/middleware", "server/manual", "server/quiet", "server/alert"},
 	{"server/webhook", "server/ratelimit", "server/httpcache"},

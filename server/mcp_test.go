@@ -18,6 +18,7 @@ import (
 	"callbook/server/api"
 	"callbook/server/mcp"
 	"callbook/server/ratelimit"
+	"callbook/server/tools"
 	"callbook/store/domain"
 )
 
@@ -202,7 +203,7 @@ func TestMCP_ChecksHTTPRequests(t *testing.T) {
 // TestMCP_ChecksHostAndOrigin: package mcp tests which hosts and origins are allowed.
 func TestMCP_ChecksHostAndOrigin(t *testing.T) {
 	s := newSite(t)
-	s.server.gate = must(mcp.NewGate("https://directory.example.org", []string{"https://app.example.org"}))(t)
+	s.server.mcp.Gate = must(mcp.NewGate("https://directory.example.org", []string{"https://app.example.org"}))(t)
 	for host, status := range map[string]int{"": 200, "directory.example.org": 200, "evil.example": 403} {
 		r, err := http.NewRequest("POST", s.url+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
 		if err != nil {
@@ -226,7 +227,7 @@ func TestMCP_ChecksHostAndOrigin(t *testing.T) {
 	if _, err := New(s.store, Options{BaseURL: "http://localhost", MCPOrigins: []string{"nonsense"}}); err == nil || !strings.Contains(err.Error(), "MCP origin") {
 		t.Errorf("%v", err)
 	}
-	got, err := ParseMCPOrigins([]string{"https://App.example.org:443", "http://localhost:3000"})
+	got, err := tools.ParseOrigins([]string{"https://App.example.org:443", "http://localhost:3000"})
 	if diff := cmp.Diff([]string{"https://app.example.org", "http://localhost:3000"}, got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
@@ -251,7 +252,7 @@ func TestMCP_CountsAsReads(t *testing.T) {
 func TestMCP_HidesInternalErrors(t *testing.T) {
 	for _, problem := range []string{"an error", "a panic"} {
 		s := newSite(t)
-		s.server.mcp = mcp.New(mcp.Options{Name: "a", Version: "1", Failed: s.server.toolFailed, Tools: []mcp.Tool{{
+		s.server.mcp.MCP = mcp.New(mcp.Options{Name: "a", Version: "1", Failed: s.server.mcp.Failed, Tools: []mcp.Tool{{
 			Name: "get_stats", Input: json.RawMessage(`{"type":"object"}`), Call: func(context.Context, []byte) (mcp.Result, error) {
 				if problem == "a panic" {
 					panic("zq7secret")

@@ -55,7 +55,7 @@ func (s *Server) newHandler() http.Handler {
 	r := &routes{router, httprouter.New(), s.countRoute}
 	router.GlobalOPTIONS = s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
 		if req.URL.Path == documents.MCPPath {
-			s.gate.Preflight(w, req)
+			s.mcp.Gate.Preflight(w, req)
 			return
 		}
 		middleware.Preflight(w, !s.options.Private && r.isPublic(req.URL.Path))
@@ -71,13 +71,13 @@ func (s *Server) newHandler() http.Handler {
 	r.public(documents.OpenAPIPath, s.serveDocument(api.JSONType, func(http.Header, *http.Request) *api.Cached { return s.openAPI() }))
 	s.mountPages(r)
 	s.mountDocuments(r)
-	s.mountMCP(r)
+	r.handle(http.MethodPost, documents.MCPPath, func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) { s.mcp.ServeHTTP(w, req) })
 	s.mountHealth(r)
 	foreignHost := s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
 		s.reject(w, req, api.NewError(domain.CodeForbidden, "host"))
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if s.options.Private && !s.gate.IsOwnHost(req) {
+		if s.options.Private && !s.mcp.Gate.IsOwnHost(req) {
 			foreignHost.ServeHTTP(w, req)
 			return
 		}

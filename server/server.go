@@ -31,15 +31,16 @@
 //	api          the operation engine: decode, validate, respond, document
 //	middleware   request log, recovery, headers, compression, client address, connections, memory
 //	ratelimit    token buckets and pools    httpcache  responses by URL, invalidated by tag
-//	web          HTML pages                 mcp        the MCP endpoint
-//	messages     the texts of errors    operator   the operator's page, on a listener of its own
+//	web          HTML pages                 tools      operations as tools of the MCP endpoint
+//	messages     the texts of errors        mcp        the protocol of that endpoint
+//	operator     the operator's page, on a listener of its own
 //	mail         mail sinks and the outbox  linkcheck  fetches profile links
 //	documents    llms.txt, robots.txt, security.txt and the like
 //	alert        notifies the operator      webhook    signs requests
 //	devmode      wraps a Server for callbook dev
 //	cli          commands; builds a Server and calls Serve
 //
-// Imports point in one direction: cli, devmode, server, operator, then web and messages, then mcp, mail, linkcheck and api,
+// Imports point in one direction: cli, devmode, server, operator, then web, tools and messages, then mcp, mail, linkcheck and api,
 // then middleware, then ratelimit and httpcache, then store. Server knows neither cli nor devmode.
 //
 // # A read
@@ -90,10 +91,10 @@ import (
 	"callbook/server/httpcache"
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
-	"callbook/server/mcp"
 	"callbook/server/messages"
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
+	"callbook/server/tools"
 	"callbook/server/web"
 	"callbook/store"
 	"callbook/store/backup"
@@ -114,7 +115,7 @@ type Options struct {
 	Version        string                                 // of the program, for the documents
 	Contact        string                                 // of the operator, as documents.ParseContact returns it; empty: the home page names it
 	Operator       documents.Operator                     // name of the site, and who runs it
-	MCPOrigins     []string                               // from ParseMCPOrigins; their pages may use the MCP endpoint, like those of the site
+	MCPOrigins     []string                               // from tools.ParseOrigins; their pages may use the MCP endpoint, like those of the site
 	Private        bool                                   // pages of other sites cannot read it, and requests must name its own host
 	Settings       string                                 // reference of the settings of the program in Markdown, for the manual
 	Backups        backup.Schedule                        // of the database; without a folder: none
@@ -134,8 +135,7 @@ type Server struct {
 	outbox        *mail.Outbox // nil: the site sends no mail
 	links         *linkcheck.Worker
 	pages         *web.Site
-	mcp           http.Handler
-	gate          *mcp.Gate                     // of the MCP endpoint
+	mcp           *tools.Endpoint
 	nextBackupTry atomic.Int64                  // in milliseconds, after a failed one
 	newestBackup  atomic.Pointer[domain.Time]   // time of the newest backup
 	disk          func() (sqlitedb.Disk, error) // of the database
@@ -179,7 +179,10 @@ func New(st *store.Store, o Options) (*Server, error) {
 	}
 	s.openAPI = s.engine.OpenAPI()
 	var err error
-	if err = s.newMCP(); err != nil {
+	if s.mcp, err = tools.New(tools.Config{
+		Engine: s.engine, Log: o.Log, BaseURL: o.BaseURL, Version: o.Version, Origins: o.MCPOrigins,
+		Notice: []string{notice.EN, notice.ZH}, Guide: s.guideText, Limit: limitReads,
+	}); err != nil {
 		return nil, err
 	}
 	o.LinkCheck.UserAgent = "Callbook/" + o.Version + " (+" + o.BaseURL + ")"

@@ -19,6 +19,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/messages"
+	"callbook/server/tools"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
@@ -282,8 +283,8 @@ func TestTools_StatsAndGuideMatchTheAPI(t *testing.T) {
 		}
 		a := s.tool("get_guide", arguments)
 		guide := s.send("GET", "/skill.md?lang="+lang, "", nil).status(200).Body
-		var got Guide
-		if err := json.Unmarshal(a.Structured, &got); err != nil || got != (Guide{lang, string(guide)}) || a.Content[0].Text != string(guide) || a.Meta != nil || a.IsError {
+		var got tools.Guide
+		if err := json.Unmarshal(a.Structured, &got); err != nil || got != (tools.Guide{Lang: lang, Guide: string(guide)}) || a.Content[0].Text != string(guide) || a.Meta != nil || a.IsError {
 			t.Errorf("%v: %v %.200s", arguments, err, a.Structured)
 		}
 		if err := fits(tw.outputs["get_guide"], a.Structured); err != nil {

@@ -20,6 +20,7 @@ import (
 	"callbook/server/alert"
 	"callbook/server/documents"
 	"callbook/server/middleware"
+	"callbook/server/tools"
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/store/durable"
@@ -90,7 +91,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	p.server.Operator, errs[7] = c.operator()
 	p.server.Contact, errs[0] = documents.ParseContact(c.Contact)
 	p.server.TrustedProxies, errs[1] = middleware.ParseTrustedProxies(c.TrustedProxy)
-	p.server.MCPOrigins, errs[2] = server.ParseMCPOrigins(c.MCPOrigin)
+	p.server.MCPOrigins, errs[2] = tools.ParseOrigins(c.MCPOrigin)
 	p.server.Mail, errs[3] = c.openMail(log)
 	p.store.Secret, errs[5] = c.secret()
 	p.alerts, errs[6] = c.alertOptions()

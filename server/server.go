@@ -181,7 +181,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 	var err error
 	if s.mcp, err = tools.New(tools.Config{
 		Engine: s.engine, Log: o.Log, BaseURL: o.BaseURL, Version: o.Version, Origins: o.MCPOrigins,
-		Notice: []string{notice.EN, notice.ZH}, Guide: s.guideText, Limit: limitReads,
+		Notice: []string{notice.EN, notice.ZH}, NoticeMember: noticeMember, Guide: s.guideText, Limit: limitReads,
 	}); err != nil {
 		return nil, err
 	}

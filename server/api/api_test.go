@@ -260,7 +260,7 @@ func TestRunTool_ReturnsTheBriefForm(t *testing.T) {
 	s := newService(t, ratelimit.Limits{})
 	op := s.engine.Operation("listBooks")
 	for args, want := range map[string]string{
-		``: `{"count":20}`, `null`: `{"count":20}`, `{"limit":3}`: `{"count":3}`, `{"limit":3.0}`: `{"count":3}`, `{"author":null}`: `{"count":20}`,
+		``: `{"count":10}`, `null`: `{"count":10}`, `{"limit":3}`: `{"count":3}`, `{"limit":3.0}`: `{"count":3}`, `{"author":null}`: `{"count":10}`,
 	} {
 		body, rejected, err := s.engine.RunTool(t.Context(), op, []byte(args))
 		if string(body) != want || rejected != nil || err != nil {

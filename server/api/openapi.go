@@ -316,3 +316,25 @@ func exampleText(schema *huma.Schema) string {
 	}
 	return "text"
 }
+
+// collect gathers the named schemas that a schema refers to.
+func (e *Engine) collect(schema *huma.Schema, into map[string]*huma.Schema) {
+	if schema == nil {
+		return
+	}
+	if schema.Ref != "" {
+		name := strings.TrimPrefix(schema.Ref, SchemaPrefix)
+		if into[name] != nil {
+			return
+		}
+		schema = e.Registry.SchemaFromRef(schema.Ref)
+		into[name] = schema
+	}
+	for _, property := range schema.Properties {
+		e.collect(property, into)
+	}
+	for _, alternative := range schema.AnyOf {
+		e.collect(alternative, into)
+	}
+	e.collect(schema.Items, into)
+}

@@ -96,6 +96,9 @@ func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
 	return nil, op.Input.readQuery(check, args.Encode(), reflect.New(op.in).Elem())
 }
 
+// toolLimit is the default number of records a page of a tool: a model pays for each.
+const toolLimit = 10
+
 // readArguments reads the arguments, which are known to be JSON, into parameters.
 func readArguments(op *Operation, check *Checker, raw []byte) (url.Values, error) {
 	var members map[string]jsontext.Value
@@ -113,7 +116,27 @@ func readArguments(op *Operation, check *Checker, raw []byte) (url.Values, error
 		}
 		readArgument(args, check, fields[i], value)
 	}
+	completePage(op, args)
 	return args, nil
+}
+
+// completePage takes the arguments that are not given from a cursor that is the whole next of a
+// page, and sets the default limit of tools.
+func completePage(op *Operation, args url.Values) {
+	isMissing := func(name string) bool {
+		return !args.Has(name) && slices.ContainsFunc(op.Input.Query, func(f Field) bool { return f.Name == name })
+	}
+	if next, err := url.Parse(args.Get("cursor")); err == nil && next.Query().Has("cursor") {
+		args.Del("cursor")
+		for name, values := range next.Query() {
+			if isMissing(name) {
+				args[name] = values
+			}
+		}
+	}
+	if isMissing("limit") {
+		args.Set("limit", strconv.Itoa(toolLimit))
+	}
 }
 
 // readArgument reads one argument: a scalar becomes a parameter, null is absent.
@@ -123,8 +146,12 @@ func readArgument(args url.Values, check *Checker, f Field, value jsontext.Value
 	case '{', '[':
 		check.validate(f.Schema, f.Name, map[string]any{}) // reports the expected type
 	case '"':
-		text, _ := jsontext.AppendUnquote(nil, value)
-		args.Set(f.Name, string(text))
+		unquoted, _ := jsontext.AppendUnquote(nil, value)
+		text := string(unquoted)
+		if f.Name == "handle" || f.Name == "author" {
+			text = strings.ToLower(strings.TrimPrefix(text, "@"))
+		}
+		args.Set(f.Name, text)
 	case '0':
 		args.Set(f.Name, numberText(string(value)))
 	default:
@@ -149,7 +176,13 @@ func ToolInput(op *Operation) []byte {
 			continue
 		}
 		schema := *p.Schema
-		schema.Description, schema.Format = p.Description, "" // the formats are our own
+		schema.Description, schema.Format, schema.Examples = p.Description, "", nil // the formats are our own
+		switch p.Name {
+		case "limit":
+			schema.Default = toolLimit
+		case "cursor":
+			schema = huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(8000), Description: "next of the page before, whole or its cursor alone."}
+		}
 		properties[p.Name] = &schema
 		if p.Required {
 			required = append(required, p.Name)
@@ -160,35 +193,27 @@ func ToolInput(op *Operation) []byte {
 	})
 }
 
-// ToolOutput returns the schema of the response of a tool, complete in itself: the response of
-// the operation or an error.
-func (e *Engine) ToolOutput(t reflect.Type) []byte {
-	response, rejection := schemaOf(e.Registry, t), schemaOf(e.Registry, reflect.TypeFor[ErrorBody]())
-	parts := map[string]*huma.Schema{}
-	e.collect(response, parts)
-	e.collect(rejection, parts)
-	text := Marshal(map[string]any{"type": "object", "anyOf": []*huma.Schema{response, rejection}, "$defs": parts})
-	return bytes.ReplaceAll(text, []byte(SchemaPrefix), []byte("#/$defs/"))
+// ToolOutput returns a short schema of the response of a tool: its members, and the names of those
+// that objects in them always have. An error fits it, too. items replaces the type of the records
+// of a list; nil leaves it. The whole schemas would cost a model more than the rest of the tools.
+func (e *Engine) ToolOutput(response, items reflect.Type) []byte {
+	properties := map[string]*huma.Schema{}
+	for name, schema := range Resolve(e.Registry, schemaOf(e.Registry, response)).Properties {
+		properties[name] = e.outline(schema)
+		if list := properties[name]; items != nil && list.Items != nil {
+			list.Items = e.outline(schemaOf(e.Registry, items))
+		}
+	}
+	return Marshal(map[string]any{"type": "object", "properties": properties})
 }
 
-// collect gathers the named schemas that a schema refers to.
-func (e *Engine) collect(schema *huma.Schema, into map[string]*huma.Schema) {
-	if schema == nil {
-		return
+// outline returns the type of a schema and the names of the members that it requires.
+func (e *Engine) outline(schema *huma.Schema) *huma.Schema {
+	nullable := schema.Nullable
+	schema = Resolve(e.Registry, schema)
+	short := &huma.Schema{Type: schema.Type, Nullable: nullable || schema.Nullable, Required: schema.Required}
+	if schema.Items != nil {
+		short.Items = e.outline(schema.Items)
 	}
-	if schema.Ref != "" {
-		name := strings.TrimPrefix(schema.Ref, SchemaPrefix)
-		if into[name] != nil {
-			return
-		}
-		schema = e.Registry.SchemaFromRef(schema.Ref)
-		into[name] = schema
-	}
-	for _, property := range schema.Properties {
-		e.collect(property, into)
-	}
-	for _, alternative := range schema.AnyOf {
-		e.collect(alternative, into)
-	}
-	e.collect(schema.Items, into)
+	return short
 }

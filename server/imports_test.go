@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"server/middleware", "server/manual", "server/quiet", "server/alert"},
 	{"server/webhook", "server/ratelimit", "server/httpcache"},
 	{"store"},
-	{"store/admin"},
+	{"store/admin", "store/inbox"},
 	{"store/lifecycle"},
 	{"store/query"},
 	{"store/document", "store/outbox", "store/blocklist", "store/maintenance", "store/backup"},

@@ -45,6 +45,8 @@ func (s *Server) operations() []*api.Operation {
 		api.Public[confirmRecoveryInput, RecoveredKey]("confirmRecovery", post, "/api/recover/confirm", "Get a new API key with the mailed code", limitRecoveries, s.confirmRecovery,
 			domain.CodeWrongCode, domain.CodeCodeExpired),
 		api.Keyed[eventsQuery, EventsResponse]("listEvents", get, "/api/me/events", "What happened to you; holds the call open until something does", limitEvents, s.listEvents).Waits(),
+		api.Keyed[api.None, Inbox]("getInbox", get, "/api/me/inbox", "What waits for you, with the operations that answer it", limitCalls, s.getInbox),
+		api.Keyed[seenInput, api.None]("markInboxSeen", post, "/api/me/inbox/seen", "Mark your inbox as seen up to its next", limitWrites, s.markInboxSeen).ForItself().Deletes(),
 
 		api.Keyed[requestsQuery, RequestList]("listMyRequests", get, "/api/me/requests", "Contact requests that you received or sent", limitCalls, s.listMyRequests),
 		api.Keyed[requestPath, RequestResponse]("getRequest", get, "/api/requests/{id}", "A contact request, for its two parties", limitCalls, s.getRequest),

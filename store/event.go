@@ -1,8 +1,22 @@
 package store
 
 import (
+	"context"
+
 	"callbook/store/domain"
+	"callbook/store/inbox"
 )
+
+// Inbox returns what waits for the caller.
+func (s *Store) Inbox(ctx context.Context, caller domain.Caller) (domain.Inbox, error) {
+	return inbox.Read(ctx, s.db, caller)
+}
+
+// MarkSeen records that the caller has seen its inbox up to an event: Inbox.Next. It returns validation_failed for
+// anything else.
+func (s *Store) MarkSeen(ctx context.Context, caller domain.Caller, event string) error {
+	return s.writeOwn(ctx, caller, func(t *tx) error { return inbox.MarkSeen(t.Tx, caller.ID, event) })
+}
 
 // deleteOldEvents deletes events past their retention.
 func (t *tx) deleteOldEvents() error {

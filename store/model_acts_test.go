@@ -107,6 +107,7 @@ var modelKinds = []modelKind{
 	{"list requests", 4, makeList, doList},
 	{"list collaborations", 4, makeListCollabs, doListCollabs},
 	{"read events", 16, makeEvents, doEvents},
+	{"read the inbox", 8, makeEvents, doInbox},
 	{"due", 2, makeDue, doDue},
 }
 

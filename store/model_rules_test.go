@@ -90,6 +90,7 @@ type modelAgent struct {
 	events               []*modelEvent
 	dropped              int // of the events: so many were kept their time
 	heard                int // of the events: so many have been read
+	seen                 int // of the events: so many are marked as seen
 }
 
 // rekey gives the agent another key; its calls carry that one from now on.

@@ -31,3 +31,9 @@ CREATE TABLE abuse_days (
     day      INTEGER NOT NULL PRIMARY KEY, -- its beginning (UTC); deleted after 30 days
     requests INTEGER NOT NULL CHECK (requests > 0) -- rejected by limits, blocked words and the registration mode
 ) STRICT;
+
+-- Inbox: what waits for an agent, beside the events since it last looked.
+
+ALTER TABLE agents ADD COLUMN inbox_seen INTEGER NOT NULL DEFAULT 0; -- seq of the last event that the agent marked as seen
+
+CREATE INDEX collabs_waiting ON collabs (partner_id, seq) WHERE status = 'pending';

@@ -42,6 +42,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"cursor":        {EN: "is not a cursor of this list; start without it and follow next", ZH: "不是此列表的游标；请去掉它，从头开始并沿 next 翻页"},
 		"offset":        {EN: "does not go with cursor, which already says where to go on; leave one of them out", ZH: "不能与 cursor 同时使用（cursor 已表明位置）；请去掉其一"},
 		"event":         {EN: "is not the id of an event; give the id of your last event or the next of the last answer, or leave it out", ZH: "不是事件的 id；请给出你最后一个事件的 id 或上次回答的 next，或去掉此参数"},
+		"inbox":         {EN: "is not the id of an event; give the next of GET /api/me/inbox", ZH: "不是事件的 id；请填写 GET /api/me/inbox 返回的 next"},
 		"partner":       {EN: "must be another agent than yourself", ZH: "必须是你以外的智能体"},
 		"confirm":       {EN: "must be your own handle; deleting is for good", ZH: "必须是你自己的 handle；删除不可恢复"},
 		"name_blank":    {EN: "needs a letter or a digit; add one", ZH: "至少要有一个字母或数字，请补上"},

@@ -14,7 +14,7 @@ const EventRetention = 30 * Day
 type Event struct {
 	Seq     int64        `json:"-" db:"seq"`
 	ID      string       `json:"id" db:"-"`
-	Type    string       `json:"type" db:"type" enum:"request.received,request.accepted,request.declined,request.withdrawn,request.expired,reply.received,collab.received,collab.confirmed,collab.declined,trust.changed"`
+	Type    string       `json:"type" db:"type" enum:"request.received,request.accepted,request.declined,request.withdrawn,request.expired,reply.received,collab.received,collab.confirmed,collab.declined,trust.changed,wake.failed"`
 	At      Time         `json:"at" db:"at"`
 	Subject EventSubject `json:"subject" db:"subject"`
 }

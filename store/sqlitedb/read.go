@@ -111,9 +111,57 @@ func found(err error) (bool, error) {
 	return err == nil, err
 }
 
-// read runs f with a prepared statement of the reading pool. Only a context with a deadline
-// can end a query; see the package comment.
+// read runs f with a prepared statement of the reading pool.
 func (db *DB) read(ctx context.Context, query string, f func(context.Context, *sqlx.Stmt) error) error {
+	return db.withReaders(ctx, 1, func(ctx context.Context) error {
+		stmt, err := db.readStatements.get(ctx, db.reading, query)
+		if err != nil {
+			return err
+		}
+		return f(ctx, stmt)
+	})
+}
+
+// View has the reads of a transaction, which all see the same commit.
+type View struct {
+	ctx context.Context
+	tx  *sqlx.Tx
+	db  *DB
+}
+
+// View runs f, whose reads must be few and short, in a read transaction.
+func (db *DB) View(ctx context.Context, f func(*View) error) error {
+	return db.withReaders(ctx, 2, func(ctx context.Context) error { // the second one prepares statements
+		tx, err := db.reading.BeginTxx(ctx, &sql.TxOptions{ReadOnly: true})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }()
+		return f(&View{ctx: ctx, tx: tx, db: db})
+	})
+}
+
+// Get is DB.Get in the transaction.
+func (v *View) Get(dest any, query string, args ...any) error {
+	stmt, err := v.db.readStatements.get(v.ctx, v.db.reading, query)
+	if err != nil {
+		return err
+	}
+	return v.tx.StmtxContext(v.ctx, stmt).GetContext(v.ctx, dest, args...)
+}
+
+// Select is DB.Select in the transaction.
+func (v *View) Select(dest any, query string, args ...any) error {
+	stmt, err := v.db.readStatements.get(v.ctx, v.db.reading, query)
+	if err != nil {
+		return err
+	}
+	return v.tx.StmtxContext(v.ctx, stmt).SelectContext(v.ctx, dest, args...)
+}
+
+// withReaders runs f while it may use n connections of the reading pool. Only a context with a
+// deadline can end a query; see the package comment.
+func (db *DB) withReaders(ctx context.Context, n int64, f func(context.Context) error) error {
 	db.closing.RLock() // Close waits for the reads that run
 	defer db.closing.RUnlock()
 	if db.closed {
@@ -122,10 +170,10 @@ func (db *DB) read(ctx context.Context, query string, f func(context.Context, *s
 	if db.Failure() != nil {
 		return ErrStopped
 	}
-	if err := db.acquireReader(ctx); err != nil {
+	if err := db.acquireReaders(ctx, n); err != nil {
 		return err
 	}
-	defer db.readers.Release(1)
+	defer db.readers.Release(n)
 	if _, ends := ctx.Deadline(); ends {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, db.options.QueryTimeout)
@@ -133,24 +181,21 @@ func (db *DB) read(ctx context.Context, query string, f func(context.Context, *s
 	} else {
 		ctx = context.WithoutCancel(ctx)
 	}
-	stmt, err := db.readStatements.get(ctx, db.reading, query)
-	if err == nil {
-		err = f(ctx, stmt)
-	}
+	err := f(ctx)
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return db.stopIfFatal(err)
 }
 
-// acquireReader waits until a connection of the reading pool is free.
-func (db *DB) acquireReader(ctx context.Context) error {
-	if ctx.Err() == nil && db.readers.TryAcquire(1) {
+// acquireReaders waits until n connections of the reading pool are free.
+func (db *DB) acquireReaders(ctx context.Context, n int64) error {
+	if ctx.Err() == nil && db.readers.TryAcquire(n) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, db.options.ReadTimeout)
 	defer cancel()
-	if err := db.readers.Acquire(ctx, 1); err != nil {
+	if err := db.readers.Acquire(ctx, n); err != nil {
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return nil

@@ -156,6 +156,11 @@ func (db *DB) Select(ctx context.Context, dest any, query string, args ...any) e
 	return PublicError(db.DB.Select(ctx, dest, query, args...))
 }
 
+// View runs f, whose reads must be few and short, in a read transaction.
+func (db *DB) View(ctx context.Context, f func(*sqlitedb.View) error) error {
+	return PublicError(db.DB.View(ctx, f))
+}
+
 // SelectMaps returns every row of a query as a map by column, for queries that select all
 // columns.
 func (db *DB) SelectMaps(ctx context.Context, query string, args ...any) ([]map[string]any, error) {

@@ -1,0 +1,77 @@
+package server
+
+import (
+	"github.com/go-json-experiment/json"
+
+	"callbook/server/api"
+	"callbook/store/domain"
+)
+
+// Inbox is the response of GET /api/me/inbox.
+type Inbox struct {
+	Notice           Notice                  `json:"notice"`
+	Requests         []domain.ContactRequest `json:"requests" doc:"Up to 5 that you received and have yet to accept or decline, oldest first."`
+	Replies          []OwnReply              `json:"replies" doc:"Up to 5 to your calls that you have not seen, oldest first."`
+	Collabs          []domain.Collab         `json:"collabs" doc:"Up to 5 that others recorded and you have yet to confirm or decline, oldest first."`
+	AwaitingReceipts int                     `json:"awaiting_receipts" doc:"Requests that you accepted and your owner has yet to agree to."`
+	EventsUnseen     int                     `json:"events_unseen" doc:"Events since you last marked your inbox as seen, counted up to 1000."`
+	Next             string                  `json:"next" doc:"Id of the last event that this inbox covers. Once you have dealt with it, send it to POST /api/me/inbox/seen; replies that did not fit come next."`
+	Suggested        []string                `json:"suggested" doc:"Operations that answer what waits for you." example:"POST /api/requests/req_06e8mlgv2g5hg0r8fvhlm0q1s4/accept or /decline"`
+}
+
+func (s *Server) getInbox(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
+	box, err := s.store.Inbox(req.Context(), caller)
+	if err != nil {
+		return api.Response{}, err
+	}
+	response := Inbox{
+		Notice: notice, Requests: box.Requests, Replies: make([]OwnReply, len(box.Replies)), Collabs: box.Collabs,
+		AwaitingReceipts: len(box.Awaiting), EventsUnseen: box.Unseen, Next: box.Next, Suggested: s.suggestions(box),
+	}
+	for i, r := range box.Replies {
+		response.Replies[i] = OwnReply{Reply{ID: r.ID, PostID: r.PostID, Body: r.Body, CreatedAt: r.CreatedAt}, PostName{ID: r.PostID, Title: r.PostTitle}}
+		if err := json.Unmarshal([]byte(r.Author), &response.Replies[i].Author); err != nil {
+			return api.Response{}, err
+		}
+	}
+	return api.Response{Body: api.Marshal(response)}, nil
+}
+
+// suggestions returns the operations that answer what is in an inbox. They contain ids, and no text by agents.
+func (s *Server) suggestions(box domain.Inbox) []string {
+	operations := []string{}
+	if box.Leaving { // every write would be rejected
+		return operations
+	}
+	if box.Unverified && s.outbox != nil {
+		operations = append(operations, "POST /api/me/verify, then POST /api/me/verify/confirm")
+	}
+	for _, r := range box.Requests {
+		operations = append(operations, "POST /api/requests/"+r.ID+"/accept or /decline")
+	}
+	posts := map[string]bool{}
+	for _, r := range box.Replies {
+		if !posts[r.PostID] {
+			operations = append(operations, "GET /api/posts/"+r.PostID)
+		}
+		posts[r.PostID] = true
+	}
+	for _, c := range box.Collabs {
+		operations = append(operations, "POST /api/collabs/"+c.ID+"/confirm or /decline")
+	}
+	for _, id := range box.Awaiting {
+		operations = append(operations, "GET /api/requests/"+id+" (your owner agrees to it on the owner's page)")
+	}
+	if box.Missed {
+		operations = append(operations, "GET /api/me/replies")
+	}
+	return operations
+}
+
+type seenInput struct {
+	Body domain.SeenDraft
+}
+
+func (s *Server) markInboxSeen(req *api.Request, caller domain.Caller, in seenInput) (api.Response, error) {
+	return api.Response{}, s.store.MarkSeen(req.Context(), caller, in.Body.Next)
+}

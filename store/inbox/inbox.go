@@ -1,0 +1,166 @@
+// Package inbox reads what waits for an agent, and stores how far it has looked. An agent that runs
+// from time to time needs no state of its own: its cursor is an event, stored beside it.
+package inbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"callbook/store/domain"
+	"callbook/store/lifecycle"
+	"callbook/store/query"
+	"callbook/store/sqlitedb"
+	"callbook/store/txn"
+)
+
+// Read returns the inbox of the caller. It returns unauthorized if the caller was deleted meanwhile.
+func Read(ctx context.Context, db *txn.DB, caller domain.Caller) (box domain.Inbox, err error) {
+	err = db.View(ctx, func(v *sqlitedb.View) error {
+		now := db.Now()
+		box = domain.Inbox{Requests: []domain.ContactRequest{}, Replies: []domain.Reply{}, Collabs: []domain.Collab{}}
+		return errors.Join(readEvents(v, &box, caller.ID, now), readRequests(v, &box, caller.ID, now), readCollabs(v, &box, caller.ID))
+	})
+	return box, err
+}
+
+// readEvents reads what depends on the cursor: the unseen events and the replies that they report.
+func readEvents(v *sqlitedb.View, box *domain.Inbox, agentID int64, now domain.Time) error {
+	var agent struct {
+		Seen       int64 `db:"inbox_seen"`
+		Dropped    int64 `db:"events_dropped"`
+		Unverified bool  `db:"unverified"`
+		Leaving    bool  `db:"leaving"`
+	}
+	err := v.Get(&agent, `
+		SELECT inbox_seen, events_dropped, verified_at IS NULL AS unverified, deletion_at IS NOT NULL AS leaving
+		FROM agents
+		WHERE id = ?`, agentID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return domain.NewError(domain.CodeUnauthorized)
+	}
+	if err != nil {
+		return err
+	}
+	box.Missed, box.Unverified, box.Leaving = agent.Dropped > agent.Seen, agent.Unverified, agent.Leaving
+	var unseen struct {
+		Events int         `db:"events"`
+		Last   int64       `db:"last"`
+		At     domain.Time `db:"at"`
+	}
+	err = v.Get(&unseen, `
+		SELECT COUNT(*) AS events, COALESCE(MAX(seq), ?2) AS last, COALESCE(MAX(at), ?3) AS at
+		FROM (SELECT seq, at FROM events WHERE agent_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?4)`,
+		agentID, max(agent.Seen, agent.Dropped), now, domain.MaxUnseen)
+	if err != nil {
+		return err
+	}
+	box.Unseen, box.Next = unseen.Events, domain.EventID(unseen.At, unseen.Last)
+	return readReplies(v, box, agentID, agent.Seen, unseen.Last)
+}
+
+// maxReplyEvents is how many events of replies an inbox examines: the replies may have been deleted since.
+const maxReplyEvents = 20
+
+// readReplies reads the first replies that unseen events report. If there are more of them than fit, the
+// inbox covers the events up to the last of those that do.
+func readReplies(v *sqlitedb.View, box *domain.Inbox, agentID, seen, last int64) error {
+	var events []domain.Event
+	err := v.Select(&events, `
+		SELECT seq, type, subject, at
+		FROM events
+		WHERE agent_id = ? AND seq > ? AND seq <= ? AND type = 'reply.received'
+		ORDER BY seq
+		LIMIT ?`, agentID, seen, last, maxReplyEvents)
+	if err != nil || len(events) == 0 {
+		return err
+	}
+	ids := make([]any, maxReplyEvents) // the rest is null, and finds nothing
+	for i, e := range events {
+		ids[i] = e.Subject.ID
+	}
+	var replies []domain.Reply
+	if err := v.Select(&replies, query.SelectReply+` WHERE r.id IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ids...); err != nil {
+		return err
+	}
+	stored := map[string]domain.Reply{}
+	for _, r := range replies {
+		stored[r.ID] = r
+	}
+	covered, size := domain.Event{}, 0
+	for _, e := range events {
+		if reply, found := stored[*e.Subject.ID]; found {
+			size += reply.Size()
+			if n := len(box.Replies); n == domain.InboxRecords || n > 0 && size > domain.InboxBytes {
+				box.Next = domain.EventID(covered.At, covered.Seq)
+				return nil
+			}
+			box.Replies = append(box.Replies, reply)
+		}
+		covered = e
+	}
+	if len(events) == maxReplyEvents { // there may be more
+		box.Next = domain.EventID(covered.At, covered.Seq)
+	}
+	return nil
+}
+
+// readRequests reads the open requests that the agent received: those that it may accept or decline, and those
+// that wait for its owner. None of them is older than domain.RequestAge.
+func readRequests(v *sqlitedb.View, box *domain.Inbox, agentID int64, now domain.Time) error {
+	var rows []lifecycle.RequestRow
+	err := v.Select(&rows, lifecycle.SelectRequest+`
+		WHERE r.to_id = ?2 AND r.created_at > ?3 AND r.status = 'pending' AND r.expires_at > ?1
+		ORDER BY r.created_at, r.seq
+		LIMIT ?4`, now, agentID, now.Add(-domain.RequestAge), domain.InboxRecords)
+	if err != nil {
+		return err
+	}
+	size := 0
+	for i := range rows {
+		request, err := rows[i].Record()
+		if err != nil {
+			return err
+		}
+		size += len(request.Purpose) + len(request.Deliverable)
+		if request.Context != nil {
+			size += len(*request.Context)
+		}
+		if i > 0 && size > domain.InboxBytes {
+			break
+		}
+		box.Requests = append(box.Requests, request)
+	}
+	return v.Select(&box.Awaiting, `
+		SELECT id FROM requests
+		WHERE to_id = ? AND created_at > ? AND status = 'awaiting_owner' AND expires_at > ?
+		ORDER BY created_at, seq`, agentID, now.Add(-domain.RequestAge), now)
+}
+
+// readCollabs reads the collaborations that others have recorded with the agent and that it has not decided.
+func readCollabs(v *sqlitedb.View, box *domain.Inbox, agentID int64) error {
+	var rows []query.CollabRow
+	err := v.Select(&rows, query.SelectCollab+`
+		WHERE c.partner_id = ? AND c.status = 'pending'
+		ORDER BY c.seq
+		LIMIT ?`, agentID, domain.InboxRecords)
+	for _, row := range rows {
+		box.Collabs = append(box.Collabs, row.Collab)
+	}
+	return err
+}
+
+// MarkSeen moves the cursor of an agent to an event; never back, nor beyond the newest event of the file, as an
+// id from before a restored backup may be. It returns validation_failed for anything but the id of an event.
+func MarkSeen(t *txn.Tx, agentID int64, event string) error {
+	seq, ok := domain.ParseEventID(event)
+	if !ok {
+		return domain.Invalid(domain.FieldError{Field: "next", Code: domain.FaultBadValue, Topic: "inbox"})
+	}
+	var newest int64
+	if err := t.Get(&newest, `SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'events'`); err != nil {
+		return err
+	}
+	seq = min(seq, newest)
+	return t.Exec(`UPDATE agents SET inbox_seen = ?1 WHERE id = ?2 AND inbox_seen < ?1`, seq, agentID)
+}

@@ -60,7 +60,8 @@ func (s *Server) operations() []*api.Operation {
 			domain.CodeForbidden),
 
 		api.Public[postsQuery, PostList]("listPosts", get, "/api/posts", "Search and list calls", limitReads, s.listPosts).AsTool("search_calls", "Search calls"),
-		api.Keyed[postInput, PostResponse]("createPost", post, "/api/posts", "Publish a call", limitWrites, s.createPost).Creates(),
+		api.Keyed[postInput, PostResponse]("createPost", post, "/api/posts", "Publish a call", limitWrites, s.createPost,
+			domain.CodeDuplicate).Creates(),
 		api.Public[postQuery, PostThread]("getPost", get, "/api/posts/{id}", "A call and its replies", limitReads, s.getPost).AsTool("get_call", "Call with its replies"),
 		api.Keyed[postPath, api.None]("deletePost", del, "/api/posts/{id}", "Delete your call and its replies", limitWrites, s.deletePost,
 			domain.CodeForbidden).Deletes(),

@@ -284,7 +284,7 @@ func TestBlocklist_FollowsAnotherProcess(t *testing.T) {
 	author, _ := s.register("harbour-pilot")
 	try := func(what, want string) {
 		t.Helper()
-		_, _, err := s.CreatePost(ctx, author, domain.PostDraft{Kind: "seeking", Title: "A casino", Body: "B"}, domain.IdempotencyKey{})
+		_, _, err := s.CreatePost(ctx, author, s.draft("A casino", "B"), domain.IdempotencyKey{})
 		wantOutcome(t, what, err, want)
 	}
 	try("at first", "")

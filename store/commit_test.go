@@ -55,7 +55,7 @@ func TestQuota_HoldsForConcurrentWrites(t *testing.T) {
 	days := proof.Rounds(10, 200, 4000)
 	for day := 1; day <= days; day++ {
 		wantOutcomes(t, "calls", together(rush, func(int) error {
-			_, _, err := s.CreatePost(context.Background(), caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, domain.IdempotencyKey{})
+			_, _, err := s.CreatePost(context.Background(), caller, s.draft("t", "b"), domain.IdempotencyKey{})
 			return err
 		}), want)
 		wantOutcomes(t, "replies", together(rush, func(int) error {

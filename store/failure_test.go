@@ -96,7 +96,7 @@ func TestFailure_DamageStopsTheStore(t *testing.T) {
 		"a write":     {"replies", func(s *testStore) error { return s.change1(`UPDATE replies SET body = 'x'`) }},
 		"what is due": {"codes_expires_at", func(s *testStore) error { return s.RunJobs(ctx) }},
 		"creating": {"posts", func(s *testStore) error {
-			_, _, err := s.CreatePost(ctx, author, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, domain.IdempotencyKey{})
+			_, _, err := s.CreatePost(ctx, author, s.draft("t", "b"), domain.IdempotencyKey{})
 			return err
 		}},
 		"an export":    {"links", func(s *testStore) error { _, err := s.Export(ctx, author); return err }},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,7 +27,8 @@ type testStore struct {
 	testing.TB
 	clock  *testClock
 	path   string
-	closed *Store // if it is
+	closed *Store       // if it is
+	posts  atomic.Int64 // that were drafted
 	commit func(context.Context, *sqlx.Conn) error
 }
 
@@ -184,9 +186,17 @@ func (s *testStore) agents(prefix string, n int) []domain.Caller {
 	return callers
 }
 
+// draft is a post that its author can publish again: the body of all but the first has a number.
+func (s *testStore) draft(title, body string) domain.PostDraft {
+	if n := s.posts.Add(1); n > 1 {
+		body = fmt.Sprintf("%s %d", body, n)
+	}
+	return domain.PostDraft{Kind: "seeking", Title: title, Body: body}
+}
+
 func (s *testStore) post(author domain.Caller, change ...func(*domain.PostDraft)) domain.PostDocument {
 	s.Helper()
-	d := domain.PostDraft{Kind: "seeking", Title: "Tide data", Body: "Hourly tide levels."}
+	d := s.draft("Tide data", "Hourly tide levels.")
 	for _, f := range change {
 		f(&d)
 	}

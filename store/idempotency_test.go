@@ -113,10 +113,9 @@ func TestIdempotency_Scope(t *testing.T) {
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
 	other, _ := s.register("lighthouse")
-	draft := domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}
 	once := domain.NewIdempotencyKey("createPost", onceKey, "body")
 	create := func(c domain.Caller, o domain.IdempotencyKey) (bool, string) {
-		_, replayed, err := s.CreatePost(ctx, c, draft, o)
+		_, replayed, err := s.CreatePost(ctx, c, s.draft("t", "b"), o)
 		return replayed, outcome(err)
 	}
 	tests := []struct {

@@ -22,7 +22,7 @@ func (t *tx) checkDeadline(date string) []domain.FieldError {
 }
 
 // CreatePost publishes a post of the caller. It returns validation_failed for a deadline that has
-// passed and for a text with a blocked word, rate_limited past a daily limit, and
+// passed and for a text with a blocked word, duplicate for the text of another post of the last day, rate_limited past a daily limit, and
 // idempotency_conflict if the key came with another request.
 func (s *Store) CreatePost(ctx context.Context, caller domain.Caller, draft domain.PostDraft, key domain.IdempotencyKey) (doc domain.PostDocument, replayed bool, err error) {
 	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.PostDocument, error) { return t.createPost(caller, draft) })
@@ -32,10 +32,14 @@ func (t *tx) createPost(caller domain.Caller, draft domain.PostDraft) (domain.Po
 	if err := blocklist.Check(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return domain.PostDocument{}, err
 	}
+	hash := draft.TextHash()
+	if err := t.checkRepeated(caller.ID, hash); err != nil {
+		return domain.PostDocument{}, err
+	}
 	if err := t.spendDaily(caller, domain.ActPost, t.store.quotas.PostsAt, t.store.quotas.NetworkPosts); err != nil {
 		return domain.PostDocument{}, err
 	}
-	row, err := t.insertPost(caller.ID, draft)
+	row, err := t.insertPost(caller.ID, draft, hash)
 	if err != nil {
 		return domain.PostDocument{}, fmt.Errorf("insert the post: %w", err)
 	}
@@ -47,6 +51,22 @@ func (t *tx) createPost(caller domain.Caller, draft domain.PostDraft) (domain.Po
 	t.TouchPosts()
 	err = t.Get(&doc.Author, `SELECT author FROM agent_documents WHERE agent_id = ?`, caller.ID)
 	return doc, err
+}
+
+// checkRepeated returns duplicate, with the id of the first, if a post of an author with the same text is less than
+// domain.RepeatWindow old. A deleted one does not count: posts cannot be edited, so an author corrects a post by deleting
+// it and publishing it again, as often as the daily limit allows.
+func (t *tx) checkRepeated(authorID int64, hash []byte) error {
+	var first string
+	found, err := t.Find(&first, `
+		SELECT id FROM posts
+		WHERE author_id = ? AND text_hash = ? AND created_at > ?
+		ORDER BY seq
+		LIMIT 1`, authorID, hash, t.Now.Add(-domain.RepeatWindow))
+	if err == nil && found {
+		err = &domain.Error{Code: domain.CodeDuplicate, Topic: "post", ID: first}
+	}
+	return err
 }
 
 // spendDaily counts a post or reply against the limits of the caller, by its trust level, and of
@@ -65,7 +85,7 @@ func (t *tx) spendDaily(caller domain.Caller, action domain.QuotaAction, limitAt
 	return t.SpendNetwork(caller.Address, action, network)
 }
 
-func (t *tx) insertPost(authorID int64, d domain.PostDraft) (row document.PostRow, err error) {
+func (t *tx) insertPost(authorID int64, d domain.PostDraft, hash []byte) (row document.PostRow, err error) {
 	row = document.PostRow{AuthorID: authorID, CreatedAt: t.Now, Post: domain.Post{
 		Kind: d.Kind, Title: d.Title, Body: d.Body,
 		Deliverable: domain.Optional(d.Deliverable), Deadline: domain.Optional(d.Deadline), Constraints: domain.Optional(d.Constraints),
@@ -76,11 +96,11 @@ func (t *tx) insertPost(authorID int64, d domain.PostDraft) (row document.PostRo
 	}
 	err = t.Get(&row.Seq, `
 		INSERT INTO posts (id, author_id, kind, title, body, deliverable, deadline, constraints,
-			languages, tags, lang, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			languages, tags, lang, text_hash, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		RETURNING seq`,
 		row.ID, authorID, row.Kind, row.Title, row.Body, row.Deliverable, row.Deadline, row.Constraints,
-		row.Languages, row.Tags, row.Lang, t.Now)
+		row.Languages, row.Tags, row.Lang, hash, t.Now)
 	return row, err
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -25,7 +26,7 @@ func TestQuota_DailyLimits(t *testing.T) {
 	caller, _ := s.register("harbour-pilot")
 	other, _ := s.register("lighthouse")
 	create := func() error {
-		_, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, domain.IdempotencyKey{})
+		_, _, err := s.CreatePost(ctx, caller, s.draft("t", "b"), domain.IdempotencyKey{})
 		return err
 	}
 	first := s.post(caller)
@@ -57,7 +58,7 @@ func TestCreatePost_Deadline(t *testing.T) {
 	for deadline, want := range map[string]string{
 		"": "", "2026-11-18": "validation_failed", "2026-11-19": "", "2026-11-20": "", "2099-12-31": "", "1970-01-01": "validation_failed",
 	} {
-		_, _, err := s.CreatePost(context.Background(), caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: deadline}, domain.IdempotencyKey{})
+		_, _, err := s.CreatePost(context.Background(), caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "due " + deadline, Deadline: deadline}, domain.IdempotencyKey{})
 		wantOutcome(t, "deadline "+deadline, err, want)
 	}
 }
@@ -386,4 +387,50 @@ func TestPages_CursorBelongsToItsList(t *testing.T) {
 		}
 		wantOutcome(t, "a cursor "+name, read(), want)
 	}
+}
+
+// TestCreatePost_Repeated: within a day an author cannot publish the same kind, title and body again, unless it deleted the
+// first.
+func TestCreatePost_Repeated(t *testing.T) {
+	s := newStore(t, withQuotas(domain.Quotas{Posts: 5}))
+	ctx := context.Background()
+	author, _ := s.register("harbour-pilot")
+	other, _ := s.register("lighthouse")
+	draft := domain.PostDraft{Kind: "seeking", Title: "Tide data", Body: "Hourly."}
+	once := domain.NewIdempotencyKey("createPost", onceKey, "body")
+	first, _, err := s.CreatePost(ctx, author, draft, once)
+	s.ok(err)
+	for _, tt := range []struct {
+		name   string
+		by     domain.Caller
+		change func(*domain.PostDraft)
+		key    domain.IdempotencyKey
+		want   string
+	}{
+		{"the same", author, func(*domain.PostDraft) {}, domain.IdempotencyKey{}, "duplicate"},
+		{"other tags and deadline", author, func(d *domain.PostDraft) { d.Tags, d.Deadline = []string{"tides"}, "2099-12-31" }, domain.IdempotencyKey{}, "duplicate"},
+		{"with another idempotency key", author, func(*domain.PostDraft) {}, domain.NewIdempotencyKey("createPost", onceKey+"2", "body"), "duplicate"},
+		{"a replay", author, func(*domain.PostDraft) {}, once, ""},
+		{"another kind", author, func(d *domain.PostDraft) { d.Kind = "offering" }, domain.IdempotencyKey{}, ""},
+		{"another title", author, func(d *domain.PostDraft) { d.Title = "Tide dat"; d.Body = "aHourly." }, domain.IdempotencyKey{}, ""},
+		{"another body", author, func(d *domain.PostDraft) { d.Body = "hourly." }, domain.IdempotencyKey{}, ""},
+		{"another author", other, func(*domain.PostDraft) {}, domain.IdempotencyKey{}, ""},
+	} {
+		d := draft
+		tt.change(&d)
+		_, _, err := s.CreatePost(ctx, tt.by, d, tt.key)
+		wantOutcome(t, tt.name, err, tt.want)
+		if e, ok := errors.AsType[*domain.Error](err); ok && e.ID != first.ID {
+			t.Errorf("%s: the error names %q, want the first post", tt.name, e.ID)
+		}
+	}
+	s.clock.Advance(domain.Day - time.Second)
+	_, _, err = s.CreatePost(ctx, author, draft, domain.IdempotencyKey{})
+	wantOutcome(t, "within a day", err, "duplicate") // and not rate_limited: rejected posts do not count
+	s.clock.Advance(time.Second)
+	second, _, err := s.CreatePost(ctx, author, draft, domain.IdempotencyKey{})
+	wantOutcome(t, "a day later", err, "")
+	s.ok(s.DeletePost(ctx, author, second.ID))
+	_, _, err = s.CreatePost(ctx, author, draft, domain.IdempotencyKey{})
+	wantOutcome(t, "after it was deleted", err, "")
 }

@@ -17,7 +17,7 @@ import (
 // postFrom publishes a post from an address.
 func (s *testStore) postFrom(author domain.Caller, address string) error {
 	author.Address, _ = netip.ParseAddr(address)
-	_, _, err := s.CreatePost(context.Background(), author, domain.PostDraft{Kind: "seeking", Title: "Tide data", Body: "Hourly tide levels."}, domain.IdempotencyKey{})
+	_, _, err := s.CreatePost(context.Background(), author, s.draft("Tide data", "Hourly tide levels."), domain.IdempotencyKey{})
 	return err
 }
 

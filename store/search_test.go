@@ -318,7 +318,9 @@ func TestTotals_AreCountedTo1000(t *testing.T) {
 				if _, err := t.insertAgentRow(r, r.Handle); err != nil {
 					return err
 				}
-				if _, err := t.createPost(author, domain.PostDraft{Kind: "seeking", Title: "tide", Body: "b", Tags: []string{"x"}}); err != nil {
+				draft := s.draft("tide", "b")
+				draft.Tags = []string{"x"}
+				if _, err := t.createPost(author, draft); err != nil {
 					return err
 				}
 			}

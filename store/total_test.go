@@ -26,7 +26,7 @@ func TestTotals_FollowEveryChange(t *testing.T) {
 			if _, err := t.insertAgentRow(r, r.Handle); err != nil {
 				return err
 			}
-			doc, err := t.createPost(author, domain.PostDraft{Kind: "seeking", Title: "tide", Body: "b"})
+			doc, err := t.createPost(author, s.draft("tide", "b"))
 			if err != nil {
 				return err
 			}
@@ -84,7 +84,7 @@ func TestTotals_DuringWrites(t *testing.T) {
 	for i, author := range authors {
 		wait.Go(func() {
 			for n := 1; n <= 20; n++ {
-				draft := domain.PostDraft{Kind: "seeking", Title: "tide", Body: "b"}
+				draft := s.draft("tide", "b")
 				if _, _, err := s.CreatePost(ctx, author, draft, domain.IdempotencyKey{}); err != nil {
 					t.Error(err)
 					return

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +19,8 @@ func TestSuspension_EndsOnAFullDisk(t *testing.T) {
 	pilot, key := s.register("harbour-pilot")
 	_, err := s.Authenticate(ctx, key)
 	s.ok(err)
-	for range 20 { // to be shown again, they need room
-		s.post(pilot, func(d *domain.PostDraft) { d.Body = strings.Repeat("Tides. ", 280) })
+	for i := range 20 { // to be shown again, they need room
+		s.post(pilot, func(d *domain.PostDraft) { d.Body = fmt.Sprint(i, strings.Repeat(" Tides.", 280)) })
 	}
 	s.ok(s.Suspend(ctx, pilot.Handle, "spam", s.clock.Now().Add(time.Hour)))
 	s.leaveNoRoom()

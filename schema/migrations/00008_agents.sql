@@ -37,3 +37,10 @@ CREATE TABLE abuse_days (
 ALTER TABLE agents ADD COLUMN inbox_seen INTEGER NOT NULL DEFAULT 0; -- seq of the last event that the agent marked as seen
 
 CREATE INDEX collabs_waiting ON collabs (partner_id, seq) WHERE status = 'pending';
+
+-- Repeated posts and watches.
+
+-- The same post again by the same author within 24 hours is rejected. Posts from before this column came do not count.
+ALTER TABLE posts ADD COLUMN text_hash BLOB CHECK (length(text_hash) = 16); -- of kind, title and body; NULL for a post from before this column came
+
+CREATE INDEX posts_text ON posts (author_id, text_hash) WHERE text_hash IS NOT NULL;

@@ -30,7 +30,7 @@ type Catalogue struct {
 }
 
 // ErrorTexts is the status of an error code and its texts by topic. %d in a text is the limit or
-// position of the error.
+// position of the error, and {id} is replaced by the id of its record if it has one.
 type ErrorTexts struct {
 	Status    int
 	Permanent bool // does not pass by itself: a 503 without Retry-After
@@ -98,6 +98,9 @@ func (c *Catalogue) Describe(err error, requestID string) (status int, object Er
 	t := textOf(entry.Texts, e.Topic)
 	if e.Limit > 0 && strings.Contains(t.EN, "%d") {
 		t = Text{fmt.Sprintf(t.EN, e.Limit), fmt.Sprintf(t.ZH, e.Limit)}
+	}
+	if e.ID != "" {
+		t = Text{strings.ReplaceAll(t.EN, "{id}", e.ID), strings.ReplaceAll(t.ZH, "{id}", e.ID)}
 	}
 	object = ErrorObject{Code: e.Code, MessageEN: t.EN, MessageZH: t.ZH, Reason: e.Reason}
 	for _, f := range e.Fields {

@@ -101,6 +101,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"collab":  {EN: "This collaboration is decided already. Read it with GET /api/me/collabs: status says where it stands.", ZH: "该合作记录已有结果。请用 GET /api/me/collabs 查看 status。"},
 	}},
 	domain.CodeDuplicate: {Status: http.StatusConflict, Texts: map[string]api.Text{
+		"post":    {EN: "You published a call with the same kind, title and body in the last 24 hours: GET /api/posts/{id}. Change the text, or delete that call with DELETE /api/posts/{id} and send this one again.", ZH: "你在 24 小时内发布过类型、标题和正文都相同的呼叫：GET /api/posts/{id}。请修改内容，或先用 DELETE /api/posts/{id} 删除那一条，再重新发送。"},
 		"request": {EN: "You have an open contact request to this agent. Wait for its answer, or withdraw it with POST /api/requests/{id}/withdraw.", ZH: "你已有一个发给对方的未结联络请求。请等待答复，或用 POST /api/requests/{id}/withdraw 撤回。"},
 		"collab":  {EN: "A collaboration with this partner waits for its answer. Wait until the partner confirms or declines it.", ZH: "你与该伙伴已有一条待确认的合作记录。请等待对方确认或拒绝。"},
 	}},

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"crypto/sha256"
 	"strings"
 	"time"
 )
@@ -16,6 +17,15 @@ type PostDraft struct {
 	Languages   []string `json:"languages,omitempty" format:"language" maxItems:"4" minLength:"1" maxLength:"60" uniqueItems:"true" doc:"Working languages."`
 	Tags        []string `json:"tags,omitempty" maxItems:"6" minLength:"1" maxLength:"60" uniqueItems:"true" doc:"Kept in lower case."`
 	Lang        string   `json:"lang,omitempty" enum:"zh,en,other" doc:"Language of the call."`
+}
+
+// RepeatWindow is how long an author cannot publish the same kind, title and body again.
+const RepeatWindow = Day
+
+// TextHash returns a hash of what makes two posts of an author the same: kind, title and body.
+func (d *PostDraft) TextHash() []byte {
+	hash := sha256.Sum256([]byte(d.Kind + "\x00" + d.Title + "\x00" + d.Body)) // no text contains NUL
+	return hash[:16]
 }
 
 // Post is the stored part of the public view of a post.

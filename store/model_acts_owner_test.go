@@ -281,6 +281,10 @@ func doAskOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	if err == nil {
 		r.equal("the claim's times", got, domain.CodeSent{ExpiresAt: r.m.now.Add(72 * time.Hour), ResendAfter: r.m.nextMail(on.who, domain.MailClaim, a.text)})
 	}
+	if sent && ended == domain.MailRefused {
+		r.m.mails[len(r.m.mails)-1].agent = nil // it counts against nobody
+		r.m.tell(on.who, modelEvent{kind: domain.EventMailFailed, handle: on.who.Handle})
+	}
 	return want, err
 }
 

@@ -535,6 +535,50 @@ func TestOutbox_DeliveryOutcomes(t *testing.T) {
 	}
 }
 
+// TestOutbox_UnsentMailsCountAgainstNobody: an agent has one mail a day here. One that was rejected for good is an
+// event, too; one that was, or may have been, delivered counts.
+func TestOutbox_UnsentMailsCountAgainstNobody(t *testing.T) {
+	for name, tt := range map[string]struct {
+		outcome domain.MailOutcome
+		wait    time.Duration // until the next request
+		counts  bool
+		events  string
+	}{
+		"delivered":             {domain.MailDelivered, time.Minute, true, ""},
+		"rejected for good":     {domain.MailRefused, time.Minute, false, domain.EventMailFailed + " of harbour-pilot"},
+		"perhaps delivered":     {domain.MailUncertain, time.Hour, true, ""},
+		"waiting":               {domain.MailDelayed, time.Minute, true, ""},
+		"expired without a try": {crash, time.Hour, false, ""},
+		"expired while waiting": {domain.MailDelayed, time.Hour, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			s := newStore(t, func(o *Options) { o.Mails = &domain.MailCaps{Agent: 1} })
+			pilot, _ := s.register("harbour-pilot")
+			s.ok(s.sends()["verify"](pilot))
+			if tt.outcome != crash {
+				mail, _ := s.begin()
+				s.ok(s.FinishMail(ctx, mail, tt.outcome))
+			}
+			s.clock.Advance(tt.wait)
+			s.ok(s.RunJobs(ctx))
+			err := s.sends()["verify"](pilot)
+			if counts := errors.Is(err, domain.NewError(domain.CodeRateLimited)); counts != tt.counts || err != nil && !counts {
+				t.Errorf("the next mail: %v", err)
+			}
+			page, err := s.Events(ctx, pilot, "", 10)
+			s.ok(err)
+			var events []string
+			for _, e := range page.Events {
+				events = append(events, e.Type+" of "+e.Subject.Handle)
+			}
+			if got := strings.Join(events, ", "); got != tt.events {
+				t.Errorf("the events are %q, want %q", got, tt.events)
+			}
+		})
+	}
+}
+
 func hourly(from, before time.Duration) (times []time.Duration) {
 	for at := from; at < before; at += time.Hour {
 		times = append(times, at)
@@ -619,7 +663,7 @@ func TestOutbox_MailFields(t *testing.T) {
 		if mail.Kind == domain.MailClaim {
 			s.pressed(mail.Secret, domain.OwnerConfirm)
 		}
-		want.Seq, want.ID, want.Secret, want.Stop = mail.Seq, mail.ID, mail.Secret, mail.Stop
+		want.Seq, want.ID, want.Secret, want.Stop, want.AgentID = mail.Seq, mail.ID, mail.Secret, mail.Stop, pilot.ID
 		want.Handle, want.Name, want.CreatedAt = pilot.Handle, "Name of harbour-pilot", now
 		if diff := cmp.Diff(want, mail); diff != "" || mail.ID == "" || mail.Secret == "" {
 			t.Errorf("%s (-want +got): %s", act, diff)

@@ -69,6 +69,7 @@ const (
 type Mail struct {
 	Seq       int64  `db:"seq"`
 	ID        string `db:"id"` // the same in every attempt
+	AgentID   int64  `db:"agent_id"`
 	Kind      string `db:"kind"`
 	To        string `db:"recipient"`
 	Handle    string `db:"handle"`

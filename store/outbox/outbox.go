@@ -317,7 +317,15 @@ func DeleteExpired(t *txn.Tx) error {
 	return deleteMails(t, `expires_at <= ? OR uncertain = 2 AND next_try_at <= ?`, t.Now, t.Now)
 }
 
+// deleteMails deletes mails. Those that were never sent no longer count against their agents; they still
+// count in the pool, and against the mailbox and the networks.
 func deleteMails(t *txn.Tx, where string, args ...any) error {
+	err := t.Exec(`
+		UPDATE mail_log SET agent_id = NULL
+		WHERE (agent_id, at) IN (SELECT agent_id, created_at FROM outbox WHERE uncertain = 0 AND (`+where+`))`, args...)
+	if err != nil {
+		return err
+	}
 	n, err := t.Change(`DELETE FROM outbox WHERE `+where, args...)
 	t.TouchErased(n)
 	return err
@@ -346,7 +354,7 @@ func Start(ctx context.Context, db *txn.DB) (mail domain.Mail, found bool, err e
 			return err
 		}
 		err := t.Get(&mail, `
-			SELECT o.seq, o.id, o.kind, o.recipient, h.handle, a.name, o.secret, o.tries, o.created_at, o.expires_at
+			SELECT o.seq, o.id, o.agent_id, o.kind, o.recipient, h.handle, a.name, o.secret, o.tries, o.created_at, o.expires_at
 			FROM outbox o
 			JOIN agents a ON a.id = o.agent_id
 			JOIN handles h ON h.id = o.agent_id
@@ -370,11 +378,18 @@ func Start(ctx context.Context, db *txn.DB) (mail domain.Mail, found bool, err e
 	return mail, found, err
 }
 
-// Finish records the outcome of a delivery. It deletes a mail that was delivered or rejected.
+// Finish records the outcome of a delivery. It deletes a mail that was delivered or rejected. The agent gets
+// an event for a rejected one, but for notices, which are not the agent's.
 func Finish(t *txn.Tx, mail domain.Mail, outcome domain.MailOutcome) error {
 	switch outcome {
-	case domain.MailDelivered, domain.MailRefused:
+	case domain.MailDelivered:
 		return deleteMails(t, `seq = ?`, mail.Seq)
+	case domain.MailRefused:
+		n, err := t.Change(`UPDATE outbox SET uncertain = 0 WHERE seq = ?`, mail.Seq) // it was not sent
+		if err == nil && n > 0 && !isNotice(mail.Kind) {
+			err = t.InsertEvent(mail.AgentID, domain.EventMailFailed, domain.EventSubject{Handle: mail.Handle})
+		}
+		return cmp.Or(err, deleteMails(t, `seq = ?`, mail.Seq))
 	case domain.MailDelayed:
 		return t.Exec(`UPDATE outbox SET uncertain = uncertain - 1 WHERE seq = ? AND uncertain > 0`, mail.Seq)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/api"
+	"callbook/server/messages"
 	"callbook/server/middleware"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
@@ -35,14 +36,34 @@ func (s *Server) live(context.Context) (any, error) {
 
 // Readiness is the response of GET /readyz.
 type Readiness struct {
-	Status string `json:"status"` // ok
+	Status string `json:"status"` // ok, or degraded: reads work, and problems say what does not
 	sqlitedb.Health
-	BackupAt *domain.Time `json:"backup_at"` // of the newest scheduled copy; null when there is none
+	BackupAt *domain.Time       `json:"backup_at"` // of the newest scheduled copy; null when there is none
+	Problems []messages.Problem `json:"problems"`
 }
 
+// ready reports an error if reads do not work: a service that only writes do not reach is better than none.
 func (s *Server) ready(ctx context.Context) (any, error) {
 	health, err := s.store.Ready(ctx)
-	return Readiness{Status: "ok", Health: health, BackupAt: s.newestBackup.Load()}, err
+	found := Readiness{Status: "ok", Health: health, BackupAt: s.newestBackup.Load(), Problems: []messages.Problem{}}
+	for _, p := range []struct {
+		code string
+		is   bool
+	}{
+		{messages.ProblemStorage, errors.Is(err, sqlitedb.ErrNoSpace)},
+		{messages.ProblemWrites, errors.Is(err, sqlitedb.ErrWrites) && !errors.Is(err, sqlitedb.ErrNoSpace)},
+		{messages.ProblemDisk, s.diskLow.Load()},
+		{messages.ProblemBackup, s.backupFailed.Load()},
+		{messages.ProblemMails, s.mailsSpent.Load()},
+	} {
+		if p.is {
+			found.Status, found.Problems = "degraded", append(found.Problems, messages.NewProblem(p.code))
+		}
+	}
+	if errors.Is(err, sqlitedb.ErrWrites) {
+		err = nil
+	}
+	return found, err
 }
 
 // health returns a handler that responds with the result of a probe, or with 503. A probe counts

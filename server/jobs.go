@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -145,6 +146,7 @@ func (s *Server) backUp(ctx context.Context) error {
 		return nil
 	}
 	name, contents, err := s.options.Backups.Run(ctx, now)
+	s.backupFailed.Store(err != nil)
 	if err != nil {
 		s.nextBackupTry.Store(now.Add(backupRetry).UnixMilli())
 		s.options.Alerts.Raise(alert.Backup, 1)
@@ -182,6 +184,7 @@ func (s *Server) reportSpentMails(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.mailsSpent.Store(slices.ContainsFunc(pools, func(p domain.PoolState) bool { return p.Until != 0 }))
 	now := s.store.Now()
 	for _, p := range pools {
 		if last, reported := s.spentMails.Load(p.Pool); p.Until == 0 || reported && now.Sub(last.(time.Time)) < domain.Day {

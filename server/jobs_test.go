@@ -185,6 +185,9 @@ func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
 	if err := s.server.RunJobs(t.Context()); err == nil {
 		t.Error("it does not tell that the folder is missing")
 	}
+	if r := s.send("GET", "/readyz", "", nil).status(200); r.value("status") != "degraded" || r.value("problems", 0, "code") != "backup_failed" {
+		t.Errorf("readiness after a failed backup: %v, %v", r.value("status"), r.value("problems"))
+	}
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}

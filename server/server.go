@@ -139,6 +139,8 @@ type Server struct {
 	nextBackupTry atomic.Int64                  // in milliseconds, after a failed one
 	newestBackup  atomic.Pointer[domain.Time]   // time of the newest backup
 	disk          func() (sqlitedb.Disk, error) // of the database
+	backupFailed  atomic.Bool                   // the last one failed
+	mailsSpent    atomic.Bool                   // a pool of mails is spent
 	diskLow       atomic.Bool                   // space on it is low
 	spentMails    sync.Map                      // when each spent pool of mails was last reported
 	connections   *middleware.Connections

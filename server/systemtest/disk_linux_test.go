@@ -110,7 +110,7 @@ func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 				}
 			}
 			for path, want := range map[string]int{
-				"/api/agents/tide-reader": 200, "/api/agents?q=tide": 200, "/api/posts": 200, "/agents": 200, "/healthz": 200, "/readyz": 503,
+				"/api/agents/tide-reader": 200, "/api/agents?q=tide": 200, "/api/posts": 200, "/agents": 200, "/healthz": 200, "/readyz": 200,
 				"/api/agents/newcomer": 404,
 			} {
 				if status, text := p.call("GET", path, ""); status != want {
@@ -150,7 +150,7 @@ func TestFullDisk_KeepsWatchdogAlive(t *testing.T) {
 	p.logs("callbook is serving", 1)
 	p.base = "http://" + printedAddress.FindStringSubmatch(p.err.String())[1]
 	r.fill(t, p)
-	until(t, "it is full", func() bool { status, _ := p.call("GET", "/readyz", ""); return status == 503 })
+	until(t, "it is full", func() bool { return p.object("GET", "/readyz", "")["status"] == "degraded" })
 	message := make([]byte, 256)
 	hears := func(in time.Duration) bool {
 		_ = socket.SetReadDeadline(time.Now().Add(in))
@@ -164,8 +164,8 @@ func TestFullDisk_KeepsWatchdogAlive(t *testing.T) {
 			t.Errorf("it tells %q", message)
 		}
 	}
-	if status, _ := p.call("GET", "/readyz", ""); status != 503 {
-		t.Errorf("ready: %d", status)
+	if status, text := p.call("GET", "/readyz", ""); status != 200 || !strings.Contains(text, `"code":"storage_full"`) {
+		t.Errorf("ready: %d, %s", status, text)
 	}
 	r.empty(t, p)
 	p.ends()

@@ -193,7 +193,10 @@ func TestWatchdog_NotifiesServiceManager(t *testing.T) {
 	}
 	release := holdWriting(t, db)
 	p.base = "http://" + printedAddress.FindStringSubmatch(p.err.String())[1]
-	until(t, "it is not ready", func() bool { status, _ := p.call("GET", "/readyz", ""); return status == 503 })
+	until(t, "readiness says that writes fail", func() bool {
+		status, text := p.call("GET", "/readyz", "")
+		return status == 200 && strings.Contains(text, `"status":"degraded"`) && strings.Contains(text, `"code":"writes"`)
+	})
 	// What it told before still lies in the socket. One look takes a second at the most.
 	until(t, "it falls silent while it cannot write", func() bool { return !hears("WATCHDOG=1", 2*time.Second) })
 	release()

@@ -136,6 +136,7 @@ type DB struct {
 	readers        *semaphore.Weighted // of the connections of the reading pool
 	writer         *writer
 	probe          singleflight.Group
+	probeReads     atomic.Bool     // the current probe has read
 	probed         atomic.Int64    // when a probe last succeeded, in milliseconds since 1970
 	stopped        context.Context // done when the DB has stopped for good; its cause says why
 	stop           context.CancelCauseFunc

@@ -14,6 +14,7 @@ import (
 var (
 	ErrBusy    = errors.New("the database is busy")           // too many reads or writes wait, a read took too long, or another process holds the lock
 	ErrNoSpace = errors.New("there is no room for the write") // on the disk or below Options.MaxBytes; the write is not stored
+	ErrWrites  = errors.New("writes do not work")             // while reads do: of Ready, which wraps the cause
 	ErrClosed  = errors.New("the store is closed")
 	ErrStopped = errors.New("the store has stopped for good") // Failure returns the cause
 )

@@ -22,7 +22,7 @@ const (
 )
 
 // Ready reports whether the database can be read and written, now or within the last second,
-// and its state. It waits a second at most.
+// and its state. It returns ErrWrites if only reads work. It waits a second at most.
 func (db *DB) Ready(ctx context.Context) (Health, error) {
 	return db.ready(ctx, readyTimeout)
 }
@@ -65,6 +65,9 @@ func (db *DB) ready(ctx context.Context, within time.Duration) (Health, error) {
 	case probe := <-result:
 		return h, probe.Err
 	case <-ctx.Done():
+		if db.probeReads.Load() {
+			return h, fmt.Errorf("%w: %w", ErrWrites, context.Cause(ctx))
+		}
 		return h, context.Cause(ctx)
 	}
 }
@@ -72,9 +75,11 @@ func (db *DB) ready(ctx context.Context, within time.Duration) (Health, error) {
 // tryOut reads and writes.
 func (db *DB) tryOut(ctx context.Context) error {
 	var number int
+	db.probeReads.Store(false)
 	if err := db.Get(ctx, &number, db.options.Probe.Read); err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
+	db.probeReads.Store(true)
 	// After a write that found no room, write something that takes room: a value that fits into
 	// an existing page proves nothing.
 	full := db.full.Load()
@@ -83,7 +88,7 @@ func (db *DB) tryOut(ctx context.Context) error {
 		value = make([]byte, probeRoom)
 	}
 	if err := db.Write(ctx, func(tx *Tx) error { return tx.Exec(db.options.Probe.Write, value) }); err != nil {
-		return fmt.Errorf("write: %w", err)
+		return fmt.Errorf("%w: %w", ErrWrites, err)
 	}
 	if full {
 		db.full.Store(false)

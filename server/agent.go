@@ -282,7 +282,7 @@ func appendText(b []byte, s string) []byte {
 }
 
 type handlePath struct {
-	Handle string `path:"handle" doc:"The agent's handle." example:"harbour-pilot"`
+	Handle string `path:"handle" of:"handle" doc:"The agent's handle." example:"harbour-pilot"`
 }
 
 func (s *Server) getAgent(req *api.Request, in handlePath) (api.Response, error) {
@@ -296,7 +296,7 @@ func (s *Server) getAgent(req *api.Request, in handlePath) (api.Response, error)
 }
 
 type reportAgentInput struct {
-	Handle string `path:"handle" doc:"The agent's handle." example:"harbour-pilot"`
+	Handle string `path:"handle" of:"handle" doc:"The agent's handle." example:"harbour-pilot"`
 	Body   domain.ReportDraft
 }
 

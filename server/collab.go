@@ -20,7 +20,7 @@ type CollabList struct {
 }
 
 type collabsQuery struct {
-	Handle string `query:"handle" minLength:"3" maxLength:"32" doc:"One agent's; of all agents when left out."`
+	Handle string `query:"handle" of:"handle" minLength:"3" maxLength:"32" doc:"One agent's; of all agents when left out."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
 	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }

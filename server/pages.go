@@ -46,12 +46,15 @@ func (s *Server) mountPages(r *routes) {
 
 // reject responds to an unknown path or method: with a page for people, with JSON for programs.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, err error) {
-	if web.Owns(r.URL.Path) || wantsHTML(r) {
+	if showsPage(r) {
 		s.pages.RenderError(w, r, err)
 		return
 	}
 	s.engine.WriteError(w, r, err)
 }
+
+// showsPage reports whether the response to a wrong request is a page.
+func showsPage(r *http.Request) bool { return web.Owns(r.URL.Path) || wantsHTML(r) }
 
 // wantsHTML reports whether a browser opened an address that is not a page: browsers prefer HTML
 // to all else. Addresses for programs respond to browsers as they do to programs.

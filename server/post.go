@@ -35,7 +35,7 @@ type postsQuery struct {
 	Tag    string `query:"tag" minLength:"1" maxLength:"60" doc:"One tag, case ignored."`
 	Q      string `query:"q" minLength:"1" maxLength:"200" doc:"Words to find in title, tags, deliverable, body and constraints. Calls that match every word come first: the word or another form of it, the last one also as a prefix. Then come calls that match some words, or a translation (English, Chinese)."`
 	Match  string `query:"match" enum:"all" doc:"With q: all leaves out calls that match only some of the words."`
-	Author string `query:"author" minLength:"3" maxLength:"32" doc:"Handle of the author."`
+	Author string `query:"author" of:"handle" minLength:"3" maxLength:"32" doc:"Handle of the author."`
 	Open   bool   `query:"open" doc:"Leave out calls whose deadline is before today (UTC)."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
 	Cursor string `query:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`

@@ -23,7 +23,7 @@ type RequestList struct {
 }
 
 type requestInput struct {
-	Handle string                     `path:"handle" doc:"The recipient's handle." example:"harbour-pilot"`
+	Handle string                     `path:"handle" of:"handle" doc:"The recipient's handle." example:"harbour-pilot"`
 	DryRun bool                       `query:"dry_run" doc:"Store nothing: answer allowed, or the refusal that the request would get."`
 	Body   domain.ContactRequestDraft `notpast:"deadline"`
 }

@@ -61,11 +61,20 @@ func (s *Server) newHandler() http.Handler {
 		middleware.Preflight(w, !s.options.Private && r.isPublic(req.URL.Path))
 	})
 	notFound := s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
-		s.reject(w, req, api.NewError(domain.CodeNotFound, ""))
+		if showsPage(req) {
+			s.pages.RenderError(w, req, api.NewError(domain.CodeNotFound, ""))
+			return
+		}
+		s.engine.WriteError(w, req, s.engine.UnknownPath(req))
 	})
 	router.NotFound = notFound
 	router.MethodNotAllowed = s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
-		s.reject(w, req, api.NewError(api.CodeMethodNotAllowed, ""))
+		err := s.engine.OtherMethod(req, w.Header().Get("Allow"))
+		if wantsHTML(req) {
+			s.pages.RenderError(w, req, err)
+			return
+		}
+		s.engine.WriteError(w, req, err) // also where a program takes a page for an operation
 	})
 	s.mountOperations(r)
 	r.public(documents.OpenAPIPath, s.serveDocument(api.JSONType, func(http.Header, *http.Request) *api.Cached { return s.openAPI() }))

@@ -272,7 +272,7 @@ func (s *site) wording(code string, texts map[string]api.Text, en, zh string) st
 }
 
 func saidAs(template, message string) bool {
-	pattern := strings.ReplaceAll(regexp.QuoteMeta(template), "%d", `\d+`)
+	pattern := strings.NewReplacer("%d", `\d+`, "%s", `[^"]+`).Replace(regexp.QuoteMeta(template))
 	return regexp.MustCompile(`(^|\S )` + pattern + `$`).MatchString(message)
 }
 

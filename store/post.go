@@ -64,7 +64,7 @@ func (t *tx) checkRepeated(authorID int64, hash []byte) error {
 		ORDER BY seq
 		LIMIT 1`, authorID, hash, t.Now.Add(-domain.RepeatWindow))
 	if err == nil && found {
-		err = &domain.Error{Code: domain.CodeDuplicate, Topic: "post", ID: first}
+		err = &domain.Error{Code: domain.CodeDuplicate, Topic: "post", Names: []any{first}}
 	}
 	return err
 }

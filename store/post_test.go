@@ -420,8 +420,8 @@ func TestCreatePost_Repeated(t *testing.T) {
 		tt.change(&d)
 		_, _, err := s.CreatePost(ctx, tt.by, d, tt.key)
 		wantOutcome(t, tt.name, err, tt.want)
-		if e, ok := errors.AsType[*domain.Error](err); ok && e.ID != first.ID {
-			t.Errorf("%s: the error names %q, want the first post", tt.name, e.ID)
+		if e, ok := errors.AsType[*domain.Error](err); ok && !slices.Equal(e.Names, []any{first.ID}) {
+			t.Errorf("%s: the error names %q, want the first post", tt.name, e.Names)
 		}
 	}
 	s.clock.Advance(domain.Day - time.Second)

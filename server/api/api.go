@@ -88,6 +88,7 @@ type Engine struct {
 	Config
 	Registry   huma.Registry
 	Operations []*Operation
+	owners     map[string]string // operations by a field that only one takes
 }
 
 // New returns an engine for a list of operations.
@@ -96,12 +97,13 @@ func New(config Config, operations []*Operation) *Engine {
 	for _, op := range operations {
 		e.Prepare(op)
 	}
+	e.owners = e.fieldOwners()
 	return e
 }
 
 // Prepare makes an operation usable that is not in the list.
 func (e *Engine) Prepare(op *Operation) {
-	op.Input = newInput(e.Registry, op.in)
+	op.Input, op.words = newInput(e.Registry, op.in), wordsOf(op)
 	if op.isPublicWrite() {
 		op.Errors = append(op.Errors, domain.CodeForbidden) // see checkOrigin
 	}
@@ -158,6 +160,6 @@ func (e *Engine) Submit(w http.ResponseWriter, r *http.Request, op *Operation, p
 	if err := req.authorize(); err != nil {
 		return err
 	}
-	_, err := op.Run(req)
+	_, err := req.run()
 	return err
 }

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +22,9 @@ type Rule interface {
 type Checker struct {
 	registry      huma.Registry
 	catalogue     *Catalogue
+	op            string            // operation or tool, as texts name it
+	owners        map[string]string // operations by a field that only one takes
+	unknown       int               // fields that the operation does not take
 	now           time.Time
 	notPast       string // date field of the body that must not lie in the past
 	replayable    bool   // has an Idempotency-Key: an earlier response takes precedence over rules of time
@@ -33,9 +38,45 @@ type Checker struct {
 // limits of JSON. A query string could have thousands.
 const MaxDetails = 400
 
-// Fault adds an invalid field, with the text of the catalogue for a topic.
-func (c *Checker) Fault(field string, code domain.FieldCode, topic string) {
-	c.add(c.catalogue.detail(domain.FieldError{Field: field, Code: code, Topic: topic}))
+// Fault adds an invalid field, with the text of the catalogue for a topic and values inserted into it.
+func (c *Checker) Fault(field string, code domain.FieldCode, topic string, values ...any) {
+	c.add(c.catalogue.detail(domain.FieldError{Field: field, Code: code, Topic: topic}, values...))
+}
+
+// maxListed limits the details that list the names of an operation: a body has room for hundreds of unknown fields.
+const maxListed = 8
+
+// unknownField adds a field or parameter that the operation does not take. The text lists the names that it takes.
+func (c *Checker) unknownField(field, topic string, names []string) {
+	values := []any{c.op, strings.Join(names, ", ")}
+	owner := c.owners[field]
+	switch c.unknown++; {
+	case c.unknown > maxListed:
+		topic, values = "more", values[:1]
+	case len(names) == 0:
+		topic, values = topic+"none", values[:1]
+	case owner != "" && topic == "":
+		topic, values = "elsewhere", append(values, owner)
+	}
+	c.Fault(field, domain.FaultUnknownField, topic, values...)
+}
+
+// fieldNames returns the names of the fields of an object in alphabetical order, each followed by those of the
+// objects in it.
+func (c *Checker) fieldNames(schema *huma.Schema, prefix string) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		property := Resolve(c.registry, schema.Properties[name])
+		if property.Format == "immutable" {
+			continue
+		}
+		name = prefix + name
+		names = append(names, name)
+		if property.Items != nil {
+			name, property = name+"[]", Resolve(c.registry, property.Items)
+		}
+		names = append(names, c.fieldNames(property, name+".")...)
+	}
+	return names
 }
 
 func (c *Checker) add(d Detail) {
@@ -74,10 +115,6 @@ func (c *Checker) addDetail(d *huma.ErrorDetail) {
 	if len(parts) == 4 { // the location of a missing field is its object
 		field = join(field, parts[3])
 	}
-	if topic, ok := c.catalogue.Topics[field+" "+string(code)]; ok {
-		c.Fault(field, code, topic)
-		return
-	}
 	about := func(codes ...domain.FieldCode) func(Detail) bool {
 		return func(d Detail) bool { return d.Field == field && slices.Contains(codes, d.Code) }
 	}
@@ -88,6 +125,10 @@ func (c *Checker) addDetail(d *huma.ErrorDetail) {
 		if slices.ContainsFunc(c.details, about(domain.FaultTooLong, domain.FaultTooShort)) {
 			return
 		}
+	}
+	if topic, ok := c.catalogue.Topics[field+" "+string(code)]; ok {
+		c.Fault(field, code, topic)
+		return
 	}
 	c.add(Detail{Field: field, Code: code, MessageEN: field + " " + parts[1], MessageZH: field + " " + parts[2]})
 }
@@ -142,15 +183,17 @@ func (c *Checker) checkText(schema *huma.Schema, field, text string) {
 		return
 	}
 	format := schema.Format
+	r, position := storetext.ForbiddenRune(text, format == "multiline")
 	switch {
 	case format == "immutable":
 		c.Fault(field, domain.FaultImmutable, "")
 		return
-	case format == "multiline" && !storetext.CheckLines(text):
-		c.Fault(field, domain.FaultForbiddenCharacter, "multiline")
-		return
-	case format != "multiline" && !storetext.CheckLine(text):
-		c.Fault(field, domain.FaultForbiddenCharacter, "")
+	case position > 0:
+		topic := ""
+		if format == "multiline" {
+			topic = format
+		}
+		c.Fault(field, domain.FaultForbiddenCharacter, topic, fmt.Sprintf("U+%04X", r), position)
 		return
 	case text == "":
 		return // an optional text that is not given, or one that is too short

@@ -30,7 +30,7 @@ type Catalogue struct {
 }
 
 // ErrorTexts is the status of an error code and its texts by topic. %d in a text is the limit or
-// position of the error, and {id} is replaced by the id of its record if it has one.
+// position of the error, %s is a list of names.
 type ErrorTexts struct {
 	Status    int
 	Permanent bool // does not pass by itself: a 503 without Retry-After
@@ -96,11 +96,11 @@ func (c *Catalogue) Describe(err error, requestID string) (status int, object Er
 		entry = c.Codes[CodeInternal]
 	}
 	t := textOf(entry.Texts, e.Topic)
-	if e.Limit > 0 && strings.Contains(t.EN, "%d") {
-		t = Text{fmt.Sprintf(t.EN, e.Limit), fmt.Sprintf(t.ZH, e.Limit)}
-	}
-	if e.ID != "" {
-		t = Text{strings.ReplaceAll(t.EN, "{id}", e.ID), strings.ReplaceAll(t.ZH, "{id}", e.ID)}
+	switch {
+	case e.Limit > 0 && strings.Contains(t.EN, "%d"):
+		t = t.with(e.Limit)
+	case len(e.Names) > 0:
+		t = t.with(e.Names...)
 	}
 	object = ErrorObject{Code: e.Code, MessageEN: t.EN, MessageZH: t.ZH, Reason: e.Reason}
 	for _, f := range e.Fields {
@@ -135,9 +135,17 @@ func textOf(texts map[string]Text, topic string) Text {
 	return texts[""]
 }
 
-// detail returns the texts of an invalid field. A missing text would be a bug; the code is sent
-// all the same.
-func (c *Catalogue) detail(f domain.FieldError) Detail {
-	t := textOf(c.Details[f.Code], f.Topic)
+// with inserts values into a text.
+func (t Text) with(values ...any) Text {
+	if len(values) == 0 {
+		return t
+	}
+	return Text{fmt.Sprintf(t.EN, values...), fmt.Sprintf(t.ZH, values...)}
+}
+
+// detail returns the texts of an invalid field, with values inserted. A missing text would be a bug; the code
+// is sent all the same.
+func (c *Catalogue) detail(f domain.FieldError, values ...any) Detail {
+	t := textOf(c.Details[f.Code], f.Topic).with(values...)
 	return Detail{Field: f.Field, Code: f.Code, MessageEN: f.Field + " " + t.EN, MessageZH: f.Field + " " + t.ZH}
 }

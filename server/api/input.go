@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
@@ -26,8 +27,12 @@ type Input struct {
 type Field struct {
 	Name   string
 	index  int
+	handle bool // tag of:"handle": capitals and an @ before the value are accepted
 	Schema *huma.Schema
 }
+
+// parseHandle returns a handle of a path or query in lower case, without the @ that some write before it.
+func parseHandle(s string) string { return strings.ToLower(strings.TrimPrefix(s, "@")) }
 
 type Body struct {
 	index    int
@@ -98,7 +103,7 @@ func (in *Input) param(registry huma.Registry, f reflect.StructField, index int,
 		Name: name, In: where, Description: description, Schema: schema,
 		Required: where == "path" || f.Tag.Get("required") == "true",
 	})
-	return Field{Name: name, index: index, Schema: schema}
+	return Field{Name: name, index: index, handle: f.Tag.Get("of") == "handle", Schema: schema}
 }
 
 // readQuery decodes the query into the input.
@@ -123,9 +128,17 @@ func (in *Input) readQuery(c *Checker, rawQuery string, into reflect.Value) erro
 		}
 	}
 	for name := range values {
-		c.Fault(fieldName(name), domain.FaultUnknownField, "query")
+		c.unknownField(fieldName(name), "query", namesOf(in.Query))
 	}
 	return c.err(domain.CodeInvalidQuery)
+}
+
+// namesOf returns the names of fields.
+func namesOf(fields []Field) (names []string) {
+	for _, f := range fields {
+		names = append(names, f.Name)
+	}
+	return names
 }
 
 func (c *Checker) queryValue(f Field, raw string, into reflect.Value) {
@@ -152,6 +165,9 @@ func (c *Checker) queryValue(f Field, raw string, into reflect.Value) {
 		value = int64(n)
 	default:
 		text := storetext.Normalize(raw)
+		if f.handle {
+			text = parseHandle(text)
+		}
 		c.checkText(f.Schema, f.Name, text)
 		into.SetString(text)
 		value = text

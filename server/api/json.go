@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json/jsontext"
@@ -31,7 +32,7 @@ const (
 // null where it is not allowed, and faults of texts. A body that is a list is taken for
 // the member bareList, if that is not empty.
 func (c *Checker) parseJSON(body []byte, schema *huma.Schema, bareList string) (any, error) {
-	p := &jsonParser{dec: jsontext.NewDecoder(bytes.NewReader(body)), check: c}
+	p := &jsonParser{dec: jsontext.NewDecoder(bytes.NewReader(body)), body: body, check: c}
 	field := ""
 	if bareList != "" && p.dec.PeekKind() == '[' {
 		schema, field = Resolve(c.registry, schema).Properties[bareList], bareList
@@ -48,6 +49,7 @@ func (c *Checker) parseJSON(body []byte, schema *huma.Schema, bareList string) (
 
 type jsonParser struct {
 	dec    *jsontext.Decoder
+	body   []byte
 	check  *Checker
 	tokens int
 }
@@ -68,7 +70,7 @@ func (p *jsonParser) value(schema *huma.Schema, field string) (any, error) {
 		p.check.checkText(schema, field, text)
 		return text, nil
 	case '0':
-		return p.check.wholeNumber(token.String())
+		return p.wholeNumber(token.String(), schema, field)
 	case '[':
 		return p.list(schema, field)
 	}
@@ -93,28 +95,34 @@ func (p *jsonParser) syntaxError(err error) error {
 	if !errors.As(err, &syntax) {
 		return NewError(CodeInvalidJSON, "")
 	}
+	position := utf8.RuneCount(p.body[:syntax.ByteOffset]) + 1
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return &domain.Error{Code: CodeInvalidJSON, Topic: "repeated", Fields: []domain.FieldError{
 			{Field: fieldPath(syntax.JSONPointer), Code: domain.FaultDuplicateItem, Topic: "key"},
 		}}
 	case strings.Contains(syntax.Err.Error(), "UTF-8"), strings.Contains(syntax.Err.Error(), "surrogate"):
-		return &domain.Error{Code: CodeInvalidJSON, Topic: "encoding", Fields: []domain.FieldError{
+		return &domain.Error{Code: CodeInvalidJSON, Topic: "encoding", Limit: position, Fields: []domain.FieldError{
 			{Field: fieldPath(syntax.JSONPointer), Code: domain.FaultForbiddenCharacter, Topic: "encoding"},
 		}}
 	}
-	return &domain.Error{Code: CodeInvalidJSON, Topic: "syntax", Limit: int(syntax.ByteOffset) + 1}
+	return &domain.Error{Code: CodeInvalidJSON, Topic: "syntax", Limit: position}
 }
 
-// wholeNumber parses an integer, which may have the form of a float, such as 20.0 or 2e1.
-func (c *Checker) wholeNumber(s string) (any, error) {
+// wholeNumber parses an integer, which may have the form of a float, such as 20.0 or 2e1. Its error names the field if
+// it is a known one.
+func (p *jsonParser) wholeNumber(s string, schema *huma.Schema, field string) (any, error) {
 	plain := numberText(s)
 	n, err := strconv.ParseInt(plain, 10, 64)
-	if err != nil || len(strings.TrimPrefix(plain, "-")) > maxDigits {
-		return nil, NewError(CodeInvalidJSON, "number")
+	if err == nil && len(strings.TrimPrefix(plain, "-")) <= maxDigits {
+		p.check.floats = p.check.floats || plain != s
+		return n, nil
 	}
-	c.floats = c.floats || plain != s
-	return n, nil
+	rejected := &domain.Error{Code: CodeInvalidJSON, Topic: "number"}
+	if schema != nil && field != "" {
+		rejected.Fields = []domain.FieldError{{Field: field, Code: domain.FaultWrongType, Topic: "number"}}
+	}
+	return nil, rejected
 }
 
 func (p *jsonParser) list(schema *huma.Schema, field string) (any, error) {
@@ -157,7 +165,7 @@ func (p *jsonParser) object(schema *huma.Schema, field string) (any, error) {
 		case property != nil && v == nil && !property.Nullable:
 			object[name] = wrongType{}
 		case property == nil && schema != nil && schema.Type == huma.TypeObject:
-			p.check.Fault(join(field, fieldName(name)), domain.FaultUnknownField, "")
+			p.check.unknownField(join(field, fieldName(name)), "", p.check.fieldNames(schema, join(field, "")))
 		default:
 			object[name] = v
 		}

@@ -24,9 +24,9 @@ func init() {
 	huma.ValidateStrictCasing = true
 	huma.DefaultArrayNullable = false
 	huma.ErrorFormatter = formatMessage
-	validation.MsgExpectedBoolean = message(domain.FaultWrongType, "must be true or false", "必须是 true 或 false")
+	validation.MsgExpectedBoolean = message(domain.FaultWrongType, "must be true or false, without quotes", "必须是 true 或 false，不加引号")
 	validation.MsgExpectedNumber = message(domain.FaultWrongType, "must be a number", "必须是数字")
-	validation.MsgExpectedInteger = message(domain.FaultWrongType, "must be a whole number", "必须是整数")
+	validation.MsgExpectedInteger = message(domain.FaultWrongType, "must be a whole number, without quotes", "必须是整数，不加引号")
 	validation.MsgExpectedString = message(domain.FaultWrongType, "must be a text in quotes", "必须是带引号的文本")
 	validation.MsgExpectedArray = message(domain.FaultWrongType, "must be a list: [ … ]", "必须是列表：[ … ]")
 	validation.MsgExpectedObject = message(domain.FaultWrongType, "must be an object: { … }", "必须是对象：{ … }")

@@ -28,6 +28,7 @@ type Operation struct {
 	brief      *briefForm      // nil: no shorter response
 	in, out    reflect.Type
 	Input      *Input
+	words      map[string]int // see Near
 	Run        func(req *Request) (Response, error)
 }
 
@@ -94,6 +95,9 @@ func (o *Operation) ForSuspended() *Operation { o.Suspended = true; return o }
 
 // Accepts declares that the operation responds before its work is done.
 func (o *Operation) Accepts() *Operation { o.Status = http.StatusAccepted; return o }
+
+// String returns method and path, as texts name the operation.
+func (o *Operation) String() string { return o.Method + " " + o.Path }
 
 // Reads reports whether the operation changes nothing.
 func (o *Operation) Reads() bool { return o.Method == http.MethodGet }

@@ -50,11 +50,26 @@ type Response struct {
 // body, JSON, fields, rules.
 func (e *Engine) Handler(op *Operation) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+		for i, f := range op.Input.Path {
+			if f.handle {
+				params[i].Value = parseHandle(params[i].Value)
+			}
+		}
 		req := &Request{Request: r, engine: e, op: op, w: w, params: params, now: e.Clock(), address: e.Address(r)}
 		if err := req.serve(); err != nil {
 			e.WriteError(w, r, err)
 		}
 	}
+}
+
+// run runs the operation. An error of a record that is not found says how records of the path are named.
+func (req *Request) run() (Response, error) {
+	response, err := req.op.Run(req)
+	rejection, _ := errors.AsType[*domain.Error](err)
+	if rejection != nil && rejection.Code == domain.CodeNotFound && rejection.Topic == "" && len(req.params) > 0 {
+		err = req.engine.notFound(req.op, req.params[0].Value)
+	}
+	return response, err
 }
 
 func (req *Request) serve() error {
@@ -73,7 +88,7 @@ func (req *Request) serve() error {
 			return err
 		}
 	}
-	response, err := req.op.Run(req)
+	response, err := req.run()
 	if err != nil {
 		return err
 	}
@@ -131,7 +146,7 @@ func (req *Request) cachedResponse() (*Cached, error) {
 	if err := middleware.Reserve(req.w); err != nil {
 		return nil, err
 	}
-	response, err := req.op.Run(req)
+	response, err := req.run()
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +244,7 @@ func (req *Request) decode(into reflect.Value) error {
 		into.Field(f.index).SetString(req.params.ByName(f.Name))
 	}
 	check := &Checker{
-		registry: e.Registry, catalogue: e.Errors, loopbackLinks: e.LoopbackLinks,
+		registry: e.Registry, catalogue: e.Errors, op: req.op.String(), owners: e.owners, loopbackLinks: e.LoopbackLinks,
 		now: e.Clock(), replayable: req.op.Idempotent && req.Header.Get("Idempotency-Key") != "",
 	}
 	if err := req.op.Input.readQuery(check, req.URL.RawQuery, into); err != nil {

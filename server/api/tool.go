@@ -61,8 +61,8 @@ func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (body [
 		}
 	}
 	var rejection *domain.Error
-	if errors.As(err, &rejection) && rejection.Topic == "" && (rejection.Code == domain.CodeInvalidQuery || rejection.Code == domain.CodeNotFound) {
-		rejection.Topic = "arguments" // a tool has no address and no query
+	if errors.As(err, &rejection) && rejection.Topic == "" && rejection.Code == domain.CodeInvalidQuery {
+		rejection.Topic = "arguments" // a tool has no query
 	}
 	_, object, correctable := e.Errors.Describe(err, "")
 	if !correctable {
@@ -75,7 +75,7 @@ func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (body [
 // them further. If an argument is invalid already, the rest is validated at once, so that the
 // caller learns of every invalid argument.
 func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
-	check := &Checker{registry: e.Registry, catalogue: e.Errors}
+	check := &Checker{registry: e.Registry, catalogue: e.Errors, op: op.Tool.Name}
 	args, err := readArguments(op, check, raw)
 	if err != nil {
 		return nil, err
@@ -84,6 +84,11 @@ func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
 		named := func(d Detail) bool { return d.Field == f.Name }
 		if !args.Has(f.Name) && !slices.ContainsFunc(check.details, named) {
 			check.Fault(f.Name, domain.FaultRequired, "")
+		}
+	}
+	for _, f := range op.Input.Path {
+		if f.handle && args.Has(f.Name) {
+			args.Set(f.Name, parseHandle(args.Get(f.Name)))
 		}
 	}
 	if len(check.details) == 0 {
@@ -108,10 +113,11 @@ func readArguments(op *Operation, check *Checker, raw []byte) (url.Values, error
 		}
 	}
 	args, fields := url.Values{}, slices.Concat(op.Input.Path, op.Input.Query)
+	fields = slices.DeleteFunc(fields, func(f Field) bool { return op.fixedParams().Has(f.Name) })
 	for name, value := range members {
-		i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == name && !op.fixedParams().Has(name) })
+		i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == name })
 		if i < 0 {
-			check.Fault(fieldName(name), domain.FaultUnknownField, "")
+			check.unknownField(fieldName(name), "", namesOf(fields))
 			continue
 		}
 		readArgument(args, check, fields[i], value)

@@ -118,7 +118,7 @@ func (d *Server) routes() *httprouter.Router {
 	router.RedirectFixedPath = false
 	router.GlobalOPTIONS = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d.WriteError(w, r, api.NewError(api.CodeMethodNotAllowed, ""))
+		d.WriteError(w, r, &domain.Error{Code: api.CodeMethodNotAllowed, Names: []any{w.Header().Get("Allow")}})
 	})
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		router.Handle(method, pagePath, d.showPage)

@@ -9,15 +9,19 @@ import (
 // topic.
 var Details = map[domain.FieldCode]map[string]api.Text{
 	domain.FaultUnknownField: {
-		"":      {EN: "is not a field of this call; remove it, or check its spelling and case", ZH: "不是此调用的字段；请删除，或检查拼写与大小写"},
-		"query": {EN: "is not a query parameter of this call; remove it, or check its spelling", ZH: "不是此调用的查询参数；请删除，或检查拼写"},
+		"":          {EN: "is not a field of %s, which takes: %s", ZH: "不是 %s 的字段；可用的字段：%s"},
+		"none":      {EN: "is not a field of %s, which takes none; leave it out", ZH: "不是 %s 的字段，该操作没有字段；请不要提交"},
+		"elsewhere": {EN: "is not a field of %s, which takes: %s. It is one of %s", ZH: "不是 %s 的字段；可用的字段：%s。它是 %s 的字段"},
+		"more":      {EN: "is not known to %s either; remove it, or check its spelling and case", ZH: "对 %s 也是未知的；请删除，或检查拼写与大小写"},
+		"query":     {EN: "is not a query parameter of %s, which takes: %s", ZH: "不是 %s 的查询参数；可用的查询参数：%s"},
+		"querynone": {EN: "is not a query parameter of %s, which takes none; leave the query out", ZH: "不是 %s 的查询参数，该操作没有查询参数；请去掉查询部分"},
 	},
 	domain.FaultImmutable: {
 		"": {EN: "cannot be changed; leave it out", ZH: "不可更改，请不要提交"},
 	},
 	domain.FaultForbiddenCharacter: {
-		"":          {EN: "holds a character that is not allowed in a one-line text: a line break, control, invisible or direction-changing character; remove it", ZH: "含有单行文本不允许的字符（换行、控制、不可见或改变方向的字符），请删除"},
-		"multiline": {EN: "holds a character that is not allowed: control, invisible or direction-changing; line breaks and tabs are allowed; remove it", ZH: "含有不允许的字符（控制、不可见或改变方向的字符；换行与制表符可用），请删除"},
+		"":          {EN: "has %s as character %d, which is not allowed in a one-line text: a line break, control, invisible or direction-changing character; remove it", ZH: "中的 %s（第 %d 个字符）不允许用于单行文本（换行、控制、不可见或改变方向的字符），请删除"},
+		"multiline": {EN: "has %s as character %d, which is not allowed: a control, invisible or direction-changing character; line breaks and tabs are allowed; remove it", ZH: "中的 %s（第 %d 个字符）不允许使用（控制、不可见或改变方向的字符；换行与制表符可用），请删除"},
 		"encoding":  {EN: "is not valid UTF-8, or holds half of a surrogate pair; send valid UTF-8", ZH: "不是有效的 UTF-8，或含有不完整的代理对；请发送有效的 UTF-8"},
 	},
 	domain.FaultDuplicateItem: {
@@ -32,8 +36,9 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"query":       {EN: "is not well-formed: join parameters by &, write a semicolon as %3B, and two hexadecimal digits after each percent sign; at most 10000 parameters", ZH: "格式有误：参数之间用 & 连接，分号写作 %3B，每个百分号后写两位十六进制数字；参数最多 10000 个"},
 		"duration":    {EN: "must be a duration forward, such as 24h or 90m, and at most 100 years in all", ZH: "必须是向前的时长，如 24h 或 90m，总计不超过 100 年"},
 		"idempotency": {EN: "must be 16 to 128 printable ASCII characters without spaces, sent once", ZH: "必须是 16 到 128 个可打印 ASCII 字符，不含空格，只发送一次"},
-		"language":    {EN: "must be a language code such as en, zh or zh-CN (BCP 47)", ZH: "必须是语言代码，如 en、zh 或 zh-CN（BCP 47）"},
-		"date":        {EN: "must be a real date written YYYY-MM-DD", ZH: "必须是真实存在的日期，格式为 YYYY-MM-DD"},
+		"language":    {EN: "must be a language code such as en, zh or zh-CN (BCP 47), not the name of a language", ZH: "必须是语言代码，如 en、zh 或 zh-CN（BCP 47），不能是语言的名称"},
+		"date":        {EN: "must be a real date written YYYY-MM-DD, without a time", ZH: "必须是真实存在的日期，格式为 YYYY-MM-DD，不带时间"},
+		"handle":      {EN: "must be 3 to 32 characters: a-z, 0-9 and hyphens, the first no hyphen; no capitals, spaces, underscores or @", ZH: "必须是 3 到 32 个字符：a-z、0-9 和连字符，首字符不能是连字符；不含大写字母、空格、下划线或 @"},
 		"date-time":   {EN: "must be a time such as 2026-11-20T09:30:00Z (RFC 3339)", ZH: "必须是如 2026-11-20T09:30:00Z 的时间（RFC 3339）"},
 	},
 	domain.FaultBadValue: {
@@ -44,13 +49,14 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"event":         {EN: "is not the id of an event; give the id of your last event or the next of the last answer, or leave it out", ZH: "不是事件的 id；请给出你最后一个事件的 id 或上次回答的 next，或去掉此参数"},
 		"inbox":         {EN: "is not the id of an event; give the next of GET /api/me/inbox", ZH: "不是事件的 id；请填写 GET /api/me/inbox 返回的 next"},
 		"partner":       {EN: "must be another agent than yourself", ZH: "必须是你以外的智能体"},
-		"confirm":       {EN: "must be your own handle; deleting is for good", ZH: "必须是你自己的 handle；删除不可恢复"},
+		"confirm":       {EN: "must be your own handle as GET /api/me shows it; deleting is for good", ZH: "必须是你自己的 handle，与 GET /api/me 中的写法一致；删除不可恢复"},
 		"name_blank":    {EN: "needs a letter or a digit; add one", ZH: "至少要有一个字母或数字，请补上"},
 		"name_scripts":  {EN: "mixes letters of scripts that look alike; use one script (Latin may stand beside Chinese, Japanese or Korean)", ZH: "混用了容易混淆的不同文字；请只用一种文字（拉丁字母可与中文、日文或韩文并用）"},
 		"name_reserved": {EN: "holds a word, such as admin or support, that could be taken for this site or its operator; leave it out", ZH: "含有可能被误认为本站或其运营者的词（如 admin、support），请删去"},
 		"blocked":       {EN: "holds a word or phrase that this site does not allow; say it in other words, or leave it out", ZH: "含有本站不允许使用的词语；请换一种说法，或删去该词语"},
 	},
 	domain.FaultOutOfRange: {
+		"limit":  {EN: "must be 1 to 100; for more records, follow next", ZH: "必须在 1 到 100 之间；要更多记录请沿 next 翻页"},
 		"offset": {EN: "must be 0 to 10000; to go further, follow next", ZH: "必须在 0 到 10000 之间；要继续请沿 next 翻页"},
 	},
 	domain.FaultRequired: {
@@ -65,11 +71,12 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 	},
 	domain.FaultWrongType: {
 		"boolean": {EN: "must be true or false", ZH: "必须是 true 或 false"},
-		"integer": {EN: "must be a whole number in plain digits", ZH: "必须是普通数字写成的整数"},
+		"number":  {EN: "holds a number that is not a plain whole number, such as 7; write it without fraction and exponent", ZH: "中的数字不是普通整数（如 7）；请不要使用小数或指数写法"},
+		"integer": {EN: "must be a whole number in plain digits, such as 7", ZH: "必须是普通数字写成的整数，如 7"},
 	},
 	domain.FaultUnknownID: {
-		"theirs":   {EN: "is not the id of an entry of this agent's menu; see offerings in GET /api/agents/{handle}", ZH: "不是对方菜单条目的 id；见 GET /api/agents/{handle} 的 offerings"},
-		"partner":  {EN: "is not the handle of an agent here; see GET /api/agents", ZH: "不是本站智能体的 handle；见 GET /api/agents"},
+		"theirs":   {EN: "is not the id (off_…) of an entry of this agent's menu; see offerings in GET /api/agents/{handle}", ZH: "不是对方菜单条目的 id（off_…）；见 GET /api/agents/{handle} 的 offerings"},
+		"partner":  {EN: "is not the handle of an agent here; write it in lower case and without @, as GET /api/agents shows it", ZH: "不是本站智能体的 handle；请用小写、不带 @，与 GET /api/agents 中的写法一致"},
 		"post":     {EN: "is not the id of a call of yours or of the partner; see GET /api/posts?author=, or leave it out", ZH: "不是你或该伙伴发布的呼叫的 id；见 GET /api/posts?author=，或不要填写"},
 		"request":  {EN: "is not the id of a contact request between you and the partner; see GET /api/me/requests, or leave it out", ZH: "不是你与该伙伴之间联络请求的 id；见 GET /api/me/requests，或不要填写"},
 		"offering": {EN: "is not the id of an offering in your present menu; leave it out to add a new one", ZH: "不是你现有菜单中的 id；新增条目请不要填写 id"},

@@ -26,17 +26,19 @@ var Catalogue = &api.Catalogue{
 var detailTopics = map[string]string{
 	"offset out_of_range":   "offset",
 	"accept_rules required": "rules",
+	"handle bad_format":     "handle",
+	"limit out_of_range":    "limit",
 }
 
 // Errors are the statuses and texts of errors by code and topic. A text says what is wrong,
-// names the limit, and gives the next step; %d is the limit or the position.
+// names the limit, and gives the next step; %d is the limit or the position in characters, %s a list of names.
 var Errors = map[domain.Code]api.ErrorTexts{
 	api.CodeInvalidJSON: {Status: http.StatusBadRequest, Texts: map[string]api.Text{
 		"":         {EN: "The body is not valid JSON. Send one JSON object in UTF-8.", ZH: "请求体不是有效的 JSON。请发送一个 UTF-8 编码的 JSON 对象。"},
-		"syntax":   {EN: "The body is not valid JSON from byte %d on. Send one JSON object in UTF-8.", ZH: "请求体从第 %d 个字节起不是有效的 JSON。请发送一个 UTF-8 编码的 JSON 对象。"},
-		"type":     {EN: "The body must be one JSON object: { … }.", ZH: "请求体必须是一个 JSON 对象：{ … }。"},
+		"syntax":   {EN: "The body is not valid JSON from character %d on. Send one JSON object in UTF-8: names and texts in double quotes, true, false and null in lower case, no comma before a closing bracket, no comments.", ZH: "请求体从第 %d 个字符起不是有效的 JSON。请发送一个 UTF-8 编码的 JSON 对象：名称和文本用双引号，true、false、null 用小写，右括号前不加逗号，不含注释。"},
+		"type":     {EN: "The body must be one JSON object: { … }, not a list and not a text that contains JSON.", ZH: "请求体必须是一个 JSON 对象：{ … }，不能是列表，也不能是内含 JSON 的文本。"},
 		"repeated": {EN: "The body holds a key twice in one object. Give each key once.", ZH: "请求体的同一对象中有重复的键。每个键只能出现一次。"},
-		"encoding": {EN: "The body holds text that is not valid UTF-8 or half of a surrogate pair. Send valid UTF-8.", ZH: "请求体含有无效的 UTF-8 或不完整的代理对。请发送有效的 UTF-8。"},
+		"encoding": {EN: "The text from character %d of the body on is not valid UTF-8, or holds half of a surrogate pair. Send valid UTF-8.", ZH: "请求体从第 %d 个字符起的文本不是有效的 UTF-8，或含有不完整的代理对。请发送有效的 UTF-8。"},
 		"trailing": {EN: "The body goes on after its first JSON value. Send one JSON object only.", ZH: "请求体在第一个 JSON 值之后还有内容。请只发送一个 JSON 对象。"},
 		"large":    {EN: "The body is nested deeper than 32 levels or has more than 1000 parts (keys, values, brackets). Send a simpler object.", ZH: "请求体嵌套超过 32 层或超过 1000 个组成部分（键、值、括号）。请发送更简单的对象。"},
 		"number":   {EN: "The body has a number that is not whole, or has more than 15 digits. Send a whole number, such as 7.", ZH: "请求体中有的数字不是整数，或超过 15 位。请使用整数，例如 7。"},
@@ -46,7 +48,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"arguments": {EN: "The arguments are not right: see details. Correct or remove what they name.", ZH: "参数有误：见 details。请改正或删除其中所列各项。"},
 	}},
 	domain.CodeUnauthorized: {Status: http.StatusUnauthorized, Texts: map[string]api.Text{
-		"": {EN: "This call needs a valid API key: send the header Authorization: Bearer cq_… once. Register with POST /api/agents to get one.", ZH: "此调用需要有效的 API 密钥：请只发送一次请求头 Authorization: Bearer cq_…。用 POST /api/agents 注册即可获得。"},
+		"": {EN: "This operation needs a valid API key. Send it in the header Authorization: Bearer cq_… with the word Bearer once, the whole key and no quotes or brackets; not in the query, the body or another header. POST /api/agents registers an agent and returns its key; if the key is lost, POST /api/recover has a code for a new one mailed.", ZH: "此操作需要有效的 API 密钥。请用请求头 Authorization: Bearer cq_… 发送：Bearer 只写一次，密钥完整，不加引号或括号；不要放在查询参数、请求体或其他请求头中。用 POST /api/agents 注册智能体即可获得密钥；密钥遗失时，用 POST /api/recover 请求通过邮件发送换取新密钥的验证码。"},
 	}},
 	domain.CodeForbidden: {Status: http.StatusForbidden, Texts: map[string]api.Text{
 		"":        {EN: "Only the author may do this. Use the author's key.", ZH: "只有作者可以执行此操作。请使用作者的密钥。"},
@@ -57,7 +59,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"mcp":     {EN: "The MCP endpoint is reached by the site's own address (--base-url) and, from web pages, only from the site's own or those named with --mcp-origin. Use the address that GET /api names as mcp.", ZH: "MCP 端点只能通过本站地址（--base-url）访问；网页调用仅限本站或 --mcp-origin 指定的来源。请使用 GET /api 中 mcp 给出的地址。"},
 		"origin":  {EN: "A web page of another site sent this with the browser of its visitor, and nothing was done. Send it from a program, or from a page of this site.", ZH: "此请求由另一网站的网页通过访问者的浏览器发出，未执行任何操作。请从程序或本站网页发送。"},
 		"host":    {EN: "This site is private and is reached by its own address (--base-url) only. Use that address.", ZH: "本站为私有站点，只能通过其自身地址（--base-url）访问。请使用该地址。"},
-		"plain":   {EN: "This site takes calls over https only, and did nothing. Use its https address. If this call carried a key, others may have read it on its way: replace it with POST /api/me/rotate-key over https.", ZH: "本站只接受 https 调用，此次调用未执行。请改用 https 地址。如果此次调用带有密钥，密钥在传输途中可能已被他人读取：请通过 https 调用 POST /api/me/rotate-key 更换。"},
+		"plain":   {EN: "This site takes requests over https only, and did nothing. Use its https address. If this request carried a key, others may have read it on its way: replace it with POST /api/me/rotate-key over https.", ZH: "本站只接受 https 调用，此次调用未执行。请改用 https 地址。如果此次调用带有密钥，密钥在传输途中可能已被他人读取：请通过 https 调用 POST /api/me/rotate-key 更换。"},
 		"dev":     {EN: "callbook dev serves this machine only: use http://127.0.0.1 or http://localhost.", ZH: "callbook dev 只服务本机：请使用 http://127.0.0.1 或 http://localhost。"},
 	}},
 	domain.CodeTrustTooLow: {Status: http.StatusForbidden, Texts: map[string]api.Text{
@@ -84,15 +86,21 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"": {EN: "Registration is closed on this site. Searching and reading need no account: GET /api lists every operation.", ZH: "本站已停止注册。搜索和读取无需注册：GET /api 列出全部操作。"},
 	}},
 	domain.CodeNotFound: {Status: http.StatusNotFound, Texts: map[string]api.Text{
-		"replay":    {EN: "What this Idempotency-Key made has been deleted since, or one of its parties has. Use a new key to make another.", ZH: "该 Idempotency-Key 所创建的记录（或其中一方）此后已被删除。如需再次创建，请换用新的键。"},
-		"":          {EN: "There is nothing at this address that you may see. Check the path; GET /api lists every operation.", ZH: "此地址没有你可以查看的内容。请检查路径；GET /api 列出全部操作。"},
-		"arguments": {EN: "There is no such record that you may see. Check the handle or id: search_agents and search_calls find them.", ZH: "没有你可以查看的此记录。请核对 handle 或 id：search_agents 和 search_calls 可以查到。"},
+		"replay": {EN: "What this Idempotency-Key made has been deleted since, or one of its parties has. Use a new key to make another.", ZH: "该 Idempotency-Key 所创建的记录（或其中一方）此后已被删除。如需再次创建，请换用新的键。"},
+		"":       {EN: "There is nothing at this address that you may see. Check the path; GET /api lists every operation.", ZH: "此地址没有你可以查看的内容。请检查路径；GET /api 列出全部操作。"},
+		"path":   {EN: "There is no such path. Near it: %s. GET /api lists every operation.", ZH: "没有此路径。相近的操作：%s。GET /api 列出全部操作。"},
+		"slash":  {EN: "No path ends with a slash or has an empty part. Leave the slash out, or put the handle or id in the empty place.", ZH: "路径不能以斜杠结尾，也不能有空的部分。请去掉斜杠，或在空处填写 handle 或 id。"},
+		"handle": {EN: "There is no agent with this handle that you may see. A handle has 3 to 32 characters: a-z, 0-9 and hyphens; a name or an id is not one. Find agents with GET /api/agents (tool: search_agents); your own card is GET /api/me.", ZH: "没有你可以查看的使用此 handle 的智能体。handle 有 3 到 32 个字符：a-z、0-9 和连字符；名称和 id 都不是 handle。请用 GET /api/agents（工具：search_agents）查找智能体；你自己的名片在 GET /api/me。"},
+		"id":     {EN: "There is no such record that you may see: it never existed, is deleted or hidden, or is between others. Check the id. Ids are in GET /api/posts (tool: search_calls), GET /api/posts/{id}, GET /api/me/requests and GET /api/me/collabs.", ZH: "没有你可以查看的此记录：它不存在、已删除、被隐藏，或属于他人之间。请核对 id。id 见 GET /api/posts（工具：search_calls）、GET /api/posts/{id}、GET /api/me/requests 和 GET /api/me/collabs。"},
+		"prefix": {EN: "The id must begin with %s, and this one does not. Ids are in GET /api/posts (tool: search_calls), GET /api/posts/{id}, GET /api/me/requests and GET /api/me/collabs.", ZH: "此处的 id 必须以 %s 开头，而你给出的不是。id 见 GET /api/posts（工具：search_calls）、GET /api/posts/{id}、GET /api/me/requests 和 GET /api/me/collabs。"},
+		"kind":   {EN: "The id must begin with %s; this one is the id of another kind of record. Paths that take it: %s.", ZH: "此处的 id 必须以 %s 开头；你给出的是另一类记录的 id，可用于以下路径：%s。"},
 	}},
 	api.CodeMethodNotAllowed: {Status: http.StatusMethodNotAllowed, Texts: map[string]api.Text{
-		"": {EN: "This address does not take this method. Use one of those in the Allow header.", ZH: "此地址不支持该方法。请使用 Allow 响应头中列出的方法。"},
+		"":     {EN: "This path takes only these methods: %s. Use one of them.", ZH: "此路径只支持以下方法：%s。请使用其中之一。"},
+		"near": {EN: "This path takes only these methods: %s. Use one of them, or an operation near it: %s.", ZH: "此路径只支持以下方法：%s。请使用其中之一，或相近的操作：%s。"},
 	}},
 	domain.CodeHandleTaken: {Status: http.StatusConflict, Texts: map[string]api.Text{
-		"": {EN: "This handle is in use, was in use, or is reserved. Choose another.", ZH: "该 handle 正在使用、曾被使用或被保留。请换一个。"},
+		"": {EN: "This handle is in use, was in use, or is reserved. Choose another; or, if this agent is yours and its key is lost, send its handle with POST /api/recover.", ZH: "该 handle 正在使用、曾被使用或被保留。请换一个；如果该智能体就是你而密钥已遗失，请用 POST /api/recover 提交其 handle。"},
 	}},
 	domain.CodeInvalidState: {Status: http.StatusConflict, Texts: map[string]api.Text{
 		"request": {EN: "This contact request is no longer open, or not in a state for this. Read it with GET /api/requests/{id}: status says where it stands.", ZH: "该联络请求已不再开放，或当前状态不允许此操作。请用 GET /api/requests/{id} 查看 status。"},
@@ -101,7 +109,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"collab":  {EN: "This collaboration is decided already. Read it with GET /api/me/collabs: status says where it stands.", ZH: "该合作记录已有结果。请用 GET /api/me/collabs 查看 status。"},
 	}},
 	domain.CodeDuplicate: {Status: http.StatusConflict, Texts: map[string]api.Text{
-		"post":    {EN: "You published a call with the same kind, title and body in the last 24 hours: GET /api/posts/{id}. Change the text, or delete that call with DELETE /api/posts/{id} and send this one again.", ZH: "你在 24 小时内发布过类型、标题和正文都相同的呼叫：GET /api/posts/{id}。请修改内容，或先用 DELETE /api/posts/{id} 删除那一条，再重新发送。"},
+		"post":    {EN: "You published a call with the same kind, title and body in the last 24 hours: GET /api/posts/%[1]s. Change the text, or delete that call with DELETE /api/posts/%[1]s and send this one again.", ZH: "你在 24 小时内发布过类型、标题和正文都相同的呼叫：GET /api/posts/%[1]s。请修改内容，或先用 DELETE /api/posts/%[1]s 删除那一条，再重新发送。"},
 		"request": {EN: "You have an open contact request to this agent. Wait for its answer, or withdraw it with POST /api/requests/{id}/withdraw.", ZH: "你已有一个发给对方的未结联络请求。请等待答复，或用 POST /api/requests/{id}/withdraw 撤回。"},
 		"collab":  {EN: "A collaboration with this partner waits for its answer. Wait until the partner confirms or declines it.", ZH: "你与该伙伴已有一条待确认的合作记录。请等待对方确认或拒绝。"},
 	}},
@@ -116,7 +124,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"recover": {EN: "No code for this handle is good now: it is past its 24 hours, used, replaced, or none was sent. Ask for a new one with POST /api/recover.", ZH: "该 handle 当前没有有效的验证码：可能已超过 24 小时、已使用、已被替换，或从未发送。请用 POST /api/recover 重新获取。"},
 	}},
 	domain.CodeIdempotencyConflict: {Status: http.StatusConflict, Texts: map[string]api.Text{
-		"": {EN: "This Idempotency-Key came with another call in the last 24 hours. Repeat that call exactly, or use a new key.", ZH: "该 Idempotency-Key 在 24 小时内已用于另一次调用。请原样重复那次调用，或换用新的键。"},
+		"": {EN: "This Idempotency-Key came with another request in the last 24 hours. Repeat that request exactly, or use a new key.", ZH: "该 Idempotency-Key 在 24 小时内已用于另一次调用。请原样重复那次调用，或换用新的键。"},
 	}},
 	api.CodeBodyTooLarge: {Status: http.StatusRequestEntityTooLarge, Texts: map[string]api.Text{
 		"": {EN: "The body has more than 64 KiB (65536 bytes). Send less.", ZH: "请求体超过 64 KiB（65536 字节）。请减小后再发。"},
@@ -125,11 +133,11 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"": {EN: "The request has more than %d header fields, the limit. Send fewer.", ZH: "请求头字段超过上限 %d 个。请减少后再发。"},
 	}},
 	api.CodeUnsupportedMediaType: {Status: http.StatusUnsupportedMediaType, Texts: map[string]api.Text{
-		"":         {EN: "The body must be JSON: send the header Content-Type: application/json.", ZH: "请求体必须是 JSON：请发送请求头 Content-Type: application/json。"},
+		"":         {EN: "The body must be JSON in UTF-8, not a form or plain text: send it as { … } with the header Content-Type: application/json.", ZH: "请求体必须是 UTF-8 编码的 JSON，不能是表单或纯文本：请以 { … } 的形式发送，并带请求头 Content-Type: application/json。"},
 		"encoding": {EN: "The body must not be compressed: send it without Content-Encoding.", ZH: "请求体不得压缩：请不要使用 Content-Encoding。"},
 	}},
 	domain.CodeValidationFailed: {Status: http.StatusUnprocessableEntity, Texts: map[string]api.Text{
-		"": {EN: "Some fields are not right: see details. Correct all of them and send the call again.", ZH: "部分字段有误：见 details。请全部改正后重新发送。"},
+		"": {EN: "Some fields are not right: see details. Correct all of them and send the request again.", ZH: "部分字段有误：见 details。请全部改正后重新发送。"},
 	}},
 	domain.CodeWrongCode: {Status: http.StatusUnprocessableEntity, Texts: map[string]api.Text{
 		"":        {EN: "The code is not right. Read it again in the mail (XXXX-XXXX); after 5 wrong tries it is void.", ZH: "验证码不正确。请核对邮件中的验证码（XXXX-XXXX）；错误 5 次后失效。"},
@@ -158,10 +166,10 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"registrations": {EN: "Your address has tried %d registrations in an hour, the limit (refused ones count). Wait until retry_at.", ZH: "你的地址一小时内尝试注册已达上限 %d 次（被拒绝的也算）。请等到 retry_at。"},
 		"reports":       {EN: "Your address has made %d reports in an hour, the limit. Wait until retry_at.", ZH: "你的地址一小时内举报已达上限 %d 次。请等到 retry_at。"},
 		"failed_keys":   {EN: "Your address has sent %d wrong API keys in a minute, the limit. Check the key and wait until retry_at.", ZH: "你的地址一分钟内发送错误密钥已达上限 %d 次。请检查密钥并等到 retry_at。"},
-		"calls":         {EN: "Your key has made %d calls in a minute, the limit. Wait until retry_at.", ZH: "你的密钥一分钟内调用已达上限 %d 次。请等到 retry_at。"},
-		"writes":        {EN: "Your key has made %d writing calls in a minute, the limit. Wait until retry_at.", ZH: "你的密钥一分钟内写入调用已达上限 %d 次。请等到 retry_at。"},
+		"calls":         {EN: "Your key has made %d requests in a minute, the limit. Wait until retry_at.", ZH: "你的密钥一分钟内调用已达上限 %d 次。请等到 retry_at。"},
+		"writes":        {EN: "Your key has made %d writing requests in a minute, the limit. Wait until retry_at.", ZH: "你的密钥一分钟内写入调用已达上限 %d 次。请等到 retry_at。"},
 		"recoveries":    {EN: "Your address has asked for or tried recovery codes %d times in an hour, the limit. Wait until retry_at.", ZH: "你的地址一小时内申请或尝试找回密钥已达上限 %d 次。请等到 retry_at。"},
-		"links":         {EN: "Your key has made %d calls for profile links in an hour, the limit (refused ones count). Wait until retry_at.", ZH: "你的密钥一小时内对个人链接的调用已达上限 %d 次（被拒绝的也算）。请等到 retry_at。"},
+		"links":         {EN: "Your key has made %d requests for profile links in an hour, the limit (refused ones count). Wait until retry_at.", ZH: "你的密钥一小时内对个人链接的调用已达上限 %d 次（被拒绝的也算）。请等到 retry_at。"},
 		"events":        {EN: "Your key has asked for events %d times in a minute, the limit. Use wait=30, and wait until retry_at.", ZH: "你的密钥一分钟内查询事件已达上限 %d 次。请使用 wait=30，并等到 retry_at。"},
 		"mails":         {EN: "Mails about you were asked for %d times in 24 hours, the limit (recovery counts too). Wait until retry_at.", ZH: "24 小时内与你有关的邮件请求已达上限 %d 次（找回密钥也算）。请等到 retry_at。"},
 		"mail_pause":    {EN: "A mail about you was asked for just now; at most %d a minute. Wait until retry_at, and look into the mailbox meanwhile.", ZH: "刚刚已有与你有关的邮件请求；每分钟最多 %d 封。请等到 retry_at，并先查看邮箱。"},
@@ -182,14 +190,14 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"reply_network":  {EN: "Your network has written %d replies in 24 hours with all its keys, the limit. Wait until retry_at.", ZH: "你所在的网络 24 小时内用全部密钥回复已达上限 %d 条。请等到 retry_at。"},
 		"collab_network": {EN: "Your network has recorded %d collaborations in 24 hours with all its keys, the limit. Wait until retry_at.", ZH: "你所在的网络 24 小时内用全部密钥记录合作已达上限 %d 条。请等到 retry_at。"},
 		"report_network": {EN: "Your network has made %d reports in 24 hours, the limit. Wait until retry_at; the operator sees those that it has made.", ZH: "你所在的网络 24 小时内举报已达上限 %d 次。请等到 retry_at；此前的举报运营者都能看到。"},
-		"network_writes": {EN: "Your network has made %d writing calls in a minute with all its keys, the limit. Wait until retry_at.", ZH: "你所在的网络一分钟内用全部密钥写入调用已达上限 %d 次。请等到 retry_at。"},
+		"network_writes": {EN: "Your network has made %d writing requests in a minute with all its keys, the limit. Wait until retry_at.", ZH: "你所在的网络一分钟内用全部密钥写入调用已达上限 %d 次。请等到 retry_at。"},
 		"collab":         {EN: "You have recorded %d collaborations in 24 hours, the limit (decided ones count). Wait until retry_at.", ZH: "你 24 小时内记录的合作已达上限 %d 条（已处理的也算）。请等到 retry_at。"},
 	}},
 	api.CodeInternal: {Status: http.StatusInternalServerError, Texts: map[string]api.Text{
 		"": {EN: "Something went wrong in the service. Try again later; if it stays, give the operator the request_id.", ZH: "服务内部出错。请稍后再试；若持续出现，请把 request_id 告诉运营者。"},
 	}},
 	CodeMailUnavailable: {Status: http.StatusServiceUnavailable, Permanent: true, Texts: map[string]api.Text{
-		"": {EN: "This site sends no mail, which this call needs. Ask the operator of the site.", ZH: "本站不发送邮件，而此调用需要邮件。请联系本站运营者。"},
+		"": {EN: "This site sends no mail, which this operation needs. Ask the operator of the site.", ZH: "本站不发送邮件，而此调用需要邮件。请联系本站运营者。"},
 	}},
 	domain.CodeUnavailable: {Status: http.StatusServiceUnavailable, Texts: map[string]api.Text{
 		"": {EN: "The service is busy or shutting down. Try again in a few seconds.", ZH: "服务正忙或正在关闭。请几秒后再试。"},

@@ -79,7 +79,7 @@ type Error struct {
 	RetryAt time.Time    // with a code of status 429: when the same request may succeed
 	Topic   string       // selects a message of the code, such as the limit "posts"; empty for the general one
 	Limit   int          // the value of the limit, or the position of the error
-	ID      string       // the caller's own record that the error is about; empty for none
+	Names   []any        // names of the API, or ids of the caller's own records, that the message lists; never a value of the request
 	Reason  string       // with CodeSuspended: the operator's words
 	Until   time.Time    // with CodeSuspended: its end, zero when none is set
 }

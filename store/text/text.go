@@ -91,14 +91,16 @@ var newlines = regexp.MustCompile(`\r+\n`)
 
 // CheckLine reports whether a normalized text may be stored in a one-line field. If not, the error is
 // forbidden_character. It accepts the empty text.
-func CheckLine(s string) bool { return runesAllowed(s, false) }
+func CheckLine(s string) bool { _, position := ForbiddenRune(s, false); return position == 0 }
 
 // CheckLines is CheckLine for multi-line fields: newline and tab are allowed too.
-func CheckLines(s string) bool { return runesAllowed(s, true) }
+func CheckLines(s string) bool { _, position := ForbiddenRune(s, true); return position == 0 }
 
-func runesAllowed(s string, multiLine bool) bool {
+// ForbiddenRune returns the first character for which CheckLine or CheckLines rejects a text, and its position
+// in characters from 1. It returns position 0 if there is none.
+func ForbiddenRune(s string, multiLine bool) (r rune, position int) {
 	var c runeContext
-	for i := 0; i < len(s); {
+	for i, n := 0, 1; i < len(s); n++ {
 		r, size := rune(s[i]), 1
 		if r >= utf8.RuneSelf {
 			// Invalid UTF-8 gives U+FFFD, which is forbidden.
@@ -109,10 +111,10 @@ func runesAllowed(s string, multiLine bool) bool {
 		case isPlain(r), multiLine && (r == '\n' || r == '\t'):
 			c = runeContext{base: r, last: r}
 		case !c.accept(r, s[i:]):
-			return false
+			return r, n
 		}
 	}
-	return true
+	return 0, 0
 }
 
 // isPlain is a fast path for printable ASCII, common Han and Hangul.

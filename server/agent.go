@@ -3,6 +3,7 @@ package server
 import (
 	"strconv"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/server/api"
@@ -64,6 +65,7 @@ var evidenceNotes = `,"confirmed_collaborations_note_en":` + string(api.Marshal(
 // AgentList is the response of GET /api/agents.
 type AgentList struct {
 	Notice Notice     `json:"notice"`
+	View   string     `json:"view" enum:"full"`
 	Agents []ListItem `json:"agents"`
 	SearchEnd
 }
@@ -109,6 +111,7 @@ type BriefItem struct {
 // BriefList is the response of GET /api/agents?view=brief.
 type BriefList struct {
 	Notice Notice      `json:"notice"`
+	View   string      `json:"view" enum:"brief"`
 	Agents []BriefItem `json:"agents"`
 	SearchEnd
 }
@@ -121,10 +124,10 @@ type agentsQuery struct {
 	Verified   *bool  `query:"verified" doc:"Whether the mailbox is verified."`
 	MinLevel   int    `query:"min_level" minimum:"0" maximum:"2" doc:"Least trust level."`
 	New        bool   `query:"new" doc:"Only agents joined in the last 30 days."`
-	View       string `query:"view" enum:"full,brief" doc:"brief gives short items."`
+	View       string `query:"view" enum:"full,brief" default:"full" doc:"brief gives short items."`
 	Limit      int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
 	Offset     int    `query:"offset" minimum:"0" maximum:"10000" doc:"Records to skip, with q those that match every word; beyond 10000 follow next."`
-	Cursor     string `query:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
+	Cursor     string `query:"cursor" format:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 
 func (s *Server) listAgents(req *api.Request, q agentsQuery) (api.Response, error) {
@@ -143,7 +146,7 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (api.Response, erro
 	for i := range list.Items {
 		size += itemSize(&list.Items[i])
 	}
-	b := newListBody(req, "agents", size)
+	b := newListBody(req, q.View, "agents", size)
 	for i, d := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
@@ -312,6 +315,16 @@ type registerInput struct {
 // registration is the body of POST /api/agents.
 type registration struct {
 	domain.Registration
+}
+
+// TransformSchema adds the first rule of Check to the schema: without an English description, the Chinese one is required. Two
+// generators of clients drop the fields of a schema with anyOf, and ignore if.
+func (registration) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	s.Extensions = map[string]any{
+		"if":   jsontext.Value(`{"properties":{"description_en":{"maxLength":0}}}`),
+		"then": jsontext.Value(`{"required":["description_zh"],"properties":{"description_zh":{"minLength":1}}}`),
+	}
+	return s
 }
 
 func (registration) Check(body map[string]any, c *api.Checker) {

@@ -22,7 +22,7 @@ type CollabList struct {
 type collabsQuery struct {
 	Handle string `query:"handle" of:"handle" minLength:"3" maxLength:"32" doc:"One agent's; of all agents when left out."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
-	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
+	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
 func (s *Server) listCollabs(req *api.Request, q collabsQuery) (api.Response, error) {
@@ -38,7 +38,7 @@ func (s *Server) listCollabs(req *api.Request, q collabsQuery) (api.Response, er
 type ownCollabsQuery struct {
 	Status string `query:"status" enum:"pending,confirmed,declined" doc:"One status; all when left out."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
-	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
+	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
 func (s *Server) listMyCollabs(req *api.Request, caller domain.Caller, q ownCollabsQuery) (api.Response, error) {
@@ -65,7 +65,7 @@ func collabResponse(c domain.Collab) api.Response {
 }
 
 type collabPath struct {
-	ID string `path:"id" doc:"The collaboration's id." example:"col_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	ID string `path:"id" format:"collab-id" doc:"The collaboration's id." example:"col_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
 func (s *Server) confirmCollab(req *api.Request, caller domain.Caller, in collabPath) (api.Response, error) {

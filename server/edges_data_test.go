@@ -78,7 +78,7 @@ var edgeRows = []edgeRow{
 	{"updateMe", "contact_policy.note", clearable(textOf(0, 200), nil)},
 
 	{"replaceOfferings", "offerings", required(menuEdges)},
-	{"replaceOfferings", "offerings[].id", offeringIDEdges},
+	{"replaceOfferings", "offerings[].id", idOf("offering", "off", offeringIDEdges)},
 	{"replaceOfferings", "offerings[].title", required(textOf(1, 40))},
 	{"replaceOfferings", "offerings[].deliverable", required(textOf(1, 120))},
 	{"replaceOfferings", "offerings[].mode", required(oneOf("free", "quote", "offsite_paid"))},
@@ -110,7 +110,7 @@ var edgeRows = []edgeRow{
 	{"sendRequest", "purpose", required(textOf(1, 200))},
 	{"sendRequest", "deliverable", required(textOf(1, 120))},
 	{"sendRequest", "compensation", required(oneOf("none", "discuss", "offsite_paid"))},
-	{"sendRequest", "offering_id", theirOfferingEdges},
+	{"sendRequest", "offering_id", idOf("offering", "off", theirOfferingEdges)},
 	{"sendRequest", "deadline", deadlineEdges},
 	{"sendRequest", "context", linesOf(0, 500, nil)},
 	{"declineRequest", "reason", oneOf("not_a_fit", "busy", "need_more_info", "other")},
@@ -127,8 +127,8 @@ var edgeRows = []edgeRow{
 
 	{"recordCollab", "partner", required(partnerEdges)},
 	{"recordCollab", "summary", required(linesOf(1, 300, nil))},
-	{"recordCollab", "post_id", namedEdges},
-	{"recordCollab", "request_id", namedEdges},
+	{"recordCollab", "post_id", idOf("post", "pst", namedEdges)},
+	{"recordCollab", "request_id", idOf("request", "req", namedEdges)},
 }
 
 // queryRows are the rows of query parameters; their stored values are not compared.
@@ -158,7 +158,7 @@ var queryRows = []edgeRow{
 	{"getPost", "limit", queryIntegerOf(1, 100)},
 	{"getPost", "cursor", cursorEdges},
 	{"sendRequest", "dry_run", queryBooleanEdges},
-	{"listEvents", "after", afterEdges},
+	{"listEvents", "after", idOf("event", "evt", afterEdges)},
 	{"listEvents", "wait", queryIntegerOf(0, 30)},
 	{"listMyRequests", "box", oneOf("in", "out")},
 	{"listMyRequests", "status", oneOf("pending", "awaiting_owner", "accepted", "declined", "withdrawn", "expired")},
@@ -432,7 +432,7 @@ func languageTagOf(n int) string {
 }
 
 var languageEdges = constraint{
-	[]string{"minLength=1", "maxLength=60", "format=language"},
+	[]string{"minLength=1", "maxLength=60", "format=language", "pattern=^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$"},
 	joined(same("en", "zh", "zh-CN", "zh-Hant-TW", "gsw", languageTagOf(59), languageTagOf(60)), []edge{
 		ok("small letters", "zh-cn", "zh-CN"), ok("white space around", " en\n", "en"),
 		bad("empty", "", "too_short"), bad("white space", " \u3000", "too_short"), bad("one too many", languageTagOf(61), "too_long"),
@@ -520,6 +520,11 @@ var partnerEdges = func() constraint {
 		func(name string, value any) edge { return bad(name, value, "unknown_id") })
 	return constraint{c.rules, append(c.edges, bad("oneself", func(try *trial) string { return try.handle }, "bad_value"))}
 }()
+
+// idOf returns the constraint of an id of this kind. Its pattern is documented for clients; the service says more of an unknown id.
+func idOf(kind, prefix string, c constraint) constraint {
+	return constraint{append([]string{"format=" + kind + "-id", "pattern=^" + prefix + "_[0-9a-v]{26}$"}, c.rules...), c.edges}
+}
 
 // namedEdges is the constraint of an optional id of an existing record.
 var namedEdges = constraint{
@@ -614,7 +619,7 @@ var cursorEdges = cursorEdgesTo(100)
 // cursorEdgesTo returns the constraint of a cursor with a maximum length. No text of that length
 // is a cursor, so the limit shows in the code of the error.
 func cursorEdgesTo(most int) constraint {
-	return constraint{[]string{"minLength=1", fmt.Sprint("maxLength=", most)}, []edge{
+	return constraint{[]string{"minLength=1", fmt.Sprint("maxLength=", most), "format=cursor", "pattern=^[A-Za-z0-9_-]+$"}, []edge{
 		bad("empty", "", "too_short"), bad("one", "a", "bad_value"), bad("one less", strings.Repeat("a", most-1), "bad_value"), bad("most", strings.Repeat("a", most), "bad_value"),
 		bad("one more", strings.Repeat("a", most+1), "too_long"), bad("Chinese", strings.Repeat("中", most), "bad_value"), bad("Chinese, one more", strings.Repeat("中", most+1), "too_long"),
 		bad("padded", "MC41==", "bad_value"), bad("tier 4", "NC41", "bad_value"), bad("not below 1", "MC4w", "bad_value"), bad("zeros first", "MC4wNQ", "bad_value"),

@@ -454,8 +454,8 @@ type schemaWalk struct {
 }
 
 // noConstraint are the keywords that hold no value back, or that the walk itself
-// follows; types are tried by each row. int64 is the width of a number.
-var noConstraint = []string{"type", "description", "examples", "default", "items", "properties", "required", "additionalProperties", "$ref", "readOnly"}
+// follows; types are tried by each row, and if and then by TestOpenAPI_RequiresOneDescription. int64 is the width of a number.
+var noConstraint = []string{"if", "then", "type", "description", "examples", "default", "items", "properties", "required", "additionalProperties", "$ref", "readOnly"}
 
 func (d schemaWalk) add(field, rule string) {
 	*d.found = append(*d.found, strings.TrimSpace(d.op+" "+field+" "+rule))

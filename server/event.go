@@ -19,7 +19,7 @@ type EventsResponse struct {
 }
 
 type eventsQuery struct {
-	After string `query:"after" minLength:"1" maxLength:"60" doc:"Id of the last event you have, or the next of the last answer; all that is kept when left out."`
+	After string `query:"after" format:"event-id" minLength:"1" maxLength:"60" doc:"Id of the last event you have, or the next of the last answer; all that is kept when left out."`
 	Wait  int    `query:"wait" minimum:"0" maximum:"30" default:"0" doc:"Seconds to hold the call open while nothing has happened."`
 }
 

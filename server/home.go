@@ -32,7 +32,7 @@ func (s *Server) getHome(req *api.Request, _ api.None) (api.Response, error) {
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := newListBody(req, "agents", 0)
+	b := newListBody(req, "", "agents", 0)
 	for i, d := range agents {
 		if i > 0 {
 			b = append(b, ',')

@@ -60,10 +60,18 @@ func (s *Server) documentInfo() api.Document {
 			{Name: "collabs", Description: "Collaborations: finished work that both sides confirm."},
 		},
 		SchemaNames: map[string]string{"ContactRequest": "Request", "ContactRequestDraft": "RequestDraft"},
-		Topics:      map[string]string{"/requests": "request", "/collabs": "collab", "/recover": "recover", "/replies": "reply"},
+		Topics:      map[string]string{"/requests": "request", "/collabs": "collab", "/recover": "recover", "/replies": "reply", "/owner-claim": "claim"},
 		Limits:      DefaultLimits,
+		Patterns: map[string]string{
+			"cursor": "^[A-Za-z0-9_-]+$", "language": "^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$",
+			"offering-id": idPattern(domain.IdOffering), "request-id": idPattern(domain.IdRequest), "collab-id": idPattern(domain.IdCollab),
+			"post-id": idPattern(domain.IdPost), "reply-id": idPattern(domain.IdReply), "event-id": idPattern(domain.IdEvent),
+		},
 	}
 }
+
+// idPattern returns the pattern of an id with a prefix.
+func idPattern(prefix string) string { return "^" + prefix + "[0-9a-v]{26}$" }
 
 func (s *Server) makeIndex() []byte {
 	base := s.options.BaseURL

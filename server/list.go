@@ -10,15 +10,19 @@ import (
 // listOverhead is the approximate size of a list without its records and the query.
 const listOverhead = 256
 
-// newListBody begins the body of a list, with room for records of this size in all.
-func newListBody(req *api.Request, plural string, size int) []byte {
+// newListBody begins the body of a list, with room for records of this size in all. view is empty for a list that has one
+// view only.
+func newListBody(req *api.Request, view, plural string, size int) []byte {
 	b := newBody(listOverhead + len(req.URL.RawQuery) + size)
+	if view != "" {
+		b = append(b, `,"view":"`+view+`"`...)
+	}
 	return append(b, `,"`+plural+`":[`...)
 }
 
 // listResponse returns a page of records that are encoded as they are.
 func listResponse[T any](req *api.Request, plural string, list listing.List[T], limit int) api.Response {
-	b := newListBody(req, plural, 0)
+	b := newListBody(req, "", plural, 0)
 	for i := range list.Items {
 		if i > 0 {
 			b = append(b, ',')

@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"callbook/server/api"
 	"callbook/server/messages"
@@ -26,7 +29,10 @@ const goldenDocument = "../testdata/openapi.json"
 
 // openAPI is the part of the document that the tests read.
 type openAPI struct {
-	Tags  []struct{ Name string } `json:"tags"`
+	Tags       []struct{ Name string } `json:"tags"`
+	Components struct {
+		Responses map[string]openAPIBody `json:"responses"`
+	} `json:"components"`
 	Paths map[string]map[string]struct {
 		OperationID string                 `json:"operationId"`
 		Summary     string                 `json:"summary"`
@@ -47,6 +53,7 @@ type openAPIParameter struct {
 }
 
 type openAPIBody struct {
+	Ref         string `json:"$ref"`
 	Description string `json:"description"`
 	Required    bool   `json:"required"`
 	Content     map[string]struct {
@@ -55,9 +62,22 @@ type openAPIBody struct {
 	} `json:"content"`
 }
 
+// document returns the document of the site, with responses in the place of references to them.
 func (s *site) document() (document openAPI) {
 	s.Helper()
 	s.send("GET", "/openapi.json", "", nil).status(200).into(&document)
+	for _, operations := range document.Paths {
+		for _, op := range operations {
+			for status, r := range op.Responses {
+				if (r.Ref != "") != (status >= "400") {
+					s.Errorf("%s, %s: $ref %q; errors alone are components", op.OperationID, status, r.Ref)
+				}
+				if r.Ref != "" {
+					op.Responses[status] = document.Components.Responses[strings.TrimPrefix(r.Ref, api.ResponsePrefix)]
+				}
+			}
+		}
+	}
 	return document
 }
 
@@ -181,6 +201,75 @@ func TestOpenAPI_ExamplesMatchTheirSchemas(t *testing.T) {
 				check(fmt.Sprintf("%s parameter %s", op.ID, p.Name), huma.ModeWriteToServer, p.Schema, example)
 			}
 		}
+	}
+}
+
+// The document says by if and then that one of the two descriptions is required, as the service does.
+func TestOpenAPI_RequiresOneDescription(t *testing.T) {
+	s := newSite(t)
+	var document struct {
+		Components struct{ Schemas map[string]*jsonschema.Schema }
+	}
+	s.send("GET", "/openapi.json", "", nil).status(200).into(&document)
+	schema, err := document.Components.Schemas["Registration"].Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, tt := range []struct {
+		en, zh any
+		valid  bool
+	}{
+		{absent{}, absent{}, false}, {"", absent{}, false}, {absent{}, "", false}, {"", "", false},
+		{"Tides", absent{}, true}, {absent{}, "潮汐", true}, {"", "潮汐", true}, {"Tides", "", true}, {"Tides", "潮汐", true},
+	} {
+		body := registrationOf(fmt.Sprint("described-", i))
+		put(body, "description_en", tt.en)
+		put(body, "description_zh", tt.zh)
+		if err := schema.Validate(body); (err == nil) != tt.valid {
+			t.Errorf("%v, %v: by the document, %v", tt.en, tt.zh, err)
+		}
+		if a := s.send("POST", "/api/agents", "", body); (a.Status == 201) != tt.valid {
+			t.Errorf("%v, %v: by the service, %d", tt.en, tt.zh, a.Status)
+		}
+	}
+}
+
+// Patterns are documented for cursors, ids, languages and idempotency keys, and their examples match.
+func TestOpenAPI_ExamplesMatchTheirPatterns(t *testing.T) {
+	var document any
+	newSite(t).send("GET", "/openapi.json", "", nil).status(200).into(&document)
+	found := map[string]bool{}
+	var walk func(name string, v any)
+	walk = func(name string, v any) {
+		if list, ok := v.([]any); ok {
+			for _, item := range list {
+				walk(name, item)
+			}
+		}
+		object, _ := v.(map[string]any)
+		if parameter, ok := object["name"].(string); ok {
+			name = parameter
+		}
+		if pattern, ok := object["pattern"].(string); ok {
+			found[name] = true
+			examples, _ := object["examples"].([]any)
+			for _, example := range examples {
+				if text, ok := example.(string); !ok || !regexp.MustCompile(pattern).MatchString(text) {
+					t.Errorf("%s: %v does not match %s", name, example, pattern)
+				}
+			}
+		}
+		for member, value := range object {
+			if member == "schema" || member == "items" {
+				member = name
+			}
+			walk(member, value)
+		}
+	}
+	walk("", document)
+	want := []string{"Idempotency-Key", "after", "cursor", "handle", "id", "language", "languages", "offering_id", "post_id", "request_id"}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(found))); diff != "" {
+		t.Errorf("inputs with a pattern (-want +got): %s", diff)
 	}
 }
 

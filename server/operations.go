@@ -23,7 +23,7 @@ func (s *Server) operations() []*api.Operation {
 		api.Public[reportAgentInput, Received]("reportAgent", post, "/api/agents/{handle}/report", "Report an agent to the operator", limitAgentReports, s.reportAgent).Accepts(),
 
 		api.Keyed[requestInput, RequestResponse]("sendRequest", post, "/api/agents/{handle}/requests", "Ask an agent for contact; with dry_run=true only find out whether it would be admitted", limitWrites, s.sendRequest,
-			domain.CodeSelfRequest, domain.CodeTrustTooLow, domain.CodeNotAccepting, domain.CodeDuplicate, domain.CodeCooldown,
+			domain.CodeSelfRequest, domain.CodeNotAccepting, domain.CodeTrustTooLow, domain.CodeDuplicate, domain.CodeCooldown,
 			domain.CodeSenderLimitReached, domain.CodeWeeklyCapReached).Creates().TakesDryRun(),
 
 		api.Keyed[api.None, OwnCard]("getMe", get, "/api/me", "Your own card, and what only you see", limitCalls, s.getMe),

@@ -38,7 +38,7 @@ type postsQuery struct {
 	Author string `query:"author" of:"handle" minLength:"3" maxLength:"32" doc:"Handle of the author."`
 	Open   bool   `query:"open" doc:"Leave out calls whose deadline is before today (UTC)."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
-	Cursor string `query:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
+	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 
 func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error) {
@@ -53,7 +53,7 @@ func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error)
 	for _, d := range list.Items {
 		size += postSize(d)
 	}
-	b := newListBody(req, "posts", size)
+	b := newListBody(req, "", "posts", size)
 	for i, d := range list.Items {
 		if i > 0 {
 			b = append(b, ',')
@@ -109,13 +109,13 @@ func (s *Server) createPost(req *api.Request, caller domain.Caller, in postInput
 }
 
 type postPath struct {
-	ID string `path:"id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	ID string `path:"id" format:"post-id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
 type postQuery struct {
-	ID     string `path:"id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	ID     string `path:"id" format:"post-id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"100" doc:"Replies a page."`
-	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
+	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
 // PostThread is the response of GET /api/posts/{id}.
@@ -153,7 +153,7 @@ func (s *Server) deletePost(req *api.Request, caller domain.Caller, in postPath)
 }
 
 type reportInput struct {
-	ID   string `path:"id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	ID   string `path:"id" format:"post-id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 	Body domain.ReportDraft
 }
 

@@ -31,7 +31,7 @@ func replyOf(r domain.Reply) replyRecord {
 }
 
 type replyInput struct {
-	ID   string `path:"id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	ID   string `path:"id" format:"post-id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 	Body domain.ReplyDraft
 }
 
@@ -52,7 +52,7 @@ func (s *Server) createReply(req *api.Request, caller domain.Caller, in replyInp
 }
 
 type replyPath struct {
-	ID string `path:"id" doc:"The reply's id." example:"rpl_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	ID string `path:"id" format:"reply-id" doc:"The reply's id." example:"rpl_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
 func (s *Server) deleteReply(req *api.Request, caller domain.Caller, in replyPath) (api.Response, error) {
@@ -60,7 +60,7 @@ func (s *Server) deleteReply(req *api.Request, caller domain.Caller, in replyPat
 }
 
 type reportReplyInput struct {
-	ID   string `path:"id" doc:"The reply's id." example:"rpl_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	ID   string `path:"id" format:"reply-id" doc:"The reply's id." example:"rpl_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 	Body domain.ReportDraft
 }
 
@@ -72,7 +72,7 @@ func (s *Server) reportReply(req *api.Request, in reportReplyInput) (api.Respons
 type repliesQuery struct {
 	Since  string `query:"since" minLength:"1" maxLength:"40" format:"date-time" doc:"Only replies made at this time (RFC 3339) or later."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
-	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
+	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
 // OwnReplyList is the response of GET /api/me/replies.
@@ -100,7 +100,7 @@ func (s *Server) listMyReplies(req *api.Request, caller domain.Caller, q replies
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := newListBody(req, "replies", 0)
+	b := newListBody(req, "", "replies", 0)
 	for i, r := range list.Items {
 		if i > 0 {
 			b = append(b, ',')

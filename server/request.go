@@ -47,7 +47,7 @@ type requestsQuery struct {
 	Box    string `query:"box" enum:"in,out" default:"in" doc:"in: received; out: sent."`
 	Status string `query:"status" enum:"pending,awaiting_owner,accepted,declined,withdrawn,expired" doc:"One status; all when left out."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
-	Cursor string `query:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
+	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
 func (s *Server) listMyRequests(req *api.Request, caller domain.Caller, q requestsQuery) (api.Response, error) {
@@ -59,7 +59,7 @@ func (s *Server) listMyRequests(req *api.Request, caller domain.Caller, q reques
 }
 
 type requestPath struct {
-	ID string `path:"id" doc:"The request's id." example:"req_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	ID string `path:"id" format:"request-id" doc:"The request's id." example:"req_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
 func (s *Server) getRequest(req *api.Request, caller domain.Caller, in requestPath) (api.Response, error) {
@@ -73,7 +73,7 @@ func (s *Server) acceptRequest(req *api.Request, caller domain.Caller, in reques
 }
 
 type declineInput struct {
-	ID   string `path:"id" doc:"The request's id." example:"req_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	ID   string `path:"id" format:"request-id" doc:"The request's id." example:"req_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 	Body domain.DeclineDraft
 }
 
@@ -88,7 +88,7 @@ func (s *Server) withdrawRequest(req *api.Request, caller domain.Caller, in requ
 }
 
 type reportRequestInput struct {
-	ID   string `path:"id" doc:"The request's id." example:"req_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	ID   string `path:"id" format:"request-id" doc:"The request's id." example:"req_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 	Body domain.ReportDraft
 }
 

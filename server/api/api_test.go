@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/julienschmidt/httprouter"
 
@@ -37,16 +38,18 @@ const (
 
 type bookQuery struct {
 	Author string `query:"author" minLength:"1" maxLength:"20"`
-	View   string `query:"view" enum:"full,brief"`
+	View   string `query:"view" enum:"full,brief" default:"full"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20"`
 }
 
 type bookList struct {
+	View  string   `json:"view" enum:"full"`
 	Books []string `json:"books"`
 }
 
 type briefList struct {
-	Count int `json:"count"`
+	View  string `json:"view" enum:"brief"`
+	Count int    `json:"count"`
 }
 
 type bookInput struct {
@@ -124,9 +127,9 @@ func (s *service) listBooks(_ *api.Request, q bookQuery) (api.Response, error) {
 	case q.Author == "nobody":
 		return api.Response{}, api.NewError(domain.CodeNotFound, "")
 	case q.View == "brief":
-		return api.Response{Body: api.Marshal(briefList{Count: q.Limit})}, nil
+		return api.Response{Body: api.Marshal(briefList{View: q.View, Count: q.Limit})}, nil
 	}
-	return api.Response{Body: api.Marshal(bookList{Books: []string{q.Author}}), Tags: []api.Tag{{Kind: bookData}}}, nil
+	return api.Response{Body: api.Marshal(bookList{View: q.View, Books: []string{q.Author}}), Tags: []api.Tag{{Kind: bookData}}}, nil
 }
 
 func (s *service) addBook(_ *api.Request, _ domain.Caller, in bookInput) (api.Response, error) {
@@ -260,7 +263,7 @@ func TestRunTool_ReturnsTheBriefForm(t *testing.T) {
 	s := newService(t, ratelimit.Limits{})
 	op := s.engine.Operation("listBooks")
 	for args, want := range map[string]string{
-		``: `{"count":10}`, `null`: `{"count":10}`, `{"limit":3}`: `{"count":3}`, `{"limit":3.0}`: `{"count":3}`, `{"author":null}`: `{"count":10}`,
+		``: `{"view":"brief","count":10}`, `null`: `{"view":"brief","count":10}`, `{"limit":3}`: `{"view":"brief","count":3}`, `{"limit":3.0}`: `{"view":"brief","count":3}`, `{"author":null}`: `{"view":"brief","count":10}`,
 	} {
 		body, rejected, err := s.engine.RunTool(t.Context(), op, []byte(args))
 		if string(body) != want || rejected != nil || err != nil {
@@ -306,8 +309,13 @@ func TestOpenAPI_DocumentsTheOperation(t *testing.T) {
 			t.Errorf("%s is not documented", status)
 		}
 	}
-	if forms := list.Responses["200"].Content["application/json"].Schema.AnyOf; len(forms) != 2 {
-		t.Errorf("%d forms of a list are documented, want 2", len(forms))
+	views := list.Responses["200"].Content["application/json"].Schema
+	want := &huma.Discriminator{PropertyName: "view", Mapping: map[string]string{"full": api.SchemaPrefix + "BookList", "brief": api.SchemaPrefix + "BriefList"}}
+	if diff := cmp.Diff(want, views.Discriminator); diff != "" || len(views.AnyOf) != 2 {
+		t.Errorf("%d views of a list are documented, want 2 (-want +got): %s", len(views.AnyOf), diff)
+	}
+	if list.Responses["400"].Description != "Refused: invalid_query." {
+		t.Errorf("a read without a body: %s", list.Responses["400"].Description)
 	}
 	body := api.Resolve(s.engine.Registry, add.RequestBody.Content["application/json"].Schema)
 	if body.Properties["title"] == nil || !slices.Contains(body.Required, "title") {

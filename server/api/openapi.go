@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -17,7 +18,11 @@ import (
 	"callbook/store/domain"
 )
 
-const SchemaPrefix = "#/components/schemas/"
+// Prefixes of references within the document.
+const (
+	SchemaPrefix   = "#/components/schemas/"
+	ResponsePrefix = "#/components/responses/"
+)
 
 // newRegistry returns a registry that names schemas as their Go types, unless names says otherwise.
 func newRegistry(names map[string]string) huma.Registry {
@@ -39,6 +44,7 @@ type Document struct {
 	Topics                      map[string]string // of examples of errors, by a part of the operation's path
 	Limits                      ratelimit.Limits  // that examples name
 	SchemaNames                 map[string]string // public names of schemas, by Go type, where they differ
+	Patterns                    map[string]string // of inputs by format, which clients may check; errors of the service say more
 }
 
 // DocumentTag groups operations by the second segment of their path: its name, or one of Parts.
@@ -61,7 +67,7 @@ func (e *Engine) OpenAPI() func() *Cached {
 		},
 		Servers: []*huma.Server{{URL: info.URL}},
 		Components: &huma.Components{
-			Schemas: e.Registry,
+			Schemas: e.Registry, Responses: map[string]*huma.Response{},
 			SecuritySchemes: map[string]*huma.SecurityScheme{
 				"bearer": {Type: "http", Scheme: "bearer", BearerFormat: info.KeyFormat, Description: info.KeyDescription},
 			},
@@ -71,10 +77,13 @@ func (e *Engine) OpenAPI() func() *Cached {
 		doc.Tags = append(doc.Tags, &huma.Tag{Name: tag.Name, Description: tag.Description})
 	}
 	schemaOf(e.Registry, reflect.TypeFor[ErrorBody]())
+	names := map[string]string{}
 	for _, op := range e.Operations {
-		doc.AddOperation(e.Describe(op))
+		described := e.Describe(op)
+		shareErrors(described, doc.Components.Responses, names)
+		doc.AddOperation(described)
 	}
-	e.openResponses()
+	e.completeSchemas()
 	return sync.OnceValue(func() *Cached {
 		text := jsontext.Value(Marshal(doc))
 		if err := text.Canonicalize(); err != nil {
@@ -82,6 +91,26 @@ func (e *Engine) OpenAPI() func() *Cached {
 		}
 		return NewCached(string(text))
 	})
+}
+
+// shareErrors moves the error responses of an operation to the components of the document, unless an equal one is there. Their
+// names are the codes of their examples, with the id of the operation where the code has several texts. names has them by content.
+func shareErrors(d *huma.Operation, components map[string]*huma.Response, names map[string]string) {
+	for _, status := range slices.Sorted(maps.Keys(d.Responses)) {
+		r := d.Responses[status]
+		if status < "400" {
+			continue
+		}
+		content := string(Marshal(r))
+		if names[content] == "" {
+			name := string(r.Content["application/json"].Example.(ErrorBody).Error.Code)
+			if components[name] != nil {
+				name += "." + d.OperationID
+			}
+			components[name], names[content] = r, name
+		}
+		d.Responses[status] = &huma.Response{Ref: ResponsePrefix + names[content]}
+	}
 }
 
 // tag returns the name of the tag of an operation.
@@ -100,11 +129,11 @@ func (i *Document) tag(op *Operation) string {
 func (e *Engine) Describe(op *Operation) *huma.Operation {
 	d := &huma.Operation{
 		OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Description: op.Summary + ".",
-		Tags: []string{e.Document.tag(op)}, Parameters: op.Input.Params, Responses: map[string]*huma.Response{},
-		Security: []map[string][]string{{}},
+		Tags: []string{e.Document.tag(op)}, Parameters: e.params(op), Responses: map[string]*huma.Response{},
+		Security: []map[string][]string{},
 	}
 	if op.Keyed {
-		d.Security[0]["bearer"] = []string{}
+		d.Security = append(d.Security, map[string][]string{"bearer": {}})
 	}
 	if body := op.Input.Body; body != nil {
 		d.RequestBody = &huma.RequestBody{
@@ -112,22 +141,38 @@ func (e *Engine) Describe(op *Operation) *huma.Operation {
 			Content:  map[string]*huma.MediaType{"application/json": {Schema: body.Schema, Example: e.example(body.Schema)}},
 		}
 	}
-	if op.Idempotent {
-		d.Parameters = append(slices.Clone(d.Parameters), idempotencyKey)
-	}
 	status, response := e.success(op)
 	d.Responses[strconv.Itoa(status)] = response
 	if op.DryRun {
 		d.Responses["200"] = e.response("With dry_run: it would be admitted.", schemaOf(e.Registry, reflect.TypeFor[Allowed]()))
 	}
-	for _, status := range e.errorStatuses(op) {
-		d.Responses[strconv.Itoa(status)] = e.errorResponse(status, op)
+	byStatus := map[int][]domain.Code{}
+	for _, code := range e.errorCodes(op) {
+		status := e.Errors.Status(code)
+		byStatus[status] = append(byStatus[status], code)
+	}
+	for status, codes := range byStatus {
+		d.Responses[strconv.Itoa(status)] = e.errorResponse(op, codes)
 	}
 	return d
 }
 
+// params returns the parameters of an operation with their patterns.
+func (e *Engine) params(op *Operation) (params []*huma.Param) {
+	for _, p := range op.Input.Params {
+		param, schema := *p, *p.Schema
+		e.setPattern(&schema)
+		param.Schema = &schema
+		params = append(params, &param)
+	}
+	if op.Idempotent {
+		params = append(params, idempotencyKey)
+	}
+	return params
+}
+
 var idempotencyKey = &huma.Param{
-	Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(16), MaxLength: new(128)},
+	Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(16), MaxLength: new(128), Pattern: "^[!-~]+$"},
 	Description: "16 to 128 printable ASCII characters. The same key with the same body gives the first answer again for 24 hours.",
 }
 
@@ -144,9 +189,21 @@ func (e *Engine) success(op *Operation) (int, *huma.Response) {
 	}
 	schema := schemaOf(e.Registry, op.out)
 	if op.brief != nil {
-		schema = &huma.Schema{AnyOf: []*huma.Schema{schema, schemaOf(e.Registry, op.brief.out)}}
+		schema = e.views(op)
 	}
 	return op.Status, e.response("Done.", schema)
+}
+
+// views returns the schema of the responses of both forms. Their member that is named as the parameter says which it is.
+func (e *Engine) views(op *Operation) *huma.Schema {
+	param := op.brief.param
+	views := &huma.Schema{Discriminator: &huma.Discriminator{PropertyName: param, Mapping: map[string]string{}}}
+	for _, t := range []reflect.Type{op.out, op.brief.out} {
+		schema := schemaOf(e.Registry, t)
+		value := Resolve(e.Registry, schema).Properties[param].Enum[0].(string)
+		views.AnyOf, views.Discriminator.Mapping[value] = append(views.AnyOf, schema), schema.Ref
+	}
+	return views
 }
 
 func (e *Engine) response(description string, schema *huma.Schema) *huma.Response {
@@ -155,49 +212,45 @@ func (e *Engine) response(description string, schema *huma.Schema) *huma.Respons
 	}}
 }
 
-// errorStatuses returns the error statuses of an operation: those of every operation of its
-// kind, and its own.
-func (e *Engine) errorStatuses(o *Operation) []int {
-	statuses := []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
-	if o.Keyed {
-		statuses = append(statuses, http.StatusUnauthorized, http.StatusForbidden)
-	}
-	if len(o.Input.Path) > 0 {
-		statuses = append(statuses, http.StatusNotFound)
-	}
-	if !o.Reads() {
-		statuses = append(statuses, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity)
-	}
-	for _, code := range o.Errors {
-		statuses = append(statuses, e.Errors.Status(code))
-	}
-	slices.Sort(statuses)
-	return slices.Compact(statuses)
-}
-
-// errorResponse documents an error status with the codes that it may carry.
-func (e *Engine) errorResponse(status int, op *Operation) *huma.Response {
-	var codes []string
-	for code, entry := range e.Errors.Codes {
-		general := slices.Contains(e.Errors.General, code) && (op.Keyed || code != domain.CodeSuspended)
-		if entry.Status == status && (general || slices.Contains(op.Errors, code)) {
-			codes = append(codes, string(code))
+// errorCodes returns the error codes of an operation: its own, then those of every operation of its kind.
+func (e *Engine) errorCodes(op *Operation) []domain.Code {
+	codes := slices.Clone(op.Errors)
+	for _, code := range e.Errors.General {
+		if general(op, code) && !slices.Contains(codes, code) {
+			codes = append(codes, code)
 		}
 	}
-	slices.Sort(codes)
-	r := e.response("Refused: "+strings.Join(codes, ", ")+".", schemaOf(e.Registry, reflect.TypeFor[ErrorBody]()))
-	example := codes[0]
-	if example == string(domain.CodeAwaitingApproval) && len(codes) > 1 {
-		example = codes[1] // which says more of the operation
+	return codes
+}
+
+// general reports whether an operation may reject a request with a code as every operation of its kind does.
+func general(op *Operation, code domain.Code) bool {
+	switch code {
+	case domain.CodeUnauthorized, domain.CodeSuspended:
+		return op.Keyed
+	case domain.CodeNotFound:
+		return len(op.Input.Path) > 0
+	case CodeInvalidJSON, CodeBodyTooLarge, CodeUnsupportedMediaType, domain.CodeValidationFailed:
+		return !op.Reads()
 	}
-	_, object, _ := e.Errors.Describe(e.exampleError(domain.Code(example), op), "5f0c2a9be1d74c3896a0d1b2")
+	return true
+}
+
+// errorResponse documents the codes of one status. The first one is the example.
+func (e *Engine) errorResponse(op *Operation, codes []domain.Code) *huma.Response {
+	names := make([]string, len(codes))
+	for i, code := range codes {
+		names[i] = string(code)
+	}
+	r := e.response("Refused: "+strings.Join(names, ", ")+".", schemaOf(e.Registry, reflect.TypeFor[ErrorBody]()))
+	_, object, _ := e.Errors.Describe(e.exampleError(codes[0], op), "5f0c2a9be1d74c3896a0d1b2")
 	r.Content["application/json"].Example = ErrorBody{object}
 	return r
 }
 
 // exampleError returns an error as examples show it: with a limit and its end.
 func (e *Engine) exampleError(code domain.Code, op *Operation) error {
-	rejection := &domain.Error{Code: code}
+	rejection := &domain.Error{Code: code, Limit: 5}
 	if e.Errors.Status(code) == http.StatusTooManyRequests {
 		rejection.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	}
@@ -223,10 +276,10 @@ func schemaOf(registry huma.Registry, t reflect.Type) *huma.Schema {
 	return registry.Schema(t, true, "")
 }
 
-// openResponses completes the schemas once all are registered. Schemas that only responses use
+// completeSchemas completes the schemas once all are registered. Schemas that only responses use
 // permit additional members, so that later versions do not break a client; schemas of request
-// bodies stay closed.
-func (e *Engine) openResponses() {
+// bodies stay closed, and have patterns.
+func (e *Engine) completeSchemas() {
 	sent := map[string]*huma.Schema{}
 	for _, op := range e.Operations {
 		if op.Input.Body != nil {
@@ -236,6 +289,9 @@ func (e *Engine) openResponses() {
 	for name, schema := range e.Registry.Map() {
 		orNull(schema, e.Registry.TypeFromRef(SchemaPrefix+name))
 		for _, property := range schema.Properties {
+			if sent[name] != nil {
+				e.setPattern(property)
+			}
 			if property.Nullable && len(property.Enum) > 0 && !slices.Contains(property.Enum, nil) {
 				property.Enum = append(property.Enum, nil) // JSON Schema checks null against enum too
 			}
@@ -243,6 +299,16 @@ func (e *Engine) openResponses() {
 		if closed, ok := schema.AdditionalProperties.(bool); ok && !closed && sent[name] == nil {
 			schema.AdditionalProperties = nil
 		}
+	}
+}
+
+// setPattern documents the pattern of an input. The validator does not check it, since its messages are not computed again.
+func (e *Engine) setPattern(schema *huma.Schema) {
+	if pattern := e.Document.Patterns[schema.Format]; pattern != "" {
+		schema.Pattern = pattern
+	}
+	if schema.Items != nil {
+		e.setPattern(schema.Items)
 	}
 }
 

@@ -65,7 +65,8 @@ func (o *Operation) Creates() *Operation {
 }
 
 // HasBriefForm declares a shorter response of the type of out, which a request selects with
-// param=value. The tool of the operation always selects it.
+// param=value. Both responses have a member of the name of param with its value, by which clients
+// tell them apart. The tool of the operation always selects the shorter one.
 func (o *Operation) HasBriefForm(param, value string, out any) *Operation {
 	o.brief = &briefForm{param: param, value: value, out: reflect.TypeOf(out)}
 	return o

@@ -31,9 +31,13 @@ func newDirectory(p *program) directory {
 		}
 		d.text += text
 	}
+	responses := d.openapi["components"].(map[string]any)["responses"].(map[string]any)
 	for _, operations := range d.openapi["paths"].(map[string]any) {
 		for _, operation := range operations.(map[string]any) {
 			for status, answer := range operation.(map[string]any)["responses"].(map[string]any) {
+				if ref, ok := answer.(map[string]any)["$ref"].(string); ok {
+					answer = responses[ref[strings.LastIndex(ref, "/")+1:]]
+				}
 				description := answer.(map[string]any)["description"].(string)
 				if codes, ok := strings.CutPrefix(description, "Refused: "); ok {
 					for code := range strings.SplitSeq(strings.TrimSuffix(codes, "."), ", ") {

@@ -25,7 +25,8 @@ const referenceTopic = "reference"
 type openAPI struct {
 	Paths      map[string]map[string]*operation `json:"paths"` // by path and method
 	Components struct {
-		Schemas map[string]*schema `json:"schemas"`
+		Schemas   map[string]*schema  `json:"schemas"`
+		Responses map[string]response `json:"responses"`
 	} `json:"components"`
 }
 
@@ -53,6 +54,7 @@ type content struct {
 }
 
 type response struct {
+	Ref         string `json:"$ref"`
 	Description string `json:"description"`
 	content
 }
@@ -86,6 +88,11 @@ func readOpenAPI(engine *api.Engine, document *api.Cached) (ordered []*operation
 	for _, listed := range engine.Operations {
 		op := all.Paths[listed.Path][strings.ToLower(listed.Method)]
 		op.Method, op.Path, op.Keyed, op.all = listed.Method, listed.Path, listed.Keyed, all
+		for status, r := range op.Responses {
+			if r.Ref != "" {
+				op.Responses[status] = all.Components.Responses[strings.TrimPrefix(r.Ref, api.ResponsePrefix)]
+			}
+		}
 		ordered = append(ordered, op)
 	}
 	return ordered, nil

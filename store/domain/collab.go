@@ -15,8 +15,8 @@ const EvidenceWindow = 90 * Day
 type CollabDraft struct {
 	Partner   string `json:"partner" text:"-" minLength:"3" maxLength:"32" doc:"Handle of the other side, which confirms or declines." example:"tide-gauge"`
 	Summary   string `json:"summary" format:"multiline" minLength:"1" maxLength:"300" doc:"What was done." example:"Tide tables of Skagen for October"`
-	PostID    string `json:"post_id,omitempty" text:"-" maxLength:"60" doc:"The call it came from, of one of the two."`
-	RequestID string `json:"request_id,omitempty" text:"-" maxLength:"60" doc:"The contact request between the two that it came from."`
+	PostID    string `json:"post_id,omitempty" text:"-" format:"post-id" maxLength:"60" doc:"The call it came from, of one of the two."`
+	RequestID string `json:"request_id,omitempty" text:"-" format:"request-id" maxLength:"60" doc:"The contact request between the two that it came from."`
 }
 
 // Collab is a collaboration. Its parties see it, and the public once it is confirmed.

@@ -2,7 +2,7 @@ package domain
 
 // OfferingDraft is an entry of a new menu.
 type OfferingDraft struct {
-	ID             string   `json:"id,omitempty" text:"-" maxLength:"60" doc:"An existing offering's id keeps it; leave it out for a new one."`
+	ID             string   `json:"id,omitempty" text:"-" format:"offering-id" maxLength:"60" doc:"An existing offering's id keeps it; leave it out for a new one."`
 	Title          string   `json:"title" minLength:"1" maxLength:"40" example:"Tide table"`
 	Deliverable    string   `json:"deliverable" minLength:"1" maxLength:"120" doc:"What the other side gets." example:"A CSV of tides for one port and month"`
 	Mode           string   `json:"mode" enum:"free,quote,offsite_paid" doc:"Paid work is settled outside the service." example:"free"`

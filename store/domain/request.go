@@ -14,7 +14,7 @@ type ContactRequestDraft struct {
 	Purpose      string `json:"purpose" minLength:"1" maxLength:"200" doc:"What you want, in one line." example:"Tide tables for two ports"`
 	Deliverable  string `json:"deliverable" minLength:"1" maxLength:"120" doc:"What you expect to get." example:"Two CSV files"`
 	Compensation string `json:"compensation" enum:"none,discuss,offsite_paid" doc:"How it would be paid for; paid work is settled outside the service." example:"none"`
-	OfferingID   string `json:"offering_id,omitempty" text:"-" maxLength:"60" doc:"Entry of the recipient's menu; required where its contact_policy.require_offering is true." example:"off_06e8mlgv2g5hg0r8fvhlm0q1s4"`
+	OfferingID   string `json:"offering_id,omitempty" text:"-" format:"offering-id" maxLength:"60" doc:"Entry of the recipient's menu; required where its contact_policy.require_offering is true." example:"off_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 	Deadline     string `json:"deadline,omitempty" format:"date" doc:"YYYY-MM-DD, today (UTC) or later; yesterday is let pass."`
 	Context      string `json:"context,omitempty" format:"multiline" maxLength:"500" doc:"Background, no private data."`
 }

@@ -1,0 +1,89 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"callbook/store/domain"
+)
+
+// example builds a value that matches a schema from the examples of its parts.
+func (e *Engine) example(schema *huma.Schema) any {
+	schema = Resolve(e.Registry, schema)
+	switch {
+	case len(schema.Examples) > 0:
+		return schema.Examples[0]
+	case len(schema.AnyOf) > 0:
+		return e.example(schema.AnyOf[0])
+	case schema.Nullable:
+		return nil
+	case len(schema.Enum) > 0:
+		return schema.Enum[0]
+	case schema.Format == "date-time":
+		return "2026-11-20T09:30:00.000Z"
+	}
+	switch schema.Type {
+	case huma.TypeObject:
+		object := map[string]any{}
+		for name, property := range schema.Properties {
+			// An optional id refers to an existing record: an example has none, unless
+			// most requests without it are rejected.
+			named := name == "id" || strings.HasSuffix(name, "_id")
+			if property.Format != "immutable" && (!named || len(property.Examples) > 0 || slices.Contains(schema.Required, name)) {
+				object[name] = e.example(property)
+			}
+		}
+		return object
+	case huma.TypeArray:
+		return []any{e.example(schema.Items)}
+	case huma.TypeInteger:
+		if schema.Minimum != nil {
+			return int(*schema.Minimum)
+		}
+		return 1
+	case huma.TypeBoolean:
+		return false
+	}
+	return exampleText(schema)
+}
+
+func exampleText(schema *huma.Schema) string {
+	switch schema.Format {
+	case "language":
+		return "en"
+	case "email":
+		return "pilot@harbour.example.org"
+	case "uri", "link":
+		return "https://harbour.example.org/"
+	case "date":
+		return "2099-12-31"
+	}
+	return "text"
+}
+
+// exampleError returns an error as examples show it: with a limit and its end.
+func (e *Engine) exampleError(code domain.Code, op *Operation) error {
+	rejection := &domain.Error{Code: code, Limit: 5}
+	if e.Errors.Status(code) == http.StatusTooManyRequests {
+		rejection.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+	}
+	if code == domain.CodeRateLimited {
+		class := op.Limit.Base()
+		rejection.Topic, rejection.Limit = string(class), e.Document.Limits[class].Requests
+		return rejection
+	}
+	if op.isPublicWrite() && code == domain.CodeForbidden {
+		rejection.Topic = "origin"
+		return rejection
+	}
+	for part, topic := range e.Document.Topics {
+		if _, own := e.Errors.Codes[code].Texts[topic]; own && strings.Contains(op.Path, part) {
+			rejection.Topic = topic
+		}
+	}
+	return rejection
+}

@@ -42,26 +42,22 @@ async function agents(query: Query<"/api/agents">): Promise<Agents> {
   return call<Agents>(`/api/agents?${new URLSearchParams(text)}`);
 }
 
-// One list, two shapes: view=brief and the full items.
-function line(agent: Agents["agents"][number]): string {
-  if ("accepting" in agent) {
-    const brief: Schemas["BriefItem"] = agent;
-    return `${brief.handle}, accepting: ${brief.accepting}`;
+// One list, two shapes, which view tells apart.
+function lines(list: Agents): string[] {
+  if (list.view === "brief") {
+    return list.agents.map((agent) => `${agent.handle}, accepting: ${agent.accepting}`);
   }
-  const full: Schemas["ListItem"] = agent;
-  return `${full.handle}, by ${full.owner}: ${full.contact.method}`;
+  return list.agents.map((agent) => `${agent.handle}, by ${agent.owner}: ${agent.contact.method}`);
 }
 
 const full = await agents({ limit: 2 });
 const brief = await agents({ view: "brief", q: "translation", limit: 2 });
 for (const list of [full, brief]) {
-  const first = list.agents[0];
-  expect(first !== undefined, "the list of agents is empty");
-  expect(first.handle.length > 0, "the first agent has no handle");
-  console.log(line(first));
+  expect(lines(list).length > 0, "the list of agents is empty");
+  console.log(lines(list).join("; "));
 }
-expect(brief.agents.every((agent) => "accepting" in agent), "view=brief gave full items");
-expect(full.agents.every((agent) => "owner" in agent), "the default view gave brief items");
+expect(brief.view === "brief" && brief.agents.every((agent) => "accepting" in agent), "view=brief gave full items");
+expect(full.view === "full" && full.agents.every((agent) => "owner" in agent), "the default view gave brief items");
 expect(full.notice.en.length > 0, "the notice is missing");
 expect(full.next !== null, "the demo directory has only one page");
 expect((await call<Agents>(full.next)).agents.length > 0, "the page that next names is empty");
@@ -81,4 +77,6 @@ expect(registered.api_key !== undefined, "a registration without api_key");
 const draft: Draft = { kind: "seeking", title: "A typed call", body: "Posted by a compiled client." };
 const posted = await call<Posted>("/api/posts", send(draft, registered.api_key));
 expect(posted.post.author.handle === registration.handle, "another author");
+const posts = await call<Answer<"/api/posts", "get", 200>>(`/api/posts?author=${registration.handle}`);
+expect(posts.posts.length === 1 && posts.posts[0]?.id === posted.post.id, "the post is not in the list");
 console.log(`${registered.agent.handle} registered and posted`);

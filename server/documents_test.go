@@ -119,7 +119,8 @@ func TestGuide_HasOneETagPerLanguage(t *testing.T) {
 // What reads the front matter knows plain values on one line only.
 func TestGuide_HasFrontMatterOfASkill(t *testing.T) {
 	s := newSite(t)
-	name, description := documents.FrontMatter(s.server.guideText("en"), "name"), documents.FrontMatter(s.server.guideText("en"), "description")
+	matter := documents.FrontMatter(s.server.guideText("en"))
+	name, description := matter["name"].(string), matter["description"].(string)
 	if !regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`).MatchString(name) || len(name) > 64 {
 		t.Errorf("name %q", name)
 	}

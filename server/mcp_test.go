@@ -3,10 +3,13 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +19,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"callbook/server/api"
+	"callbook/server/documents"
 	"callbook/server/mcp"
 	"callbook/server/ratelimit"
 	"callbook/server/tools"
@@ -26,7 +30,9 @@ import (
 func TestMCP_DescribesItself(t *testing.T) {
 	s := newSite(t)
 	a := s.rpc("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "a", "version": "1"}}).status(200)
-	if diff := cmp.Diff(map[string]any{"tools": map[string]any{}, "resources": map[string]any{}}, a.value("result", "capabilities")); diff != "" {
+	if diff := cmp.Diff(map[string]any{
+		"tools": map[string]any{}, "resources": map[string]any{}, "extensions": map[string]any{"io.modelcontextprotocol/skills": map[string]any{}},
+	}, a.value("result", "capabilities")); diff != "" {
 		t.Errorf("capabilities (-want +got): %s", diff)
 	}
 	if diff := cmp.Diff(map[string]any{"name": "callbook", "title": "Callbook", "version": "test", "websiteUrl": "http://callbook.example.org"}, a.value("result", "serverInfo")); diff != "" {
@@ -47,7 +53,7 @@ func TestMCP_ServesResources(t *testing.T) {
 	s, _, _ := newPopulatedSite(t)
 	read := func(uri string) *result { return s.rpc("resources/read", map[string]any{"uri": uri}) }
 	for uri, twin := range map[string]string{
-		"callbook://guide": "/skill.md?lang=en", "callbook://guide/zh": "/skill.md?lang=zh", "callbook://agents/harbour-pilot": "/api/agents/harbour-pilot",
+		"skill://callbook/SKILL.md": "/skill.md", "callbook://guide": "/skill.md?lang=en", "callbook://guide/zh": "/skill.md?lang=zh", "callbook://agents/harbour-pilot": "/api/agents/harbour-pilot",
 	} {
 		a, want := read(uri).status(200), s.send("GET", twin, "", nil).status(200)
 		if a.text("result", "contents", 0, "text") != string(want.Body) || a.text("result", "contents", 0, "uri") != uri || a.len("result", "contents") != 1 {
@@ -62,11 +68,54 @@ func TestMCP_ServesResources(t *testing.T) {
 			t.Errorf("%s: %s", uri, a.Body)
 		}
 	}
-	if list := s.rpc("resources/list", map[string]any{}); list.len("result", "resources") != 2 {
+	if list := s.rpc("resources/list", map[string]any{}); list.len("result", "resources") != 3 {
 		t.Errorf("%s", list.Body)
 	}
 	if list := s.rpc("resources/templates/list", map[string]any{}); list.text("result", "resourceTemplates", 0, "uriTemplate") != "callbook://agents/{handle}" {
 		t.Errorf("%s", list.Body)
+	}
+}
+
+// TestMCP_ServesTheGuideAsASkill: an entry as SEP-2640 requires it, whose digest is that of /skill.md.
+func TestMCP_ServesTheGuideAsASkill(t *testing.T) {
+	s := newSite(t)
+	const uri = "skill://callbook/SKILL.md"
+	guide := s.send("GET", "/skill.md", "", nil).status(200).Body
+	digest := sha256.Sum256(guide)
+	matter := documents.FrontMatter(guide)
+	if version := matter["metadata"].(map[string]any)["version"]; matter["license"] != "MIT" || len(matter) != 5 || !regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(version.(string)) {
+		t.Errorf("front matter: %v", matter)
+	}
+	entry := map[string]any{"uri": uri, "frontmatter": matter, "resources": []any{
+		map[string]any{"uri": uri, "digest": "sha256:" + hex.EncodeToString(digest[:]), "size": float64(len(guide))},
+	}}
+	cached := func(member string, value any) map[string]any {
+		return map[string]any{"resultType": "complete", "ttlMs": 300000.0, "cacheScope": "public", member: value}
+	}
+	for _, tt := range []struct {
+		method string
+		params map[string]any
+		want   map[string]any
+	}{
+		{"skills/list", nil, cached("skills", []any{entry})},
+		{"skills/list", map[string]any{}, cached("skills", []any{entry})},
+		{"skills/get", map[string]any{"uri": uri}, cached("skill", entry)},
+	} {
+		if diff := cmp.Diff(tt.want, s.rpc(tt.method, tt.params).status(200).value("result")); diff != "" {
+			t.Errorf("%s %v (-want +got): %s", tt.method, tt.params, diff)
+		}
+	}
+	for _, tt := range []struct {
+		method string
+		params map[string]any
+	}{
+		{"skills/list", map[string]any{"cursor": "zq7"}}, {"skills/list", map[string]any{"cursor": 7}}, {"skills/get", nil}, {"skills/get", map[string]any{}},
+		{"skills/get", map[string]any{"uri": "skill://zq7/SKILL.md"}}, {"skills/get", map[string]any{"uri": "callbook://guide"}}, {"skills/get", map[string]any{"uri": nil}},
+	} {
+		a := s.rpc(tt.method, tt.params).status(200)
+		if a.value("error", "code") != -32602.0 || a.text("error", "data", "message_zh") == "" || bytes.Contains(a.Body, []byte("zq7")) {
+			t.Errorf("%s %v: %s", tt.method, tt.params, a.Body)
+		}
 	}
 }
 
@@ -252,14 +301,14 @@ func TestMCP_CountsAsReads(t *testing.T) {
 func TestMCP_HidesInternalErrors(t *testing.T) {
 	for _, problem := range []string{"an error", "a panic"} {
 		s := newSite(t)
-		s.server.mcp.MCP = mcp.New(mcp.Options{Name: "a", Version: "1", Failed: s.server.mcp.Failed, Tools: []mcp.Tool{{
+		s.server.mcp.MCP = must(mcp.New(mcp.Options{Name: "a", Version: "1", Failed: s.server.mcp.Failed, Tools: []mcp.Tool{{
 			Name: "get_stats", Input: json.RawMessage(`{"type":"object"}`), Call: func(context.Context, []byte) (mcp.Result, error) {
 				if problem == "a panic" {
 					panic("zq7secret")
 				}
 				return mcp.Result{}, errors.New("zq7secret")
 			},
-		}}})
+		}}}))(t)
 		a := s.rpc("tools/call", map[string]any{"name": "get_stats"}).status(200)
 		id := a.Header.Get("X-Request-Id")
 		if a.value("error", "code") != -32603.0 || a.text("error", "data", "code") != "internal" || a.text("error", "data", "request_id") != id || id == "" || bytes.Contains(a.Body, []byte("zq7secret")) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,16 +43,28 @@ type Site struct {
 // Link is a line of llms.txt.
 type Link struct{ Name, Path, Note string }
 
-// FrontMatter returns a field of the front matter of a guide. It parses plain values on one line
-// and no other YAML.
-func FrontMatter(guide []byte, field string) string {
+// FrontMatter returns the front matter of a guide. It parses values on one line, plain or in
+// double quotes, and objects of such values, and no other YAML.
+func FrontMatter(guide []byte) map[string]any {
 	head, _, _ := strings.Cut(strings.TrimPrefix(string(guide), "---\n"), "\n---\n")
+	fields, object := map[string]any{}, map[string]any{}
 	for line := range strings.SplitSeq(head, "\n") {
-		if value, found := strings.CutPrefix(line, field+": "); found {
-			return value
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		if text, err := strconv.Unquote(value); err == nil {
+			value = text
+		}
+		switch member, isMember := strings.CutPrefix(name, "  "); {
+		case isMember:
+			object[member] = value
+		case value == "":
+			object = map[string]any{}
+			fields[name] = object
+		default:
+			fields[name] = value
 		}
 	}
-	return ""
+	return fields
 }
 
 // LLMs returns an overview for language models in the format of llmstxt.org: a title, a
@@ -64,7 +77,7 @@ func (s Site) LLMs() string {
 	}
 	fmt.Fprintf(&b, "# Callbook\n\n> %s\n\n%s\n", s.About, s.Notice)
 	section("Guide")
-	link("Onboarding guide", GuideEN, FrontMatter(s.Guide, "description"))
+	link("Onboarding guide", GuideEN, fmt.Sprint(FrontMatter(s.Guide)["description"]))
 	link("Onboarding guide in Chinese", GuideZH, "The same guide.")
 	section("API")
 	for _, l := range s.Reads {
@@ -130,11 +143,11 @@ const skillSchema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 // Skills publishes the English guide as an agent skill. Clients reject it unless the digest
 // matches the bytes at the URL.
 func (s Site) Skills() []byte {
-	digest := sha256.Sum256(s.Guide)
+	digest, matter := sha256.Sum256(s.Guide), FrontMatter(s.Guide)
 	return marshal(map[string]any{
 		"$schema": skillSchema,
-		"skills": []any{map[string]string{
-			"name": FrontMatter(s.Guide, "name"), "type": "skill-md", "description": FrontMatter(s.Guide, "description"),
+		"skills": []any{map[string]any{
+			"name": matter["name"], "type": "skill-md", "description": matter["description"],
 			"url": s.BaseURL + GuideEN, "digest": "sha256:" + hex.EncodeToString(digest[:]),
 		}},
 	})

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,7 +30,7 @@ func newEndpoint() http.Handler {
 	returns := func(r Result) func(context.Context) (Result, error) {
 		return func(context.Context) (Result, error) { return r, nil }
 	}
-	return New(Options{
+	e, err := New(Options{
 		Name: "callbook", Title: "Callbook", Version: "1", Notice: []string{"Notice.", "提示。"},
 		Tools: []Tool{
 			tool("plain", false, returns(Result{JSON: []byte(odd)})),
@@ -50,6 +51,10 @@ func newEndpoint() http.Handler {
 		Failed: func(context.Context, error) json.RawMessage { return json.RawMessage(`{"code":"internal"}`) },
 		Busy:   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
 	})
+	if err != nil {
+		panic(err)
+	}
+	return e
 }
 
 // odd is JSON that a library may write in another way.
@@ -152,11 +157,15 @@ func TestErrors_AreJSON(t *testing.T) {
 		{"another JSON-RPC", `{"jsonrpc":"` + word + `"}`, nil, 400, "-32600"},
 		{"a method without id", `{"jsonrpc":"2.0","method":"ping"}`, nil, 400, "-32600"},
 		{"an unknown method", message(word, "{}"), nil, 400, "-32600"},
-		{"an unknown version", message("tools/list", "{}"), []string{"MCP-Protocol-Version", "2024-10-07"}, 400, "-32600"},
+		{"an unknown version", message("tools/list", "{}"), []string{"MCP-Protocol-Version", "2024-10-07"}, 400, "-32022"},
+		{"a version that is text", message("tools/list", "{}"), []string{"MCP-Protocol-Version", word}, 400, "-32022"},
 		{"an unknown tool", message("tools/call", `{"name":"`+word+`"}`), nil, 200, "-32602"},
 		{"an unknown modern tool", message("tools/call", `{"name":"`+word+`",`+meta+`}`), []string{"MCP-Protocol-Version", modern, "Mcp-Method", "tools/call", "Mcp-Name", word}, 400, "-32602"},
 		{"an unknown resource", message("resources/read", `{"uri":"callbook://`+word+`"}`), nil, 200, "-32602"},
 		{"a resource of odd characters", message("resources/read", `{"uri":"callbook://agents/\u0001\u007f`+word+`"}`), nil, 200, "-32602"},
+		{"params of another type", message("tools/call", `{"name":{"`+word+`":1}}`), nil, 200, "-32602"},
+		{"an unknown modern method", message(word, `{`+meta+`}`), []string{"MCP-Protocol-Version", modern, "Mcp-Method", word}, 404, "-32601"},
+		{"a header that differs", message("tools/list", `{`+meta+`}`), []string{"MCP-Protocol-Version", modern, "Mcp-Method", word}, 400, "-32020"},
 		{"a wrong cursor", message("tools/list", `{"cursor":"`+word+`"}`), nil, 200, "-32602"},
 	} {
 		w := posted(e, tt.body, tt.header...)
@@ -164,6 +173,45 @@ func TestErrors_AreJSON(t *testing.T) {
 		if w.Code != tt.status || w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Cache-Control") != "no-store" || !jsontext.Value(body).IsValid() ||
 			!strings.Contains(body, `"error":{"code":`+tt.code) || strings.Contains(body, word) || !strings.Contains(body, "message_zh") {
 			t.Errorf("%s: %d %v %s", tt.name, w.Code, w.Header(), body)
+		}
+	}
+}
+
+// TestVersion_IsNegotiated: server/discover names the versions, and a request of any other gets them with the error of
+// the protocol.
+func TestVersion_IsNegotiated(t *testing.T) {
+	e := newEndpoint()
+	for _, version := range []string{modern, "2026-07-29", "2099-01-01", "2024-10-07", "1.0", "DRAFT-2027", "a-version-of-seventeen"} {
+		w := posted(e, message("server/discover", `{`+strings.ReplaceAll(meta, modern, version)+`}`), "MCP-Protocol-Version", version, "Mcp-Method", "server/discover")
+		var got struct {
+			ID     string
+			Result struct {
+				SupportedVersions []string
+				Capabilities      map[string]any
+			}
+			Error struct {
+				Code int
+				Data struct {
+					Supported []string
+					Requested *string
+				}
+			}
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || got.ID != "a<b" {
+			t.Fatalf("%s: %v %s", version, err, w.Body)
+		}
+		if version == modern {
+			if w.Code != 200 || !slices.Equal(got.Result.SupportedVersions, sdk.SupportedProtocolVersions()) || len(got.Result.Capabilities) != 3 {
+				t.Errorf("%s: %d %s", version, w.Code, w.Body)
+			}
+			continue
+		}
+		want := version
+		if len(version) > 16 {
+			want = ""
+		}
+		if w.Code != 400 || got.Error.Code != -32022 || !slices.Equal(got.Error.Data.Supported, sdk.SupportedProtocolVersions()) || got.Error.Data.Requested == nil || *got.Error.Data.Requested != want {
+			t.Errorf("%s: %d %s", version, w.Code, w.Body)
 		}
 	}
 }

@@ -1,8 +1,9 @@
 // Package mcp is a read-only MCP endpoint over Streamable HTTP: without sessions, with
 // JSON responses, in every protocol version of the SDK, which does the protocol. The
 // package adds the text that fences data of third parties, the check of Host and Origin
-// (gate.go), and a handler around the SDK's that bounds how much runs at once and keeps
-// every error JSON. It knows nothing of the directory but a list of tools and resources.
+// (gate.go), skills (skills.go), errors in fixed words (errors.go), and a handler around
+// the SDK's that bounds how much runs at once. It knows nothing of the directory but a
+// list of tools and resources.
 package mcp
 
 import (
@@ -17,7 +18,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,6 +65,7 @@ type Options struct {
 	Notice               []string // lines before text of third parties
 	Tools                []Tool
 	Resources            []Resource
+	Skill                Skill
 	// Failed logs an error or panic of a tool or resource, and returns the data of the JSON-RPC error.
 	Failed func(ctx context.Context, err error) json.RawMessage
 	// Busy responds to a request that found no slot, or took too long.
@@ -82,13 +84,15 @@ const listTime = 5 * time.Minute
 
 // New returns the handler of an endpoint, for bodies of POST whose size and media type
 // have been checked.
-func New(o Options) http.Handler {
+func New(o Options) (http.Handler, error) {
 	server := sdk.NewServer(
 		&sdk.Implementation{Name: o.Name, Title: o.Title, Version: o.Version, WebsiteURL: o.Website},
 		&sdk.ServerOptions{
 			Instructions: o.Instructions,
 			// Declared, since the SDK would else announce logging and list changes.
-			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}},
+			Capabilities: &sdk.ServerCapabilities{
+				Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}, Extensions: map[string]any{skillsExtension: map[string]any{}},
+			},
 			SetCacheable: setCacheable,
 		})
 	server.AddReceivingMiddleware(o.protect)
@@ -97,6 +101,9 @@ func New(o Options) http.Handler {
 	}
 	for _, r := range o.Resources {
 		r.addTo(server)
+	}
+	if err := o.Skill.addTo(server); err != nil {
+		return nil, err
 	}
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, PropagateRequestCancellation: true,
@@ -114,6 +121,10 @@ func New(o Options) http.Handler {
 			http.Error(rw, "", http.StatusBadRequest)
 			return
 		}
+		if version := r.Header.Get("Mcp-Protocol-Version"); version != "" && !slices.Contains(sdk.SupportedProtocolVersions(), version) {
+			rejectVersion(rw, body, version)
+			return
+		}
 		r = r.Clone(r.Context())
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		// Clients that ask for no media type, or a wider one, get JSON all the same.
@@ -121,7 +132,7 @@ func New(o Options) http.Handler {
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Del("Last-Event-Id")
 		limited.ServeHTTP(rw, r)
-	})
+	}), nil
 }
 
 // Limits of a request's JSON, as for the API.
@@ -161,47 +172,6 @@ func limit(next http.Handler) http.Handler {
 	})
 }
 
-// invalidRequest is the response to requests that the SDK rejects in plain text.
-var invalidRequest = []byte(`{"jsonrpc":"2.0","error":{"code":-32600,"message":` +
-	`"This is not a request that the server takes. Send one JSON-RPC 2.0 request in UTF-8, with an id, a method of MCP, and a supported MCP-Protocol-Version; no batch, no key twice.",` +
-	`"data":{"code":"invalid_request","message_zh":` +
-	`"服务器不接受此请求。请发送一条 UTF-8 编码的 JSON-RPC 2.0 请求，含 id、MCP 方法和受支持的 MCP-Protocol-Version；不支持批量消息，键不得重复。"}}}`)
-
-// responseWriter replaces plain-text errors with JSON errors, which do not contain the client's text.
-type responseWriter struct {
-	http.ResponseWriter
-	request  *http.Request
-	busy     func(http.ResponseWriter, *http.Request)
-	replaced bool
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *responseWriter) WriteHeader(status int) {
-	h := w.Header()
-	h.Set("Cache-Control", "no-store")
-	w.replaced = status >= 400 && h.Get("Content-Type") != "application/json"
-	switch {
-	case !w.replaced:
-		w.ResponseWriter.WriteHeader(status)
-	case status >= 500:
-		w.busy(w.ResponseWriter, w.request)
-	default:
-		h.Set("Content-Type", "application/json")
-		w.ResponseWriter.WriteHeader(status)
-		_, _ = w.ResponseWriter.Write(invalidRequest)
-	}
-}
-
-// Write implements http.ResponseWriter.
-func (w *responseWriter) Write(p []byte) (int, error) {
-	if w.replaced {
-		return len(p), nil
-	}
-	// The TimeoutHandler writes the whole body at once.
-	w.Header().Set("Content-Length", strconv.Itoa(len(p)))
-	return w.ResponseWriter.Write(p)
-}
-
 // setCacheable lets clients cache responses that change only with the program. Resources may change at any time.
 func setCacheable(_ context.Context, r sdk.Request, c *sdk.Cacheable) {
 	if _, read := r.GetParams().(*sdk.ReadResourceParams); !read {
@@ -228,29 +198,6 @@ func (o Options) protect(next sdk.MethodHandler) sdk.MethodHandler {
 		}()
 		return next(ctx, method, r)
 	}
-}
-
-// rejected returns an error of the SDK in fixed words: the SDK repeats the client's text, and quotes a URI as Go
-// does, which is not always JSON.
-func rejected(method string, code int64) error {
-	var e struct {
-		Code string `json:"code"`
-		EN   string `json:"message_en"`
-		ZH   string `json:"message_zh"`
-	}
-	switch method {
-	case "tools/call":
-		e.Code, e.EN, e.ZH = "not_found", "There is no such tool. tools/list names them all.", "没有此工具。tools/list 列出全部工具。"
-	case "resources/read":
-		e.Code, e.EN, e.ZH = "not_found", "There is no such resource. resources/list and resources/templates/list name what there is.", "没有此资源。可用 resources/list 和 resources/templates/list 查看。"
-	default:
-		e.Code, e.EN, e.ZH = "invalid_params", "The params do not fit this method of the protocol.", "params 不符合协议中此方法的要求。"
-	}
-	data, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	return &jsonrpc.Error{Code: code, Message: e.EN, Data: data}
 }
 
 // listed returns the tool for tools/list.

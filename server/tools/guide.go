@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 
 	"callbook/server/api"
+	"callbook/server/documents"
 	"callbook/server/mcp"
 	"callbook/store/domain"
 )
@@ -56,6 +58,13 @@ func (e *Endpoint) guideResources() []mcp.Resource {
 		guide("en", "callbook://guide", "Onboarding guide"),
 		guide("zh", "callbook://guide/zh", "Onboarding guide in Chinese (入门指南)"),
 	}
+}
+
+// skill returns the English guide as an Agent Skill.
+func (e *Endpoint) skill() mcp.Skill {
+	guide := e.Guide("en")
+	matter := documents.FrontMatter(guide)
+	return mcp.Skill{URI: fmt.Sprintf("skill://%s/SKILL.md", matter["name"]), FrontMatter: matter, Document: guide}
 }
 
 func (e *Endpoint) cardResource(op *api.Operation) mcp.Resource {

@@ -87,17 +87,18 @@ func New(config Config) (*Endpoint, error) {
 			tools = append(tools, e.toolOf(op, e.callTool(op)))
 		}
 	}
-	e.MCP = mcp.New(mcp.Options{
+	e.MCP, err = mcp.New(mcp.Options{
 		Name: "callbook", Title: "Callbook", Version: cmp.Or(e.Version, "unknown"), Website: e.BaseURL,
 		Instructions: mcpInstructions, Notice: e.Notice,
 		Tools:     append(tools, e.guideTool()),
 		Resources: append(e.guideResources(), e.cardResource(e.Engine.Operation("getAgent"))),
+		Skill:     e.skill(),
 		Failed:    e.Failed,
 		Busy: func(w http.ResponseWriter, r *http.Request) {
 			e.Engine.WriteError(w, r, api.NewError(domain.CodeUnavailable, ""))
 		},
 	})
-	return e, nil
+	return e, err
 }
 
 // toolCall passes the request id to a tool, and the error code of the tool to the log event of

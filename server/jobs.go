@@ -32,6 +32,7 @@ type job struct {
 func (s *Server) jobs() []job {
 	return []job{
 		{failure: "cannot run the jobs of the store", run: s.store.RunJobs},
+		{failure: "cannot match posts with watches", run: s.store.MatchPosts, every: time.Second, atStart: true},
 		{failure: "cannot drop unverified agents", run: s.dropUnverified, atStart: true},
 		{failure: "cannot recheck links", run: s.links.CheckDue, slow: true},
 		{failure: "cannot back up the database", run: s.backUp, atStart: true},

@@ -14,6 +14,7 @@ func (s *Server) operations() []*api.Operation {
 	operations := []*api.Operation{
 		api.Public[api.None, Index]("getIndex", get, "/api", "This index of the API", limitReads, s.getIndex),
 		api.Public[api.None, domain.Stats]("getStats", get, "/api/stats", "Counts of the directory, at most 10 seconds old", limitReads, s.getStats).AsTool("get_stats", "Counts of the directory"),
+		api.Public[api.None, FacetsResponse]("getFacets", get, "/api/facets", "The most frequent capabilities, languages and tags of agents, at most a minute old", limitReads, s.getFacets),
 
 		api.Public[agentsQuery, AgentList]("listAgents", get, "/api/agents", "Search and list agents", limitReads, s.listAgents).AsTool("search_agents", "Search agents").HasBriefForm("view", "brief", BriefList{}),
 		api.Public[registerInput, RegisteredAgent]("registerAgent", post, "/api/agents", "Register an agent; the api_key is returned once", limitRegistrations, s.registerAgent,
@@ -47,6 +48,8 @@ func (s *Server) operations() []*api.Operation {
 		api.Keyed[eventsQuery, EventsResponse]("listEvents", get, "/api/me/events", "What happened to you; holds the call open until something does", limitEvents, s.listEvents).Waits(),
 		api.Keyed[api.None, Inbox]("getInbox", get, "/api/me/inbox", "What waits for you, with the operations that answer it", limitCalls, s.getInbox),
 		api.Keyed[seenInput, api.None]("markInboxSeen", post, "/api/me/inbox/seen", "Mark your inbox as seen up to its next", limitWrites, s.markInboxSeen).ForItself().Deletes(),
+		api.Keyed[api.None, WatchList]("listWatches", get, "/api/me/watches", "What you watch for", limitCalls, s.listWatches),
+		api.Keyed[watchesInput, WatchList]("replaceWatches", put, "/api/me/watches", "Replace all of your watches: a new call that one matches is an event", limitWrites, s.replaceWatches).ForItself(),
 
 		api.Keyed[requestsQuery, RequestList]("listMyRequests", get, "/api/me/requests", "Contact requests that you received or sent", limitCalls, s.listMyRequests),
 		api.Keyed[requestPath, RequestResponse]("getRequest", get, "/api/requests/{id}", "A contact request, for its two parties", limitCalls, s.getRequest),

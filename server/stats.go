@@ -12,3 +12,14 @@ func (s *Server) getStats(req *api.Request, _ api.None) (api.Response, error) {
 	}
 	return api.Response{Body: api.Marshal(stats), Tags: cacheTags(siteData), Expires: stats.AsOf.Time().Add(domain.StatsAge)}, nil
 }
+
+// FacetsResponse is the response of GET /api/facets.
+type FacetsResponse struct {
+	Notice Notice `json:"notice"`
+	domain.Facets
+}
+
+func (s *Server) getFacets(req *api.Request, _ api.None) (api.Response, error) {
+	facets, err := s.store.Facets(req.Context())
+	return api.Response{Body: api.Marshal(FacetsResponse{notice, facets}), Tags: cacheTags(siteData), Expires: facets.AsOf.Time().Add(domain.FacetsAge)}, err
+}

@@ -441,6 +441,7 @@ func TestExport_ContainsNoSecret(t *testing.T) {
 	s.change(nil, `INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, 1)`, caller.ID, other.ID)
 	_, err = s.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})
 	s.ok(err)
+	s.watches(caller, domain.WatchDraft{Q: "tides"})
 
 	text, err := s.Export(ctx, caller)
 	s.ok(err)

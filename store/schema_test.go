@@ -348,6 +348,8 @@ func (s *testStore) fill() {
 		s.ok(err)
 		_, _, err = s.CreateInvite(ctx, 3, s.Now().Add(domain.Day))
 		s.ok(err)
+		_, err = s.ReplaceWatches(ctx, c, domain.WatchDrafts{Watches: []domain.WatchDraft{{Q: "tides 港口", Language: "zh"}}})
+		s.ok(err)
 		s.change(nil, `INSERT INTO network_usage (network, act, number, at) VALUES (zeroblob(32), 'post', ?1, ?1)`, i)
 		s.change(nil, `INSERT INTO abuse_days (day, requests) VALUES (?, 1)`, i)
 	}
@@ -552,6 +554,10 @@ func (s *testStore) everything() {
 			s.ok(err)
 		}
 	}
+	s.watches(partner, domain.WatchDraft{Kind: "seeking", Q: "b", Tag: "a", Language: "zh"})
+	s.watches(partner, domain.WatchDraft{Kind: "seeking"}, domain.WatchDraft{Q: "b"})
+	s.post(caller)
+	s.ok(s.MatchPosts(ctx))
 	_, err = s.Card(ctx, caller.Handle)
 	s.ok(err)
 	_, err = s.Me(ctx, caller)
@@ -562,6 +568,8 @@ func (s *testStore) everything() {
 	_, err = s.Export(ctx, caller)
 	s.ok(err)
 	_, err = s.Stats(ctx)
+	s.ok(err)
+	_, err = s.Facets(ctx)
 	s.ok(err)
 	s.ok(s.ReportPost(ctx, post.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}))
 	s.ok(s.ReportReply(ctx, reply.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}))
@@ -836,10 +844,13 @@ var (
 
 // boundedWalks are the queries that may walk, by a part of their text.
 var boundedWalks = []string{
-	"FROM agent_documents WHERE rowid <",           // a page of all agents
-	"FROM agent_documents WHERE rowid >= ? LIMIT",  // their total, up to 1000
-	"FROM post_documents WHERE post_seq <",         // a page of all posts
-	"(SELECT post_seq FROM post_documents LIMIT ?", // their total, up to 1000
+	"FROM agent_documents WHERE rowid <",                                                    // a page of all agents
+	"FROM agent_documents WHERE rowid >= ? LIMIT",                                           // their total, up to 1000
+	"FROM post_documents WHERE post_seq <",                                                  // a page of all posts
+	"(SELECT post_seq FROM post_documents LIMIT ?",                                          // their total, up to 1000
+	"SELECT EXISTS (SELECT 1 FROM watches)",                                                 // the first row
+	"JOIN handles h ON h.id = p.author_id WHERE d.post_seq > ? ORDER BY d.post_seq LIMIT ?", // new posts, a few at a time
+	"FROM agent_values WHERE term >= ? AND term < ?",                                        // the facets of a kind, at most every minute
 	"COALESCE(MAX(",                        // the last row
 	"(SELECT 1 FROM collabs c LEFT JOIN",   // the total of all collaborations, up to 1000
 	"AS agents_verified",                   // counts, at most every ten seconds

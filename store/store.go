@@ -18,6 +18,7 @@
 //   - lifecycle: how records change and end, by an act of an agent, its owner or the operator, or by a job.
 //   - listing: pages of records, with cursors, totals and search.
 //   - outbox, blocklist, export: mails to send, words that are not allowed, an agent's own data.
+//   - watch: which agents are notified of a new post.
 //   - maintenance, backup: the care of the database file, and copies of it.
 //
 // # A write
@@ -44,7 +45,7 @@
 //
 // The server calls RunJobs every minute. Each job runs after the requests that wait; those that
 // rebuild documents do so in transactions of limited size. The server also sends the mails of the outbox (StartMail, FinishMail) and
-// checks links (StartLinkChecks, StoreLinkCheck): it gets the work in one transaction, does it
+// checks links (StartLinkChecks, StoreLinkCheck) and, every second, matches new posts (MatchPosts): it gets the work in one transaction, does it
 // without one, and stores the result in another.
 package store
 
@@ -69,6 +70,7 @@ import (
 	"callbook/store/sqlitedb"
 	"callbook/store/text"
 	"callbook/store/txn"
+	"callbook/store/watch"
 )
 
 // Options configures a Store. The zero value of every field but Path is right for a server.
@@ -119,6 +121,7 @@ type Store struct {
 
 	db          *txn.DB
 	maintenance *maintenance.Maintainer
+	matcher     *watch.Matcher
 	random      io.Reader
 	quotas      domain.Quotas
 	mails       domain.MailCaps
@@ -165,6 +168,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.maintenance.SetDB(s.db)
 	s.SetDB(s.db)
 	s.Operator = admin.New(s.db, s.random)
+	s.matcher = watch.NewMatcher(s.db)
+	s.Watch(s.matcher.Committed)
 	if o.Beside {
 		return s, nil
 	}

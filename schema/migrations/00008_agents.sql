@@ -44,3 +44,42 @@ CREATE INDEX collabs_waiting ON collabs (partner_id, seq) WHERE status = 'pendin
 ALTER TABLE posts ADD COLUMN text_hash BLOB CHECK (length(text_hash) = 16); -- of kind, title and body; NULL for a post from before this column came
 
 CREATE INDEX posts_text ON posts (author_id, text_hash) WHERE text_hash IS NOT NULL;
+
+-- What an agent wants to be notified of: new posts that match.
+CREATE TABLE watches (
+    seq         INTEGER PRIMARY KEY AUTOINCREMENT, -- never used again, so that no watch is taken for a former one
+    agent_id    INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- who watches
+    position    INTEGER NOT NULL CHECK (position BETWEEN 0 AND 4), -- order on the agent's list
+    kind        TEXT    CHECK (kind IN ('seeking', 'offering', 'announce')), -- of the post, or NULL for any
+    tag         TEXT    CHECK (length(tag) > 0), -- of the post, lower case, or NULL for any
+    q           TEXT    CHECK (length(q) BETWEEN 1 AND 200), -- words of the post as the agent wrote them, or NULL for any
+    language    TEXT    CHECK (length(language) > 0), -- of the post, or NULL for any
+    words       TEXT    NOT NULL, -- the words of q that decide, folded; empty without q
+    key         TEXT    NOT NULL CHECK (length(key) > 0), -- one token that every matching post has, by which its watches are found: the rarest when the watch was set
+    after_post  INTEGER NOT NULL, -- seq of the newest post when the watch was set, or of the last one that its agent was notified of
+    rests_until INTEGER, -- no posts are matched before, or NULL
+    CHECK (coalesce(kind, tag, q, language) IS NOT NULL)
+) STRICT;
+
+CREATE INDEX watches_agent ON watches (agent_id, position);
+CREATE INDEX watches_key ON watches (key, seq) WHERE rests_until IS NULL;
+CREATE INDEX watches_resting ON watches (rests_until) WHERE rests_until IS NOT NULL;
+
+-- Matches are counted by the day, too. The acts are those of store/domain, which grow.
+CREATE TABLE new_usage (
+    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- who
+    act      TEXT    NOT NULL CHECK (length(act) BETWEEN 1 AND 40), -- what was done
+    at       INTEGER NOT NULL -- when
+) STRICT;
+
+INSERT INTO new_usage (agent_id, act, at) SELECT agent_id, act, at FROM usage ORDER BY at;
+
+DROP TABLE usage;
+
+ALTER TABLE new_usage RENAME TO usage;
+
+CREATE INDEX usage_agent ON usage (agent_id, act, at);
+CREATE INDEX usage_at ON usage (at);
+
+-- How many agents have each token, for the most frequent values.
+CREATE VIRTUAL TABLE agent_values USING fts5vocab (agent_search, 'row');

@@ -26,6 +26,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 	},
 	domain.FaultDuplicateItem: {
 		"":      {EN: "holds an item twice (upper and lower case count as the same); keep one", ZH: "列表中有重复项（不分大小写），请只保留一个"},
+		"watch": {EN: "is the same as a watch before it; keep one", ZH: "与前面的一条关注相同，请只保留一条"},
 		"query": {EN: "is given more than once; give it once", ZH: "重复出现，请只给一次"},
 		"key":   {EN: "stands twice in its object; give it once", ZH: "在对象中出现两次，请只给一次"},
 	},
@@ -64,6 +65,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"rules":       {EN: "is required, and must be true: it confirms the rules of the onboarding guide (onboarding in GET /api)", ZH: "为必填项，且必须为 true：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
 		"description": {EN: "or description_zh is required; add at least one", ZH: "与 description_zh 至少填写一项"},
 		"offering":    {EN: "is required: this agent's contact_policy asks for the id of an entry of its menu (offerings in GET /api/agents/{handle})", ZH: "为必填项：对方的 contact_policy 要求填写其菜单条目的 id（见 GET /api/agents/{handle} 的 offerings）"},
+		"watch":       {EN: "needs at least one of kind, tag, q and language; name one, or leave the watch out", ZH: "至少要有 kind、tag、q、language 中的一项；请补上一项，或去掉这条关注"},
 		"confirm":     {EN: "is required: give your own handle, as in ?confirm=your-handle; deleting is for good", ZH: "为必填项：请填写你自己的 handle，如 ?confirm=your-handle；删除不可恢复"},
 	},
 	domain.FaultTooMany: {

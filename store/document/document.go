@@ -20,7 +20,7 @@ import (
 
 // format must be raised whenever a document or a search row is built in another way, or words
 // are folded so. The next start then rebuilds all of them.
-const format = "10"
+const format = "11"
 
 // Refresh rebuilds the derived data of everything that a transaction touched.
 func Refresh(t *txn.Tx) error {

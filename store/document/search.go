@@ -2,6 +2,7 @@ package document
 
 import (
 	"fmt"
+	"slices"
 
 	"callbook/store/domain"
 	"callbook/store/search"
@@ -14,7 +15,7 @@ const (
 	FacetLanguage // each beginning of a tag: zh of zh-CN
 	FacetLevel    // "0", or "from1" and "from2" up to the level
 	FacetKind     // of a post
-	FacetTag
+	FacetTag      // of a post, or of a menu
 	FacetAuthor
 	FacetOpen // of a post whose deadline has not passed
 )
@@ -24,22 +25,19 @@ func agentSearchRow(a *domain.Agent) search.Row {
 	first := []string{a.Handle, a.Name}
 	second := append([]string{domain.Deref(a.Tagline), a.Owner}, a.Capabilities...)
 	third := []string{a.DescriptionEN, a.DescriptionZH}
+	facets := []string{search.Facet(FacetHandle, a.Handle)}
 	for _, o := range a.Offerings {
 		first = append(first, o.Title)
 		second = append(second, o.Deliverable)
 		third = append(append(third, domain.Deref(o.ForWhom)), o.Tags...)
+		for _, tag := range o.Tags {
+			facets = append(facets, search.Facet(FacetTag, tag))
+		}
 	}
-	facets := []string{search.Facet(FacetHandle, a.Handle)}
 	for _, c := range a.Capabilities {
 		facets = append(facets, search.Facet(FacetCapability, c))
 	}
-	for _, l := range a.Languages {
-		for i, r := range l + "-" {
-			if r == '-' {
-				facets = append(facets, search.Facet(FacetLanguage, l[:i]))
-			}
-		}
-	}
+	facets = append(facets, languageFacets(a.Languages...)...)
 	if a.Trust.Level == 0 {
 		facets = append(facets, search.Facet(FacetLevel, "0"))
 	}
@@ -47,6 +45,25 @@ func agentSearchRow(a *domain.Agent) search.Row {
 		facets = append(facets, search.Facet(FacetLevel, fmt.Sprintf("from%d", n)))
 	}
 	return search.Row{First: first, Second: second, Third: third, Facets: facets}
+}
+
+// languageFacets returns the facets of languages: each with its beginnings, such as zh of zh-CN.
+func languageFacets(languages ...string) (facets []string) {
+	for _, l := range languages {
+		for i, r := range l + "-" {
+			if r == '-' {
+				facets = append(facets, search.Facet(FacetLanguage, l[:i]))
+			}
+		}
+	}
+	return facets
+}
+
+// Tokens returns what watches are compared with: the tokens of the post's row in the full-text table, and its languages.
+func (p *PostRow) Tokens(author string) search.TokenSet {
+	row := p.searchRow(author, true)
+	row.Facets = append(row.Facets, languageFacets(append(slices.Clone(p.Languages), domain.Deref(p.Lang))...)...)
+	return row.TokenSet()
 }
 
 // searchRow returns the row of a post in the full-text table.

@@ -14,7 +14,7 @@ const EventRetention = 30 * Day
 type Event struct {
 	Seq     int64        `json:"-" db:"seq"`
 	ID      string       `json:"id" db:"-"`
-	Type    string       `json:"type" db:"type" enum:"request.received,request.accepted,request.declined,request.withdrawn,request.expired,reply.received,collab.received,collab.confirmed,collab.declined,trust.changed,mail.failed,wake.failed"`
+	Type    string       `json:"type" db:"type" enum:"request.received,request.accepted,request.declined,request.withdrawn,request.expired,reply.received,collab.received,collab.confirmed,collab.declined,trust.changed,mail.failed,wake.failed,post.matched"`
 	At      Time         `json:"at" db:"at"`
 	Subject EventSubject `json:"subject" db:"subject"`
 }
@@ -24,8 +24,8 @@ const EventMailFailed = "mail.failed"
 
 // EventSubject identifies the subject of an event. It contains no free text.
 type EventSubject struct {
-	ID     *string `json:"id" doc:"Id of the request, reply or collaboration; null with trust.changed and mail.failed."`
-	Handle string  `json:"handle" doc:"The other side; your own with trust.changed and mail.failed."`
+	ID     *string `json:"id" doc:"Id of the request, reply, collaboration or, with post.matched, call; null with trust.changed and mail.failed."`
+	Handle string  `json:"handle" doc:"The other side, or the author of the call; your own with trust.changed and mail.failed."`
 	PostID *string `json:"post_id" doc:"With reply.received: the call that was answered."`
 }
 

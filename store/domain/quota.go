@@ -38,6 +38,7 @@ const (
 	ActReply        QuotaAction = "reply"
 	ActRequest      QuotaAction = "request"
 	ActCollab       QuotaAction = "collab"
+	ActMatch        QuotaAction = "match" // the agent was notified of a post that it watches for
 	ActPublicReport QuotaAction = "report"
 )
 

@@ -21,6 +21,7 @@ var tables = []struct{ name, query string }{
 	{"agents", `SELECT h.handle, a.* FROM agents a JOIN handles h ON h.id = a.id WHERE a.id = ?1`},
 	{"offerings", `SELECT * FROM offerings WHERE agent_id = ?1 ORDER BY position`},
 	{"links", `SELECT * FROM links WHERE agent_id = ?1 ORDER BY seq`},
+	{"watches", `SELECT kind, tag, q, language FROM watches WHERE agent_id = ?1 ORDER BY position`},
 	{"owner_claims", `SELECT status, requested_at, expires_at, confirmed_at FROM owner_claims WHERE agent_id = ?1`},
 	{"former_mailboxes", `SELECT mailbox, left_at FROM former_mailboxes WHERE agent_id = ?1 ORDER BY left_at`},
 	{"codes", `SELECT purpose, mailbox, wrong_tries, created_at, expires_at FROM codes WHERE agent_id = ?1`},

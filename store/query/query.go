@@ -4,6 +4,7 @@
 package query
 
 import (
+	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/txn"
 )
@@ -13,7 +14,8 @@ type Reader struct {
 	db          *txn.DB
 	agentTotals *listing.Totals
 	postTotals  *listing.Totals
-	stats       statsCache
+	stats       recent[domain.Stats]
+	facets      recent[domain.Facets]
 }
 
 // NewReader returns a reader, which is usable after SetDB.
@@ -30,6 +32,7 @@ func (r *Reader) Committed(c txn.Changes) {
 	agents, posts := c.Rows(txn.AgentSearch), c.Rows(txn.PostSearch)
 	if c.All {
 		r.stats.reset()
+		r.facets.reset()
 		agents, posts = listing.UnknownChanges, listing.UnknownChanges
 	}
 	r.agentTotals.AddChanges(agents)

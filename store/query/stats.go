@@ -3,32 +3,47 @@ package query
 import (
 	"context"
 	"sync"
+	"time"
 
 	"callbook/store/domain"
 )
 
-func (c *statsCache) reset() {
-	c.Lock()
-	defer c.Unlock()
-	c.last = domain.Stats{}
+// recent holds counts that were last read, since reading them costs much.
+type recent[T any] struct {
+	sync.Mutex
+	last T
+	at   domain.Time // 0 for none
 }
 
-// statsCache holds the counts that were last read.
-type statsCache struct {
-	sync.Mutex
-	last domain.Stats
+func (c *recent[T]) reset() {
+	c.Lock()
+	defer c.Unlock()
+	c.at = 0
+}
+
+// get returns the counts, and reads them if they are older than age. A reader waits for at most one read.
+func (c *recent[T]) get(now domain.Time, age time.Duration, read func() (T, error)) (T, error) {
+	c.Lock()
+	defer c.Unlock()
+	if c.at != 0 && c.at <= now && now < c.at.Add(age) {
+		return c.last, nil
+	}
+	counts, err := read()
+	if err == nil {
+		c.last, c.at = counts, now
+	}
+	return counts, err
 }
 
 // Stats returns the counts, at most 10 seconds old.
 func (r *Reader) Stats(ctx context.Context) (domain.Stats, error) {
-	r.stats.Lock()
-	defer r.stats.Unlock()
 	now := r.db.Now()
-	if last := r.stats.last; last.AsOf != 0 && last.AsOf <= now && now < last.AsOf.Add(domain.StatsAge) {
-		return last, nil
-	}
-	stats := domain.Stats{}
-	err := r.db.Get(ctx, &stats, `
+	return r.stats.get(now, domain.StatsAge, func() (domain.Stats, error) { return r.readStats(ctx, now) })
+}
+
+func (r *Reader) readStats(ctx context.Context, now domain.Time) (stats domain.Stats, err error) {
+	stats.AsOf = now
+	err = r.db.Get(ctx, &stats, `
 		WITH hidden (id) AS (
 			SELECT a.id
 			FROM (
@@ -71,10 +86,5 @@ func (r *Reader) Stats(ctx context.Context) (domain.Stats, error) {
 					JOIN agent_documents d ON d.agent_id = h.other
 					WHERE c.counts)) / 2 AS confirmed_collaborations`,
 		now.Add(-NewWindow))
-	if err != nil {
-		return domain.Stats{}, err
-	}
-	stats.AsOf = now
-	r.stats.last = stats
-	return stats, nil
+	return stats, err
 }

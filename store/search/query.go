@@ -180,16 +180,25 @@ func (w Word) Exact() (expression string, ok bool) {
 
 // spellings returns the expressions that a word of a script with spaces matches by in the texts of a tier.
 func spellings(tier int, word string, prefix bool) []string {
-	word = token(word)
-	s := stem(word)
-	all := []string{quote(tier, word)}
+	var all []string
+	for _, tok := range wordTokens(word) {
+		all = append(all, quote(tier, tok))
+	}
 	if prefix {
 		all[0] += " *"
 	}
-	if s != word {
-		all = append(all, quote(tier, s))
+	return all
+}
+
+// wordTokens returns the tokens by any of which a record has a word of a script with spaces: itself first, and its stem, both
+// as a word and as the stem of another one.
+func wordTokens(word string) []string {
+	word = token(word)
+	s := stem(word)
+	if s == word {
+		return []string{word, stemMark + s}
 	}
-	return append(all, quote(tier, stemMark+s))
+	return []string{word, s, stemMark + s}
 }
 
 // Tier returns the FTS5 expression of the strict matches of one tier, from 0 on, within facets, without those of the

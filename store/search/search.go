@@ -74,6 +74,17 @@ func Facet(kind rune, value string) string {
 	return string(firstFacet+kind) + token(Fold(value))
 }
 
+// FacetText returns the value, folded, of a token that Facet returned.
+func FacetText(tok string) string {
+	_, size := utf8.DecodeRuneInString(tok)
+	return strings.Map(func(r rune) rune {
+		if firstSign <= r && r < firstSign+utf8.RuneSelf {
+			return r - firstSign
+		}
+		return r
+	}, tok[size:])
+}
+
 // Tokens returns the tokens of texts, each once, separated by spaces.
 func Tokens(texts ...string) string {
 	set := newTokenSet()

@@ -1,0 +1,76 @@
+package query
+
+import (
+	"context"
+	"unicode/utf8"
+
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/search"
+	"callbook/store/text"
+)
+
+// Facets returns the most frequent values of agents, at most a minute old. The full-text table has no row of a hidden agent,
+// so none counts.
+func (r *Reader) Facets(ctx context.Context) (domain.Facets, error) {
+	now := r.db.Now()
+	return r.facets.get(now, domain.FacetsAge, func() (f domain.Facets, err error) {
+		f.AsOf = now
+		if f.Capabilities, err = r.facetValues(ctx, document.FacetCapability); err != nil {
+			return f, err
+		}
+		if f.Languages, err = r.facetValues(ctx, document.FacetLanguage); err != nil {
+			return f, err
+		}
+		if f.Tags, err = r.facetValues(ctx, document.FacetTag); err != nil {
+			return f, err
+		}
+		f.Levels, err = r.levels(ctx)
+		return f, err
+	})
+}
+
+// facetCount is how many agents have a facet.
+type facetCount struct {
+	Token  string `db:"term"`
+	Agents int    `db:"doc"`
+}
+
+func (r *Reader) countFacets(ctx context.Context, kind rune) (counts []facetCount, err error) {
+	err = r.db.Select(ctx, &counts, `
+		SELECT term, doc FROM agent_values
+		WHERE term >= ? AND term < ?
+		ORDER BY doc DESC, term
+		LIMIT ?`, search.Facet(kind, ""), search.Facet(kind+1, ""), domain.FacetValues)
+	return counts, err
+}
+
+// maxFacet is the maximum length of a value that lists accept as a filter.
+const maxFacet = 60
+
+// facetValues returns the most frequent values of a kind, as far as lists accept them as filters: folding may have made one too
+// long, and the beginning of a language need not be one.
+func (r *Reader) facetValues(ctx context.Context, kind rune) ([]domain.FacetValue, error) {
+	counts, err := r.countFacets(ctx, kind)
+	values := []domain.FacetValue{}
+	for _, c := range counts {
+		value := search.FacetText(c.Token)
+		if kind == document.FacetLanguage {
+			value, _ = text.ParseLanguage(value)
+		}
+		if utf8.RuneCountInString(value) <= maxFacet && text.CheckLine(value) && search.Facet(kind, text.Normalize(value)) == c.Token {
+			values = append(values, domain.FacetValue{Value: value, Agents: c.Agents})
+		}
+	}
+	return values, err
+}
+
+// levels counts the agents of each trust level. Facets say from which levels on an agent is.
+func (r *Reader) levels(ctx context.Context) ([]domain.LevelFacet, error) {
+	counts, err := r.countFacets(ctx, document.FacetLevel)
+	by := map[string]int{}
+	for _, c := range counts {
+		by[search.FacetText(c.Token)] = c.Agents
+	}
+	return []domain.LevelFacet{{Value: 0, Agents: by["0"]}, {Value: 1, Agents: by["from1"] - by["from2"]}, {Value: 2, Agents: by["from2"]}}, err
+}

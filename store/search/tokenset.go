@@ -1,0 +1,80 @@
+package search
+
+import "strings"
+
+// TokenSet is the tokens of one record, of all its texts and facets, for queries that wait for new records: it is compared
+// with them without an index.
+type TokenSet map[string]struct{}
+
+// TokenSet returns the tokens of the record.
+func (r Row) TokenSet() TokenSet {
+	set := newTokenSet()
+	for _, texts := range [][]string{r.First, r.Second, r.Third} {
+		set.add(texts)
+	}
+	for _, facet := range r.Facets {
+		set.addToken(facet)
+	}
+	return set.seen
+}
+
+func (s TokenSet) hasAny(tokens []string) bool {
+	for _, tok := range tokens {
+		if _, ok := s[tok]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (s TokenSet) hasAll(tokens []string) bool {
+	for _, tok := range tokens {
+		if _, ok := s[tok]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// Matches reports whether the record is a strict match of a query within facets, of whole words: the last one is no prefix.
+func (s TokenSet) Matches(q Query, facets []string) bool {
+	for _, w := range q.Words {
+		if w.unspaced && !s.hasAll(w.pairs) || !w.unspaced && !s.hasAny(wordTokens(w.Text)) {
+			return false
+		}
+	}
+	return s.hasAll(facets)
+}
+
+// Keys returns the keys of the record: of each key that Query.Keys returns for a query that it matches, and its facets.
+func (s TokenSet) Keys() []string {
+	keys := make(TokenSet, len(s))
+	for tok := range s {
+		keys[strings.TrimPrefix(tok, stemMark)] = struct{}{}
+	}
+	list := make([]string, 0, len(keys))
+	for key := range keys {
+		list = append(list, key)
+	}
+	return list
+}
+
+// Key is a text by which queries that wait for new records are found.
+type Key struct {
+	Text       string
+	Expression string // FTS5, of the records that have it
+}
+
+// Keys returns the keys of the query. Every record that it matches has each of them.
+func (q Query) Keys() (keys []Key) {
+	for _, w := range q.Words {
+		if !w.unspaced {
+			keys = append(keys, Key{stem(token(w.Text)), anyOf(spellings(anywhere, w.Text, false))})
+			continue
+		}
+		for _, pair := range w.pairs {
+			keys = append(keys, Key{pair, quote(anywhere, pair)})
+		}
+	}
+	return keys
+}

@@ -1,0 +1,254 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/listing"
+)
+
+// watches replaces the watches of an agent.
+func (s *testStore) watches(c domain.Caller, drafts ...domain.WatchDraft) {
+	s.Helper()
+	_, err := s.ReplaceWatches(context.Background(), c, domain.WatchDrafts{Watches: drafts})
+	s.ok(err)
+}
+
+// matches runs the matcher, and returns the ids of the posts that an agent was notified of.
+func (s *testStore) matches(c domain.Caller) (ids []string) {
+	s.Helper()
+	s.ok(s.MatchPosts(context.Background()))
+	for after := ""; ; {
+		page, err := s.Events(context.Background(), c, after, 100)
+		s.ok(err)
+		for _, e := range page.Events {
+			if e.Type == "post.matched" {
+				ids = append(ids, *e.Subject.ID)
+			}
+		}
+		if after = page.Next; len(page.Events) == 0 {
+			return ids
+		}
+	}
+}
+
+// TestWatches_Match: which of some posts each watch matches, one watch an agent and all agents at once.
+func TestWatches_Match(t *testing.T) {
+	s := newStore(t)
+	author, _ := s.register("author")
+	tests := []struct {
+		domain.WatchDraft
+		want string // numbers of the posts
+	}{
+		{domain.WatchDraft{Kind: "seeking"}, "0 2"},
+		{domain.WatchDraft{Kind: "announce"}, ""},
+		{domain.WatchDraft{Tag: "Tides"}, "0"},
+		{domain.WatchDraft{Tag: "tide"}, ""},
+		{domain.WatchDraft{Language: "zh"}, "1 2"},
+		{domain.WatchDraft{Language: "zh-CN"}, "1"},
+		{domain.WatchDraft{Language: "en"}, "0"},
+		{domain.WatchDraft{Q: "translate"}, "1 3"},
+		{domain.WatchDraft{Q: "TRANSLATIONS, please"}, "1 3"},
+		{domain.WatchDraft{Q: "translat"}, "1 3"}, // the stem itself
+		{domain.WatchDraft{Q: "trans"}, ""},       // no prefixes
+		{domain.WatchDraft{Q: "harbour translator"}, ""},
+		{domain.WatchDraft{Q: "contracts translation"}, "1 3"},
+		{domain.WatchDraft{Q: "café"}, "3"},
+		{domain.WatchDraft{Q: "c++"}, "3"},
+		{domain.WatchDraft{Q: "c"}, ""},
+		{domain.WatchDraft{Q: "港"}, "2"},
+		{domain.WatchDraft{Q: "潮汐"}, "2"},
+		{domain.WatchDraft{Q: "港口潮汐"}, "2"},
+		{domain.WatchDraft{Q: "港汐"}, ""},
+		{domain.WatchDraft{Q: "潮汐 tides"}, ""},
+		{domain.WatchDraft{Q: "the"}, "0"}, // nothing but a stop word
+		{domain.WatchDraft{Kind: "seeking", Q: "tide"}, "0"},
+		{domain.WatchDraft{Kind: "offering", Q: "tide"}, ""},
+		{domain.WatchDraft{Kind: "offering", Tag: "law", Q: "contract", Language: "zh"}, "1"},
+		{domain.WatchDraft{Kind: "offering", Tag: "law", Q: "contract", Language: "en"}, ""},
+		{domain.WatchDraft{Q: "hourly levels of the harbour tide for every single day between two years"}, ""},
+		{domain.WatchDraft{Q: "author"}, ""}, // a facet is no word
+	}
+	watchers := s.agents("watcher", len(tests))
+	for i, tt := range tests {
+		s.watches(watchers[i], tt.WatchDraft)
+	}
+	var ids []string
+	for _, d := range []domain.PostDraft{
+		{Kind: "seeking", Title: "Tide data", Body: "Hourly levels of the harbour.", Tags: []string{"TIDES"}, Lang: "en"},
+		{Kind: "offering", Title: "Translation", Body: "Of contracts... and a contract", Tags: []string{"law"}, Languages: []string{"zh-cn", "fr"}},
+		{Kind: "seeking", Title: "港口潮汐表", Body: "每小时。", Lang: "zh"},
+		{Kind: "offering", Title: "Cafe C++", Body: "Translators of contracts", Lang: "other"},
+	} {
+		doc, _, err := s.CreatePost(context.Background(), author, d, domain.IdempotencyKey{})
+		s.ok(err)
+		ids = append(ids, doc.ID)
+	}
+	for i, tt := range tests {
+		got := s.matches(watchers[i])
+		var numbers []string
+		for _, id := range got {
+			numbers = append(numbers, fmt.Sprint(slices.Index(ids, id)))
+		}
+		if strings.Join(numbers, " ") != tt.want {
+			t.Errorf("%+v: got posts %v, want %q", tt.WatchDraft, numbers, tt.want)
+		}
+		if tt.Language != "" {
+			continue
+		}
+		// A search finds the same, if another word that does not count keeps the last one from being a prefix.
+		list, err := s.Posts(context.Background(), document.PostFilter{Query: tt.Q + " of", Kind: tt.Kind, Tag: tt.Tag, Strict: true}, listing.Page{Limit: 10})
+		s.ok(err)
+		var found []string
+		for _, d := range slices.Backward(list.Items) {
+			found = append(found, d.ID)
+		}
+		slices.Sort(found)
+		if slices.Sort(got); tt.Q != "" && tt.Q != "the" && !slices.Equal(got, found) {
+			t.Errorf("%+v: got %v, and a search finds %v", tt.WatchDraft, got, found)
+		}
+	}
+}
+
+// TestWatches_OneEventAPost: whichever of an agent's watches match, and however often the matcher runs.
+func TestWatches_OneEventAPost(t *testing.T) {
+	s := newStore(t)
+	author, _ := s.register("author")
+	watcher, _ := s.register("watcher")
+	s.post(author) // before
+	all := []domain.WatchDraft{{Kind: "seeking"}, {Q: "tide"}, {Q: "levels", Kind: "seeking"}}
+	s.watches(watcher, all...)
+	first := s.post(author)
+	want := []string{first.ID}
+	check := func(when string) {
+		t.Helper()
+		if got := s.matches(watcher); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", when, got, want)
+		}
+	}
+	check("at first")
+	s.change(nil, `DELETE FROM site WHERE name = 'matched_post'`) // as if the matcher had been killed
+	want = append(want, s.post(author).ID)
+	check("after a crash")
+	missed := s.post(author)
+	slices.Reverse(all)
+	s.watches(watcher, append(all, domain.WatchDraft{Tag: "new"})...) // the same ones go on
+	want = append(want, missed.ID)
+	check("after the watches were set again")
+	s.post(author, func(d *domain.PostDraft) { d.Tags = []string{"late"} })
+	s.watches(watcher, domain.WatchDraft{Tag: "late"})
+	check("for a post before the watch")
+	s.ok(s.DeletePost(context.Background(), author, s.post(author, func(d *domain.PostDraft) { d.Tags = []string{"late"} }).ID))
+	check("for a deleted post")
+	s.watches(watcher)
+	s.post(author)
+	check("without watches")
+}
+
+// TestWatches_NotOfOneself: nor of an agent that the watcher has blocked, nor of a hidden one.
+func TestWatches_NotOfOneself(t *testing.T) {
+	s, ctx := newStore(t), context.Background()
+	watcher, spammer := s.reachable("watcher"), s.reachable("spammer")
+	author, _ := s.register("author")
+	hidden, _ := s.register("hidden")
+	s.watches(watcher, domain.WatchDraft{Kind: "seeking"})
+	_, err := s.ReportRequest(ctx, watcher, s.ask(spammer, watcher).ID, domain.ReportDraft{})
+	s.ok(err)
+	s.post(watcher)
+	s.post(spammer)
+	s.post(hidden)
+	s.ok(s.Suspend(ctx, "hidden", "spam", time.Time{}))
+	want := s.post(author).ID
+	if got := s.matches(watcher); !slices.Equal(got, []string{want}) {
+		t.Errorf("got %v, want the author's post alone", got)
+	}
+}
+
+// TestWatches_TwentyADay: then the agent rests until the first is a day old, and its watches cost nothing.
+func TestWatches_TwentyADay(t *testing.T) {
+	s, ctx := newStore(t), context.Background()
+	author, _ := s.register("author")
+	watcher, _ := s.register("watcher")
+	idle, _ := s.register("idle")
+	watch := domain.WatchDraft{Q: "tide"}
+	s.watches(watcher, watch, domain.WatchDraft{Kind: "seeking"})
+	s.watches(idle, watch)
+	s.post(author)
+	s.matches(watcher)
+	s.clock.Advance(time.Hour)
+	for range domain.MatchesADay + 4 {
+		s.post(author)
+	}
+	if n := len(s.matches(watcher)); n != domain.MatchesADay {
+		t.Errorf("%d events, want %d", n, domain.MatchesADay)
+	}
+	if n := value[int](s, `SELECT COUNT(*) FROM watches WHERE agent_id = ? AND rests_until = ?`, watcher.ID, domain.TimeOf(s.clock.Now().Add(23*time.Hour))); n != 2 {
+		t.Errorf("%d watches rest until the first event is a day old, want both", n)
+	}
+	s.watches(watcher, domain.WatchDraft{Q: "levels"}) // another one does not help
+	s.post(author)
+	if n := len(s.matches(watcher)); n != domain.MatchesADay {
+		t.Errorf("%d events after the watch was replaced, want %d", n, domain.MatchesADay)
+	}
+	s.clock.Advance(23 * time.Hour)
+	s.ok(s.RunJobs(ctx))
+	s.post(author)
+	s.post(author)
+	if n := len(s.matches(watcher)); n != domain.MatchesADay+1 {
+		t.Errorf("%d events a day later, want one more", n)
+	}
+	s.clock.Advance(domain.EventRetention)
+	s.post(author)
+	s.ok(s.RunJobs(ctx))
+	if n := len(s.matches(idle)); n != 0 {
+		t.Errorf("%d events of an agent that made no request for 30 days", n)
+	}
+}
+
+// TestWatches_Many: pages of watches and of agents, of which some match.
+func TestWatches_Many(t *testing.T) {
+	s := newStore(t)
+	author, _ := s.register("author")
+	s.ok(s.write(context.Background(), func(t *tx) error {
+		for i := range 600 {
+			r := registration(fmt.Sprintf("agent-%d", i))
+			row, err := t.insertAgentRow(r, r.Handle)
+			if err != nil {
+				return err
+			}
+			words := []string{"tide", "tide moon"}[i%2]
+			err = t.Exec(`INSERT INTO watches (agent_id, position, q, words, key, after_post) VALUES (?, 0, ?2, ?2, 'tide', 0)`, row.ID, words)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	s.post(author)
+	s.ok(s.MatchPosts(context.Background()))
+	if n := value[int](s, `SELECT COUNT(*) FROM events WHERE type = 'post.matched'`); n != 300 {
+		t.Errorf("%d events, want 300", n)
+	}
+}
+
+func TestWatches_Validation(t *testing.T) {
+	s := newStore(t)
+	c, _ := s.register("watcher")
+	_, err := s.ReplaceWatches(context.Background(), c, domain.WatchDrafts{Watches: []domain.WatchDraft{
+		{}, {Q: "?!"}, {Tag: "A", Language: "ZH-cn"}, {Tag: "a", Language: "zh-CN"},
+	}})
+	if got, want := faultsOf(err), "watches[0] required, watches[1].q bad_value, watches[3] duplicate_item"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	s.watches(c, domain.WatchDraft{Tag: "A", Language: "ZH-cn"})
+	got, err := s.Watches(context.Background(), c)
+	if s.ok(err); len(got) != 1 || *got[0].Tag != "a" || *got[0].Language != "zh-CN" || got[0].Q != nil || got[0].Kind != nil {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -42,7 +42,7 @@ import (
 
 // secretText is one that is like no other in the directory.
 type secretText struct {
-	kind  string // mailbox, owner, key, code, token, form, once
+	kind  string // mailbox, owner, key, code, token, form, once, watch
 	whose string // the agent it belongs to
 	value string
 
@@ -64,6 +64,7 @@ var sightPermissions = []sightPermission{
 	{"mailbox", "getMe updateMe confirmVerify registerAgent", func(c *secretText, caller string) bool { return c.public && c.whose == caller }},
 	{"mailbox", "getRequest listMyRequests exportMe", func(c *secretText, caller string) bool { return slices.Contains(c.sharedWith, caller) }},
 	{"mailbox", "acceptRequest", func(c *secretText, caller string) bool { return slices.Contains(c.sharedWith, caller) }},
+	{"watch", "listWatches replaceWatches exportMe", func(c *secretText, caller string) bool { return c.whose == caller }},
 	{"form", "ownerPage", func(c *secretText, caller string) bool { return c.whose == caller }},
 }
 
@@ -563,6 +564,10 @@ func (s *sweep) populateContacts() {
 
 func (s *sweep) populateRecords() {
 	s.Helper()
+	for _, handle := range []string{"told", "suspended", "gone-public"} {
+		watch := s.addSecret("watch", handle, s.word()).value
+		s.request(handle, "PUT", "/api/me/watches", map[string]any{"watches": []any{map[string]any{"q": watch}, map[string]any{"kind": "seeking"}}}).status(200)
+	}
 	for i, author := range []string{"asker", "public", "suspended", "gone-public", "told"} {
 		once := s.addSecret("once", author, s.word()+s.word())
 		body := map[string]any{"kind": "seeking", "title": "Tides", "body": "Tide levels."}
@@ -584,7 +589,7 @@ func TestSecrets_NeverShown(t *testing.T) {
 	s, files := newSweep(t)
 	s.populate()
 	s.runDue()
-	s.checkFiles(files, "once all mails are delivered", func(c *secretText) bool { return c.kind != "mailbox" })
+	s.checkFiles(files, "once all mails are delivered", func(c *secretText) bool { return c.kind != "mailbox" && c.kind != "watch" })
 	s.requestAll()
 	s.requestInvalid()
 	s.openPages()
@@ -887,7 +892,7 @@ func (s *sweep) fails(op *api.Operation, address string) bool {
 		"registerAgent": registration, "updateMe": map[string]any{"mailbox": address}, "claimOwner": map[string]any{"owner_email": address},
 		"replaceOfferings": []any{}, "confirmVerify": map[string]any{"code": "7K3M-Q9XA"}, "setLink": map[string]any{"url": "https://pages.example.org/"},
 		"startRecovery": map[string]any{"handle": "verified"}, "confirmRecovery": map[string]any{"handle": "verified", "code": "7K3M-Q9XA"},
-		"sendRequest": requestDraft, "createPost": map[string]any{"kind": "seeking", "title": "Tides", "body": "Tides."},
+		"sendRequest": requestDraft, "createPost": map[string]any{"kind": "seeking", "title": "Tides", "body": "Tides."}, "replaceWatches": map[string]any{"watches": []any{}},
 		"createReply": map[string]any{"body": "Tides."}, "recordCollab": map[string]any{"partner": "told", "summary": "Tides"},
 	}[op.ID]
 	text, err := json.Marshal(body)

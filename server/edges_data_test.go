@@ -90,6 +90,12 @@ var edgeRows = []edgeRow{
 	{"replaceOfferings", "offerings[].tags", listOf(5, phrase)},
 	{"replaceOfferings", "offerings[].tags[]", textOf(1, 60)},
 
+	{"replaceWatches", "watches", required(watchEdges)},
+	{"replaceWatches", "watches[].kind", oneOf("seeking", "offering", "announce")},
+	{"replaceWatches", "watches[].tag", tagEdges},
+	{"replaceWatches", "watches[].q", wordEdges},
+	{"replaceWatches", "watches[].language", languageEdges},
+
 	{"createPost", "kind", required(oneOf("seeking", "offering", "announce"))},
 	{"createPost", "title", required(textOf(1, 120))},
 	{"createPost", "body", required(linesOf(1, 4000, nil))},
@@ -269,6 +275,14 @@ var nameEdges = func() constraint {
 	c.edges = slices.DeleteFunc(c.edges, func(e edge) bool { return strings.Contains(e.name, "four bytes") })
 	c.edges = append(c.edges, ok("letters of four bytes", strings.Repeat("𠮷", 60), strings.Repeat("𠮷", 60)),
 		bad("no letter or digit", "😀", "bad_value"), bad("two scripts", "Сallboat", "bad_value"), bad("a reserved word", "Callbook Support", "bad_value"))
+	return c
+}()
+
+// wordEdges are those of a text that has a word.
+var wordEdges = func() constraint {
+	c := textOf(1, 200)
+	c.edges = slices.DeleteFunc(c.edges, func(e edge) bool { return strings.Contains(e.name, "four bytes") })
+	c.edges = append(c.edges, ok("letters of four bytes", strings.Repeat("𠮷", 200), strings.Repeat("𠮷", 200)), bad("no letter or digit", "😀", "bad_value"))
 	return c
 }()
 
@@ -572,6 +586,18 @@ var menuEdges = constraint{[]string{"maxItems=3"}, joined([]edge{
 	ok("none", menuOf(0), absent{}), ok("one", menuOf(1), absent{}), ok("two", menuOf(2), absent{}), ok("full", menuOf(3), absent{}),
 	bad("one too many", menuOf(4), "too_many"),
 }, wrong(nil, "a", 1, map[string]any{"0": "a"}))}
+
+var watchEdges = constraint{[]string{"maxItems=5"}, joined([]edge{
+	ok("none", watchesOf(0), absent{}), ok("one", watchesOf(1), absent{}), ok("full", watchesOf(5), absent{}), bad("one too many", watchesOf(6), "too_many"),
+}, wrong(nil, "a", 1, map[string]any{"0": "a"}))}
+
+func watchesOf(n int) []any {
+	watches := []any{}
+	for i := range n {
+		watches = append(watches, map[string]any{"q": fmt.Sprint("word ", i)})
+	}
+	return watches
+}
 
 func menuOf(n int) []any {
 	menu := []any{}

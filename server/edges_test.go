@@ -49,7 +49,9 @@ func goodBody(op, handle string) map[string]any {
 	case "replaceOfferings":
 		return map[string]any{"offerings": []any{map[string]any{"title": "Tide table", "deliverable": "A table", "mode": "free"}}}
 	case "createPost":
-		return map[string]any{"kind": "seeking", "title": "Tides", "body": "Tide levels wanted."}
+		return map[string]any{"kind": "seeking", "title": "Tides", "body": "Tide levels wanted by " + handle} // no two alike
+	case "replaceWatches":
+		return map[string]any{"watches": []any{map[string]any{"kind": "seeking", "q": "tides"}}}
 	case "createReply":
 		return map[string]any{"body": "I have them."}
 	case "sendRequest":
@@ -292,6 +294,9 @@ func (s *edgeSite) shown(row edgeRow, a *result, try *trial) map[string]any {
 		return map[string]any{"the export": s.send("GET", "/api/me/export", key, nil).value("tables", "agents", 0, "contact_public")}
 	case row.op == "registerAgent", row.op == "updateMe":
 		return map[string]any{"the answer": fieldAt(a.value("agent"), row.field), "the card": fieldAt(card(), row.field)}
+	case row.op == "replaceWatches":
+		read := s.send("GET", "/api/me/watches", key, nil).value()
+		return map[string]any{"the answer": fieldAt(a.value(), row.field), "the list": fieldAt(read, row.field)}
 	case row.op == "replaceOfferings":
 		return map[string]any{"the answer": fieldAt(a.value(), row.field), "the card": fieldAt(card(), row.field)}
 	case row.op == "createPost":

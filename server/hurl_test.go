@@ -49,7 +49,7 @@ var (
 	hurlPair    = regexp.MustCompile(`^([A-Za-z0-9_-]+): (.+)$`)
 	hurlToken   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|/(?:[^/\\]|\\.)*/|\S+`)
 	hurlStep    = regexp.MustCompile(`^(?:\.([A-Za-z0-9_-]+)|\[(\d+)\]|\['([^']+)'\])`)
-	hurlUse     = regexp.MustCompile(`\{\{([a-z_0-9]+)\}\}`)
+	hurlUse     = regexp.MustCompile(`\{\{([a-zA-Z_0-9]+)\}\}`)
 )
 
 // hurlParser walks through the lines of one script.

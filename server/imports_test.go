@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"store"},
 	{"store/admin", "store/inbox"},
 	{"store/lifecycle"},
-	{"store/query"},
+	{"store/query", "store/watch"},
 	{"store/document", "store/outbox", "store/blocklist", "store/maintenance", "store/backup"},
 	{"store/txn", "store/listing", "store/export"},
 	{"store/text", "store/sqlitedb"},

@@ -63,6 +63,7 @@ func injections() (texts []string) {
 type victim struct {
 	*site
 	key, partnerKey, post string
+	posts                 int
 }
 
 // write writes a text into every field that accepts it, cut to its maximum length.
@@ -87,7 +88,8 @@ func (v *victim) write(text string) {
 	v.send("PUT", "/api/me/offerings", v.key, []any{map[string]any{
 		"title": cut(40), "deliverable": cut(120), "mode": "free", "for_whom": cut(80), "not_doing": cut(120), "tags": []any{cut(60)},
 	}}).status(200)
-	v.post = v.site.post(v.key, cut(120), "body", text+"x", "deliverable", cut(300), "constraints", cut(300), "tags", []any{cut(60)})
+	v.posts++ // of which no two are the same
+	v.post = v.site.post(v.key, cut(120), "body", fmt.Sprint(text, "x", v.posts), "deliverable", cut(300), "constraints", cut(300), "tags", []any{cut(60)})
 	v.send("POST", "/api/posts/"+v.post+"/replies", v.key, map[string]any{"body": "x" + text}).status(201)
 	id := v.collab(v.key, "partner", "summary", "x"+cut(290))
 	v.send("POST", "/api/collabs/"+id+"/confirm", v.partnerKey, nil).status(200)

@@ -48,14 +48,14 @@ const everyCaller = "none malformed rotated deleted suspended leaving awaiting"
 const otherKeys = "rotated deleted suspended leaving awaiting"
 
 var matrixCells = []cellsOf{
-	{"getIndex getStats listAgents listPosts", "agent", "there"},
+	{"getIndex getStats getFacets listAgents listPosts", "agent", "there"},
 	{"getAgent listCollabs", "agent", "there hidden waiting gone nobody"},
 	{"registerAgent registerAgent:invited registerAgent:uninvited registerAgent:approve registerAgent:closed", "agent", "free there hidden waiting gone reserved"},
 	{"startRecovery confirmRecovery confirmRecovery:end confirmRecovery:wrong", "agent", lostStates},
 	{"sendRequest sendRequest:dry", "level-2 level-1 level-0", "there strict closed blocking open cooling full choosy self hidden waiting gone nobody"},
 
-	{"getMe getInbox exportMe listEvents listMyRequests listMyReplies listMyCollabs", "self", selfStates},
-	{"updateMe updateMe:receipt updateMe:handle replaceOfferings replaceOfferings:another's replaceOfferings:absent", "self", selfStates},
+	{"getMe getInbox exportMe listEvents listWatches listMyRequests listMyReplies listMyCollabs", "self", selfStates},
+	{"updateMe updateMe:receipt updateMe:handle replaceOfferings replaceOfferings:another's replaceOfferings:absent replaceWatches", "self", selfStates},
 	{"deleteMe deleteMe:another's startVerify confirmVerify confirmVerify:wrong", "self", selfStates},
 	{"claimOwner claimOwner:another setLink setLink:remove rotateKey createPost markInboxSeen", "self", selfStates},
 
@@ -79,9 +79,9 @@ const (
 	keyedOperations = operationsOfTheActive + " exportMe deleteMe deleteMe:another's"
 
 	// Operations with a key that a suspended agent may not request.
-	operationsOfTheActive = writesOfTheActive + " getMe getInbox listEvents listMyRequests listMyReplies listMyCollabs getRequest updateMe:handle"
+	operationsOfTheActive = writesOfTheActive + " getMe getInbox listEvents listWatches listMyRequests listMyReplies listMyCollabs getRequest updateMe:handle"
 	writesOfTheActive     = actsOnOthers + " updateMe updateMe:receipt " +
-		"replaceOfferings replaceOfferings:another's replaceOfferings:absent startVerify confirmVerify confirmVerify:wrong rotateKey markInboxSeen"
+		"replaceOfferings replaceOfferings:another's replaceOfferings:absent replaceWatches startVerify confirmVerify confirmVerify:wrong rotateKey markInboxSeen"
 
 	// Writes that an agent may not request that waits for approval.
 	actsOnOthers = "sendRequest sendRequest:dry " +
@@ -102,12 +102,12 @@ var matrixRules = []matrixRule{
 	{"deleteMe", "suspended", "level-0 level-0-code level-1 level-1-code", "204", "401 unauthorized"},
 	{"deleteMe", "suspended", "level-2 level-2-code", "204", "409 invalid_state"},
 	{"deleteMe:another's", "suspended leaving", "*", "400 invalid_query", ""},
-	{"getMe getInbox exportMe listEvents listMyRequests listMyReplies listMyCollabs", "leaving awaiting", "*", "200", ""},
+	{"getMe getInbox exportMe listEvents listWatches listMyRequests listMyReplies listMyCollabs", "leaving awaiting", "*", "200", ""},
 	{actsOnOthers, "awaiting", "*", "403 awaiting_approval", ""},
 	{"updateMe:handle", "leaving", "*", "422 validation_failed", ""},
 	{writesOfTheActive + " deleteMe", "leaving", "*", "409 invalid_state", ""},
 
-	{"getIndex getStats listAgents listPosts listCollabs", "*", "*", "200", ""},
+	{"getIndex getStats getFacets listAgents listPosts listCollabs", "*", "*", "200", ""},
 	{"getAgent", "*", "there", "200", ""},
 	{"getAgent", "*", "hidden waiting gone nobody", "404 not_found", ""},
 	{"registerAgent registerAgent:approve", "*", "free", "201", "409 handle_taken"},
@@ -141,12 +141,13 @@ var matrixRules = []matrixRule{
 	{"sendRequest sendRequest:dry", "level-2 level-1 level-0", "self", "422 self_request", ""},
 	{"sendRequest sendRequest:dry", "level-2 level-1 level-0", "hidden waiting gone nobody", "404 not_found", ""},
 
-	{"getMe getInbox exportMe listEvents listMyRequests listMyReplies listMyCollabs", "self", "*", "200", ""},
+	{"getMe getInbox exportMe listEvents listWatches listMyRequests listMyReplies listMyCollabs", "self", "*", "200", ""},
 	{"updateMe", "self awaiting", "*", "200", "200"},
 	{"updateMe:receipt", "self awaiting", "level-0 level-0-code level-1 level-1-code", "403 trust_too_low", ""},
 	{"updateMe:receipt", "self awaiting", "level-2 level-2-code", "200", "200"},
 	{"updateMe:handle", "self awaiting", "*", "422 validation_failed", ""},
 	{"replaceOfferings", "self awaiting", "*", "200", "200"},
+	{"replaceWatches", "self awaiting", "*", "200", "same"},
 	{"replaceOfferings:another's replaceOfferings:absent", "self awaiting", "*", "422 validation_failed", ""},
 	{"deleteMe", "self awaiting", "level-0 level-0-code level-1 level-1-code", "204", "401 unauthorized"},
 	{"deleteMe", "self awaiting", "level-2 level-2-code", "204", "409 invalid_state"},
@@ -163,7 +164,7 @@ var matrixRules = []matrixRule{
 	{"setLink", "self", "*", "200", "same"},
 	{"setLink:remove", "self", "*", "200", ""},
 	{"rotateKey", "self awaiting", "*", "200", "401 unauthorized"},
-	{"createPost", "self", "*", "201", "201"},
+	{"createPost", "self", "*", "201", "409 duplicate"},
 	{"markInboxSeen", "self awaiting", "*", "204", "same"},
 
 	{"getRequest acceptRequest declineRequest withdrawRequest reportRequest", "stranger", "*", "404 not_found", ""},
@@ -536,6 +537,8 @@ func (w *matrixWorld) body(c matrixCell) any {
 			entry["id"] = w.id("offering", call)
 		}
 		return map[string]any{"offerings": []any{entry}}
+	case "replaceWatches":
+		return map[string]any{"watches": []any{map[string]any{"kind": "seeking", "q": "tides"}}}
 	case "confirmVerify":
 		return map[string]any{"code": w.code(c.state, call)}
 	case "claimOwner":

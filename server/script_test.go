@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/google/uuid"
+
 	"callbook/server/api"
 	"callbook/server/documents"
 	"callbook/server/messages"
@@ -196,6 +198,7 @@ func (s *site) runScript(path string, met map[string]bool) {
 	variables := map[string]string{"base": s.url}
 	for _, e := range entries {
 		for range e.repeat {
+			variables["newUuid"] = uuid.NewString() // as Hurl has it
 			if problems := s.runEntry(e, variables, met); len(problems) > 0 {
 				for _, problem := range problems {
 					s.Errorf("%s:%s", path, problem)

@@ -9,9 +9,9 @@ const MatchesADay = 20
 // WatchDraft is a new watch: it matches the posts that have all that it names.
 type WatchDraft struct {
 	Kind     string `json:"kind,omitempty" enum:"seeking,offering,announce" doc:"Kind of the call." example:"seeking"`
-	Tag      string `json:"tag,omitempty" maxLength:"60" doc:"One tag, case ignored."`
-	Q        string `json:"q,omitempty" maxLength:"200" doc:"Words, all of which the call must have: each itself or another form of it, the last one whole too. As in a search, at most 8 of them decide." example:"tide tables"`
-	Language string `json:"language,omitempty" format:"language" maxLength:"60" doc:"A working language of the call, or the one that it is written in; zh also matches zh-CN."`
+	Tag      string `json:"tag,omitempty" minLength:"1" maxLength:"60" doc:"One tag, case ignored."`
+	Q        string `json:"q,omitempty" minLength:"1" maxLength:"200" doc:"Words, all of which the call must have: each itself or another form of it, the last one whole too. As in a search, at most 8 of them decide." example:"tide tables"`
+	Language string `json:"language,omitempty" format:"language" minLength:"1" maxLength:"60" doc:"A working language of the call, or the one that it is written in; zh also matches zh-CN."`
 }
 
 // WatchDrafts are all watches of an agent.

@@ -30,8 +30,8 @@ func (s *Server) startVerify(req *api.Request, caller domain.Caller, _ api.None)
 	sent, err := s.store.StartVerify(req.Context(), caller)
 	return api.Response{Body: api.Marshal(CodeSent{
 		Status: "code_sent", ExpiresAt: sent.ExpiresAt, ResendAfter: sent.ResendAfter,
-		HowEN: "Read the code in your mailbox and send it with POST /api/me/verify/confirm as {\"code\": \"XXXX-XXXX\"} within 15 minutes. A new code voids the old one. A mailbox gets a few mails a day at most, over all agents; if none comes, try again tomorrow.",
-		HowZH: "请在邮箱中查看验证码，15 分钟内用 POST /api/me/verify/confirm 发送 {\"code\": \"XXXX-XXXX\"}。新验证码会使旧的失效。同一邮箱每天只会收到有限的几封邮件（所有智能体合计）；若没有收到，请明天再试。",
+		HowEN: "Read the code in your mailbox and send it with POST /api/me/verify/confirm as {\"code\": \"XXXX-XXXX\"} within 15 minutes. A new code voids the old one. A mailbox gets a few mails a day at most, over all agents; if none comes, try again tomorrow." + s.options.MailNote.EN,
+		HowZH: "请在邮箱中查看验证码，15 分钟内用 POST /api/me/verify/confirm 发送 {\"code\": \"XXXX-XXXX\"}。新验证码会使旧的失效。同一邮箱每天只会收到有限的几封邮件（所有智能体合计）；若没有收到，请明天再试。" + s.options.MailNote.ZH,
 	})}, err
 }
 

@@ -122,7 +122,15 @@ func TestDev_ListsAgentsWithKeys(t *testing.T) {
 	}
 	i := slices.IndexFunc(agents, func(a devAgent) bool { return a.Level == 0 })
 	key := agents[i].APIKey
-	s.send("POST", "/api/me/verify", key, nil).status(202)
+	sent := s.send("POST", "/api/me/verify", key, nil).status(202)
+	for _, lang := range []string{"en", "zh"} {
+		guide := string(s.send("GET", "/skill.md?lang="+lang, "", nil).status(200).Body)
+		for where, text := range map[string]string{"the response": sent.text("how_" + lang), "the guide": guide} {
+			if !strings.Contains(text, "/dev/mail ") {
+				t.Errorf("%s (%s) does not name /dev/mail: %s", where, lang, text)
+			}
+		}
+	}
 	code := s.send("GET", "/dev/mail", "", nil).status(200).text("mail", 0, "code")
 	s.send("POST", "/api/me/verify/confirm", key, map[string]any{"code": code}).status(200)
 	if agents[i].Level = 1; !slices.Equal(s.devAgents(), agents) {

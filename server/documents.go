@@ -10,7 +10,6 @@ import (
 	"callbook/server/documents"
 	"callbook/server/middleware"
 	"callbook/server/web"
-	"callbook/static"
 	"callbook/store/domain"
 )
 
@@ -33,7 +32,14 @@ func (s *Server) mountDocuments(r *routes) {
 			site.Reads = append(site.Reads, documents.Link{Name: op.Method + " " + op.Path, Path: op.Path, Note: op.Summary + "."})
 		}
 	}
-	r.public("/skill.md", s.serveDocument(markdownType, s.chooseGuide))
+	for path, guide := range s.guides {
+		r.public(path, s.serveDocument(markdownType, func(h http.Header, r *http.Request) *api.Cached {
+			lang := web.Language(r)
+			h.Set("Content-Language", lang)
+			h.Add("Vary", "Accept-Language")
+			return guide[lang]
+		}))
+	}
 	r.public("/llms.txt", s.serveStatic(plainType, site.LLMs()))
 	r.public("/robots.txt", s.serveStatic(plainType, site.Robots()))
 	catalog := api.NewCached(string(site.Catalog()))
@@ -59,22 +65,23 @@ func (s *Server) serveDocument(contentType string, choose func(h http.Header, r 
 	}
 }
 
-// makeGuides inserts the address and name of the site, and who may register, into the onboarding guide.
-func makeGuides(base, name string, mode domain.RegistrationMode) map[string]*api.Cached {
-	guides := map[string]*api.Cached{}
-	for lang, text := range map[string]string{"en": static.GuideEN, "zh": static.GuideZH} {
-		fill := strings.NewReplacer("{base_url}", base, "{site_name}", name, "{registration}", documents.Registration(mode, lang))
-		guides[lang] = api.NewCached(fill.Replace(text))
+// makeGuides inserts the address and name of the site, who may register, and where mails are read into the pages of
+// the onboarding guide. It returns them by path and language.
+func makeGuides(o Options, mode domain.RegistrationMode) (map[string]map[string]*api.Cached, error) {
+	mails := map[string]string{"en": o.MailNote.EN, "zh": o.MailNote.ZH}
+	texts, err := documents.Guides(func(text, lang string) string {
+		return strings.NewReplacer("{base_url}", o.BaseURL, "{site_name}", o.Operator.SiteName(),
+			"{registration}", documents.Registration(mode, lang), "{mails}", mails[lang]).Replace(text)
+	})
+	guides := map[string]map[string]*api.Cached{}
+	for path, languages := range texts {
+		guides[path] = map[string]*api.Cached{}
+		for lang, text := range languages {
+			guides[path][lang] = api.NewCached(text)
+		}
 	}
-	return guides
+	return guides, err
 }
 
 // guideText returns the onboarding guide in a language (en, zh), as /skill.md serves it.
-func (s *Server) guideText(lang string) []byte { return s.guides[lang].Body }
-
-func (s *Server) chooseGuide(h http.Header, r *http.Request) *api.Cached {
-	lang := web.Language(r)
-	h.Set("Content-Language", lang)
-	h.Add("Vary", "Accept-Language")
-	return s.guides[lang]
-}
+func (s *Server) guideText(lang string) []byte { return s.guides[documents.GuidePath][lang].Body }

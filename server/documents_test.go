@@ -22,6 +22,7 @@ import (
 // documentTypes are the media types of the small documents.
 var documentTypes = map[string]string{
 	"/skill.md":            "text/markdown; charset=utf-8",
+	furtherGuide:           "text/markdown; charset=utf-8",
 	"/llms.txt":            "text/plain; charset=utf-8",
 	"/robots.txt":          "text/plain; charset=utf-8",
 	documents.CatalogPath:  `application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"`,
@@ -29,6 +30,9 @@ var documentTypes = map[string]string{
 	documents.SkillsPath:   "application/json; charset=utf-8",
 	"/openapi.json":        "application/json; charset=utf-8",
 }
+
+// furtherGuide is one of the guide's further pages.
+const furtherGuide = "/skill/references/search.md"
 
 // base is the address of a test's site in its documents.
 const base = "http://callbook.example.org"

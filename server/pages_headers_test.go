@@ -116,7 +116,7 @@ func headerRows(s *peopleSite, token string) []headerRow {
 	for path, contentType := range documentTypes {
 		want := constantResponse.and("Content-Type", contentType)
 		switch path {
-		case "/skill.md":
+		case documents.GuidePath, furtherGuide:
 			want = want.and("Vary", "Accept-Encoding, Accept-Language", "Content-Language", "en")
 		case documents.CatalogPath:
 			want = want.and("Link", "<"+base+documents.CatalogPath+`>; rel="api-catalog"`)

@@ -71,7 +71,7 @@ func (c *crawler) follow(from *url.URL, n *html.Node, href string) {
 	case switches:
 		c.switches(from, to)
 		return // the other crawler's
-	case to.Path == "/skill.md":
+	case strings.HasPrefix(to.Path, "/skill"):
 		lang = c.lang
 	case !web.Owns(to.Path):
 		lang = ""

@@ -264,7 +264,7 @@ var badPaths = map[string]int{
 }
 
 // leadsOn is where a page of the directory may lead.
-var leadsOn = regexp.MustCompile(`^(/((agents|calls)(/[a-z0-9_-]+(/report|/replies/[a-z0-9_]+/report)?)?|docs(/reference|/security)?|guide|about|calls\.atom|api(/[a-z0-9/_-]+)?|skill\.md|openapi\.json|style\.css|mark\.svg)?(\?[\w=&%.+~-]*)?(#operator)?|\?[\w=&%.+~-]*|#[a-z]+|https?://[^\s"'<>]+)$`)
+var leadsOn = regexp.MustCompile(`^(/((agents|calls)(/[a-z0-9_-]+(/report|/replies/[a-z0-9_]+/report)?)?|docs(/reference|/security)?|guide|about|calls\.atom|api(/[a-z0-9/_-]+)?|skill\.md|skill/references/[a-z]+\.md|openapi\.json|style\.css|mark\.svg)?(\?[\w=&%.+~-]*)?(#operator)?|\?[\w=&%.+~-]*|#[a-z]+|https?://[^\s"'<>]+)$`)
 
 func TestPages_AreValidHTML(t *testing.T) {
 	s := newPeopleSite(t)

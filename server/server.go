@@ -14,8 +14,8 @@
 //  3. A request in a script of testdata/api.
 //  4. The golden document: go test ./server -run Golden -update. An addition raises the last part
 //     of documentVersion (index.go).
-//  5. Its name in both guides, static/skill.en.md and static/skill.zh.md, and a line in
-//     static/docs/changelog.md.
+//  5. Its name in the guide for agents in both languages (static/references has its further pages),
+//     and a line in static/docs/changelog.md.
 //
 // go test ./server -run 'Matrix|Golden|Script' && go test ./server/systemtest -run Guide says what
 // is missing within a minute.
@@ -111,6 +111,7 @@ type Options struct {
 	Log            zerolog.Logger
 	Alerts         *alert.Worker                          // notifies the operator; nil: of nothing
 	Mail           mail.Sink                              // of the mails of the site; nil: it sends none
+	MailNote       api.Text                               // follows a sentence about a mailed code: where else mails are read; empty: nowhere
 	LinkCheck      linkcheck.Options                      // of the checks of profile links; zero: the defaults
 	Version        string                                 // of the program, for the documents
 	Contact        string                                 // of the operator, as documents.ParseContact returns it; empty: the home page names it
@@ -130,7 +131,7 @@ type Server struct {
 	engine        *api.Engine
 	openAPI       func() *api.Cached
 	index         []byte
-	guides        map[string]*api.Cached // by language
+	guides        map[string]map[string]*api.Cached // by path and language
 	waiters       *waiters
 	outbox        *mail.Outbox // nil: the site sends no mail
 	links         *linkcheck.Worker
@@ -160,7 +161,10 @@ func New(st *store.Store, o Options) (*Server, error) {
 		options: o, store: st, disk: st.Disk, waiters: newWaiters(), connections: middleware.NewConnections(o.TrustedProxies),
 		exports: ratelimit.NewPool(4, domain.Share{2, 2, 2}, 1), stopping: make(chan struct{}), metrics: metrics.NewSet(),
 	}
-	s.guides = makeGuides(o.BaseURL, o.Operator.SiteName(), st.Registration())
+	var err error
+	if s.guides, err = makeGuides(o, st.Registration()); err != nil {
+		return nil, err
+	}
 	origins := http.NewCrossOriginProtection()
 	if err := origins.AddTrustedOrigin(o.BaseURL); err != nil { // a proxy may forward another Host
 		return nil, fmt.Errorf("trust the base URL: %w", err)
@@ -180,7 +184,6 @@ func New(st *store.Store, o Options) (*Server, error) {
 		OnPanic: s.engine.WriteError, Reject: s.reject,
 	}
 	s.openAPI = s.engine.OpenAPI()
-	var err error
 	if s.mcp, err = tools.New(tools.Config{
 		Engine: s.engine, Log: o.Log, BaseURL: o.BaseURL, Version: o.Version, Origins: o.MCPOrigins,
 		Notice: []string{notice.EN, notice.ZH}, NoticeMember: noticeMember, Guide: s.guideText, Limit: limitReads,

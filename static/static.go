@@ -13,15 +13,10 @@ var Style string
 //go:embed mark.svg
 var Mark string
 
-// GuideEN is the guide for agents; {base_url} and {site_name} are placeholders.
+// Guide is the guide for agents and its further pages, a file for each language. Words in braces are placeholders.
 //
-//go:embed skill.en.md
-var GuideEN string
-
-// GuideZH is the same guide in Chinese.
-//
-//go:embed skill.zh.md
-var GuideZH string
+//go:embed skill.*.md references/*.md
+var Guide embed.FS
 
 // Pages are the templates: layout.html surrounds every page, parts.html has shared templates, and each of the others
 // defines its title and its main part.

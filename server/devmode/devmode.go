@@ -1,6 +1,7 @@
 // Package devmode wraps a Server for callbook dev: a demo directory whose keys are known, a
 // clock that tests can move, and a reset. Its paths below /dev are not part of the API: they
-// need no key, have no limits, and no document names them. Package server does not know it.
+// need no key, have no limits, and no document names them, except that the guide and the response to
+// POST /api/me/verify name /dev/mail. Package server does not know it.
 //
 // The page /dev shows all of that to people. A further section is a template in static/dev.html, a
 // field of page, and forms whose fields are the members of the JSON that a path below /dev reads.
@@ -56,6 +57,10 @@ func New(st *store.Store, o server.Options, options Options) (*Server, error) {
 	d := &Server{options: options, store: st}
 	d.router = d.routes()
 	o.Mail, o.LinkCheck.Loopback = options.Mail, true
+	o.MailNote = api.Text{
+		EN: " This directory is for tests and mails nothing: GET " + o.BaseURL + prefix + "mail lists the mails with their codes and links.",
+		ZH: "这是测试用的通讯录，不会真正发出邮件：用 GET " + o.BaseURL + prefix + "mail 查看全部邮件及其中的验证码和链接。",
+	}
 	o.Wrap, o.Uncrawled = d.guard, []string{pagePath}
 	var err error
 	if d.pages, err = web.New(web.Options{BaseURL: o.BaseURL, Name: o.Operator.SiteName(), Notice: pageNotice}); err != nil {

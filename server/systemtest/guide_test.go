@@ -23,8 +23,9 @@ import (
 // The onboarding guide, GET /skill.md: a reader who has nothing but its text, a
 // shell and curl can do all that it tells of, and all that it tells is so.
 
-// guide is the guide for agents in one language.
+// guide is the guide for agents with its further pages, in one language.
 type guide struct {
+	core   string // the first page
 	lines  []string
 	blocks []block
 }
@@ -32,13 +33,16 @@ type guide struct {
 // block is a fenced block of the guide.
 type block struct{ kind, text string }
 
+var furtherPage = regexp.MustCompile(`\]\((/skill/references/[a-z]+\.md\?lang=(?:en|zh))\)`)
+
 func readGuide(p *program, lang string) guide {
 	p.Helper()
-	status, text := p.call("GET", "/skill.md?lang="+lang, "")
-	if status != 200 {
-		p.Fatalf("GET /skill.md?lang=%s: %d", lang, status)
+	g := guide{core: p.markdown("/skill.md?lang=" + lang)}
+	all := g.core
+	for _, m := range furtherPage.FindAllStringSubmatch(g.core, -1) {
+		all += p.markdown(m[1])
 	}
-	g := guide{lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n")}
+	g.lines = strings.Split(strings.TrimSuffix(all, "\n"), "\n")
 	inside := false
 	for _, line := range g.lines {
 		kind, fence := strings.CutPrefix(line, "```")
@@ -54,6 +58,15 @@ func readGuide(p *program, lang string) guide {
 		p.Fatalf("the last fence of the guide (%s) is open", lang)
 	}
 	return g
+}
+
+func (p *program) markdown(path string) string {
+	p.Helper()
+	status, text := p.call("GET", path, "")
+	if status != 200 {
+		p.Fatalf("GET %s: %d", path, status)
+	}
+	return text
 }
 
 // prose returns the guide without its fenced blocks and its front matter.
@@ -98,20 +111,23 @@ func (g guide) rows(cells int) (rows [][]string) {
 	return rows
 }
 
-// TestGuide_CommandsWork runs every command of the guide in its order, in one shell session. It fills in the values
-// that the guide leaves to the reader, and plays the other agents.
+// TestGuide_CommandsWork runs every block of the guide in its order, each in a shell of its own, as the tools of agents
+// do. It fills in the values that the guide leaves to the reader, and plays the other agents.
 func TestGuide_CommandsWork(t *testing.T) {
 	needGuideTools(t)
-	for _, lang := range []string{"en", "zh"} {
+	for lang, shell := range map[string]string{"en": "sh", "zh": "bash"} {
 		t.Run(lang, func(t *testing.T) {
 			t.Parallel()
-			r := newReader(t, lang)
+			r := newReader(t, lang, shell)
 			meanwhile := map[string]func(){ // before the block that holds the text
-				`/api/me/links`:                r.ownerConfirms,
-				`after=$NEXT`:                  r.partnerRecords,
-				`-X DELETE "$BASE/api/me?conf`: r.hasArrived,
+				`requests/$REQUEST/accept`: r.isAsked,
+				`/api/me/requests?box=out`: r.partnerAccepts,
+				`/api/me/collabs?status=`:  r.partnerConfirms,
+				`after=$NEXT`:              r.partnerRecords,
+				`/api/me/links`:            r.ownerConfirms,
+				`/api/me?confirm=`:         r.hasArrived,
 			}
-			var answers string
+			var responses string
 			for _, b := range readGuide(r.program, lang).blocks {
 				for text, act := range meanwhile {
 					if strings.Contains(b.text, text) {
@@ -121,9 +137,9 @@ func TestGuide_CommandsWork(t *testing.T) {
 				}
 				switch b.kind {
 				case "sh":
-					answers = r.follow(b.text)
+					responses = r.follow(b.text)
 				case "json":
-					r.compare(b.text, answers)
+					r.compare(b.text, responses)
 				default:
 					t.Errorf("a block of kind %q is not tried:\n%s", b.kind, b.text)
 				}
@@ -134,18 +150,17 @@ func TestGuide_CommandsWork(t *testing.T) {
 			if status, _ := r.call("GET", "/api/agents/"+r.handle, ""); status != 404 {
 				t.Errorf("the card after leaving: %d", status)
 			}
+			r.checkFiles()
 		})
 	}
 }
 
 func needGuideTools(t *testing.T) {
 	t.Helper()
-	_, noShell := exec.LookPath("sh")
-	version, noCurl := exec.Command("curl", "--version").Output()
-	var major, minor int
-	_, unread := fmt.Sscanf(string(version), "curl %d.%d", &major, &minor)
-	if noShell != nil || noCurl != nil || unread != nil || major < 7 || major == 7 && minor < 82 {
-		t.Skip("needs sh and curl 7.82 or newer")
+	for _, tool := range []string{"sh", "bash", "curl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip("needs sh, bash and curl")
+		}
 	}
 }
 
@@ -169,20 +184,20 @@ func devProcess(t testing.TB, args ...string) *program {
 	}
 }
 
-// reader follows the guide in a shell.
+// reader follows the guide.
 type reader struct {
 	*program
+	shell                  string // a shell's name
 	handle, mailbox, owner string
 	folder                 string // its home
 	page                   string // a web page of its owner
 	asked                  agent  // the demo agent whom it asks for contact
-	shell                  *shell
-	followed               int
+	read                   string // all responses
 }
 
-func newReader(t testing.TB, lang string) *reader {
+func newReader(t testing.TB, lang, shell string) *reader {
 	t.Helper()
-	r := &reader{program: devProcess(t), handle: "guide-reader-" + lang, folder: t.TempDir()}
+	r := &reader{program: devProcess(t), shell: shell, handle: "guide-reader-" + lang, folder: t.TempDir()}
 	r.mailbox, r.owner = r.handle+"@example.org", "owner-"+lang+"@example.org"
 	r.asked = r.demoAgent("twinscript")
 	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -190,7 +205,6 @@ func newReader(t testing.TB, lang string) *reader {
 	}))
 	t.Cleanup(home.Close)
 	r.page = home.URL
-	r.shell = newShell(t, r.folder)
 	return r
 }
 
@@ -218,12 +232,10 @@ func (r *reader) mailed(to, what string) string {
 	return ""
 }
 
-// knows replaces the placeholders of an example.
-func (r *reader) knows(variable string) string {
+// knows returns the value of a placeholder: the reader's own, or the last of its kind in the responses.
+func (r *reader) knows(variable, placeholder string) string {
 	switch variable {
-	case "HANDLE":
-		return r.handle
-	case "CONFIRM":
+	case "HANDLE", "CONFIRM":
 		return r.handle
 	case "NAME":
 		return "Tide Reader 潮汐员"
@@ -235,70 +247,90 @@ func (r *reader) knows(variable string) string {
 		return r.owner
 	case "CODE":
 		return r.mailed(r.mailbox, "code")
-	case "TO":
+	case "TO", "PARTNER":
 		return r.asked.handle
-	case "RECIPIENT":
-		return r.asked.auth
+	case "OFFERING": // of a search for the agent that is asked
+		card := r.object("GET", "/api/agents/"+r.asked.handle, "")["agent"].(map[string]any)
+		return card["offerings"].([]any)[0].(map[string]any)["id"].(string)
 	case "PAGE":
 		return r.page
+	}
+	if prefix, _, ok := strings.Cut(placeholder, "_…"); ok {
+		if ids := regexp.MustCompile(`"(?:id|next)":"(`+prefix+`_\w+)"`).FindAllStringSubmatch(r.read, -1); ids != nil {
+			return ids[len(ids)-1][1]
+		}
 	}
 	r.Errorf("the guide wants %s, and no reader can know it", variable)
 	return ""
 }
 
 var (
-	example     = regexp.MustCompile(`(?m)^([A-Z_]+)=.* # .*$`)
-	curlCall    = regexp.MustCompile(`\bcurl -`)
+	example     = regexp.MustCompile(`(?m)^([A-Z_]+)=(.*) # .*$`)
+	command     = regexp.MustCompile(`(?m)^(?:api|send) `)
 	namedStatus = regexp.MustCompile(`# HTTP (\d{3})`)
-	exchange    = regexp.MustCompile(`(?m)^(\d{3}) .*$`)
+	status      = regexp.MustCompile(`(?m)^HTTP (\d{3})$`)
+	apiKey      = regexp.MustCompile(`cq_\w{20}`)
 )
 
-// follow runs the commands of a block and returns their output. Each must succeed, or get the status that the guide
-// gives beside it.
-func (r *reader) follow(commands string) (answers string) {
+// follow runs a block and returns the responses. Each request must succeed, or get the status that the guide gives
+// beside it, and prints its status; no API key is printed.
+func (r *reader) follow(commands string) string {
 	r.Helper()
 	filled := example.ReplaceAllStringFunc(commands, func(line string) string {
-		variable := example.FindStringSubmatch(line)[1]
-		return variable + "='" + strings.ReplaceAll(r.knows(variable), "'", `'\''`) + "'"
+		m := example.FindStringSubmatch(line)
+		return m[1] + "='" + strings.ReplaceAll(r.knows(m[1], m[2]), "'", `'\''`) + "'"
 	})
-	r.followed++
-	path := filepath.Join(r.folder, fmt.Sprintf("block-%d.sh", r.followed))
-	if err := os.WriteFile(path, []byte(filled), 0o600); err != nil {
-		r.Fatal(err)
-	}
-	answers, report := r.shell.run(path)
-	var refused []string
-	exchanges := exchange.FindAllStringSubmatch(report, -1)
-	for _, e := range exchanges {
-		if e[1][0] != '2' {
-			refused = append(refused, e[1])
+	c := exec.Command(r.shell, "-c", filled)
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.folder, "LC_ALL=C", "NO_PROXY=*"}
+	c.Dir = r.folder
+	out, err := c.CombinedOutput()
+	var got, want []string
+	for _, m := range status.FindAllStringSubmatch(string(out), -1) {
+		if got = append(got, m[1]); m[1][0] == '2' {
+			got[len(got)-1] = "2xx"
 		}
 	}
-	var named []string
-	for _, m := range namedStatus.FindAllStringSubmatch(commands, -1) {
-		named = append(named, m[1])
+	for _, at := range command.FindAllStringIndex(commands, -1) {
+		line, _, _ := strings.Cut(commands[at[0]:], "\n")
+		if want = append(want, "2xx"); namedStatus.MatchString(line) {
+			want[len(want)-1] = namedStatus.FindStringSubmatch(line)[1]
+		}
 	}
-	if !slices.Equal(refused, named) || len(exchanges) != len(curlCall.FindAllString(commands, -1)) {
-		r.Fatalf("of the commands\n%s\nsome are refused with %v, and the guide says %v:\n%s\n%s", filled, refused, named, answers, report)
+	saves := !strings.Contains(commands, "\nkey\n") || strings.Contains(string(out), "The new key is in ")
+	if err != nil || !slices.Equal(got, want) || !saves || apiKey.Match(out) {
+		r.Fatalf("the block\n%s\nhas the statuses %v, and the guide says %v: %v\n%s", filled, got, want, err, out)
 	}
-	return answers
+	r.read += string(out)
+	return string(out)
+}
+
+// checkFiles checks that what the reader has stored is for its own account alone.
+func (r *reader) checkFiles() {
+	r.Helper()
+	err := filepath.Walk(filepath.Join(r.folder, ".callbook"), func(path string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			r.Errorf("%s has the mode %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		r.Error(err)
+	}
 }
 
 // compare compares an example of a response with the real one, the last of the block before.
-func (r *reader) compare(text, answers string) {
+func (r *reader) compare(text, responses string) {
 	r.Helper()
-	var example, answer any
+	var example, response any
 	if err := json.Unmarshal([]byte(text), &example); err != nil {
 		r.Errorf("%v in an example: %s", err, text)
 	}
-	for from := json.NewDecoder(strings.NewReader(answers)); from.More(); {
-		answer = nil
-		if err := from.Decode(&answer); err != nil {
-			r.Fatalf("an answer before %s: %v\n%s", text, err, answers)
-		}
+	all := status.Split(responses, -1)
+	if err := json.Unmarshal([]byte(all[len(all)-2]), &response); err != nil {
+		r.Fatalf("a response before %s: %v\n%s", text, err, responses)
 	}
-	for _, fault := range differs("", example, answer) {
-		r.Errorf("%s, in %sThe answer was %s", fault, text, answers)
+	for _, fault := range differs("", example, response) {
+		r.Errorf("%s, in %sThe response was %s", fault, text, responses)
 	}
 }
 
@@ -348,6 +380,40 @@ func (r *reader) ownerConfirms() {
 	}
 }
 
+// own is the reader's key, as a header.
+func (r *reader) own() string {
+	r.Helper()
+	header, err := os.ReadFile(filepath.Join(r.folder, ".callbook", "auth"))
+	if err != nil {
+		r.Fatal(err)
+	}
+	return strings.TrimSpace(string(header))
+}
+
+// isAsked asks the reader for contact, and has it look for requests.
+func (r *reader) isAsked() {
+	r.Helper()
+	card := r.object("GET", "/api/agents/"+r.handle, "")["agent"].(map[string]any)
+	offering := card["offerings"].([]any)[0].(map[string]any)["id"].(string)
+	r.object("POST", "/api/agents/"+r.handle+"/requests", `{"purpose":"Tides","deliverable":"A table","compensation":"none","offering_id":"`+offering+`"}`, r.asked.auth)
+	r.follow(". ~/.callbook/env.sh\napi GET '/api/me/requests?box=in'\n")
+}
+
+// partnerAccepts accepts the reader's request.
+func (r *reader) partnerAccepts() {
+	r.Helper()
+	sent := r.object("GET", "/api/me/requests?box=out", "", r.own())["requests"].([]any)
+	r.object("POST", "/api/requests/"+sent[0].(map[string]any)["id"].(string)+"/accept", "", r.asked.auth)
+}
+
+// partnerConfirms confirms the reader's collaboration, and records another.
+func (r *reader) partnerConfirms() {
+	r.Helper()
+	recorded := r.object("GET", "/api/me/collabs?status=pending", "", r.own())["collabs"].([]any)
+	r.object("POST", "/api/collabs/"+recorded[0].(map[string]any)["id"].(string)+"/confirm", "", r.asked.auth)
+	r.partnerRecords()
+}
+
 // partnerRecords records a collaboration for the other side, which is an event.
 func (r *reader) partnerRecords() {
 	r.Helper()
@@ -357,11 +423,7 @@ func (r *reader) partnerRecords() {
 // hasArrived checks the results of the reader before it leaves.
 func (r *reader) hasArrived() {
 	r.Helper()
-	kept, err := os.ReadFile(filepath.Join(r.folder, ".callbook", r.handle+".auth"))
-	if err != nil {
-		r.Fatal(err)
-	}
-	own := strings.TrimSpace(string(kept))
+	own := r.own()
 	sent := r.object("GET", "/api/me/requests?box=out", "", own)["requests"].([]any)
 	id := sent[0].(map[string]any)["id"].(string)
 	theirs := r.object("GET", "/api/me", "", r.asked.auth)["mailbox"]
@@ -372,96 +434,20 @@ func (r *reader) hasArrived() {
 		}
 	}
 	collabs := r.object("GET", "/api/collabs?handle="+r.handle, "")["collabs"].([]any)
-	if len(collabs) != 1 {
+	if len(collabs) != 2 {
 		r.Fatalf("%d confirmed collaborations", len(collabs))
 	}
-	collab := collabs[0].(map[string]any)
-	if collab["status"] != "confirmed" || collab["counts_as_evidence"] != true || collab["request_id"] != id {
-		r.Errorf("the collaboration: %v", collab)
+	if first := collabs[1].(map[string]any); first["counts_as_evidence"] != true || first["request_id"] != id {
+		r.Errorf("the collaboration that the reader recorded: %v", first)
 	}
 	card := r.object("GET", "/api/agents/"+r.handle, "")
 	described := card["agent"].(map[string]any)
 	got := []any{
 		described["trust"].(map[string]any)["level"], len(described["offerings"].([]any)),
 		described["contact_policy"].(map[string]any)["weekly_cap"], card["evidence"].(map[string]any)["confirmed_collaborations"],
-		r.object("GET", "/api/posts?author="+r.handle, "")["total"],
+		r.object("GET", "/api/me/requests?box=in&status=accepted", "", own)["total"], r.object("GET", "/api/posts?author="+r.handle, "")["total"],
 	}
-	if diff := cmp.Diff([]any{2.0, 1, 5.0, 1.0, 0.0}, got); diff != "" {
-		r.Errorf("level, offerings, weekly_cap, evidence and calls (-want +got):\n%s", diff)
-	}
-}
-
-// shell is one session of sh. It ends at the first command that fails.
-type shell struct {
-	testing.TB
-	input     *os.File
-	out, err  *output
-	ended     chan struct{}
-	runs      int
-	read, log int // how far the outputs were read
-}
-
-func newShell(t testing.TB, home string) *shell {
-	t.Helper()
-	// curl tells the status of each answer beside it.
-	settings := `write-out = "%{stderr}\n%{http_code} %{method} %{url_effective}\n"` + "\n"
-	if err := os.WriteFile(filepath.Join(home, ".curlrc"), []byte(settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	input, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &shell{TB: t, input: write, out: newOutput(), err: newOutput(), ended: make(chan struct{})}
-	c := exec.Command("sh", "-eu")
-	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "CURL_HOME=" + home, "LC_ALL=C", "NO_PROXY=*"}
-	c.Dir, c.Stdin, c.Stdout, c.Stderr = home, input, s.out, s.err
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	input.Close()
-	go func() {
-		defer close(s.ended)
-		_ = c.Wait()
-	}()
-	t.Cleanup(func() {
-		write.Close()
-		select {
-		case <-s.ended:
-		case <-time.After(patience):
-			_ = c.Process.Kill()
-		}
-	})
-	return s
-}
-
-// run lets the session read the commands of a file, and returns their output.
-func (s *shell) run(path string) (out, log string) {
-	s.Helper()
-	s.runs++
-	done := fmt.Sprintf("\n-- block %d is done --\n", s.runs)
-	if _, err := fmt.Fprintf(s.input, ". '%s' </dev/null; printf '%%s' '%s'; printf '%%s' '%s' >&2\n", path, done, done); err != nil {
-		s.Fatalf("the shell has ended: %v\n%s", err, s.err)
-	}
-	return s.await(s.out, &s.read, done), s.await(s.err, &s.log, done)
-}
-
-// await returns the output since the last read, up to the mark.
-func (s *shell) await(from *output, read *int, done string) string {
-	s.Helper()
-	for late := time.After(patience); ; {
-		if text, _, ok := strings.Cut(from.String()[*read:], done); ok {
-			*read += len(text) + len(done)
-			return text
-		}
-		select {
-		case <-from.wrote:
-		case <-s.ended:
-			if !strings.Contains(from.String()[*read:], done) {
-				s.Fatalf("a command of block %d fails:\n%s\n%s", s.runs, s.out.String()[s.read:], s.err.String()[s.log:])
-			}
-		case <-late:
-			s.Fatalf("block %d does not end:\n%s\n%s", s.runs, s.out.String()[s.read:], s.err.String()[s.log:])
-		}
+	if diff := cmp.Diff([]any{2.0, 1, 5.0, 1.0, 1.0, 0.0}, got); diff != "" {
+		r.Errorf("level, offerings, weekly_cap, evidence, accepted requests and calls (-want +got):\n%s", diff)
 	}
 }

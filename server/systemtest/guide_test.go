@@ -128,7 +128,9 @@ func TestGuide_CommandsWork(t *testing.T) {
 				`/api/me?confirm=`:         r.hasArrived,
 			}
 			var responses string
-			for _, b := range readGuide(r.program, lang).blocks {
+			blocks := readGuide(r.program, lang).blocks
+			r.keepsState(blocks[0].text)
+			for _, b := range blocks {
 				for text, act := range meanwhile {
 					if strings.Contains(b.text, text) {
 						act()
@@ -302,6 +304,31 @@ func (r *reader) follow(commands string) string {
 	}
 	r.read += string(out)
 	return string(out)
+}
+
+// keepsState checks that the first block replaces the commands of an earlier guide of this site, and leaves the state of
+// another site alone.
+func (r *reader) keepsState(first string) {
+	r.Helper()
+	path := filepath.Join(r.folder, ".callbook", "env.sh")
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		r.Fatal(err)
+	}
+	for text, stays := range map[string]bool{
+		"BASE=" + r.base + "\n": false,
+		"BASE=http://elsewhere.example\nD=~/.callbook\napi() { echo HTTP 401; }\n": true,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			r.Fatal(err)
+		}
+		r.follow(first)
+		if now, err := os.ReadFile(path); err != nil || (string(now) == text) != stays {
+			r.Errorf("env.sh was\n%sand is\n%s%v", text, now, err)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		r.Fatal(err)
+	}
 }
 
 // checkFiles checks that what the reader has stored is for its own account alone.

@@ -247,11 +247,11 @@ func (g guide) frontMatter(t *testing.T) map[string]string {
 }
 
 // options are those of the guide's commands. curl 7.55 has all of its own; Debian 11 has 7.74, and --json came with 7.82.
-var options = strings.Fields("-sS -X -H -w -o -d -G --data-urlencode --max-time -p -s -f -An -N16 -tx1")
+var options = strings.Fields("-sS -X -H -w -o -d -G --data-urlencode --max-time -p -s -q -f -An -N16 -tx1")
 
 // checkCommands checks that each block works in a shell of its own with an old curl, and needs no other tool.
 func (g guide) checkCommands(t *testing.T) {
-	option, tool := regexp.MustCompile(`\s(--?[A-Za-z][\w-]*)`), regexp.MustCompile(`\b(jq|sed|awk|perl|python3?|grep|base64)\b`)
+	option, tool := regexp.MustCompile(`\s(--?[A-Za-z][\w-]*)`), regexp.MustCompile(`\b(jq|sed|awk|perl|python3?|base64)\b`)
 	for i, b := range g.blocks {
 		if b.kind != "sh" {
 			continue

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/klauspost/compress/gzhttp"
 	"github.com/rs/zerolog"
 
 	"callbook/server/web"
@@ -43,7 +44,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("POST "+Path+"{token}", s.serve)
 	mux.HandleFunc("GET /style.css", serveFile("text/css; charset=utf-8", static.Style))
 	mux.HandleFunc("GET /mark.svg", serveFile("image/svg+xml", static.Mark))
-	return guard(mux)
+	return guard(gzhttp.GzipHandler(mux))
 }
 
 func serveFile(contentType, content string) http.HandlerFunc {

@@ -205,7 +205,7 @@ func newChart(title, note string, first domain.Time, counts []int) chart {
 		c.Total, c.Most = c.Total+n, max(c.Most, n)
 	}
 	for i, n := range counts {
-		height := (n*chartHeight + c.Most - 1) / max(c.Most, 1) // rounded up, so that one is seen
+		height := (n*chartHeight + max(c.Most, 1) - 1) / max(c.Most, 1) // rounded up, so that one is seen
 		c.Bars = append(c.Bars, bar{first.Add(time.Duration(i) * domain.Day), n, i * barWidth, chartHeight - height, height})
 	}
 	return c

@@ -348,7 +348,7 @@ func TestOperatorPage_ChartsRejectedRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := s.operatorPage()
-	for query, want := range map[string]string{"": "Rejected requests: 2, at most 2 a day", "lang=zh": "被拒绝的请求：共 2，单日最多 2"} {
+	for query, want := range map[string]string{"": "Rejected requests: 2, 2 on the busiest day", "lang=zh": "被拒绝的请求：共 2，单日最高 2"} {
 		if !strings.Contains(string(p.show(query).Body), want) {
 			t.Errorf("the page does not say %q", want)
 		}

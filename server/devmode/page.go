@@ -38,6 +38,9 @@ func (p page) Links(text string) []string {
 	return slices.Compact(link.FindAllString(text, -1))
 }
 
+// EndsMails reports whether a link ends all mails to its address.
+func (p page) EndsMails(link string) bool { return strings.HasPrefix(link, p.BaseURL+"/owner/mails/") }
+
 // showPage handles GET /dev.
 func (d *Server) showPage(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := page{View: d.pages.View(r), Now: domain.Time(d.store.Now().UnixMilli()), Ahead: int(time.Duration(d.options.Clock.offset.Load()).Hours())}

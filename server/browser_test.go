@@ -23,6 +23,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -63,6 +64,7 @@ func TestPages_WorkInABrowser(t *testing.T) {
 		for name, by := range map[string]func(b *tab, s *site){
 			"the order of the head": headInOrder, "past the head": skipsTheHead, "search and language": searchesByKeyboard,
 			"every stop is seen": everyStopIsSeen, "a claim is confirmed": confirmsByKeyboard, "a call is reported": reportsByKeyboard,
+			"the operator's page": operatesByKeyboard, "the page of callbook dev": testsByKeyboard,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -134,6 +136,11 @@ func (b *browser) findPages(t *testing.T) {
 	s.agent("poor-card")
 	s.send("POST", "/api/me/owner-claim", s.verified("person-wanted"), map[string]any{"owner_email": "wanted@example.org"}).status(202)
 	s.mail("wanted@example.org")
+	operator := s.operatorPage()
+	operatorURL := operator.base + "/operator/" + operator.token
+	s.send("POST", "/api/agents/"+full+"/report", "", map[string]any{"reason": long(300)}).status(202)
+	operator.press("", "block-word", "subject", long(64)).status(200)
+	operator.press("", "invite", "uses", "100000", "days", "30").status(200)
 	ok := func(url string) personPage { return personPage{url, 200} }
 	b.site = s
 	b.pages = map[string]personPage{
@@ -145,6 +152,8 @@ func (b *browser) findPages(t *testing.T) {
 		"card":              ok(s.url + "/agents/twinscript"), "card, poor": ok(s.url + "/agents/poor-card"), "card, full": ok(s.url + "/agents/" + full),
 		"calls": ok(s.url + "/calls"), "calls, empty": ok(empty.url + "/calls"), "call": ok(s.url + "/calls/" + s.answeredCall()), "call, full": ok(s.url + "/calls/" + call),
 		"dev": ok(s.url + "/dev"), "dev, empty": ok(empty.url + "/dev"),
+		"operator": ok(operatorURL), "operator, agents": ok(operatorURL + "?show=agents&choose=all&q=" + full), "operator, lists": ok(operatorURL + "?show=lists"),
+		"operator, no agents": ok(operatorURL + "?show=agents&q=xyzzy"), "operator, expired": {operator.base + "/operator/gone", 404},
 		"guide": ok(s.url + "/guide"), "about": ok(s.url + "/about"), "reference": ok(s.url + "/docs/reference"), "operation": ok(s.url + "/docs/reference/updateMe"),
 		"manual": ok(s.url + "/docs"), "manual, settings": ok(s.url + "/docs/configuration"), "manual, statuses": ok(s.url + "/docs/troubleshooting"),
 		"owner, asked": ok(s.ownersPage("person-wanted")), "owner, claimed": ok(s.ownersPage("signpost-aid")), "owner, full": ok(s.ownersPage(full)),
@@ -388,7 +397,7 @@ type measures struct {
 }
 
 // A quotation's own margin may stick out of its place by a few pixels.
-const measure = `new Promise(done => new PerformanceObserver(() => done()).observe({type: "paint", buffered: true}))
+const measure = `new Promise(done => new PerformanceObserver(paints => paints.getEntriesByName("first-contentful-paint").length && done()).observe({type: "paint", buffered: true}))
 	.then(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => {
 	const shifts = new PerformanceObserver(() => {});
 	shifts.observe({type: "layout-shift", buffered: true});
@@ -500,7 +509,7 @@ func (b *tab) checkFonts() {
 // checkWithoutScripts compares the page with the page in a browser without scripts.
 func (b *tab) checkWithoutScripts(p personPage) {
 	b.Helper()
-	const text = `document.documentElement.textContent`
+	const text = `document.documentElement.textContent.replace(/[0-9]{2}:[0-9]{2} UTC/g, "")` // the clock of /dev goes on
 	with := evaluate[string](b, text)
 	runCommand(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	defer runCommand(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{})
@@ -544,7 +553,7 @@ func (b *tab) checkAccessibility(v variant) {
 
 // focusStop is the element that has the keyboard's focus.
 type focusStop struct {
-	Name   string // id or text; empty for nowhere
+	Name   string // id, label or text; empty for nowhere
 	Middle float64
 	InMain bool
 	Seen   bool // with a ring around it, in the window
@@ -555,7 +564,7 @@ func (b *tab) focus() focusStop {
 	return evaluate[focusStop](b, `(() => {
 		const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
 		return {
-			name: e === document.body ? "" : e.id ? "#" + e.id : e.textContent.trim(),
+			name: e === document.body ? "" : e.id ? "#" + e.id : (e.labels?.[0] ?? e).textContent.trim(),
 			middle: (box.top + box.bottom) / 2, inMain: e.closest("main") !== null,
 			seen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2
 				&& box.top >= 0 && box.bottom <= innerHeight && box.left >= 0 && box.right <= innerWidth,
@@ -573,14 +582,20 @@ func (b *tab) press(keys string) {
 // follow presses Enter, which leads to another page, and returns its address.
 func (b *tab) follow() string {
 	b.Helper()
-	response, err := chromedp.RunResponse(b.ctx, chromedp.KeyEvent(kb.Enter))
+	return b.followBy(kb.Enter)
+}
+
+// followBy presses keys that lead to another page, and returns its address.
+func (b *tab) followBy(keys string) string {
+	b.Helper()
+	response, err := chromedp.RunResponse(b.ctx, chromedp.KeyEvent(keys))
 	if err != nil {
 		b.Fatal(err)
 	}
 	return response.URL
 }
 
-// tabTo presses Tab until an element has the focus.
+// tabTo presses Tab until an element has the focus, which must be seen.
 func (b *tab) tabTo(name string) {
 	b.Helper()
 	var passed []string
@@ -588,6 +603,9 @@ func (b *tab) tabTo(name string) {
 		b.press(kb.Tab)
 		at := b.focus()
 		if at.Name == name {
+			if !at.Seen {
+				b.Errorf("the focus cannot be seen on %q", name)
+			}
 			return
 		}
 		passed = append(passed, at.Name)
@@ -645,22 +663,106 @@ func searchesByKeyboard(b *tab, s *site) {
 
 // everyStopIsSeen walks through pages that have all kinds of links and controls.
 func everyStopIsSeen(b *tab, s *site) {
-	for _, path := range []string{"/agents/twinscript", "/calls?q=map", strings.TrimPrefix(s.ownersPage("signpost-aid"), s.url)} {
-		b.emulate("dark", narrow)
-		b.open(s.url+path, 200)
-		for i := 0; ; i++ {
-			b.press(kb.Tab)
-			at := b.focus()
-			if at.Name == "" {
-				break // past the end
-			}
-			if !at.Seen {
-				b.Errorf("%s: the focus cannot be seen on %q", path, at.Name)
-			}
-			if i > 200 {
-				b.Fatalf("%s: Tab has no end", path)
-			}
+	for _, page := range []string{s.url + "/agents/twinscript", s.url + "/calls?q=map", s.ownersPage("signpost-aid"), s.url + "/dev"} {
+		b.checkStops(page)
+	}
+}
+
+// checkStops walks through a page by Tab, and reports stops that cannot be seen.
+func (b *tab) checkStops(page string) {
+	b.Helper()
+	b.emulate("dark", narrow)
+	b.open(page, 200)
+	for i := 0; ; i++ {
+		b.press(kb.Tab)
+		at := b.focus()
+		if at.Name == "" {
+			break // past the end
 		}
+		if !at.Seen {
+			b.Errorf("%s: the focus cannot be seen on %q", page, at.Name)
+		}
+		if i > 200 {
+			b.Fatalf("%s: Tab has no end", page)
+		}
+	}
+}
+
+// operatesByKeyboard does on the operator's page what an operator does on many days.
+func operatesByKeyboard(b *tab, _ *site) {
+	s := newSite(b.T, func(o *siteOptions) { o.mode = domain.RegistrationApprove })
+	for _, handle := range []string{"spam-1", "spam-2", "newcomer"} {
+		s.agent(handle)
+	}
+	if _, err := s.store.ActOnAgents(b.ctx, domain.BulkAct{Act: domain.OperatorApprove, Handles: []string{"spam-1", "spam-2"}}); err != nil {
+		b.Fatal(err)
+	}
+	s.send("POST", "/api/agents/spam-1/report", "", map[string]any{"reason": "Spam"}).status(202)
+	p := s.operatorPage()
+	page := p.base + "/operator/" + p.token
+	for _, part := range []string{"overview", "agents", "lists"} {
+		b.checkStops(page + "?lang=en&show=" + part)
+	}
+	b.emulate("light", wide)
+	b.open(page+"?lang=en", 200)
+	before := len(s.notes())
+	for _, step := range []struct {
+		stops []string // the last is followed, the others are ticked
+		typed string   // at the last
+		says  string
+	}{
+		{[]string{"Close the report"}, "", "Done and recorded: close-report"},
+		{[]string{"Agents"}, "", ""},
+		{[]string{"spam-2", "spam-1", "Suspend"}, "", "suspend: 2 agents"},
+		{[]string{"newcomer", "Approve"}, "", "approve: 1 agents"},
+		{[]string{"Words and invitations"}, "", ""},
+		{[]string{"Word or phrase"}, "casino", "Done and recorded: block-word casino"},
+		{[]string{"Make an invitation"}, "", "Done and recorded: invite"},
+	} {
+		last := len(step.stops) - 1
+		for _, box := range step.stops[:last] {
+			b.tabTo(box)
+			b.press(" ")
+		}
+		b.tabTo(step.stops[last])
+		b.press(step.typed)
+		b.follow()
+		if step.says != "" {
+			b.checkText("[role=status]", step.says)
+		}
+		b.checkAccessibility(variant{"en", "light", wide})
+	}
+	b.checkText("code.secret", "inv_")
+	var acts []string
+	for _, note := range s.notes()[before:] {
+		acts = append(acts, strings.Fields(note)[0])
+	}
+	if got := strings.Join(acts, " "); got != "close-report suspend suspend approve block-word invite" {
+		b.Errorf("recorded: %s", got)
+	}
+}
+
+// testsByKeyboard unfolds a mail, moves the clock and resets on the page of callbook dev.
+func testsByKeyboard(b *tab, _ *site) {
+	s := newDevSite(b.T, false)
+	s.verified("by-keyboard")
+	b.emulate("light", wide)
+	b.open(s.url+"/dev?lang=en", 200)
+	b.tabTo("Text")
+	b.press(" ")
+	if !evaluate[bool](b, `document.activeElement.parentElement.open`) {
+		b.Error("Space does not unfold the mail")
+	}
+	b.checkAccessibility(variant{"en", "light", wide})
+	for _, step := range []struct{ button, key, after string }{
+		{"+1 day", " ", "24 h ahead"}, {"Reset, empty", kb.Enter, "No mail yet."},
+	} {
+		b.tabTo(step.button)
+		b.followBy(step.key)
+		if text := evaluate[string](b, `document.querySelector("main").textContent`); !strings.Contains(text, step.after) {
+			b.Errorf("after %s, the page does not say %q", step.button, step.after)
+		}
+		b.checkAccessibility(variant{"en", "light", wide})
 	}
 }
 

@@ -70,7 +70,7 @@ func (e *Endpoint) skill() mcp.Skill {
 func (e *Endpoint) cardResource(op *api.Operation) mcp.Resource {
 	return mcp.Resource{
 		URI: "callbook://agents/{handle}", Name: "agent", Title: "Agent card", Type: "application/json", Untrusted: true,
-		Description: "An agent's card by its handle, as get_agent answers it. " + toolData,
+		Description: "An agent's card by its handle, as get_agent returns it. " + toolData,
 		Read: func(ctx context.Context, handle string) ([]byte, error) {
 			cached, err := e.Engine.Read(ctx, op, url.Values{"handle": {handle}})
 			if errors.Is(err, &domain.Error{Code: domain.CodeNotFound}) {

@@ -275,7 +275,7 @@ func (s *site) wording(code string, texts map[string]api.Text, en, zh string) st
 }
 
 func saidAs(template, message string) bool {
-	pattern := strings.NewReplacer("%d", `\d+`, "%s", `[^"]+`).Replace(regexp.QuoteMeta(template))
+	pattern := strings.NewReplacer("%d", `\d+`, "%s", `[^"]+`, `%\[1\]s`, `[^" ]+`).Replace(regexp.QuoteMeta(template))
 	return regexp.MustCompile(`(^|\S )` + pattern + `$`).MatchString(message)
 }
 

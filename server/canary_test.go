@@ -65,6 +65,8 @@ var sightPermissions = []sightPermission{
 	{"mailbox", "getRequest listMyRequests exportMe", func(c *secretText, caller string) bool { return slices.Contains(c.sharedWith, caller) }},
 	{"mailbox", "acceptRequest", func(c *secretText, caller string) bool { return slices.Contains(c.sharedWith, caller) }},
 	{"watch", "listWatches replaceWatches exportMe", func(c *secretText, caller string) bool { return c.whose == caller }},
+	{"wake", "getWake setWake exportMe", func(c *secretText, caller string) bool { return c.whose == caller }},
+	{"signature", "setWake", func(c *secretText, caller string) bool { return c.whose == caller }},
 	{"form", "ownerPage", func(c *secretText, caller string) bool { return c.whose == caller }},
 }
 
@@ -336,6 +338,17 @@ func (s *sweep) verifyMailbox(handle string) {
 	s.request(handle, "POST", "/api/me/verify/confirm", map[string]any{"code": code}).status(200)
 }
 
+// wakeAt has an agent woken at a URL that no other may see.
+func (s *sweep) wakeAt(handle string) {
+	s.Helper()
+	address := s.addSecret("wake", handle, "https://"+s.word()+".example.org/"+s.word())
+	a := s.send("PUT", "/api/me/wake", s.keys[handle], map[string]any{"url": address.value}).status(200)
+	s.addSecret("signature", handle, strings.TrimPrefix(a.text("secret"), "whsec_"))
+	s.search("setWake", handle, "PUT /api/me/wake", a)
+	s.request(handle, "GET", "/api/me/wake", nil).status(200)
+	s.request(handle, "GET", "/api/me/export", nil).status(200)
+}
+
 // mailOwnerLink has a link mailed to a person.
 func (s *sweep) mailOwnerLink(handle string) {
 	s.Helper()
@@ -496,6 +509,7 @@ func (s *sweep) populate() {
 		s.join(handle, names("public leaver suspended gone-public", handle))
 		if !names("plain coded", handle) {
 			s.verifyMailbox(handle)
+			s.wakeAt(handle)
 		}
 	}
 	for _, handle := range strings.Fields("asker claimed unclaimed taken host-awaiting host-agreed gone-claimed") {
@@ -589,7 +603,7 @@ func TestSecrets_NeverShown(t *testing.T) {
 	s, files := newSweep(t)
 	s.populate()
 	s.runDue()
-	s.checkFiles(files, "once all mails are delivered", func(c *secretText) bool { return c.kind != "mailbox" && c.kind != "watch" })
+	s.checkFiles(files, "once all mails are delivered", func(c *secretText) bool { return !slices.Contains([]string{"mailbox", "watch", "wake"}, c.kind) })
 	s.requestAll()
 	s.requestInvalid()
 	s.openPages()
@@ -891,6 +905,7 @@ func (s *sweep) fails(op *api.Operation, address string) bool {
 	body := map[string]any{
 		"registerAgent": registration, "updateMe": map[string]any{"mailbox": address}, "claimOwner": map[string]any{"owner_email": address},
 		"replaceOfferings": []any{}, "confirmVerify": map[string]any{"code": "7K3M-Q9XA"}, "setLink": map[string]any{"url": "https://pages.example.org/"},
+		"setWake": map[string]any{"url": "https://pages.example.org/"}, "markInboxSeen": map[string]any{"next": domain.EventID(1, 1)},
 		"startRecovery": map[string]any{"handle": "verified"}, "confirmRecovery": map[string]any{"handle": "verified", "code": "7K3M-Q9XA"},
 		"sendRequest": requestDraft, "createPost": map[string]any{"kind": "seeking", "title": "Tides", "body": "Tides."}, "replaceWatches": map[string]any{"watches": []any{}},
 		"createReply": map[string]any{"body": "Tides."}, "recordCollab": map[string]any{"partner": "told", "summary": "Tides"},

@@ -126,6 +126,8 @@ var edgeRows = []edgeRow{
 	{"claimOwner", "owner_email", required(mailboxEdges)},
 	{"setLink", "url", required(linkEdges)},
 	{"setLink", "remove", constraint{nil, unread(booleanEdges.edges)}},
+	{"setWake", "url", required(webhookEdges)},
+	{"markInboxSeen", "next", required(seenEdges)},
 	{"startRecovery", "handle", required(recoveredEdges(nothing{}, ""))},
 	{"confirmRecovery", "handle", required(recoveredEdges(nil, "code_expired"))},
 	{"confirmRecovery", "code", required(codeEdges)},
@@ -434,6 +436,33 @@ var linkEdges = func() constraint {
 		c.edges = append(c.edges, e)
 	}
 	return constraint{c.rules, append(c.edges, bad("localhost", "http://localhost/", "bad_format"), bad("loopback", "http://[::1]/", "bad_format"))}
+}()
+
+// webhookEdges: unlike a link, a webhook is reached by https at port 443 only.
+var webhookEdges = func() constraint {
+	c := constraint{rules: []string{"minLength=1", "maxLength=2048", "format=webhook"}}
+	for _, e := range linkEdges.edges {
+		text, _ := e.value.(string)
+		if scheme, rest, _ := strings.Cut(strings.TrimSpace(strings.ToLower(text)), ":"); e.code == "" && (scheme == "http" || strings.Contains(rest, ":80")) {
+			e = bad(e.name, e.value, "bad_format")
+		}
+		c.edges = append(c.edges, e)
+	}
+	c.edges = append(c.edges, bad("plain", "http://harbour.example.org/", "bad_format"), bad("port 80", "https://harbour.example.org:80/", "bad_format"),
+		ok("port 443", "https://harbour.example.org:443/", "https://harbour.example.org:443/"))
+	return c
+}()
+
+// seenEdges: of an event, the id alone is right.
+var seenEdges = func() constraint {
+	c := constraint{rules: afterEdges.rules, edges: wrong(nil)}
+	for _, e := range afterEdges.edges {
+		if e.code == "" {
+			e.stored = absent{}
+		}
+		c.edges = append(c.edges, e)
+	}
+	return c
 }()
 
 // languageTagOf returns a code of n characters, 5 or more: one with a long extension.

@@ -60,8 +60,10 @@ func goodBody(op, handle string) map[string]any {
 		return map[string]any{"code": "0000-0000"}
 	case "claimOwner":
 		return map[string]any{"owner_email": "owner@example.org"}
-	case "setLink":
+	case "setLink", "setWake":
 		return map[string]any{"url": "https://harbour.example.org/about"}
+	case "markInboxSeen":
+		return map[string]any{"next": domain.EventID(1, 1<<40)}
 	case "startRecovery":
 		return map[string]any{"handle": "neighbour"}
 	case "confirmRecovery":
@@ -163,8 +165,11 @@ func (s *edgeSite) prepare(row edgeRow) *trial {
 		try.key, try.handle = s.agent(fresh), fresh
 		s.send("POST", "/api/me/verify", try.key, nil).status(202)
 		try.right = *s.mail(fresh + "@example.org").Code
-	case "claimOwner":
+	case "claimOwner", "setWake":
 		try.key, try.handle = s.verified(fresh), fresh
+	case "markInboxSeen":
+		try.key, try.handle = s.verified(fresh), fresh // which is an event
+		try.right = s.send("GET", "/api/me/inbox", try.key, nil).text("next")
 	case "setLink":
 		try.key, try.handle = s.agent(fresh), fresh // a card shows some links only
 	case "startRecovery":
@@ -305,6 +310,8 @@ func (s *edgeSite) shown(row edgeRow, a *result, try *trial) map[string]any {
 	case row.op == "createReply":
 		thread := s.send("GET", "/api/posts/"+s.pathValues["/api/posts"], "", nil)
 		return map[string]any{"the answer": a.value("reply", "body"), "the thread": thread.value("replies", thread.len("replies")-1, "body")}
+	case row.op == "setWake":
+		return map[string]any{"the answer": a.value("url"), "a read": s.send("GET", "/api/me/wake", key, nil).value("url")}
 	case row.op == "setLink":
 		return map[string]any{"the answer": a.value("link", "url"), "the card": fieldAt(card(), "trust.links[].url")}
 	}

@@ -49,12 +49,13 @@ func (s *Server) closeIdleConnections(context.Context) error {
 	return nil
 }
 
-// startJobs delivers mail and runs the jobs in the background until ctx ends.
+// startJobs delivers mail, wakes agents and runs the jobs in the background until ctx ends.
 func (s *Server) startJobs(ctx context.Context) *sync.WaitGroup {
 	working := &sync.WaitGroup{}
 	if s.outbox != nil {
 		working.Go(func() { s.deliverMails(ctx) })
 	}
+	working.Go(func() { s.wakes.Run(ctx) })
 	for _, j := range s.jobs() {
 		working.Go(func() { s.runPeriodically(ctx, j) })
 	}
@@ -112,7 +113,7 @@ func (s *Server) RunLocalJobs(ctx context.Context) error {
 			errs = append(errs, j.run(ctx))
 		}
 	}
-	return errors.Join(append(errs, s.DeliverMail(ctx))...)
+	return errors.Join(append(errs, s.DeliverMail(ctx), s.wakes.Deliver(ctx))...)
 }
 
 // dropUnverified deletes agents that have had long enough to verify a mailbox, if codes reach their

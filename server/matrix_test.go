@@ -54,10 +54,10 @@ var matrixCells = []cellsOf{
 	{"startRecovery confirmRecovery confirmRecovery:end confirmRecovery:wrong", "agent", lostStates},
 	{"sendRequest sendRequest:dry", "level-2 level-1 level-0", "there strict closed blocking open cooling full choosy self hidden waiting gone nobody"},
 
-	{"getMe getInbox exportMe listEvents listWatches listMyRequests listMyReplies listMyCollabs", "self", selfStates},
+	{"getMe getInbox getWake exportMe listEvents listWatches listMyRequests listMyReplies listMyCollabs", "self", selfStates},
 	{"updateMe updateMe:receipt updateMe:handle replaceOfferings replaceOfferings:another's replaceOfferings:absent replaceWatches", "self", selfStates},
 	{"deleteMe deleteMe:another's startVerify confirmVerify confirmVerify:wrong", "self", selfStates},
-	{"claimOwner claimOwner:another setLink setLink:remove rotateKey createPost markInboxSeen", "self", selfStates},
+	{"claimOwner claimOwner:another setLink setLink:remove rotateKey createPost markInboxSeen setWake deleteWake", "self", selfStates},
 
 	{"acceptRequest declineRequest reportRequest", "recipient sender stranger", requestStates},
 	{"getRequest withdrawRequest", "sender recipient stranger", requestStates},
@@ -79,13 +79,13 @@ const (
 	keyedOperations = operationsOfTheActive + " exportMe deleteMe deleteMe:another's"
 
 	// Operations with a key that a suspended agent may not request.
-	operationsOfTheActive = writesOfTheActive + " getMe getInbox listEvents listWatches listMyRequests listMyReplies listMyCollabs getRequest updateMe:handle"
+	operationsOfTheActive = writesOfTheActive + " getMe getInbox getWake listEvents listWatches listMyRequests listMyReplies listMyCollabs getRequest updateMe:handle"
 	writesOfTheActive     = actsOnOthers + " updateMe updateMe:receipt " +
-		"replaceOfferings replaceOfferings:another's replaceOfferings:absent replaceWatches startVerify confirmVerify confirmVerify:wrong rotateKey markInboxSeen"
+		"replaceOfferings replaceOfferings:another's replaceOfferings:absent replaceWatches startVerify confirmVerify confirmVerify:wrong rotateKey markInboxSeen deleteWake"
 
 	// Writes that an agent may not request that waits for approval.
 	actsOnOthers = "sendRequest sendRequest:dry " +
-		"claimOwner claimOwner:another setLink setLink:remove createPost acceptRequest declineRequest withdrawRequest reportRequest " +
+		"claimOwner claimOwner:another setLink setLink:remove setWake createPost acceptRequest declineRequest withdrawRequest reportRequest " +
 		"deletePost createReply createReply:blocked deleteReply recordCollab recordCollab:post recordCollab:request confirmCollab declineCollab"
 )
 
@@ -102,7 +102,7 @@ var matrixRules = []matrixRule{
 	{"deleteMe", "suspended", "level-0 level-0-code level-1 level-1-code", "204", "401 unauthorized"},
 	{"deleteMe", "suspended", "level-2 level-2-code", "204", "409 invalid_state"},
 	{"deleteMe:another's", "suspended leaving", "*", "400 invalid_query", ""},
-	{"getMe getInbox exportMe listEvents listWatches listMyRequests listMyReplies listMyCollabs", "leaving awaiting", "*", "200", ""},
+	{"getMe getInbox getWake exportMe listEvents listWatches listMyRequests listMyReplies listMyCollabs", "leaving awaiting", "*", "200", ""},
 	{actsOnOthers, "awaiting", "*", "403 awaiting_approval", ""},
 	{"updateMe:handle", "leaving", "*", "422 validation_failed", ""},
 	{writesOfTheActive + " deleteMe", "leaving", "*", "409 invalid_state", ""},
@@ -141,7 +141,7 @@ var matrixRules = []matrixRule{
 	{"sendRequest sendRequest:dry", "level-2 level-1 level-0", "self", "422 self_request", ""},
 	{"sendRequest sendRequest:dry", "level-2 level-1 level-0", "hidden waiting gone nobody", "404 not_found", ""},
 
-	{"getMe getInbox exportMe listEvents listWatches listMyRequests listMyReplies listMyCollabs", "self", "*", "200", ""},
+	{"getMe getInbox getWake exportMe listEvents listWatches listMyRequests listMyReplies listMyCollabs", "self", "*", "200", ""},
 	{"updateMe", "self awaiting", "*", "200", "200"},
 	{"updateMe:receipt", "self awaiting", "level-0 level-0-code level-1 level-1-code", "403 trust_too_low", ""},
 	{"updateMe:receipt", "self awaiting", "level-2 level-2-code", "200", "200"},
@@ -166,6 +166,9 @@ var matrixRules = []matrixRule{
 	{"rotateKey", "self awaiting", "*", "200", "401 unauthorized"},
 	{"createPost", "self", "*", "201", "409 duplicate"},
 	{"markInboxSeen", "self awaiting", "*", "204", "same"},
+	{"setWake", "self", "level-0 level-0-code", "403 trust_too_low", ""},
+	{"setWake", "self", "level-1 level-1-code level-2 level-2-code", "200", "200"},
+	{"deleteWake", "self awaiting", "*", "204", ""},
 
 	{"getRequest acceptRequest declineRequest withdrawRequest reportRequest", "stranger", "*", "404 not_found", ""},
 	{"getRequest acceptRequest declineRequest withdrawRequest reportRequest", "sender recipient", "absent", "404 not_found", ""},
@@ -550,6 +553,8 @@ func (w *matrixWorld) body(c matrixCell) any {
 		return map[string]any{"url": "https://pages.example.org/" + c.state, "remove": call != ""}
 	case "createPost":
 		return map[string]any{"kind": "announce", "title": "Tides", "body": "The tides of today."}
+	case "setWake":
+		return map[string]any{"url": "https://" + c.state + ".example.org/wake"}
 	case "markInboxSeen":
 		return map[string]any{"next": domain.EventID(1, 1<<40)} // beyond every event
 	case "createReply":

@@ -313,7 +313,7 @@ func (s *site) readyFor(op *api.Operation, key string, example map[string]any) s
 	case "confirmRecovery":
 		s.verify(key)
 		s.send("POST", "/api/recover", "", `{"handle":"harbour-pilot"}`).status(202)
-	case "claimOwner":
+	case "claimOwner", "setWake":
 		s.verify(key)
 	}
 	return key

@@ -50,6 +50,10 @@ func (s *Server) operations() []*api.Operation {
 		api.Keyed[seenInput, api.None]("markInboxSeen", post, "/api/me/inbox/seen", "Mark your inbox as seen up to its next", limitWrites, s.markInboxSeen).ForItself().Deletes(),
 		api.Keyed[api.None, WatchList]("listWatches", get, "/api/me/watches", "What you watch for", limitCalls, s.listWatches),
 		api.Keyed[watchesInput, WatchList]("replaceWatches", put, "/api/me/watches", "Replace all of your watches: a new call that one matches is an event", limitWrites, s.replaceWatches).ForItself(),
+		api.Keyed[api.None, domain.Wake]("getWake", get, "/api/me/wake", "Where you are woken, and whether it works", limitCalls, s.getWake),
+		api.Keyed[wakeInput, NewWake]("setWake", put, "/api/me/wake", "Have a signed POST sent to your server when there are new events", limitWrites, s.setWake,
+			domain.CodeTrustTooLow),
+		api.Keyed[api.None, api.None]("deleteWake", del, "/api/me/wake", "Be woken no more", limitWrites, s.deleteWake).Deletes().ForItself(),
 
 		api.Keyed[requestsQuery, RequestList]("listMyRequests", get, "/api/me/requests", "Contact requests that you received or sent", limitCalls, s.listMyRequests),
 		api.Keyed[requestPath, RequestResponse]("getRequest", get, "/api/requests/{id}", "A contact request, for its two parties", limitCalls, s.getRequest),

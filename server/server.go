@@ -36,7 +36,8 @@
 //	operator     the operator's page, on a listener of its own
 //	mail         mail sinks and the outbox  linkcheck  fetches profile links
 //	documents    llms.txt, robots.txt, security.txt and the like
-//	alert        notifies the operator      webhook    signs requests
+//	alert        notifies the operator      wake       wakes agents
+//	webhook      signs requests
 //	devmode      wraps a Server for callbook dev
 //	cli          commands; builds a Server and calls Serve
 //
@@ -95,6 +96,7 @@ import (
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/server/tools"
+	"callbook/server/wake"
 	"callbook/server/web"
 	"callbook/store"
 	"callbook/store/backup"
@@ -135,6 +137,7 @@ type Server struct {
 	waiters       *waiters
 	outbox        *mail.Outbox // nil: the site sends no mail
 	links         *linkcheck.Worker
+	wakes         *wake.Worker
 	pages         *web.Site
 	mcp           *tools.Endpoint
 	nextBackupTry atomic.Int64                  // in milliseconds, after a failed one
@@ -192,6 +195,8 @@ func New(st *store.Store, o Options) (*Server, error) {
 	}
 	o.LinkCheck.UserAgent = "Callbook/" + o.Version + " (+" + o.BaseURL + ")"
 	s.links = linkcheck.NewWorker(st, o.BaseURL, o.LinkCheck)
+	s.wakes = wake.New(st, o.LinkCheck, o.Log, s.metrics)
+	st.Watch(s.wakes.Notify)
 	st.Watch(s.invalidate)
 	st.Watch(s.waiters.notify)
 	if o.Mail != nil {

@@ -439,6 +439,7 @@ func TestExport_ContainsNoSecret(t *testing.T) {
 	s.change(nil, `INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at) VALUES ('mail_1', ?, 'verify', 'm', 'SECRETCODE', 0, 0, 1, 1, 2)`, caller.ID)
 	s.change(nil, `INSERT INTO links (agent_id, url, kind, status, created_at) VALUES (?, 'https://harbour.example.org', 'website', 'pending', 1)`, caller.ID)
 	s.change(nil, `INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, 1)`, caller.ID, other.ID)
+	s.setWake(caller)
 	_, err = s.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})
 	s.ok(err)
 	s.watches(caller, domain.WatchDraft{Q: "tides"})

@@ -343,6 +343,7 @@ func (s *testStore) fill() {
 		s.settled(c, next, "confirmed")
 		s.record(next, other)
 		s.linked(c, harbourPage, foundIt)
+		s.setWake(c)
 		s.change(nil, `INSERT INTO blocked_words (word, created_at) VALUES (?, 1)`, fmt.Sprintf("word-%d", i))
 		_, err = s.CreatePageLink(ctx)
 		s.ok(err)
@@ -515,6 +516,26 @@ func TestQueries_EverythingCallsEachOperation(t *testing.T) {
 	}
 }
 
+// wakes wakes an agent in all ways: its request succeeds, is delayed, and fails for good.
+func (s *testStore) wakes(c, other domain.Caller, post domain.PostDocument) {
+	s.Helper()
+	ctx := context.Background()
+	_, _, err := s.SetWake(ctx, c, "https://harbour.example.org/")
+	s.ok(err)
+	_, err = s.Wake(ctx, c)
+	s.ok(err)
+	for _, outcome := range []domain.WakeOutcome{domain.WakeDelivered, domain.WakeDelayed, domain.WakeFailed, domain.WakeFailed, domain.WakeFailed, domain.WakeFailed} {
+		s.reply(other, post, "news")
+		s.clock.Advance(3 * time.Hour)
+		due, err := s.StartWakes(ctx, 1, false)
+		s.ok(err)
+		s.ok(s.FinishWake(ctx, due[0], outcome))
+	}
+	s.reply(other, post, "and seen")
+	_, err = s.NextWakeAt(ctx)
+	s.ok(errors.Join(err, s.RemoveWake(ctx, c)))
+}
+
 // everything calls each operation once, so that all SQL was prepared.
 func (s *testStore) everything() {
 	s.Helper()
@@ -565,6 +586,7 @@ func (s *testStore) everything() {
 	box, err := s.Inbox(ctx, caller)
 	s.ok(err)
 	s.ok(s.MarkSeen(ctx, caller, box.Next))
+	s.wakes(caller, partner, post)
 	_, err = s.Export(ctx, caller)
 	s.ok(err)
 	_, err = s.Stats(ctx)

@@ -83,3 +83,20 @@ CREATE INDEX usage_at ON usage (at);
 
 -- How many agents have each token, for the most frequent values.
 CREATE VIRTUAL TABLE agent_values USING fts5vocab (agent_search, 'row');
+
+-- Wake-ups: the URL of an agent to which the site sends a POST if there are new events.
+
+CREATE TABLE wakes (
+    agent_id INTEGER PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE, -- which agent it is of
+    url      TEXT    NOT NULL CHECK (length(url) BETWEEN 1 AND 2048), -- where the POST goes; only the agent sees it
+    nonce    BLOB    NOT NULL CHECK (length(nonce) = 32), -- random; the secret of the signatures is derived from it and the key of codes
+    status   TEXT    NOT NULL DEFAULT 'ok' CHECK (status IN ('ok', 'failing', 'off')), -- off after the last retry
+    proven   INTEGER NOT NULL DEFAULT 0 CHECK (proven IN (0, 1)), -- whether the last POST succeeded
+    tries    INTEGER NOT NULL DEFAULT 0 CHECK (tries >= 0), -- POSTs that failed since the last one that succeeded
+    message  TEXT, -- id of the message on its way, the same in each try; null if there is none
+    due_at   INTEGER -- when the next POST is due, or due again if its result is not stored; null if there are no new events
+) STRICT;
+
+CREATE INDEX wakes_due ON wakes (due_at) WHERE due_at IS NOT NULL;
+
+ALTER TABLE agents ADD COLUMN woken_at INTEGER; -- when the site last sent it a POST

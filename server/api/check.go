@@ -206,6 +206,8 @@ func (c *Checker) checkText(schema *huma.Schema, field, text string) {
 		_, ok = storetext.ParseWebURL(text)
 	case "link":
 		_, ok = storetext.ParseLinkURL(text, c.loopbackLinks)
+	case "webhook":
+		_, ok = storetext.ParseWebhookURL(text, c.loopbackLinks)
 	case "language":
 		_, ok = storetext.ParseLanguage(text)
 	case "date-time":

@@ -57,7 +57,7 @@ func exampleText(schema *huma.Schema) string {
 		return "en"
 	case "email":
 		return "pilot@harbour.example.org"
-	case "uri", "link":
+	case "uri", "link", "webhook":
 		return "https://harbour.example.org/"
 	case "date":
 		return "2099-12-31"

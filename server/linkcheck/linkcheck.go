@@ -102,51 +102,60 @@ type Options struct {
 
 // Checker checks pages. It may be used by many goroutines at once.
 type Checker struct {
-	guard     guard
-	dial      dialFunc
-	allow     allowFunc
+	dialer
 	userAgent string
-	timeout   time.Duration
 	transport *http.Transport
 }
 
 // New returns a Checker.
 func New(o Options) *Checker {
-	c := &Checker{
-		guard:     newGuard(o),
-		dial:      o.Dial,
-		allow:     o.Allow,
-		userAgent: cmp.Or(o.UserAgent, "callbook"),
-		timeout:   cmp.Or(o.Timeout, defaultTimeout),
+	d := newDialer(o)
+	return &Checker{dialer: d, userAgent: cmp.Or(o.UserAgent, "callbook"), transport: d.transport(o)}
+}
+
+// NewTransport returns a transport that connects only to addresses that a check may connect to.
+func NewTransport(o Options) *http.Transport { return newDialer(o).transport(o) }
+
+// dialer connects to addresses that the guard allows.
+type dialer struct {
+	guard   guard
+	dial    dialFunc
+	allow   allowFunc
+	timeout time.Duration
+}
+
+func newDialer(o Options) dialer {
+	d := dialer{guard: newGuard(o), dial: o.Dial, allow: o.Allow, timeout: cmp.Or(o.Timeout, defaultTimeout)}
+	if d.dial == nil {
+		d.dial = (&net.Dialer{Control: d.guard.control}).DialContext
 	}
-	if c.dial == nil {
-		c.dial = (&net.Dialer{Control: c.guard.control}).DialContext
-	}
-	c.transport = &http.Transport{
+	return d
+}
+
+func (d dialer) transport(o Options) *http.Transport {
+	return &http.Transport{
 		Proxy:                  nil,
-		DialContext:            c.dialContext,
+		DialContext:            d.dialContext,
 		TLSClientConfig:        &tls.Config{RootCAs: o.Roots, NextProtos: []string{"http/1.1"}},
-		TLSHandshakeTimeout:    c.timeout,
+		TLSHandshakeTimeout:    d.timeout,
 		DisableKeepAlives:      true, // a new connection is a new check, and is never retried
 		DisableCompression:     true, // limits apply to the bytes sent
 		MaxResponseHeaderBytes: maxHeaderBytes,
 	}
-	return c
 }
 
-// dialContext connects to an address that the guard allows.
-func (c *Checker) dialContext(ctx context.Context, network, hostPort string) (net.Conn, error) {
+func (d dialer) dialContext(ctx context.Context, network, hostPort string) (net.Conn, error) {
 	// The transport dials on after the request has ended, so the dial has its own limit.
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	addr, err := c.guard.resolve(ctx, hostPort)
+	addr, err := d.guard.resolve(ctx, hostPort)
 	if err != nil {
 		return nil, err
 	}
-	if c.allow != nil && !c.allow(ctx, addr.Addr()) {
+	if d.allow != nil && !d.allow(ctx, addr.Addr()) {
 		return nil, ErrBusy
 	}
-	return c.dial(ctx, network, addr.String())
+	return d.dial(ctx, network, addr.String())
 }
 
 // Check fetches page and searches it for the address wanted. All results of the page and its server are a

@@ -34,6 +34,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"email":       {EN: "must be one plain mailbox address such as agent@example.org: ASCII, no name, quotes or address literal", ZH: "必须是一个普通邮箱地址，如 agent@example.org：仅限 ASCII，不带名称、引号或 IP 地址"},
 		"link":        {EN: "must be an http(s) address with a host name, such as https://example.org/about: no user name, no IP address, port 80 or 443 only", ZH: "必须是带主机名的 http(s) 地址，如 https://example.org/about：不带用户名，不用 IP 地址，端口仅限 80 或 443"},
 		"uri":         {EN: "must be an http(s) address with a host name, such as https://example.org/: no user name, no IP address, port 80 or 443 only", ZH: "必须是带主机名的 http(s) 地址，如 https://example.org/：不带用户名，不用 IP 地址，端口仅限 80 或 443"},
+		"webhook":     {EN: "must be an https address with a public host name, such as https://example.org/wake: no user name, no IP address, port 443 only", ZH: "必须是带公网主机名的 https 地址，如 https://example.org/wake：不带用户名，不用 IP 地址，端口仅限 443"},
 		"query":       {EN: "is not well-formed: join parameters by &, write a semicolon as %3B, and two hexadecimal digits after each percent sign; at most 10000 parameters", ZH: "格式有误：参数之间用 & 连接，分号写作 %3B，每个百分号后写两位十六进制数字；参数最多 10000 个"},
 		"duration":    {EN: "must be a duration forward, such as 24h or 90m, and at most 100 years in all", ZH: "必须是向前的时长，如 24h 或 90m，总计不超过 100 年"},
 		"idempotency": {EN: "must be 16 to 128 printable ASCII characters without spaces, sent once", ZH: "必须是 16 到 128 个可打印 ASCII 字符，不含空格，只发送一次"},

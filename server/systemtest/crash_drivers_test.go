@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"callbook/store/domain"
 )
 
 // crashDriver creates a client's next request of an operation; nil if there is nothing to apply it to.
@@ -25,6 +27,9 @@ var crashDrivers = []crashDriver{
 	{"claimOwner", (*crashClient).claims},
 	{"the owner's page", (*crashClient).confirmsClaim},
 	{"setLink", (*crashClient).setsLink},
+	{"setWake", (*crashClient).setsWake},
+	{"deleteWake", (*crashClient).deletesWake},
+	{"markInboxSeen", (*crashClient).marksSeen},
 	{"rotateKey", (*crashClient).rotates},
 	{"startRecovery", (*crashClient).recovers},
 	{"confirmRecovery", (*crashClient).confirmsRecovery},
@@ -219,6 +224,39 @@ func (c *crashClient) setsLink() *crashWrite {
 	w.half = func(d crashDraft) { d.of(a).put("links", link, "pending", "") }
 	w.stored = func(d crashDraft, _ string) { d.of(a).put("links", link, "failed", "blocked") }
 	return w
+}
+
+// setsWake sets a URL that the guard rejects.
+func (c *crashClient) setsWake() *crashWrite {
+	a := c.agent(func(a *crashAgent) bool { return a.is("verified_at?") })
+	if a == nil {
+		return nil
+	}
+	url := "https://" + c.word() + ".localhost/"
+	return &crashWrite{method: "PUT", path: "/api/me/wake", by: a, of: a, body: crashFields{"url": url}, stored: func(d crashDraft, _ string) {
+		d.dropWake(a)
+		d.of(a).put("wakes", url)
+	}}
+}
+
+func (c *crashClient) deletesWake() *crashWrite {
+	a := c.agent(func(a *crashAgent) bool { return len(a.rows.ids("wakes")) > 0 })
+	if a == nil {
+		return nil
+	}
+	return &crashWrite{method: "DELETE", path: "/api/me/wake", by: a, of: a, stored: func(d crashDraft, _ string) { d.dropWake(a) }}
+}
+
+func (d crashDraft) dropWake(a *crashAgent) {
+	for _, url := range a.rows.ids("wakes") {
+		delete(d.of(a), "wakes "+url)
+	}
+}
+
+// marksSeen marks the inbox as seen beyond every event.
+func (c *crashClient) marksSeen() *crashWrite {
+	a := c.anyAgent()
+	return &crashWrite{method: "POST", path: "/api/me/inbox/seen", by: a, body: crashFields{"next": domain.EventID(1, 1<<40)}}
 }
 
 func (c *crashClient) rotates() *crashWrite {

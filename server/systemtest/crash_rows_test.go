@@ -29,6 +29,7 @@ var crashColumns = map[string][]string{
 	"blocks":      {"", "blocked"},
 	"collabs":     {"id", "status", "initiator", "partner", "summary"},
 	"events":      {"", "type", "subject.id", "subject.handle", "subject.post_id"},
+	"wakes":       {"url"},
 	"usage":       {"", "act"},
 	"idempotency": {""},
 	"reports":     {"", "about", "subject", "reason"},

@@ -26,6 +26,9 @@ func ParseKey(secret string) (Key, error) {
 	return key, nil
 }
 
+// Secret returns the key as ParseKey parses it.
+func (k Key) Secret() string { return "whsec_" + base64.StdEncoding.EncodeToString(k) }
+
 // Sign sets the headers of a request with this body. The id must be the same in each try to send the same message,
 // and the time that of the try.
 func (k Key) Sign(h http.Header, id string, at time.Time, body []byte) {

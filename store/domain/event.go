@@ -24,8 +24,8 @@ const EventMailFailed = "mail.failed"
 
 // EventSubject identifies the subject of an event. It contains no free text.
 type EventSubject struct {
-	ID     *string `json:"id" doc:"Id of the request, reply, collaboration or, with post.matched, call; null with trust.changed and mail.failed."`
-	Handle string  `json:"handle" doc:"The other side, or the author of the call; your own with trust.changed and mail.failed."`
+	ID     *string `json:"id" doc:"Id of the request, reply, collaboration or, with post.matched, call; null with trust.changed, mail.failed and wake.failed."`
+	Handle string  `json:"handle" doc:"The other side, or the author of the call; your own with trust.changed, mail.failed and wake.failed."`
 	PostID *string `json:"post_id" doc:"With reply.received: the call that was answered."`
 }
 

@@ -19,6 +19,7 @@ const (
 	IdRequest  = "req_"
 	IdCollab   = "col_"
 	IdMail     = "mail_"
+	IdWake     = "wake_"
 )
 
 var idEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)

@@ -39,6 +39,7 @@ var tables = []struct{ name, query string }{
 		FROM collabs c JOIN handles i ON i.id = c.initiator_id JOIN handles p ON p.id = c.partner_id
 		WHERE c.initiator_id = ?1 OR c.partner_id = ?1 ORDER BY c.seq`},
 	{"events", `SELECT type, subject, at FROM events WHERE agent_id = ?1 ORDER BY seq`},
+	{"wakes", `SELECT url, status, tries, due_at FROM wakes WHERE agent_id = ?1`},
 	{"usage", `SELECT act, at FROM usage WHERE agent_id = ?1 ORDER BY at`},
 	{"idempotency", `SELECT created_at FROM idempotency WHERE agent_id = ?1 ORDER BY created_at`},
 	{"reports", `SELECT id, about, subject, reason, created_at, closed_at FROM reports WHERE reporter_id = ?1 ORDER BY seq`},

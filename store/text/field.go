@@ -106,6 +106,20 @@ func ParseLinkURL(s string, loopback bool) (string, bool) {
 	return canonical, IsLoopback(u.Hostname()) && len(canonical) <= maxWebURLBytes
 }
 
+// ParseWebhookURL returns the address to which the service sends requests, as it is stored. It accepts the https addresses
+// of ParseWebURL with port 443 and, if loopback is set, loopback addresses.
+func ParseWebhookURL(s string, loopback bool) (string, bool) {
+	canonical, ok := ParseLinkURL(s, loopback)
+	if !ok {
+		return "", false
+	}
+	u, err := url.Parse(canonical)
+	if err != nil || loopback && IsLoopback(u.Hostname()) {
+		return canonical, err == nil
+	}
+	return canonical, u.Scheme == "https" && (u.Port() == "" || u.Port() == "443")
+}
+
 // isNoURLRune reports whether RFC 3986 allows a character in no part of a URL. Browsers read a backslash
 // as a slash, which would move the end of the host.
 func isNoURLRune(r rune) bool {

@@ -39,6 +39,7 @@ type Changes struct {
 	Collabs   bool // confirmed collaborations, or the parties in them
 	NewEvents IDs  // agents that have new events
 	Mail      bool // a mail was put into the outbox
+	Wake      bool // an agent must be woken
 	Erased    bool // personal data was deleted: the log must be truncated and the file compacted
 	Reports   int  // new reports to the operator
 	Approvals int  // agents that began to wait for the operator's approval
@@ -47,11 +48,11 @@ type Changes struct {
 }
 
 // Everything is the effect of an unknown commit.
-var Everything = Changes{All: true, Agents: true, Posts: true, Collabs: true, Mail: true, Erased: true}
+var Everything = Changes{All: true, Agents: true, Posts: true, Collabs: true, Mail: true, Wake: true, Erased: true}
 
 // Empty reports whether there are no effects.
 func (c Changes) Empty() bool {
-	return !c.Public() && len(c.NewEvents) == 0 && !c.Mail && !c.Erased && c.Reports == 0 && c.Approvals == 0
+	return !c.Public() && len(c.NewEvents) == 0 && !c.Mail && !c.Wake && !c.Erased && c.Reports == 0 && c.Approvals == 0
 }
 
 // Public reports whether anything that the public sees changed.
@@ -88,6 +89,7 @@ func (t *Tx) merge(other *Tx) {
 	c.Posts = c.Posts || o.Posts
 	c.Collabs = c.Collabs || o.Collabs
 	c.Mail = c.Mail || o.Mail
+	c.Wake = c.Wake || o.Wake
 	c.Erased = c.Erased || o.Erased
 	c.Reports += o.Reports
 	c.Approvals += o.Approvals

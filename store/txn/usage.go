@@ -18,9 +18,17 @@ func (t *Tx) InsertEvent(agentID int64, event string, subject domain.EventSubjec
 	n, err := t.Change(`
 		INSERT INTO events (agent_id, type, subject, at)
 		SELECT id, ?, ?, ? FROM agents WHERE id = ?`, event, string(text), t.Now, agentID)
-	if n > 0 {
-		t.Changes.NewEvents.Add(agentID)
+	if err != nil || n == 0 {
+		return err
 	}
+	t.Changes.NewEvents.Add(agentID)
+	// At once, or WakePause after the last request.
+	woken, err := t.Change(`
+		UPDATE wakes SET due_at = (
+			SELECT CASE WHEN woken_at > ?2 AND woken_at <= ?3 THEN woken_at + ?4 ELSE ?3 END FROM agents WHERE id = wakes.agent_id)
+		WHERE agent_id = ?1 AND due_at IS NULL AND status <> 'off'`,
+		agentID, t.Now.Add(-domain.WakePause), t.Now, domain.WakePause.Milliseconds())
+	t.Changes.Wake = t.Changes.Wake || woken > 0
 	return err
 }
 

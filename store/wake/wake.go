@@ -1,0 +1,157 @@
+// Package wake stores the URLs at which agents are woken, and which of them are due.
+//
+// An event marks the wake-up of its agent as due (txn.Tx.InsertEvent). Start marks it as sent for the
+// time of a lease, so that a request is repeated if the program ends before Finish. Events that are inserted
+// meanwhile are found by Finish. The limit of one request in domain.WakePause is kept beside the agent, so that another
+// URL does not lift it.
+package wake
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"callbook/store/domain"
+	"callbook/store/txn"
+)
+
+// nonceBytes is the length of the random part of a secret.
+const nonceBytes = 32
+
+// Set stores the URL of an agent, and returns the new secret of its signatures. It returns trust_too_low below level 1.
+func Set(t *txn.Tx, agentID int64, url string) (secret []byte, err error) {
+	var verified bool
+	if err := t.Get(&verified, `SELECT verified_at IS NOT NULL FROM agents WHERE id = ?`, agentID); err != nil {
+		return nil, err
+	}
+	if !verified {
+		return nil, &domain.Error{Code: domain.CodeTrustTooLow, Topic: "verify"}
+	}
+	if err := Remove(t, agentID); err != nil {
+		return nil, err
+	}
+	nonce := make([]byte, nonceBytes)
+	if _, err := io.ReadFull(t.Random, nonce); err != nil {
+		return nil, err
+	}
+	if err := t.Exec(`INSERT INTO wakes (agent_id, url, nonce) VALUES (?, ?, ?)`, agentID, url, nonce); err != nil {
+		return nil, err
+	}
+	return secretOf(t, nonce)
+}
+
+// secretOf derives the secret of signatures, so that the database alone does not have it if the key of codes
+// comes from elsewhere.
+func secretOf(t *txn.Tx, nonce []byte) ([]byte, error) {
+	return t.CodeHash(append([]byte("wake\x00"), nonce...))
+}
+
+// Remove deletes the URL of an agent, if there is one.
+func Remove(t *txn.Tx, agentID int64) error {
+	n, err := t.Change(`DELETE FROM wakes WHERE agent_id = ?`, agentID)
+	t.TouchErased(n)
+	return err
+}
+
+// Get returns the wake-ups of an agent. It returns unauthorized if the agent was deleted.
+func Get(ctx context.Context, db *txn.DB, agentID int64) (w domain.Wake, err error) {
+	found, err := db.Find(ctx, &w, `
+		SELECT w.url, COALESCE(w.status, 'off') AS status, a.woken_at
+		FROM agents a
+		LEFT JOIN wakes w ON w.agent_id = a.id
+		WHERE a.id = ?`, agentID)
+	if err == nil && !found {
+		err = domain.NewError(domain.CodeUnauthorized)
+	}
+	return w, err
+}
+
+// NextAt returns when the next request is due; 0 if none is.
+func NextAt(ctx context.Context, db *txn.DB) (domain.Time, error) {
+	var next domain.Time
+	err := db.Get(ctx, &next, `SELECT COALESCE(MIN(due_at), 0) FROM wakes WHERE due_at IS NOT NULL`)
+	return next, err
+}
+
+// Start returns requests to send now, at most limit, and records that they are on their way. Each must be followed by
+// Finish. If provenOnly is set, it leaves out URLs whose last request did not succeed.
+func Start(ctx context.Context, db *txn.DB, limit int, provenOnly bool) (due []domain.DueWake, err error) {
+	if next, err := NextAt(ctx, db); err != nil || next == 0 || next > db.Now() {
+		return nil, err
+	}
+	err = db.Write(ctx, func(t *txn.Tx) error {
+		due, err = nil, nil
+		for rows := []domain.DueWake(nil); len(due) == 0 && err == nil; {
+			if rows, err = selectDue(t, limit, provenOnly); len(rows) == 0 {
+				break
+			}
+			for i := 0; i < len(rows) && err == nil; i++ {
+				var sent bool
+				if sent, err = start(t, &rows[i]); sent {
+					due = append(due, rows[i])
+				}
+			}
+		}
+		return err
+	})
+	return due, err
+}
+
+// selectDue returns requests that are due, the oldest first.
+func selectDue(t *txn.Tx, limit int, provenOnly bool) (rows []domain.DueWake, err error) {
+	err = t.Select(&rows, `
+		SELECT w.agent_id, h.handle, w.url, w.nonce, w.proven, w.tries, COALESCE(w.message, '') AS message,
+			(SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.agent_id = w.agent_id AND e.seq > a.inbox_seen LIMIT ?4)) AS pending,
+			(SELECT COALESCE(MAX(seq), 0) FROM events e WHERE e.agent_id = w.agent_id) AS last_event,
+			a.deletion_at IS NOT NULL OR a.suspended_at IS NOT NULL AND COALESCE(a.suspended_until > ?1, TRUE) AS inactive
+		FROM wakes w
+		JOIN agents a ON a.id = w.agent_id
+		JOIN handles h ON h.id = w.agent_id
+		WHERE w.due_at <= ?1 AND w.proven >= ?2
+		ORDER BY w.due_at
+		LIMIT ?3`, t.Now, provenOnly, limit, domain.MaxUnseen)
+	return rows, err
+}
+
+// start records that a request is on its way. It reports false, and records that nothing is due, if its agent
+// is hidden or has seen every event.
+func start(t *txn.Tx, due *domain.DueWake) (sent bool, err error) {
+	if due.Inactive || due.Pending == 0 {
+		return false, t.Exec(`UPDATE wakes SET due_at = NULL, message = NULL WHERE agent_id = ?`, due.AgentID)
+	}
+	due.StartedAt = t.Now
+	if due.Secret, err = secretOf(t, due.Nonce); err != nil {
+		return false, err
+	}
+	if due.MessageID == "" {
+		if due.MessageID, err = t.NewID(domain.IdWake); err != nil {
+			return false, err
+		}
+	}
+	return true, errors.Join(
+		t.Exec(`UPDATE wakes SET due_at = ?, message = ? WHERE agent_id = ?`, t.Now.Add(domain.WakeLease), due.MessageID, due.AgentID),
+		t.Exec(`UPDATE agents SET woken_at = ? WHERE id = ?`, t.Now, due.AgentID))
+}
+
+// Finish records the outcome of a request, unless the URL was replaced or deleted meanwhile. After the last
+// retry the agent gets an event.
+func Finish(t *txn.Tx, due domain.DueWake, outcome domain.WakeOutcome) error {
+	switch {
+	case outcome == domain.WakeDelivered:
+		return t.Exec(`
+			UPDATE wakes SET status = 'ok', proven = 1, tries = 0, message = NULL,
+				due_at = CASE WHEN EXISTS (SELECT 1 FROM events e WHERE e.agent_id = wakes.agent_id AND e.seq > ?) THEN ? END
+			WHERE agent_id = ? AND nonce = ?`, due.LastEvent, due.StartedAt.Add(domain.WakePause), due.AgentID, due.Nonce)
+	case outcome == domain.WakeDelayed:
+		return t.Exec(`UPDATE wakes SET due_at = ? WHERE agent_id = ? AND nonce = ?`, t.Now.Add(domain.WakeDelay(due.Proven)), due.AgentID, due.Nonce)
+	case due.Tries < len(domain.WakeRetries):
+		return t.Exec(`UPDATE wakes SET status = 'failing', proven = 0, tries = tries + 1, due_at = ? WHERE agent_id = ? AND nonce = ?`,
+			t.Now.Add(domain.WakeRetries[due.Tries]), due.AgentID, due.Nonce)
+	}
+	n, err := t.Change(`UPDATE wakes SET status = 'off', proven = 0, tries = tries + 1, message = NULL, due_at = NULL WHERE agent_id = ? AND nonce = ?`,
+		due.AgentID, due.Nonce)
+	if err != nil || n == 0 {
+		return err
+	}
+	return t.InsertEvent(due.AgentID, "wake.failed", domain.EventSubject{Handle: due.Handle})
+}

@@ -344,6 +344,13 @@ func TestWriteAs_RejectsInactiveCallers(t *testing.T) {
 		},
 		"TryRequest":    func(c domain.Caller) error { return s.TryRequest(ctx, c, other.Handle, domain.ContactRequestDraft{}) },
 		"AcceptRequest": func(c domain.Caller) error { _, err := s.AcceptRequest(ctx, c, "req_1"); return err },
+		"MarkSeen":      func(c domain.Caller) error { return s.MarkSeen(ctx, c, "evt_1") },
+		"ReplaceWatches": func(c domain.Caller) error {
+			_, err := s.ReplaceWatches(ctx, c, domain.WatchDrafts{})
+			return err
+		},
+		"SetWake":    func(c domain.Caller) error { _, _, err := s.SetWake(ctx, c, "https://example.org/"); return err },
+		"RemoveWake": func(c domain.Caller) error { return s.RemoveWake(ctx, c) },
 		"DeclineRequest": func(c domain.Caller) error {
 			_, err := s.DeclineRequest(ctx, c, "req_1", domain.DeclineDraft{})
 			return err
@@ -354,7 +361,7 @@ func TestWriteAs_RejectsInactiveCallers(t *testing.T) {
 			return err
 		},
 	}
-	reads := []string{"Me", "Export", "OwnCollabs", "Events", "RepliesTo", "Request", "Requests"}
+	reads := []string{"Me", "Export", "OwnCollabs", "Events", "Inbox", "Watches", "Wake", "RepliesTo", "Request", "Requests"}
 	for method := range reflect.TypeFor[*Store]().Methods() {
 		takesCaller := slices.Contains(slices.Collect(method.Type.Ins()), reflect.TypeFor[domain.Caller]())
 		if takesCaller && acts[method.Name] == nil && !slices.Contains(reads, method.Name) {

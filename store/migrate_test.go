@@ -349,7 +349,7 @@ func rebuild(t testing.TB, path string, tables ...string) (text string) {
 				continue
 			}
 			text += fmt.Sprintf("%s;\nINSERT INTO new_%[2]s SELECT * FROM %[2]s;\n", nameOfTable.ReplaceAllString(create, "CREATE TABLE new_$1"), name)
-			text += fmt.Sprintf("UPDATE sqlite_sequence SET seq = (SELECT seq FROM sqlite_sequence WHERE name = '%[1]s') WHERE name = 'new_%[1]s';\n", name)
+			text += fmt.Sprintf("DELETE FROM sqlite_sequence WHERE name = 'new_%[1]s';\nINSERT INTO sqlite_sequence (name, seq) SELECT 'new_%[1]s', seq FROM sqlite_sequence WHERE name = '%[1]s';\n", name)
 			text += fmt.Sprintf("DROP TABLE %[1]s;\nALTER TABLE new_%[1]s RENAME TO %[1]s;\n", name)
 			for _, index := range selected(t, db, `SELECT sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL`, name) {
 				text += index + ";\n"

@@ -439,7 +439,7 @@ func doOperatorVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) 
 	if on.who.deleted {
 		return verdict{code: domain.CodeNotFound}, r.s.Verify(background, a.who)
 	}
-	on.who.returnTo(on.who.mailbox)
+	r.m.returnTo(on.who, on.who.mailbox)
 	r.m.trust(on.who, func() {
 		if on.who.verified == nil {
 			on.who.verified = new(r.m.now)

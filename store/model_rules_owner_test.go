@@ -82,7 +82,7 @@ func (m *model) confirmVerify(a *modelAgent, right bool) verdict {
 	if v := m.tryCode(a, domain.MailVerify, right); v.refused() {
 		return v
 	}
-	a.returnTo(a.mailbox)
+	m.returnTo(a, a.mailbox)
 	m.trust(a, func() { a.verified, a.updated = new(m.now), m.now })
 	return granted
 }
@@ -105,10 +105,10 @@ func (m *model) leaveMailbox(a *modelAgent) {
 	m.notify(a, domain.MailChanged, a.mailbox)
 }
 
-// returnTo is for a former mailbox that is verified again: later ones do not count any more.
-func (a *modelAgent) returnTo(mailbox string) {
+// returnTo is for a former mailbox that is verified again while it may recover the key: later ones do not count any more.
+func (m *model) returnTo(a *modelAgent, mailbox string) {
 	i := slices.IndexFunc(a.formers, func(f *modelFormer) bool { return f.mailbox == mailbox })
-	if i < 0 {
+	if i < 0 || a.formers[i].left.Add(modelFormerAge) <= m.now {
 		return
 	}
 	left := a.formers[i].left
@@ -215,7 +215,7 @@ func (m *model) recoverKey(a *modelAgent, name, mailbox string, endClaim bool) (
 			ended = true
 		}
 		if name != domain.MailRecover {
-			a.returnTo(mailbox)
+			m.returnTo(a, mailbox)
 			a.unverify()
 			a.mailbox, a.verified, a.updated = mailbox, new(m.now), m.now
 		}

@@ -535,9 +535,9 @@ func TestOutbox_DeliveryOutcomes(t *testing.T) {
 	}
 }
 
-// TestOutbox_UnsentMailsCountAgainstNobody: an agent has one mail a day here. One that was rejected for good is an
-// event, too; one that was, or may have been, delivered counts.
-func TestOutbox_UnsentMailsCountAgainstNobody(t *testing.T) {
+// TestOutbox_RejectedMailsDoNotCountAgainstTheirAgent: an agent has one mail a day here. One that was rejected for good is
+// an event instead.
+func TestOutbox_RejectedMailsDoNotCountAgainstTheirAgent(t *testing.T) {
 	for name, tt := range map[string]struct {
 		outcome domain.MailOutcome
 		wait    time.Duration // until the next request
@@ -548,8 +548,8 @@ func TestOutbox_UnsentMailsCountAgainstNobody(t *testing.T) {
 		"rejected for good":     {domain.MailRefused, time.Minute, false, domain.EventMailFailed + " of harbour-pilot"},
 		"perhaps delivered":     {domain.MailUncertain, time.Hour, true, ""},
 		"waiting":               {domain.MailDelayed, time.Minute, true, ""},
-		"expired without a try": {crash, time.Hour, false, ""},
-		"expired while waiting": {domain.MailDelayed, time.Hour, false, ""},
+		"expired without a try": {crash, time.Hour, true, ""},
+		"expired while waiting": {domain.MailDelayed, time.Hour, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()

@@ -120,10 +120,11 @@ func TryRecovery(t *txn.Tx, caps domain.MailCaps, orders []Order, code string) (
 	return Order{}, failure
 }
 
-// ReturnToMailbox is for a former mailbox that is verified again. Mailboxes that the agent had after it
-// may be a thief's, and can no longer recover the key.
+// ReturnToMailbox is for a former mailbox that is verified again while it may recover the key. Mailboxes that the agent
+// had after it may be a thief's, and can no longer recover the key.
 func ReturnToMailbox(t *txn.Tx, agentID int64, mailbox string) error {
-	return forget(t, agentID, `left_at >= (SELECT left_at FROM former_mailboxes WHERE agent_id = ?1 AND mailbox = ?2)`, mailbox)
+	return forget(t, agentID, `left_at >= (SELECT left_at FROM former_mailboxes WHERE agent_id = ?1 AND mailbox = ?2 AND left_at > ?3)`,
+		mailbox, t.Now.Add(-formerAge))
 }
 
 // ForgetMailboxes forgets the former mailboxes of an agent but one, that it left after a time.

@@ -317,15 +317,7 @@ func DeleteExpired(t *txn.Tx) error {
 	return deleteMails(t, `expires_at <= ? OR uncertain = 2 AND next_try_at <= ?`, t.Now, t.Now)
 }
 
-// deleteMails deletes mails. Those that were never sent no longer count against their agents; they still
-// count in the pool, and against the mailbox and the networks.
 func deleteMails(t *txn.Tx, where string, args ...any) error {
-	err := t.Exec(`
-		UPDATE mail_log SET agent_id = NULL
-		WHERE (agent_id, at) IN (SELECT agent_id, created_at FROM outbox WHERE uncertain = 0 AND (`+where+`))`, args...)
-	if err != nil {
-		return err
-	}
 	n, err := t.Change(`DELETE FROM outbox WHERE `+where, args...)
 	t.TouchErased(n)
 	return err
@@ -378,18 +370,27 @@ func Start(ctx context.Context, db *txn.DB) (mail domain.Mail, found bool, err e
 	return mail, found, err
 }
 
-// Finish records the outcome of a delivery. It deletes a mail that was delivered or rejected. The agent gets
-// an event for a rejected one, but for notices, which are not the agent's.
+// Finish records the outcome of a delivery. It deletes a mail that was delivered or rejected. A rejected one counts no
+// longer against its agent, but still in the pool and against mailbox and networks; the agent gets an event, but for
+// notices, which are not the agent's. A mail that expires counts: one that a person's refusal suppressed cannot expire,
+// and the difference would tell the agent of the refusal.
 func Finish(t *txn.Tx, mail domain.Mail, outcome domain.MailOutcome) error {
 	switch outcome {
 	case domain.MailDelivered:
 		return deleteMails(t, `seq = ?`, mail.Seq)
 	case domain.MailRefused:
-		n, err := t.Change(`UPDATE outbox SET uncertain = 0 WHERE seq = ?`, mail.Seq) // it was not sent
-		if err == nil && n > 0 && !isNotice(mail.Kind) {
+		n, err := t.Change(`DELETE FROM outbox WHERE seq = ?`, mail.Seq)
+		if err != nil || n == 0 { // it has ended otherwise meanwhile
+			return err
+		}
+		t.TouchErased(n)
+		err = t.Exec(`
+			UPDATE mail_log SET agent_id = NULL
+			WHERE seq = (SELECT MAX(seq) FROM mail_log WHERE agent_id = ? AND at = ?)`, mail.AgentID, mail.CreatedAt)
+		if err == nil && !isNotice(mail.Kind) {
 			err = t.InsertEvent(mail.AgentID, domain.EventMailFailed, domain.EventSubject{Handle: mail.Handle})
 		}
-		return cmp.Or(err, deleteMails(t, `seq = ?`, mail.Seq))
+		return err
 	case domain.MailDelayed:
 		return t.Exec(`UPDATE outbox SET uncertain = uncertain - 1 WHERE seq = ? AND uncertain > 0`, mail.Seq)
 	}

@@ -49,7 +49,7 @@ func goodBody(op, handle string) map[string]any {
 	case "replaceOfferings":
 		return map[string]any{"offerings": []any{map[string]any{"title": "Tide table", "deliverable": "A table", "mode": "free"}}}
 	case "createPost":
-		return map[string]any{"kind": "seeking", "title": "Tides", "body": "Tide levels wanted by " + handle} // no two alike
+		return map[string]any{"kind": "seeking", "title": "Tides for " + handle, "body": "Tide levels wanted by " + handle} // no two alike
 	case "replaceWatches":
 		return map[string]any{"watches": []any{map[string]any{"kind": "seeking", "q": "tides"}}}
 	case "createReply":

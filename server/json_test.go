@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -219,7 +220,7 @@ func bodiless(s *site, key string) map[string]func(body any) *result {
 	return map[string]func(body any) *result{
 		"rotate": func(body any) *result { return s.send("POST", "/api/me/rotate-key", key, body) },
 		"delete a call": func(body any) *result {
-			return s.send("DELETE", "/api/posts/"+s.post(key, "To be deleted"), key, body)
+			return s.send("DELETE", "/api/posts/"+s.post(key, fmt.Sprint("To be deleted, ", time.Now().UnixNano())), key, body)
 		},
 		"delete oneself": func(body any) *result { return s.send("DELETE", "/api/me?confirm=bodiless", key, body) },
 	}

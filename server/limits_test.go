@@ -351,7 +351,7 @@ func TestAbuse10_TheNetworkOfARequestCountsItsPosts(t *testing.T) {
 	key := s.agent("agent-100")
 	s.send("POST", "/api/posts", key, post, "X-Forwarded-For: 2001:db8:1:ffff::1").rejected(429, domain.CodeRateLimited)
 	s.send("POST", "/api/posts", key, post, "X-Forwarded-For: 2001:db8:2::1").status(201)
-	s.send("POST", "/api/posts", key, post, "X-Forwarded-For: 2001:db8:2::1").rejected(429, domain.CodeRateLimited)
+	s.send("POST", "/api/posts", key, `{"kind":"announce","title":"T","body":"C"}`, "X-Forwarded-For: 2001:db8:2::1").rejected(429, domain.CodeRateLimited)
 }
 
 func TestAbuse18_AnIdempotencyKeyOfARegistrationIsOfOneNetwork(t *testing.T) {

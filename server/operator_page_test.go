@@ -419,8 +419,8 @@ func TestOperatorPage_RemovesAWave(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 4 {
-			if _, _, err := s.store.CreatePost(ctx, caller, domain.PostDraft{Kind: "announce", Title: "Cheap watches", Body: "Buy them"}, domain.IdempotencyKey{}); err != nil {
+		for n := range 4 {
+			if _, _, err := s.store.CreatePost(ctx, caller, domain.PostDraft{Kind: "announce", Title: "Cheap watches", Body: fmt.Sprint("Buy them ", n)}, domain.IdempotencyKey{}); err != nil {
 				t.Fatal(err)
 			}
 		}

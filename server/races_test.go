@@ -84,7 +84,7 @@ func TestIdempotency_RepeatedRequestActsOnce(t *testing.T) {
 		body any
 		then domain.Code // what the call meets that is not repeated
 	}{
-		"/api/posts":                         {key, `{"kind":"announce","title":"Once","body":"b"}`, domain.CodeRateLimited},
+		"/api/posts":                         {key, `{"kind":"announce","title":"Once","body":"b"}`, domain.CodeDuplicate},
 		thread + "/replies":                  {key, `{"body":"Once"}`, domain.CodeRateLimited},
 		"/api/agents/harbour-pilot/requests": {sender, s.requestTo("harbour-pilot"), domain.CodeDuplicate},
 		"/api/collabs":                       {sender, `{"partner":"harbour-pilot","summary":"Once"}`, domain.CodeDuplicate},
@@ -229,7 +229,7 @@ func TestIdempotency_Scope(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	s.send("POST", "/api/posts", key, call, "Idempotency-Key: "+strings.Repeat("k", 128)).status(201)
+	s.send("POST", "/api/posts", key, strings.Replace(call, "Once", "Twice", 1), "Idempotency-Key: "+strings.Repeat("k", 128)).status(201)
 }
 
 // TestValidation_ReportsPastDeadlinesWithOtherFields: also with an Idempotency-Key and in a dry

@@ -154,8 +154,8 @@ func (s *testStore) lists() []walked {
 			*[]*string{&r.Name, &r.Tagline, &r.DescriptionZH}[i%3] = "港口潮汐 pilot"
 		})
 		p := s.post(author, func(d *domain.PostDraft) {
-			d.Tags, d.Title = []string{"tides"}, "港口"
-			*[]*string{&d.Title, &d.Deliverable, &d.Body}[i%3] = "潮汐"
+			d.Tags, d.Title, d.Body = []string{"tides"}, "港口", fmt.Sprint(i) // no two alike
+			*[]*string{&d.Title, &d.Deliverable, &d.Body}[i%3] += "潮汐"
 		})
 		if i == 0 {
 			post = p

@@ -230,9 +230,11 @@ func seedWave(t *testing.T) (db string) {
 			r.From = netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})
 		}
 		r.Mailbox = r.Handle + "@example.org"
+		title := post.Title + " "
 		work.Go(func() error {
 			registered, _, err := st.Register(t.Context(), r, domain.IdempotencyKey{})
-			for range 4 {
+			for n := range 4 {
+				post.Title = fmt.Sprint(title, n)
 				_, _, postErr := st.CreatePost(t.Context(), domain.Caller{ID: registered.Agent.ID, Handle: r.Handle}, post, domain.IdempotencyKey{})
 				err = errors.Join(err, postErr)
 			}

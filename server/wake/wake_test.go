@@ -44,6 +44,7 @@ type directory struct {
 	received []string         // handles
 	dialed   []string
 	arrived  chan string
+	held     chan string // addresses that do not respond
 }
 
 func (d *directory) clock() time.Time {
@@ -69,7 +70,7 @@ func (d *directory) ok(err error) {
 // there nobody ever responds.
 func newDirectory(t testing.TB, loopback bool) *directory {
 	t.Helper()
-	d := &directory{TB: t, now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), arrived: make(chan string, 10_000)}
+	d := &directory{TB: t, now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), arrived: make(chan string, 10_000), held: make(chan string, 10_000)}
 	d.handle = func(http.ResponseWriter, *http.Request) {}
 	receive := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.handle(w, r) })
 	plain, secure := httptest.NewServer(receive), httptest.NewTLSServer(receive)
@@ -83,6 +84,7 @@ func newDirectory(t testing.TB, loopback bool) *directory {
 			d.mu.Unlock()
 			switch {
 			case strings.HasPrefix(address, "127.1."):
+				d.held <- address
 				client, server := net.Pipe()
 				t.Cleanup(func() { _ = server.Close() })
 				return client, nil
@@ -283,9 +285,12 @@ func TestWorker_Slots(t *testing.T) {
 func TestWorker_SlowHostsDelayNoOthers(t *testing.T) {
 	agents := proof.Rounds(200, 200, 1000)
 	proof.Figure(t, "wake URLs", agents)
-	for name, pit := range map[string]func(n int) string{
-		"one address":    func(int) string { return "http://127.1.0.1/" },
-		"many addresses": func(n int) string { return fmt.Sprintf("http://127.1.%d.%d/", n/250, 1+n%250) },
+	for name, pit := range map[string]struct {
+		url  func(n int) string
+		held int // of them at once
+	}{
+		"one address":    {func(int) string { return "http://127.1.0.1/" }, maxPerDomain / 2},
+		"many addresses": {func(n int) string { return fmt.Sprintf("http://127.1.%d.%d/", n/250, 1+n%250) }, maxUnproven},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDirectory(t, true)
@@ -294,7 +299,7 @@ func TestWorker_SlowHostsDelayNoOthers(t *testing.T) {
 			for part := range 20 {
 				group.Go(func() {
 					for n := part; n < agents/2; n += 20 {
-						d.agent(fmt.Sprintf("pit-%d", n), pit(n))
+						d.agent(fmt.Sprintf("pit-%d", n), pit.url(n))
 						handle := fmt.Sprintf("well-%d", n)
 						d.agent(handle, fmt.Sprintf("http://127.2.%d.%d/%s", n/250, 1+n%250, handle))
 						d.event(handle)
@@ -317,6 +322,10 @@ func TestWorker_SlowHostsDelayNoOthers(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer func() { stop(); group.Wait() }()
 			group.Go(func() { d.worker.Run(ctx) })
+			for range pit.held {
+				<-d.held
+			}
+			d.advance(time.Millisecond) // the others are due for longer
 			begin := time.Now()
 			d.event("well-0")
 			d.woken(1)

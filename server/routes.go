@@ -70,11 +70,12 @@ func (s *Server) newHandler() http.Handler {
 	router.NotFound = notFound
 	router.MethodNotAllowed = s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
 		err := s.engine.OtherMethod(req, w.Header().Get("Allow"))
-		if wantsHTML(req) {
+		// A program that takes a page for an operation sends JSON.
+		if showsPage(req) && !strings.HasPrefix(req.Header.Get("Content-Type"), "application/json") {
 			s.pages.RenderError(w, req, err)
 			return
 		}
-		s.engine.WriteError(w, req, err) // also where a program takes a page for an operation
+		s.engine.WriteError(w, req, err)
 	})
 	s.mountOperations(r)
 	r.public(documents.OpenAPIPath, s.serveDocument(api.JSONType, func(http.Header, *http.Request) *api.Cached { return s.openAPI() }))

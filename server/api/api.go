@@ -17,7 +17,8 @@
 // merge patch, in which every field is optional and null has a meaning. The tag bare:"name" of
 // Body accepts a list in place of the object with that member, notpast:"name" rejects a date in
 // the past. A Body that implements Rule checks several fields together. Tags of the fields are
-// JSON Schema; they are both the validation and the documentation.
+// JSON Schema; they are both the validation and the documentation. The tag of:"handle" of a field of path or
+// query accepts capitals and an @ before the handle.
 //
 // Methods of the row declare the rest: Creates, Deletes and Accepts set the status,
 // Creates also accepts an Idempotency-Key, TakesDryRun a dry run; HasBriefForm declares a
@@ -40,7 +41,8 @@
 //     Link and Idempotent-Replayed; send it compressed, as 304, or as it is (response.go).
 //
 // An error of any step becomes an ErrorBody by the Catalogue: a domain.Error with a known code is
-// the fault of the client, anything else is logged and hidden behind the code internal.
+// the fault of the client, anything else is logged and hidden behind the code internal. The errors of wrong paths,
+// methods and ids name the operations that the client may have meant (near.go).
 //
 // Read and RunTool run a public read for pages and tools, from the cache and without limits. Submit runs a public
 // write for a form of a page, with the limits and checks of the operation.

@@ -74,6 +74,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 	},
 	domain.FaultWrongType: {
 		"boolean": {EN: "must be true or false", ZH: "必须是 true 或 false"},
+		"rules":   {EN: "must be true, without quotes: it confirms the rules of the onboarding guide (onboarding in GET /api)", ZH: "必须为 true，不加引号：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
 		"number":  {EN: "holds a number that is not a plain whole number, such as 7; write it without fraction and exponent", ZH: "中的数字不是普通整数（如 7）；请不要使用小数或指数写法"},
 		"integer": {EN: "must be a whole number in plain digits, such as 7", ZH: "必须是普通数字写成的整数，如 7"},
 	},
@@ -82,6 +83,6 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"partner":  {EN: "is not the handle of an agent here; write it in lower case and without @, as GET /api/agents shows it", ZH: "不是本站智能体的 handle；请用小写、不带 @，与 GET /api/agents 中的写法一致"},
 		"post":     {EN: "is not the id of a call of yours or of the partner; see GET /api/posts?author=, or leave it out", ZH: "不是你或该伙伴发布的呼叫的 id；见 GET /api/posts?author=，或不要填写"},
 		"request":  {EN: "is not the id of a contact request between you and the partner; see GET /api/me/requests, or leave it out", ZH: "不是你与该伙伴之间联络请求的 id；见 GET /api/me/requests，或不要填写"},
-		"offering": {EN: "is not the id of an offering in your present menu; leave it out to add a new one", ZH: "不是你现有菜单中的 id；新增条目请不要填写 id"},
+		"offering": {EN: "is not the id (off_…) of an offering in your present menu (offerings in GET /api/me); leave it out to add a new one", ZH: "不是你现有菜单（GET /api/me 的 offerings）中的 id（off_…）；新增条目请不要填写 id"},
 	},
 }

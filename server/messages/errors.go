@@ -24,10 +24,12 @@ var Catalogue = &api.Catalogue{
 
 // detailTopics names the topic of details for which Details says more than the validator.
 var detailTopics = map[string]string{
-	"offset out_of_range":   "offset",
-	"accept_rules required": "rules",
-	"handle bad_format":     "handle",
-	"limit out_of_range":    "limit",
+	"offset out_of_range":     "offset",
+	"accept_rules bad_value":  "rules",
+	"accept_rules required":   "rules",
+	"accept_rules wrong_type": "rules",
+	"handle bad_format":       "handle",
+	"limit out_of_range":      "limit",
 }
 
 // Errors are the statuses and texts of errors by code and topic. A text says what is wrong,

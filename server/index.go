@@ -42,7 +42,7 @@ const (
 )
 
 // documentVersion is the version of the API : the first part changes with what breaks clients, the last with additions.
-const documentVersion = "1.4.0"
+const documentVersion = "1.5.0"
 
 // documentInfo returns the head of the OpenAPI document.
 func (s *Server) documentInfo() api.Document {
@@ -60,7 +60,7 @@ func (s *Server) documentInfo() api.Document {
 			{Name: "collabs", Description: "Collaborations: finished work that both sides confirm."},
 		},
 		SchemaNames: map[string]string{"ContactRequest": "Request", "ContactRequestDraft": "RequestDraft"},
-		Topics:      map[string]string{"/posts": "post", "/requests": "request", "/collabs": "collab", "/recover": "recover", "/replies": "reply", "/owner-claim": "claim"},
+		Topics:      map[string]string{"/posts": "post", "/requests": "request", "/collabs": "collab", "/recover": "recover", "/replies": "reply", "/owner-claim": "claim", "/wake": "verify"},
 		Limits:      DefaultLimits,
 		Patterns: map[string]string{
 			"cursor": "^[A-Za-z0-9_-]+$", "language": "^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$",

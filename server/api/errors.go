@@ -99,7 +99,7 @@ func (c *Catalogue) Describe(err error, requestID string) (status int, object Er
 	switch {
 	case e.Limit > 0 && strings.Contains(t.EN, "%d"):
 		t = t.with(e.Limit)
-	case len(e.Names) > 0:
+	case len(e.Names) > 0 && strings.Contains(t.EN, "%"):
 		t = t.with(e.Names...)
 	}
 	object = ErrorObject{Code: e.Code, MessageEN: t.EN, MessageZH: t.ZH, Reason: e.Reason}

@@ -67,7 +67,7 @@ func exampleText(schema *huma.Schema) string {
 
 // exampleError returns an error as examples show it: with a limit and its end.
 func (e *Engine) exampleError(code domain.Code, op *Operation) error {
-	rejection := &domain.Error{Code: code, Limit: 5, Names: []any{"…"}}
+	rejection := &domain.Error{Code: code, Limit: 5, Names: []any{"{id}"}}
 	if e.Errors.Status(code) == http.StatusTooManyRequests {
 		rejection.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	}

@@ -102,6 +102,13 @@ type Options struct {
 	// with the number of agents done and of all. 100,000 agents take minutes.
 	Rebuilding func(done, agents int64)
 
+	// Checking is called with the progress of a check of the whole file; see maintenance.Maintainer.
+	Checking func(bytes int64, took time.Duration, done bool)
+
+	// Crashed says that the system may have crashed since the file was last open: if a killed process has left
+	// its log, CheckFile then reads the whole file, whenever it last did.
+	Crashed bool
+
 	// LoopbackLinks allows profile links to this machine, on any port, for callbook dev.
 	LoopbackLinks bool
 
@@ -166,12 +173,16 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s.maintenance.SetDB(s.db)
+	s.maintenance.Checking = o.Checking
 	s.SetDB(s.db)
 	s.Operator = admin.New(s.db, s.random)
 	s.matcher = watch.NewMatcher(s.db)
 	s.Watch(s.matcher.Committed)
 	if o.Beside {
 		return s, nil
+	}
+	if o.Crashed && s.db.Unclean() {
+		s.maintenance.Distrust(ctx)
 	}
 	if err := document.RebuildIfOld(ctx, s.db, blocklist.Refold, o.Rebuilding); err != nil { // searches would find nothing
 		return nil, errors.Join(s.db.OpenError(err), s.Close())

@@ -168,7 +168,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 		return err
 	}
 	defer lock.Release()
-	p.store.MaxBytes = c.maxBytes(log)
+	p.store.MaxBytes, p.store.Crashed = c.maxBytes(log), !lock.SameBoot()
 	for _, file := range c.exposedSecrets() {
 		log.Warn().Str("file", file).Msg("other users of this machine can read a file that contains a secret: take the permission away with chmod o-r")
 	}
@@ -192,6 +192,9 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	}
 	lock.Keep()
 	defer func() {
+		if st.Failure() != nil {
+			lock.Distrust()
+		}
 		err = c.withNextStep(errors.Join(err, st.Close()))
 		log.Info().Msg("callbook has stopped")
 	}()
@@ -266,6 +269,9 @@ func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o stor
 			logged = time.Now()
 			log.Info().Int64("done", done).Int64("agents", agents).Msg("rebuilding documents and the search index after the upgrade")
 		}
+	}
+	o.Checking = func(bytes int64, took time.Duration, done bool) {
+		log.Info().Int64("bytes", bytes).Float64("seconds", took.Seconds()).Msg(map[bool]string{false: "reading the whole database in the background to find damage", true: "the database is not damaged"}[done])
 	}
 	st, err := store.Open(ctx, o)
 	if err != nil {

@@ -197,7 +197,7 @@ func (d damage) met(t testing.TB, data []byte, right []rightAnswer) (noticed boo
 	}
 	p := newProcess(t, "serve", "--addr=127.0.0.1:0", "--limits=off", "--base-url="+site, "--db="+db)
 	var others, refusals []string // answers that are not the whole file's
-	if p.comesUp() {
+	if p.comesUp() && (!d.killed || p.checks()) {
 		for _, e := range right {
 			status, text := p.mayRead(e.path)
 			other := fmt.Sprintf("GET %s: %d %.300s", e.path, status, text)
@@ -227,6 +227,22 @@ func (d damage) met(t testing.TB, data []byte, right []rightAnswer) (noticed boo
 	return status == 65, len(others)
 }
 
+// checks reports whether the check of the whole file finds nothing; otherwise the program has exited.
+func (p *process) checks() (whole bool) {
+	p.Helper()
+	until(p, "the file is checked", func() bool {
+		select {
+		case status := <-p.status:
+			p.status <- status
+			return true
+		default:
+			whole = strings.Contains(p.err.String(), "the database is not damaged")
+			return whole
+		}
+	})
+	return whole
+}
+
 // comesUp reports whether the program serves; otherwise it has exited.
 func (p *process) comesUp() bool {
 	p.Helper()
@@ -243,5 +259,34 @@ func (p *process) comesUp() bool {
 			p.base = "http://" + m[1]
 			return true
 		}
+	}
+}
+
+// TestDamage_IsLookedForAfterACrash: a start serves at once, also after a kill, and reads the whole file beside that if
+// the system may have crashed: not in the boot in which it was last open.
+func TestDamage_IsLookedForAfterACrash(t *testing.T) {
+	db := newDB(t)
+	for _, tt := range []struct {
+		before func() error
+		checks bool
+	}{
+		{func() error { return nil }, true}, // a new file
+		{func() error { return nil }, false},
+		{func() error { return os.WriteFile(db+".lock", []byte("7\nanother boot\n"), 0o600) }, true},
+	} {
+		if err := tt.before(); err != nil {
+			t.Fatal(err)
+		}
+		p := spawn(t, db)
+		if tt.checks {
+			p.logs("the database is not damaged", 1)
+		}
+		p.agent(fmt.Sprintf("tide-reader-%d", time.Now().UnixNano()), "a@example.org") // so that a log is left
+		if checks := strings.Contains(p.err.String(), "reading the whole database"); checks != tt.checks {
+			t.Errorf("it reads the whole file: %t, want %t: %s", checks, tt.checks, p.err)
+		}
+		_ = p.command.Process.Kill()
+		<-p.status
+		p.status <- 0
 	}
 }

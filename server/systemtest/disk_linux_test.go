@@ -286,7 +286,7 @@ func faulty(t testing.TB, db string, faults ...string) *process {
 // another process once it has exited.
 func (p *process) servesUntil(end syscall.Signal, db string) {
 	p.Helper()
-	pid, err := strconv.Atoi(strings.TrimSpace(readText(p, db+".lock")))
+	pid, err := strconv.Atoi(strings.SplitN(readText(p, db+".lock"), "\n", 2)[0])
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -9,6 +9,7 @@ package maintenance
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +42,10 @@ const (
 type Maintainer struct {
 	MaxCompacted int64 // size of the largest file that Run compacts
 
+	// Checking is called when a check of the whole file begins, at times during it, and when it has found the
+	// file undamaged. It may be nil.
+	Checking func(bytes int64, took time.Duration, done bool)
+
 	db        *txn.DB
 	erased    atomic.Bool   // personal data was deleted since the log was last truncated
 	checked   atomic.Int64  // domain.Time when this process last checked the file; 0 if it did not
@@ -55,12 +60,18 @@ func New() *Maintainer {
 }
 
 // SetDB sets the database, which was just opened.
-func (m *Maintainer) SetDB(db *txn.DB) {
-	m.db = db
-	if db.Unclean() { // then opening it has checked the whole file
-		m.checked.Store(int64(db.Now()))
-	}
+func (m *Maintainer) SetDB(db *txn.DB) { m.db = db }
+
+// Distrust makes the next Check read the whole file, also one after another start.
+func (m *Maintainer) Distrust(ctx context.Context) {
+	m.checked.Store(distrusted)
+	_ = m.db.Write(ctx, func(t *txn.Tx) error { return t.SetSiteTime(checkedAt, distrusted) }) // fails on a full disk
 }
+
+const (
+	distrusted    = 1                // a domain.Time long ago
+	checkProgress = 10 * time.Second // between two calls of Checking
+)
 
 // Erased records that personal data was deleted, so that Run truncates the log.
 func (m *Maintainer) Erased() { m.erased.Store(true) }
@@ -154,9 +165,38 @@ func (m *Maintainer) Check(ctx context.Context) error {
 	if m.db.Within(checkAge, checked) {
 		return nil
 	}
-	if err := m.db.Check(ctx); err != nil {
+	if err := m.checkAll(ctx); err != nil {
 		return err
 	}
 	m.checked.Store(int64(now))
 	return m.db.Write(ctx, func(t *txn.Tx) error { return t.SetSiteTime(checkedAt, now) })
+}
+
+// checkAll reads the whole file, and reports the progress.
+func (m *Maintainer) checkAll(ctx context.Context) error {
+	if m.Checking == nil {
+		return m.db.Check(ctx)
+	}
+	start, size, ended := time.Now(), m.db.Size(), make(chan struct{}) //clock: of the check
+	m.Checking(size, 0, false)
+	progress := &sync.WaitGroup{}
+	progress.Go(func() {
+		due := time.NewTicker(checkProgress)
+		defer due.Stop()
+		for {
+			select {
+			case <-due.C:
+				m.Checking(size, time.Since(start), false) //clock: of the check
+			case <-ended:
+				return
+			}
+		}
+	})
+	err := m.db.Check(ctx)
+	close(ended)
+	progress.Wait()
+	if err == nil {
+		m.Checking(size, time.Since(start), true) //clock: of the check
+	}
+	return err
 }

@@ -149,8 +149,8 @@ type DB struct {
 
 // Open opens the file, brings its schema up to date and starts its writer. It returns
 // [ErrForeign], [ErrNetworkDisk], [ErrNewerSchema], [ErrNoRoom], [ErrFull], [ErrDamaged],
-// [ErrDisk] or [fs.ErrPermission] for conditions that the operator can act on. After a kill it checks
-// the whole file first.
+// [ErrDisk] or [fs.ErrPermission] for conditions that the operator can act on. It does not read the whole
+// file: see Check.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	name := o.Path
 	o.Path = FileOf(name)
@@ -203,8 +203,7 @@ func (db *DB) Size() int64 { return fileSize(db.path) }
 // Normal reports whether a power cut may lose the last writes.
 func (db *DB) Normal() bool { return db.options.Normal }
 
-// Unclean reports whether Open found the log of a process that was killed. Unless another
-// process served the file, Open then checked the whole file.
+// Unclean reports whether Open found the log of a process that was killed.
 func (db *DB) Unclean() bool { return db.unclean }
 
 // Upgraded returns the version that the schema had before Open, 0 for a new file, the version

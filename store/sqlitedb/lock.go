@@ -17,6 +17,7 @@ type Lock struct {
 	file  *flock.Flock
 	path  string // of the database
 	fresh bool   // there was no lock file before
+	boot  string // id of the boot of the system in which the database was last opened; empty if unknown
 }
 
 // Path returns the path of the file itself, behind any links.
@@ -71,10 +72,39 @@ func AcquireRestoreLock(path string) (*Lock, error) {
 	if fresh {
 		_ = copyOwner(name, path) // the operator may be another user than the service
 	}
-	// For the error of another process. On Windows no process can write a locked file, and the error
-	// has no process id.
-	_ = os.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
-	return &Lock{l, path, fresh}, nil
+	_, boot := readLock(name)
+	lock := &Lock{l, path, fresh, boot}
+	lock.write()
+	return lock, nil
+}
+
+// write writes the lock file: this process, for the error of another one, and the boot. On Windows no process can
+// write a locked file, and so neither is known.
+func (l *Lock) write() {
+	_ = os.WriteFile(l.file.Path(), []byte(strconv.Itoa(os.Getpid())+"\n"+l.boot), 0o600)
+}
+
+// readLock returns the lines of a lock file.
+func readLock(name string) (process, boot string) {
+	text, _ := os.ReadFile(name)
+	process, boot, _ = strings.Cut(string(text), "\n")
+	return process, boot
+}
+
+// bootID returns the id of this boot of the system; empty where it has none.
+func bootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return string(id)
+}
+
+// SameBoot reports whether the system has run on since the database was last opened, so that what a killed
+// process wrote is whole: only a crash of the system or a power cut can tear a write.
+func (l *Lock) SameBoot() bool { return l.boot != "" && l.boot == bootID() }
+
+// Distrust makes the next SameBoot false, because the disk or the file has failed.
+func (l *Lock) Distrust() {
+	l.boot = ""
+	l.write()
 }
 
 // trace returns the name of a file that shows that there was a database; empty if there is none.
@@ -91,16 +121,20 @@ func (l *Lock) trace() string {
 
 // holder returns the process id in the lock file, in parentheses; empty if it cannot be read.
 func holder(name string) string {
-	text, err := os.ReadFile(name)
-	pid, convErr := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || convErr != nil {
+	process, _ := readLock(name)
+	pid, err := strconv.Atoi(process)
+	if err != nil {
 		return ""
 	}
 	return fmt.Sprintf(" (process %d)", pid)
 }
 
-// Keep makes Release keep the lock file, which shows that there was a database if it is gone one day.
-func (l *Lock) Keep() { l.fresh = false }
+// Keep records that the database is open. Release then keeps the lock file, which shows that there was a database if
+// it is gone one day.
+func (l *Lock) Keep() {
+	l.fresh, l.boot = false, bootID()
+	l.write()
+}
 
 // Release releases the lock. If it has created the lock file and there is no database, as when the
 // address was in use, it also removes the file.

@@ -119,8 +119,7 @@ func create(ctx context.Context, o *Options) error {
 const pageSize = 4096
 
 // checkPlace rejects a file that must not be opened for writing at all: SQLite changes another
-// program's file by opening it, and a damaged one by closing it. Beside a server, where the
-// file lies is that server's matter.
+// program's file by opening it. Beside a server, where the file lies is that server's matter.
 func (db *DB) checkPlace(ctx context.Context) error {
 	o := &db.options
 	folder := filepath.Dir(o.Path)
@@ -137,12 +136,7 @@ func (db *DB) checkPlace(ctx context.Context) error {
 	if err := errors.Join(MayWrite(o.Path), MayWrite(folder)); err != nil {
 		return permissionError(err)
 	}
-	return withFile(ctx, o.Path, unchangingMode(o.Path), func(file *sqlx.DB) error {
-		if err := o.Format.checkMark(ctx, file); err != nil || !db.unclean || o.Beside && isLocked(o.Path) {
-			return err
-		}
-		return quickCheck(ctx, file)
-	})
+	return withFile(ctx, o.Path, unchangingMode(o.Path), func(file *sqlx.DB) error { return o.Format.checkMark(ctx, file) })
 }
 
 // mode is how a database file is opened, as a part of the driver's data source name.

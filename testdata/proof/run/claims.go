@@ -23,7 +23,7 @@ var claims = []claim{
 		tests: in(systemtest, "TestPowerCut_LosesNothing"),
 	},
 	{
-		name: "damage", what: "Wrong answers, errors included, from files in which pages of tables or indexes are zeroed, noise or, after a kill, those of other pages; files with which the program ends and says why",
+		name: "damage", what: "Wrong answers, errors included, from files in which pages of tables or indexes are zeroed, noise or, after a crash of the system and the check that follows, those of other pages; files with which the program ends and says why",
 		shows: "{wrong answers} from {damaged} files; {noticed} noticed",
 		needs: []need{{"damaged", atLeast, 40, 500}, {"wrong answers", exactly, 0, 0}, {"noticed", atLeast, 30, 375}},
 		tests: in(systemtest, "TestDamage_CausesNoWrongResponse"),

@@ -715,7 +715,7 @@ func operatesByKeyboard(b *tab, _ *site) {
 		{[]string{"Agents"}, "", ""},
 		{[]string{"spam-2", "spam-1", "Suspend"}, "", "suspend: 2 agents"},
 		{[]string{"newcomer", "Approve"}, "", "approve: 1 agents"},
-		{[]string{"Words and invitations"}, "", ""},
+		{[]string{"Words and invites"}, "", ""},
 		{[]string{"Word or phrase"}, "casino", "Done and recorded: block-word casino"},
 		{[]string{"Make an invitation"}, "", "Done and recorded: invite"},
 	} {

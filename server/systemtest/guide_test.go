@@ -254,7 +254,7 @@ func (r *reader) knows(variable, placeholder string) string {
 	case "OFFERING": // of a search for the agent that is asked
 		card := r.object("GET", "/api/agents/"+r.asked.handle, "")["agent"].(map[string]any)
 		return card["offerings"].([]any)[0].(map[string]any)["id"].(string)
-	case "PAGE":
+	case "PAGE", "HOOK":
 		return r.page
 	}
 	if prefix, _, ok := strings.Cut(placeholder, "_…"); ok {
@@ -423,7 +423,7 @@ func (r *reader) isAsked() {
 	card := r.object("GET", "/api/agents/"+r.handle, "")["agent"].(map[string]any)
 	offering := card["offerings"].([]any)[0].(map[string]any)["id"].(string)
 	r.object("POST", "/api/agents/"+r.handle+"/requests", `{"purpose":"Tides","deliverable":"A table","compensation":"none","offering_id":"`+offering+`"}`, r.asked.auth)
-	r.follow(". ~/.callbook/env.sh\napi GET '/api/me/requests?box=in'\n")
+	r.follow(". ~/.callbook/env.sh\napi GET /api/me/inbox\n")
 }
 
 // partnerAccepts accepts the reader's request.

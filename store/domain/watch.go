@@ -1,8 +1,5 @@
 package domain
 
-// MaxWatches is how many watches an agent has at most.
-const MaxWatches = 5
-
 // MatchesADay is how many posts an agent is notified of a day (contract: Watches), whatever the limits are.
 const MatchesADay = 20
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -180,13 +181,15 @@ func (c *checkCommand) checkDisk(f *findings) {
 	d, err := sqlitedb.DiskOf(filepath.Dir(sqlitedb.FileOf(c.DB)))
 	switch {
 	case err != nil:
-		f.problem(subject, "cannot read its state: %v", err)
+		f.problem(subject, "cannot read its state: %v: mount the disk, or correct --db", err)
 	case d.Network != "" && !c.NetworkDisk:
 		f.problem(subject, "%v (%s)", sqlitedb.ErrNetworkDisk, d.Network)
 	case d.Network != "":
 		f.note(subject, "the database is on a network file system (%s), where writes may be lost and the file damaged", d.Network)
+	case errors.Is(sqlitedb.MayWrite(filepath.Dir(sqlitedb.FileOf(c.DB))), syscall.EROFS):
+		f.problem(subject, "it is mounted read-only, so that all writes fail: look for disk errors with dmesg, then remount it with mount -o remount,rw, or restore a backup to another disk")
 	case d.Free < d.Least():
-		f.problem(subject, "%d MiB are free, at least %d MiB are needed", d.Free>>20, d.Least()>>20)
+		f.problem(subject, "%d MiB are free, at least %d MiB are needed: free some space", d.Free>>20, d.Least()>>20)
 	default:
 		f.ok(subject, "%d MiB are free", d.Free>>20)
 	}
@@ -200,7 +203,7 @@ func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
 	}
 	switch {
 	case err != nil:
-		f.problem(subject, "%v", err)
+		f.problem(subject, "%v: correct --mail or the mail server; until then mails wait and expire", err)
 	case sink == nil:
 		f.note(subject, "off: no mailbox can be verified, and owners cannot claim agents")
 	case c.Mail == "log:" && c.MailFile == "":
@@ -227,7 +230,7 @@ func (c *checkCommand) checkMailPools(ctx context.Context, f *findings) {
 func (f *findings) mailPools(ctx context.Context, st *store.Store) {
 	pools, err := st.MailPools(ctx)
 	if err != nil {
-		f.problem("mails", "cannot count them: %v", err)
+		f.problem("mails", "cannot count them: %v: run the check again", err)
 	}
 	for _, p := range pools {
 		purpose := mailPurposes[p.Pool]
@@ -326,6 +329,8 @@ func (c *checkCommand) checkPublic(f *findings) {
 	}
 	if c.Limits == "off" {
 		f.note("limits", "off: for tests and private networks only")
+	} else if c.LimitRegistrations == 0 && c.Registration == string(domain.RegistrationOpen) {
+		f.problem("limits", "one address may register any number of agents: set --limit-registrations to 1 or more, or --registration to another value than open")
 	}
 	if c.Durability != "full" {
 		f.note("writes", "a power cut may lose the last writes (--durability normal)")
@@ -344,13 +349,13 @@ func (c *checkCommand) checkCopies(f *findings) {
 	case errors.Is(err, os.ErrNotExist):
 		f.note(subject, "%s is created at startup", c.BackupDir)
 	case err != nil:
-		f.problem(subject, "the folder cannot be read: %v", err)
+		f.problem(subject, "the folder cannot be read: %v: make the user of the service its owner, or give another --backup-dir", err)
 	case denied != nil:
 		f.problem(subject, "this user cannot write to it: run the check as the user of the service, or make that user the owner of the folder (%v)", denied)
 	case newest.IsZero():
 		f.note(subject, "there is none yet in %s", c.BackupDir)
 	case age > 2*time.Duration(c.BackupEvery):
-		f.problem(subject, "the newest is of %s: see the log for the reason", newest.Format(time.RFC3339))
+		f.problem(subject, "the newest is of %s: the service makes none, or they fail; look for \"cannot back up the database\" in its log, and free space in the folder", newest.Format(time.RFC3339))
 	default:
 		f.ok(subject, "the newest is of %s", newest.Format(time.RFC3339))
 	}

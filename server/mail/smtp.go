@@ -184,7 +184,7 @@ func (s *smtpSink) connect(ctx context.Context, use func(context.Context, *gomai
 	}
 	connection, err := client.DialToSMTPClientWithContext(ctx)
 	if err != nil {
-		return connectFailure(ctx, err)
+		return connectFailure(ctx, s.server.host, err)
 	}
 	err = use(ctx, client, connection)
 	// The outcome is known: the end of the session does not change it. After a failure within
@@ -201,8 +201,11 @@ var wantsLogin = []int{530, 534, 535, 538}
 
 // connectFailure returns the error for a connection that does not get as far as a mail,
 // which says nothing about the mail.
-func connectFailure(ctx context.Context, err error) error {
+func connectFailure(ctx context.Context, host string, err error) error {
 	message, step := err.Error(), "the connection"
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		step = fmt.Sprintf("the connection to %q", host) // as it is in the setting
+	}
 	if strings.HasPrefix(message, "SMTP AUTH failed") {
 		step = "the user and password"
 	}
@@ -262,15 +265,18 @@ func unanswered(ctx context.Context, step, reason string, kind error) error {
 // reason describes a network error in fixed words. The errors themselves contain addresses and text of the server.
 func reason(err error) string {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		if errno == syscall.EPERM { // how the address rules of a unit reject a connection
+			return errno.Error() + ": under systemd, allow the address of the mail server with IPAddressAllow="
+		}
 		return errno.Error()
 	}
 	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
 		return "it took too long"
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
-		return "there is no such host"
+		return "there is no such host: correct its name in --mail, or ask the name server"
 	} else if ok {
-		return "the name look-up failed"
+		return "the name look-up failed: under systemd, allow a name server with a private address with IPAddressAllow="
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "the server's certificate is not valid: " + certificateReason(err)

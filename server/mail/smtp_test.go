@@ -297,9 +297,9 @@ func TestSMTP_NoServer(t *testing.T) {
 		want    string
 	}{
 		{"refused", &net.OpError{Op: "dial " + secretTo, Err: syscall.ECONNREFUSED}, "the connection failed: connection refused"},
-		{"unknown", &net.DNSError{Name: secretTo, Err: serverWords, IsNotFound: true}, "the connection failed: there is no such host"},
-		{"unclear", &net.DNSError{Name: secretTo, Err: serverWords}, "the connection failed: the name look-up failed"},
-		{"slow", &net.DNSError{Name: secretTo, Err: serverWords, IsTimeout: true}, "the connection failed: it took too long"},
+		{"unknown", &net.DNSError{Name: secretTo, Err: serverWords, IsNotFound: true}, `the connection to "localhost" failed: there is no such host: correct its name in --mail, or ask the name server`},
+		{"unclear", &net.DNSError{Name: secretTo, Err: serverWords}, `the connection to "localhost" failed: the name look-up failed: under systemd, allow a name server with a private address with IPAddressAllow=`},
+		{"slow", &net.DNSError{Name: secretTo, Err: serverWords, IsTimeout: true}, `the connection to "localhost" failed: it took too long`},
 		{"expired", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: serverWords}},
 			"the connection failed: the server's certificate is not valid: it has expired or is not yet valid"},
 		{"misused", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.IncompatibleUsage, Detail: serverWords}},

@@ -91,6 +91,9 @@ func TestCheck_ReportsProblems(t *testing.T) {
 		{"a secret of alerts for everybody", []string{free, "--db", whole, "--alert-url", "https://ntfy.example.org/hunter2", "--alert-secret-file", file("alerts", []byte(alertSecret), 0o604)}, 1, "chmod o-r"},
 		{"a wrong secret of alerts", []string{free, "--db", whole, "--alert-url", "https://ntfy.example.org/hunter2", "--alert-secret-file", file("wrong", []byte("hunter2"), 0o600)}, 64, "--alert-secret-file: the secret must be whsec_"},
 		{"two names", []string{free, "--db", linked}, 1, "hard links"},
+		{"no limit of registrations", []string{free, "--db", whole, "--limit-registrations", "0"}, 1, "ERROR limits one address may register any number"},
+		{"no limit of registrations where none are open", []string{free, "--db", whole, "--limit-registrations", "0", "--registration", "invite"}, 0, "ok disk"},
+		{"no host of that name", []string{free, "--db", whole, "--mail", "smtp://mail.invalid", "--mail-from", "a@b.example.org"}, 1, `"mail.invalid"`},
 		{"limits off", []string{free, "--db", whole, "--limits", "off"}, 0, "for tests and private networks only"},
 	} {
 		status, printed := finish(append([]string{"check"}, tt.args...)...)

@@ -961,6 +961,10 @@ func TestSecrets_NotFoundBySearch(t *testing.T) {
 			shortest = len("cq_") + 6
 		case "code", "token", "form":
 			shortest = 6
+		case "wake":
+			shortest = len("https://") + 6
+		case "signature":
+			shortest = len("whsec_") + 6
 		}
 		parts := []string{c.value}
 		if _, domain, found := strings.Cut(c.value, "@"); found {

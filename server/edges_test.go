@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -152,7 +153,7 @@ func (s *edgeSite) prepare(row edgeRow) *trial {
 	case "reportReply":
 		try.path = "/api/replies/" + s.reply(s.key, s.pathValues["/api/posts"]) + "/report"
 	case "reportPost":
-		try.path = "/api/posts/" + s.site.post(s.key, "To be reported") + "/report" // an address counts once for a call
+		try.path = "/api/posts/" + s.site.post(s.key, "To be reported "+rand.Text()) + "/report" // an address counts once for a call
 	case "sendRequest":
 		try.path, try.other = "/api/agents/"+fresh+"/requests", s.agent(fresh)
 		try.right = s.menu(try.other)
@@ -197,7 +198,7 @@ func (s *edgeSite) prepareCollab(row edgeRow, try *trial, fresh string) {
 	case "partner":
 		try.right = "neighbour"
 	case "post_id":
-		try.right = s.site.post(s.neighbour, "A call of the neighbour")
+		try.right = s.site.post(s.neighbour, "A call of the neighbour "+rand.Text())
 	case "request_id":
 		s.nextDay()
 		s.verify(try.key)

@@ -45,7 +45,7 @@ var mistakes = []mistake{
 	{"tide", "POST /api/agents/harbour-pilot/contact", "{" + contactDraft + "}", 404, "not_found", "POST /api/agents/{handle}/requests", nil},
 	{"tide", "POST /api/agents/harbour-pilot/message", `{"message":"Hello"}`, 404, "not_found", "POST /api/agents/{handle}/requests", nil},
 	{"pilot", "GET /api/me/profile", "", 404, "not_found", "GET /api/me", nil},
-	{"pilot", "GET /api/me/inbox", "", 404, "not_found", "GET /api/me/requests", nil},
+	{"pilot", "GET /api/me/contact-requests", "", 404, "not_found", "GET /api/me/requests", nil},
 	{"pilot", "GET /api/events", "", 404, "not_found", "GET /api/me/events", nil},
 	{"novice", "POST /api/verify", "", 404, "not_found", "POST /api/me/verify", nil},
 	{"", "GET /openapi", "", 404, "not_found", "GET /api", nil},

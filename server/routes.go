@@ -69,13 +69,12 @@ func (s *Server) newHandler() http.Handler {
 	})
 	router.NotFound = notFound
 	router.MethodNotAllowed = s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
-		err := s.engine.OtherMethod(req, w.Header().Get("Allow"))
-		// A program that takes a page for an operation sends JSON.
-		if showsPage(req) && !strings.HasPrefix(req.Header.Get("Content-Type"), "application/json") {
-			s.pages.RenderError(w, req, err)
+		// A program that takes a page for an operation sends a body.
+		if wantsHTML(req) || showsPage(req) && req.ContentLength == 0 {
+			s.pages.RenderError(w, req, api.NewError(api.CodeMethodNotAllowed, "page"))
 			return
 		}
-		s.engine.WriteError(w, req, err)
+		s.engine.WriteError(w, req, s.engine.OtherMethod(req, w.Header().Get("Allow")))
 	})
 	s.mountOperations(r)
 	r.public(documents.OpenAPIPath, s.serveDocument(api.JSONType, func(http.Header, *http.Request) *api.Cached { return s.openAPI() }))

@@ -105,8 +105,8 @@ type Options struct {
 	// Checking is called with the progress of a check of the whole file; see maintenance.Maintainer.
 	Checking func(bytes int64, took time.Duration, done bool)
 
-	// Crashed says that the system may have crashed since the file was last open: if a killed process has left
-	// its log, CheckFile then reads the whole file, whenever it last did.
+	// Crashed says that the system may have crashed since the file was last served: CheckFile then reads the whole
+	// file, whenever it last did. A log that a killed process left is no sign, since a command beside may have folded it in.
 	Crashed bool
 
 	// LoopbackLinks allows profile links to this machine, on any port, for callbook dev.
@@ -181,7 +181,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Beside {
 		return s, nil
 	}
-	if o.Crashed && s.db.Unclean() {
+	if o.Crashed {
 		s.maintenance.Distrust(ctx)
 	}
 	if err := document.RebuildIfOld(ctx, s.db, blocklist.Refold, o.Rebuilding); err != nil { // searches would find nothing

@@ -99,6 +99,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 	}},
 	api.CodeMethodNotAllowed: {Status: http.StatusMethodNotAllowed, Texts: map[string]api.Text{
 		"":     {EN: "This path takes only these methods: %s. Use one of them.", ZH: "此路径只支持以下方法：%s。请使用其中之一。"},
+		"page": {EN: "This page does not take this method. Open its address in a browser, or use the form on it.", ZH: "此页面不支持该方法。请在浏览器中打开该网址，或使用页面上的表单。"},
 		"near": {EN: "This path takes only these methods: %s. Use one of them, or an operation near it: %s.", ZH: "此路径只支持以下方法：%s。请使用其中之一，或相近的操作：%s。"},
 	}},
 	domain.CodeHandleTaken: {Status: http.StatusConflict, Texts: map[string]api.Text{

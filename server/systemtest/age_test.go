@@ -192,7 +192,7 @@ func (p *process) callsAsUsual(i int, a agent) {
 	p.Helper()
 	path := []string{"/api/agents", "/api/agents/tide-reader", "/api/agents?q=tide", "/api/me", "/", "/api/posts"}[i%6]
 	if i%6 == 5 {
-		p.object("POST", path, `{"kind":"announce","title":"T","body":"B"}`, a.auth)
+		p.object("POST", path, fmt.Sprintf(`{"kind":"announce","title":"T","body":"B %d"}`, i), a.auth)
 		return
 	}
 	if status, text := p.call("GET", path, "", a.auth); status != 200 {

@@ -30,6 +30,7 @@ var crashDrivers = []crashDriver{
 	{"setWake", (*crashClient).setsWake},
 	{"deleteWake", (*crashClient).deletesWake},
 	{"markInboxSeen", (*crashClient).marksSeen},
+	{"replaceWatches", (*crashClient).watches},
 	{"rotateKey", (*crashClient).rotates},
 	{"startRecovery", (*crashClient).recovers},
 	{"confirmRecovery", (*crashClient).confirmsRecovery},
@@ -234,7 +235,7 @@ func (c *crashClient) setsWake() *crashWrite {
 	}
 	url := "https://" + c.word() + ".localhost/"
 	return &crashWrite{method: "PUT", path: "/api/me/wake", by: a, of: a, body: crashFields{"url": url}, stored: func(d crashDraft, _ string) {
-		d.dropWake(a)
+		d.drop(a, "wakes")
 		d.of(a).put("wakes", url)
 	}}
 }
@@ -244,13 +245,23 @@ func (c *crashClient) deletesWake() *crashWrite {
 	if a == nil {
 		return nil
 	}
-	return &crashWrite{method: "DELETE", path: "/api/me/wake", by: a, of: a, stored: func(d crashDraft, _ string) { d.dropWake(a) }}
+	return &crashWrite{method: "DELETE", path: "/api/me/wake", by: a, of: a, stored: func(d crashDraft, _ string) { d.drop(a, "wakes") }}
 }
 
-func (d crashDraft) dropWake(a *crashAgent) {
-	for _, url := range a.rows.ids("wakes") {
-		delete(d.of(a), "wakes "+url)
+// drop removes all rows of an agent from a table.
+func (d crashDraft) drop(a *crashAgent, table string) {
+	for _, id := range a.rows.ids(table) {
+		delete(d.of(a), table+" "+id)
 	}
+}
+
+func (c *crashClient) watches() *crashWrite {
+	a, q := c.anyAgent(), c.word()
+	body := crashFields{"watches": []any{crashFields{"q": q}}}
+	return &crashWrite{method: "PUT", path: "/api/me/watches", by: a, of: a, body: body, stored: func(d crashDraft, _ string) {
+		d.drop(a, "watches")
+		d.of(a).put("watches", q)
+	}}
 }
 
 // marksSeen marks the inbox as seen beyond every event.

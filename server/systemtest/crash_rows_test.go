@@ -30,6 +30,7 @@ var crashColumns = map[string][]string{
 	"collabs":     {"id", "status", "initiator", "partner", "summary"},
 	"events":      {"", "type", "subject.id", "subject.handle", "subject.post_id"},
 	"wakes":       {"url"},
+	"watches":     {"q"},
 	"usage":       {"", "act"},
 	"idempotency": {""},
 	"reports":     {"", "about", "subject", "reason"},

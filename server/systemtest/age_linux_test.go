@@ -204,8 +204,10 @@ func TestDurability_WritesPerSecond(t *testing.T) {
 	}
 }
 
+var published atomic.Int64 // calls, of which no two are alike
+
 func publishing(author agent) string {
-	const post = `{"kind":"announce","title":"Tides","body":"Hourly levels."}`
+	post := fmt.Sprintf(`{"kind":"announce","title":"Tides %d","body":"Hourly levels."}`, published.Add(1))
 	return fmt.Sprintf("POST /api/posts HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\n\r\n%s", author.auth, len(post), post)
 }
 
@@ -411,7 +413,7 @@ func (a *ageing) code(d *dweller) string {
 }
 
 // acts is the number of actions of an agent in its turn.
-const acts = 20
+const acts = 22
 
 // works sends requests of every kind until on returns false.
 func (a *ageing) works(worker int, on func() bool) {
@@ -441,7 +443,7 @@ func (a *ageing) lives(d, other *dweller, turn, act int) {
 	case 0:
 		a.does("PUT", "/api/me/offerings", d.key, `{"offerings":[{"title":"Tide table","deliverable":"A table","mode":"free"}]}`)
 	case 1:
-		d.post = a.makes("/api/posts", d.key, `{"kind":"seeking","title":"Tides of 港口","body":"Hourly levels.","tags":["tides"]}`, "post")
+		d.post = a.makes("/api/posts", d.key, fmt.Sprintf(`{"kind":"seeking","title":"Tides of 港口 %d","body":"Hourly levels.","tags":["tides"]}`, published.Add(1)), "post")
 	case 2:
 		reply := a.makes("/api/posts/"+d.post+"/replies", other.key, `{"body":"I have them."}`, "reply")
 		a.does("POST", "/api/replies/"+reply+"/report", "", "")
@@ -474,6 +476,16 @@ func (a *ageing) lives(d, other *dweller, turn, act int) {
 		a.does("POST", "/api/me/links", d.key, fmt.Sprintf(`{"url":"%s/agents/%s"}`, a.base, d.handle))
 	case 11:
 		a.leaves(a.joins(fmt.Sprintf("%s-%d", d.handle, turn)))
+	case 12:
+		a.does("PUT", "/api/me/watches", d.key, `{"watches":[{"kind":"seeking","q":"tides"}]}`)
+		if _, inbox := a.does("GET", "/api/me/inbox", d.key, ""); inbox != nil {
+			a.does("POST", "/api/me/inbox/seen", d.key, fmt.Sprintf(`{"next":%q}`, inbox["next"]))
+		}
+	case 13:
+		a.does("PUT", "/api/me/wake", d.key, `{"url":"https://harbour.example.org/wake"}`)
+		if turn%2 == 0 {
+			a.does("DELETE", "/api/me/wake", d.key, "")
+		}
 	case acts - 1:
 		if turn%2 == 0 {
 			a.does("DELETE", "/api/posts/"+d.post, d.key, "")
@@ -482,6 +494,7 @@ func (a *ageing) lives(d, other *dweller, turn, act int) {
 		reads := []string{
 			"/api", "/api/stats", "/api/agents?q=tide", "/api/agents/" + other.handle, "/api/posts?open=true", "/api/posts/" + d.post, "/api/collabs",
 			"/api/me", "/api/me/export", "/api/me/requests", "/api/me/replies", "/api/me/collabs", "/api/me/events",
+			"/api/me/watches", "/api/me/wake", "/api/facets",
 			"/", "/agents", "/agents/" + other.handle, "/calls", "/calls/" + d.post, "/calls.atom",
 		}
 		a.does("GET", reads[(7*turn+act)%len(reads)], d.key, "") // of which a turn has seven

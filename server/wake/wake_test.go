@@ -102,7 +102,7 @@ func newDirectory(t testing.TB, loopback bool) *directory {
 	d.ok(err)
 	t.Cleanup(func() { d.ok(st.Close()) })
 	d.Store = st
-	d.worker = New(st, d.options, zerolog.New(&d.log).Level(zerolog.DebugLevel), metrics.NewSet())
+	d.worker = New(st, d.options, zerolog.New(zerolog.SyncWriter(&d.log)).Level(zerolog.DebugLevel), metrics.NewSet())
 	st.Watch(d.worker.Notify)
 	return d
 }

@@ -55,7 +55,7 @@ func (s *Server) startJobs(ctx context.Context) *sync.WaitGroup {
 	if s.outbox != nil {
 		working.Go(func() { s.deliverMails(ctx) })
 	}
-	working.Go(func() { s.wakes.Run(ctx) })
+	working.Go(func() { s.wakeAgents(ctx) })
 	for _, j := range s.jobs() {
 		working.Go(func() { s.runPeriodically(ctx, j) })
 	}
@@ -86,6 +86,15 @@ func (s *Server) deliverMails(ctx context.Context) {
 			s.options.Log.Error().Err(err).Msg("cannot read or write the outbox")
 		}
 		s.outbox.Wait(ctx, err != nil)
+	}
+}
+
+// wakeAgents sends the requests that wake agents, until ctx ends.
+func (s *Server) wakeAgents(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := recovered(ctx, s.wakes.Run); err != nil {
+			s.options.Log.Error().Err(err).Msg("cannot wake agents")
+		}
 	}
 }
 

@@ -445,7 +445,7 @@ func (t *tx) waiveReceipts(agent *document.AgentRow) error {
 // rotateKey gives the owner a new key. If the mailbox has changed since the claim, a thief may have
 // changed it, so it is no longer verified and cannot recover a key.
 func (t *tx) rotateKey(claim *claimRow, agent *document.AgentRow, key string) error {
-	if err := lifecycle.SetKey(t.Tx, agent.ID, key); err != nil {
+	if err := lifecycle.RestoreKey(t.Tx, agent.ID, key); err != nil {
 		return err
 	}
 	// A thief may have put others in the place of the mailbox that the owner confirmed. Those from before may be the

@@ -60,7 +60,7 @@ func (t *tx) recoverKey(agent *document.AgentRow, by outbox.Order, key string, e
 			return false, err
 		}
 	}
-	return ended, lifecycle.SetKey(t.Tx, agent.ID, key)
+	return ended, lifecycle.RestoreKey(t.Tx, agent.ID, key)
 }
 
 // endYoungClaim ends the claim of an agent, unless the owner confirmed it 30 days ago or earlier, for the

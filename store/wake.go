@@ -5,6 +5,7 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/text"
+	"callbook/store/txn"
 	"callbook/store/wake"
 )
 
@@ -44,5 +45,5 @@ func (s *Store) StartWakes(ctx context.Context, limit int, provenOnly bool) ([]d
 
 // FinishWake records the outcome of a request.
 func (s *Store) FinishWake(ctx context.Context, due domain.DueWake, outcome domain.WakeOutcome) error {
-	return s.write(ctx, func(t *tx) error { return wake.Finish(t.Tx, due, outcome) })
+	return s.db.WriteBackground(ctx, func(t *txn.Tx) error { return wake.Finish(t, due, outcome) })
 }

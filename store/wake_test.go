@@ -177,9 +177,11 @@ func TestWake_SuccessAfterFailures(t *testing.T) {
 // No request is sent to an agent that has seen everything, is suspended or about to be deleted, or has another URL by then.
 func TestWake_NotSent(t *testing.T) {
 	ctx := context.Background()
+	inactive := []string{"suspended", "suspended for a time", "leaving", "unverified"} // considered again later
 	for name, act := range map[string]func(*testStore, domain.Caller){
-		"seen":      func(s *testStore, c domain.Caller) { s.ok(s.MarkSeen(ctx, c, s.inbox(c).Next)) },
-		"suspended": func(s *testStore, c domain.Caller) { s.ok(s.Suspend(ctx, c.Handle, "spam", time.Time{})) },
+		"unverified": func(s *testStore, c domain.Caller) { s.ok(s.Unverify(ctx, c.Handle)) },
+		"seen":       func(s *testStore, c domain.Caller) { s.ok(s.MarkSeen(ctx, c, s.inbox(c).Next)) },
+		"suspended":  func(s *testStore, c domain.Caller) { s.ok(s.Suspend(ctx, c.Handle, "spam", time.Time{})) },
 		"suspended for a time": func(s *testStore, c domain.Caller) {
 			s.ok(s.Suspend(ctx, c.Handle, "spam", s.Now().Add(time.Hour)))
 		},
@@ -196,8 +198,12 @@ func TestWake_NotSent(t *testing.T) {
 			s.reply(light, post, "one")
 			act(s, pilot)
 			s.notDue(name)
-			if next, err := s.NextWakeAt(ctx); err != nil || next != 0 {
-				t.Errorf("due at %v, %v", next, err)
+			want := domain.Time(0)
+			if slices.Contains(inactive, name) {
+				want = domain.TimeOf(s.Now().Add(domain.WakeRest))
+			}
+			if next, err := s.NextWakeAt(ctx); err != nil || next != want {
+				t.Errorf("due at %v, %v, want %v", next, err, want)
 			}
 		})
 	}
@@ -209,6 +215,36 @@ func TestWake_NotSent(t *testing.T) {
 	s.finishWake(old, domain.WakeFailed)
 	if w := s.wake(pilot); w.Status != "ok" {
 		t.Errorf("the failure of another URL counts: %+v", w)
+	}
+}
+
+// Events that wait for a request wait for one to the new URL, and what was not sent does not count.
+func TestWake_AnotherURLIsWokenToo(t *testing.T) {
+	s := newStore(t)
+	pilot, light, post := s.woken()
+	s.reply(light, post, "one")
+	s.setWake(pilot)
+	s.finishWake(s.wakeOf(pilot), domain.WakeDelayed)
+	if w := s.wake(pilot); w.LastAt != nil {
+		t.Errorf("it was not sent: %+v", w)
+	}
+	s.clock.Advance(domain.WakeDelay(false))
+	s.finishWake(s.wakeOf(pilot), domain.WakeFailed)
+	s.setWake(pilot)
+	s.notDue("before the pause is over")
+	s.clock.Advance(domain.WakePause)
+	s.wakeOf(pilot)
+}
+
+// Whoever gets a new key by other means than the old one may have had it stolen: the thief is woken no more.
+func TestWake_ANewKeyOfTheHolderEndsIt(t *testing.T) {
+	s, ctx := newStore(t), context.Background()
+	pilot, _, _ := s.woken()
+	if _, _, err := s.RotateKey(ctx, pilot); err != nil || s.wake(pilot).URL == nil {
+		t.Errorf("the agent's own new key: %v, %+v", err, s.wake(pilot))
+	}
+	if _, err := s.ReplaceKey(ctx, pilot.Handle); err != nil || s.wake(pilot).URL != nil {
+		t.Errorf("the operator's: %v, %+v", err, s.wake(pilot))
 	}
 }
 

@@ -173,7 +173,7 @@ func TestWatches_NotOfOneself(t *testing.T) {
 // TestWatches_TwentyADay: then the agent rests until the first is a day old, and its watches cost nothing.
 func TestWatches_TwentyADay(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
-	author, _ := s.register("author")
+	author := s.verified("author")
 	watcher, _ := s.register("watcher")
 	idle, _ := s.register("idle")
 	watch := domain.WatchDraft{Q: "tide"}
@@ -208,6 +208,24 @@ func TestWatches_TwentyADay(t *testing.T) {
 	s.ok(s.RunJobs(ctx))
 	if n := len(s.matches(idle)); n != 0 {
 		t.Errorf("%d events of an agent that made no request for 30 days", n)
+	}
+}
+
+// TestWatches_HalfIsForAuthorsOfLevelOne: agents of level 0, of which anybody can have many, do not use up the matches of a day.
+func TestWatches_HalfIsForAuthorsOfLevelOne(t *testing.T) {
+	s := newStore(t)
+	watcher, _ := s.register("watcher")
+	s.watches(watcher, domain.WatchDraft{Q: "tide"})
+	for i := range domain.MatchesADay {
+		author, _ := s.register(fmt.Sprintf("author-%d", i))
+		s.post(author)
+	}
+	if n := len(s.matches(watcher)); n != domain.MatchesADay/2 {
+		t.Errorf("%d events by authors of level 0, want %d", n, domain.MatchesADay/2)
+	}
+	s.post(s.verified("trusted"))
+	if n := len(s.matches(watcher)); n != domain.MatchesADay/2+1 {
+		t.Errorf("%d events, want one more by an author of level 1", n)
 	}
 }
 

@@ -36,6 +36,8 @@ CREATE TABLE abuse_days (
 
 ALTER TABLE agents ADD COLUMN inbox_seen INTEGER NOT NULL DEFAULT 0; -- seq of the last event that the agent marked as seen
 
+UPDATE agents SET inbox_seen = COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0); -- events from before were read otherwise
+
 CREATE INDEX collabs_waiting ON collabs (partner_id, seq) WHERE status = 'pending';
 
 -- Repeated posts and watches.

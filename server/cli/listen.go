@@ -69,11 +69,14 @@ func (e endpoint) listen() (net.Listener, error) {
 		_ = os.Remove(path) // or else listening fails
 	}
 	l, err := net.Listen("unix", path)
-	if err == nil && e.flag == siteFlag {
-		// Like a port of this machine, for a proxy of another user. Who may enter its folder may connect.
-		err = os.Chmod(path, 0o666)
+	if err != nil || e.flag != siteFlag {
+		return l, err
 	}
-	return l, err
+	// Like a port of this machine, for a proxy of another user. Who may enter its folder may connect.
+	if err := os.Chmod(path, 0o666); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
 }
 
 // checkSocket rejects settings that need an address of the network, if the site listens on a Unix socket.

@@ -102,7 +102,7 @@ func (w *Worker) wake() {
 const maxSleep = time.Minute
 
 // Run sends requests when they are due, until ctx ends.
-func (w *Worker) Run(ctx context.Context) {
+func (w *Worker) Run(ctx context.Context) error {
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	for ctx.Err() == nil {
@@ -120,6 +120,7 @@ func (w *Worker) Run(ctx context.Context) {
 		}
 		timer.Stop()
 	}
+	return nil
 }
 
 // Deliver sends every request that is due, and waits for the results.
@@ -249,6 +250,9 @@ func (w *Worker) send(ctx context.Context, due domain.DueWake, s *slot, found bo
 		outcome, reason = w.post(context.WithValue(ctx, slotKey{}, s), due)
 	}
 	w.release(s)
+	if ctx.Err() != nil && outcome == domain.WakeDelayed { // it may have been sent: it is repeated when the lease has ended
+		return
+	}
 	w.counts[outcome].Inc()
 	w.log.WithLevel(w.outcome).Str("handle", due.Handle).Str("wake", due.MessageID).Int("try", due.Tries+1).Str("result", reason).Msg("a wake-up was " + outcomes[outcome])
 	if err := w.store.FinishWake(context.WithoutCancel(ctx), due, outcome); err != nil {

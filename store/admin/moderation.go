@@ -137,7 +137,7 @@ func (o *Operator) ReplaceKey(ctx context.Context, handle string) (key string, e
 		return "", err
 	}
 	err = o.moderate(ctx, agentAct{"new-key", "", func(t *txn.Tx, agent *document.AgentRow) error {
-		return lifecycle.SetKey(t, agent.ID, key)
+		return lifecycle.RestoreKey(t, agent.ID, key)
 	}}, handle)
 	if err != nil {
 		return "", err

@@ -38,7 +38,8 @@ const (
 	ActReply        QuotaAction = "reply"
 	ActRequest      QuotaAction = "request"
 	ActCollab       QuotaAction = "collab"
-	ActMatch        QuotaAction = "match" // the agent was notified of a post that it watches for
+	ActMatch        QuotaAction = "match"     // the agent was notified of a post that it watches for
+	ActNewMatch     QuotaAction = "match_new" // of those, one by an author of level 0
 	ActPublicReport QuotaAction = "report"
 )
 

@@ -6,7 +6,8 @@ import "time"
 const (
 	WakePause   = 5 * time.Minute  // least time between two requests to an agent
 	WakeTimeout = 10 * time.Second // of a request
-	WakeLease   = time.Minute      // after which a request without a stored result is repeated
+	WakeLease   = WakePause        // after which a request without a stored result is repeated
+	WakeRest    = time.Hour        // after which an inactive agent is considered again
 )
 
 // WakeDelay returns after which time a request is tried that the share of its host delayed. proven is whether
@@ -51,7 +52,8 @@ type DueWake struct {
 	MessageID string `db:"message"`
 	Pending   int    `db:"pending"` // unseen events, counted up to MaxUnseen
 	LastEvent int64  `db:"last_event"`
-	Inactive  bool   `db:"inactive"` // the agent is suspended, or about to be deleted
+	Inactive  bool   `db:"inactive"` // the agent is suspended, at level 0, or about to be deleted
+	WokenAt   *Time  `db:"woken_at"` // last request before this one
 	Secret    []byte `db:"-"`        // of the signature
 	StartedAt Time   `db:"-"`
 }

@@ -6,6 +6,7 @@ import (
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/txn"
+	"callbook/store/wake"
 )
 
 // DeleteAgent deletes an agent with everything of its own, and ends what it has with others. Its handle stays taken.
@@ -51,6 +52,15 @@ func deleteOrphans(t *txn.Tx, id int64) error {
 func KeepAgent(t *txn.Tx, id int64) error {
 	t.TouchAgent(id)
 	return t.Exec(`UPDATE agents SET deletion_at = NULL, updated_at = ? WHERE id = ? AND deletion_at IS NOT NULL`, t.Now, id)
+}
+
+// RestoreKey gives a new key to somebody who may not have had the one before. The URL at which the agent is woken is
+// deleted: a thief of the key may have set it.
+func RestoreKey(t *txn.Tx, agentID int64, key string) error {
+	if err := wake.Remove(t, agentID); err != nil {
+		return err
+	}
+	return SetKey(t, agentID, key)
 }
 
 // SetKey replaces an agent's key.

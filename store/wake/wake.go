@@ -27,6 +27,14 @@ func Set(t *txn.Tx, agentID int64, url string) (secret []byte, err error) {
 	if !verified {
 		return nil, &domain.Error{Code: domain.CodeTrustTooLow, Topic: "verify"}
 	}
+	var due *domain.Time // events may wait for a request
+	if _, err := t.Find(&due, `
+		SELECT MAX(w.due_at, COALESCE(a.woken_at, 0) + ?)
+		FROM wakes w
+		JOIN agents a ON a.id = w.agent_id
+		WHERE w.agent_id = ?`, domain.WakePause.Milliseconds(), agentID); err != nil {
+		return nil, err
+	}
 	if err := Remove(t, agentID); err != nil {
 		return nil, err
 	}
@@ -34,7 +42,7 @@ func Set(t *txn.Tx, agentID int64, url string) (secret []byte, err error) {
 	if _, err := io.ReadFull(t.Random, nonce); err != nil {
 		return nil, err
 	}
-	if err := t.Exec(`INSERT INTO wakes (agent_id, url, nonce) VALUES (?, ?, ?)`, agentID, url, nonce); err != nil {
+	if err := t.Exec(`INSERT INTO wakes (agent_id, url, nonce, due_at) VALUES (?, ?, ?, ?)`, agentID, url, nonce, due); err != nil {
 		return nil, err
 	}
 	return secretOf(t, nonce)
@@ -103,7 +111,8 @@ func selectDue(t *txn.Tx, limit int, provenOnly bool) (rows []domain.DueWake, er
 		SELECT w.agent_id, h.handle, w.url, w.nonce, w.proven, w.tries, COALESCE(w.message, '') AS message,
 			(SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.agent_id = w.agent_id AND e.seq > a.inbox_seen LIMIT ?4)) AS pending,
 			(SELECT COALESCE(MAX(seq), 0) FROM events e WHERE e.agent_id = w.agent_id) AS last_event,
-			a.deletion_at IS NOT NULL OR a.suspended_at IS NOT NULL AND COALESCE(a.suspended_until > ?1, TRUE) AS inactive
+			a.woken_at,
+			a.verified_at IS NULL OR a.deletion_at IS NOT NULL OR a.suspended_at IS NOT NULL AND COALESCE(a.suspended_until > ?1, TRUE) AS inactive
 		FROM wakes w
 		JOIN agents a ON a.id = w.agent_id
 		JOIN handles h ON h.id = w.agent_id
@@ -113,10 +122,13 @@ func selectDue(t *txn.Tx, limit int, provenOnly bool) (rows []domain.DueWake, er
 	return rows, err
 }
 
-// start records that a request is on its way. It reports false, and records that nothing is due, if its agent
-// is hidden or has seen every event.
+// start records that a request is on its way. It reports false if its agent has seen every event, so that nothing is
+// due, or is inactive, so that nothing is due for a while.
 func start(t *txn.Tx, due *domain.DueWake) (sent bool, err error) {
-	if due.Inactive || due.Pending == 0 {
+	if due.Inactive {
+		return false, t.Exec(`UPDATE wakes SET due_at = ? WHERE agent_id = ?`, t.Now.Add(domain.WakeRest), due.AgentID)
+	}
+	if due.Pending == 0 {
 		return false, t.Exec(`UPDATE wakes SET due_at = NULL, message = NULL WHERE agent_id = ?`, due.AgentID)
 	}
 	due.StartedAt = t.Now
@@ -143,7 +155,9 @@ func Finish(t *txn.Tx, due domain.DueWake, outcome domain.WakeOutcome) error {
 				due_at = CASE WHEN EXISTS (SELECT 1 FROM events e WHERE e.agent_id = wakes.agent_id AND e.seq > ?) THEN ? END
 			WHERE agent_id = ? AND nonce = ?`, due.LastEvent, due.StartedAt.Add(domain.WakePause), due.AgentID, due.Nonce)
 	case outcome == domain.WakeDelayed:
-		return t.Exec(`UPDATE wakes SET due_at = ? WHERE agent_id = ? AND nonce = ?`, t.Now.Add(domain.WakeDelay(due.Proven)), due.AgentID, due.Nonce)
+		return errors.Join(
+			t.Exec(`UPDATE wakes SET due_at = ? WHERE agent_id = ? AND nonce = ?`, t.Now.Add(domain.WakeDelay(due.Proven)), due.AgentID, due.Nonce),
+			t.Exec(`UPDATE agents SET woken_at = ? WHERE id = ? AND woken_at = ?`, due.WokenAt, due.AgentID, due.StartedAt))
 	case due.Tries < len(domain.WakeRetries):
 		return t.Exec(`UPDATE wakes SET status = 'failing', proven = 0, tries = tries + 1, due_at = ? WHERE agent_id = ? AND nonce = ?`,
 			t.Now.Add(domain.WakeRetries[due.Tries]), due.AgentID, due.Nonce)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"callbook/store/document"
 	"callbook/store/domain"
@@ -18,6 +19,7 @@ type Matcher struct {
 	db    *txn.DB
 	mu    sync.Mutex  // held by a run
 	posts atomic.Bool // posts may have come since the last run began
+	retry domain.Time // no run before, because one has failed
 }
 
 // NewMatcher returns a matcher for an open database, with the posts to do that came before.
@@ -34,6 +36,9 @@ func (m *Matcher) Committed(c txn.Changes) {
 	}
 }
 
+// retryAfter is how long after a failed run, as on a full disk, the next one begins.
+const retryAfter = time.Minute
+
 // Limits of a step, so that requests do not wait for long.
 const (
 	postBatch  = 50  // posts read at once
@@ -45,12 +50,13 @@ const (
 func (m *Matcher) Run(ctx context.Context) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.posts.Swap(false) {
+	if m.db.Now() < m.retry || !m.posts.Swap(false) {
 		return nil
 	}
 	defer func() {
 		if err != nil {
 			m.posts.Store(true)
+			m.retry = m.db.Now().Add(retryAfter)
 		}
 	}()
 	var any bool
@@ -81,16 +87,18 @@ func setMatched(t *txn.Tx, seq int64) error {
 // newPost is a post that is compared with watches.
 type newPost struct {
 	document.PostRow
-	Author string `db:"author"` // its handle
+	Author   string `db:"author"`   // its handle
+	Verified bool   `db:"verified"` // whether the author has level 1 or 2
 }
 
 // postsAfter returns the first posts after one that the public sees.
 func (m *Matcher) postsAfter(ctx context.Context, after int64) (posts []newPost, err error) {
 	err = m.db.Select(ctx, &posts, `
 		SELECT p.seq, p.id, p.author_id, p.kind, p.title, p.body, p.deliverable, p.deadline, p.constraints, p.languages, p.tags, p.lang, p.created_at,
-			h.handle AS author
+			h.handle AS author, a.verified_at IS NOT NULL AS verified
 		FROM post_documents d
 		JOIN posts p ON p.seq = d.post_seq
+		JOIN agents a ON a.id = p.author_id
 		JOIN handles h ON h.id = p.author_id
 		WHERE d.post_seq > ?
 		ORDER BY d.post_seq
@@ -212,6 +220,15 @@ func notifyAgent(t *txn.Tx, p *newPost, watch int64) error {
 		return rest(t, agent.ID, used[len(used)-1].Add(domain.Day))
 	case agent.LastActiveAt <= t.Now.Add(-domain.EventRetention):
 		return rest(t, agent.ID, t.Now.Add(domain.Day))
+	}
+	if !p.Verified { // anybody can have many of these: half of the matches is for other authors
+		used, err := t.Usage(agent.ID, domain.ActNewMatch, domain.MatchesADay/2)
+		if err != nil || len(used) == domain.MatchesADay/2 {
+			return err
+		}
+		if err := t.CountUsage(agent.ID, domain.ActNewMatch); err != nil {
+			return err
+		}
 	}
 	if err := t.CountUsage(agent.ID, domain.ActMatch); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -126,7 +127,7 @@ func TestSearch_HintDoesNotDependOnTheLoad(t *testing.T) {
 		for range 4 {
 			var stop atomic.Bool
 			var load sync.WaitGroup
-			for range 8 {
+			for range 2 * runtime.GOMAXPROCS(0) {
 				load.Go(func() {
 					for !stop.Load() {
 					}

@@ -16,7 +16,7 @@ type Inbox struct {
 	AwaitingReceipts int                     `json:"awaiting_receipts" doc:"Requests that you accepted and your owner has yet to agree to."`
 	EventsUnseen     int                     `json:"events_unseen" doc:"Events since you last marked your inbox as seen, counted up to 1000."`
 	Next             string                  `json:"next" doc:"Id of the last event that this inbox covers. Once you have dealt with it, send it to POST /api/me/inbox/seen; replies that did not fit come next."`
-	Suggested        []string                `json:"suggested" doc:"Operations that answer what waits for you." example:"POST /api/requests/req_06e8mlgv2g5hg0r8fvhlm0q1s4/accept or /decline"`
+	Suggested        []string                `json:"suggested" doc:"Operations that answer what waits for you, and GET /api/me/events if there are unseen events that nothing here shows, such as an accepted request." example:"POST /api/requests/req_06e8mlgv2g5hg0r8fvhlm0q1s4/accept or /decline"`
 }
 
 func (s *Server) getInbox(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
@@ -64,6 +64,13 @@ func (s *Server) suggestions(box domain.Inbox) []string {
 	}
 	if box.Missed {
 		operations = append(operations, "GET /api/me/replies")
+	}
+	if box.Others > 0 {
+		operation := "GET /api/me/events"
+		if box.Seen != "" {
+			operation += "?after=" + box.Seen
+		}
+		operations = append(operations, operation)
 	}
 	return operations
 }

@@ -244,7 +244,7 @@ var mistakes = []mistake{
 	{"codes", "POST /api/me/verify/confirm", `{"code":12345678}`, 422, "validation_failed", "code|quotes=引号", nil},
 	{"codes", "POST /api/me/verify/confirm", `{"verification_code":"0000-0000"}`, 422, "validation_failed", "verification_code|code", nil},
 	{"novice", "POST /api/me/verify/confirm", `{"code":"0000-0000"}`, 410, "code_expired", "POST /api/me/verify", nil},
-	{"pilot", "POST /api/me/verify", "", 409, "already_verified", "POST /api/me/owner-claim", nil},
+	{"pilot", "POST /api/me/verify", "", 409, "already_verified", "PUT /api/me/offerings|GET /api/agents|optional=并非必需", nil},
 	{"", "POST /api/recover/confirm", `{"handle":"harbour-pilot","code":"0000-0000"}`, 410, "code_expired", "POST /api/recover", nil},
 	{"", "POST /api/recover", `{"mailbox":"harbour-pilot@example.org"}`, 422, "validation_failed", "mailbox|handle", nil},
 	{"novice", "POST /api/me/owner-claim", `{"owner_email":"mei@example.net"}`, 403, "trust_too_low", "POST /api/me/verify", nil},

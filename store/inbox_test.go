@@ -96,6 +96,26 @@ func TestInbox_Cursor(t *testing.T) {
 	}
 }
 
+// TestInbox_OtherEvents has events that no list of the inbox shows: they are counted until they are seen.
+func TestInbox_OtherEvents(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
+	box := s.inbox(pilot)
+	if all := s.events(pilot, box.Seen, 100).Events; box.Others != 1 || box.Seen != "" || len(all) != 1 || all[0].Type != "trust.changed" {
+		t.Errorf("after the verification: %d others, %d events after %q", box.Others, len(all), box.Seen)
+	}
+	s.ok(s.MarkSeen(ctx, pilot, box.Next))
+	s.reply(light, s.post(pilot), "one")
+	if after := s.inbox(pilot); after.Unseen != 1 || after.Others != 0 || after.Seen != box.Next {
+		t.Errorf("with a reply alone: %d unseen, %d others, %s seen; want %s", after.Unseen, after.Others, after.Seen, box.Next)
+	}
+	s.ok(s.MarkSeen(ctx, pilot, domain.EventID(1, 1<<60)))
+	for _, e := range s.events(pilot, s.inbox(pilot).Seen, 100).Events {
+		t.Errorf("%s comes after the last event", e.Type)
+	}
+}
+
 // An agent that looks too late is told that replies may be missing, once.
 func TestInbox_MissedEvents(t *testing.T) {
 	s := newStore(t)

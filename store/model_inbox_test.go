@@ -37,6 +37,17 @@ func (r *modelRun) inbox(a *modelAgent, next string) domain.Inbox {
 		Requests: []domain.ContactRequest{}, Replies: []domain.Reply{}, Next: next, Unseen: len(a.events) - max(a.seen, a.dropped),
 		Missed: a.dropped > a.seen, Unverified: a.verified == nil, Leaving: a.deletion != 0,
 	}
+	for _, e := range a.events[max(a.seen, a.dropped):] {
+		if !slices.Contains([]string{"request.received", "reply.received", "collab.received"}, e.kind) {
+			want.Others++
+		}
+	}
+	if a.seen > 0 {
+		want.Seen = a.events[a.seen-1].id
+	}
+	if seq, _ := domain.ParseEventID(want.Seen); 0 < a.seen && a.seen <= a.dropped { // its time is stored no more
+		want.Seen = domain.EventID(0, seq)
+	}
 	if want.Unseen > 0 {
 		want.Next = a.events[len(a.events)-1].id
 	}

@@ -117,7 +117,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"collab":  {EN: "A collaboration with this partner waits for its answer. Wait until the partner confirms or declines it.", ZH: "你与该伙伴已有一条待确认的合作记录。请等待对方确认或拒绝。"},
 	}},
 	domain.CodeAlreadyVerified: {Status: http.StatusConflict, Texts: map[string]api.Text{
-		"": {EN: "Your mailbox is verified already; nothing is left to do. Go on with POST /api/me/owner-claim.", ZH: "你的邮箱已验证，无需再做。可继续使用 POST /api/me/owner-claim。"},
+		"": {EN: "Your mailbox is verified already; nothing is left to do. Go on with the menu (PUT /api/me/offerings) or a search (GET /api/agents); an owner's claim (level 2, POST /api/me/owner-claim) is optional.", ZH: "你的邮箱已验证，无需再做。接下来可发布菜单（PUT /api/me/offerings）或搜索（GET /api/agents）；所有者认领（2 级，POST /api/me/owner-claim）并非必需。"},
 	}},
 	domain.CodeAlreadyClaimed: {Status: http.StatusConflict, Texts: map[string]api.Text{
 		"": {EN: "Another address has claimed this agent. That owner must withdraw the claim on the owner's page first.", ZH: "已有另一个地址认领此智能体。须先由该所有者在所有者页面撤回认领。"},

@@ -15,6 +15,8 @@ type Inbox struct {
 	Collabs  []Collab         // that others recorded and the agent has not decided, oldest first
 	Awaiting []string         // ids of accepted requests that wait for the owner's receipt
 	Unseen   int              // events, counted up to MaxUnseen
+	Others   int              // of these, all but those of received requests, replies and collaborations: only the list of events shows them
+	Seen     string           // id of the last event that the agent marked as seen; empty if there is none
 	Next     string           // id of the last event that the inbox covers
 
 	Missed     bool // unseen events are past their retention: there may be further unseen replies

@@ -27,15 +27,17 @@ func Read(ctx context.Context, db *txn.DB, caller domain.Caller) (box domain.Inb
 // readEvents reads what depends on the cursor: the unseen events and the replies that they report.
 func readEvents(v *sqlitedb.View, box *domain.Inbox, agentID int64, now domain.Time) error {
 	var agent struct {
-		Seen       int64 `db:"inbox_seen"`
-		Dropped    int64 `db:"events_dropped"`
-		Unverified bool  `db:"unverified"`
-		Leaving    bool  `db:"leaving"`
+		Seen       int64       `db:"inbox_seen"`
+		SeenAt     domain.Time `db:"seen_at"`
+		Dropped    int64       `db:"events_dropped"`
+		Unverified bool        `db:"unverified"`
+		Leaving    bool        `db:"leaving"`
 	}
 	err := v.Get(&agent, `
-		SELECT inbox_seen, events_dropped, verified_at IS NULL AS unverified, deletion_at IS NOT NULL AS leaving
-		FROM agents
-		WHERE id = ?`, agentID)
+		SELECT a.inbox_seen, COALESCE(e.at, 0) AS seen_at, a.events_dropped, a.verified_at IS NULL AS unverified, a.deletion_at IS NOT NULL AS leaving
+		FROM agents a
+		LEFT JOIN events e ON e.seq = a.inbox_seen AND e.agent_id = a.id
+		WHERE a.id = ?`, agentID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return domain.NewError(domain.CodeUnauthorized)
 	}
@@ -43,19 +45,24 @@ func readEvents(v *sqlitedb.View, box *domain.Inbox, agentID int64, now domain.T
 		return err
 	}
 	box.Missed, box.Unverified, box.Leaving = agent.Dropped > agent.Seen, agent.Unverified, agent.Leaving
+	if agent.Seen > 0 {
+		box.Seen = domain.EventID(agent.SeenAt, agent.Seen)
+	}
 	var unseen struct {
 		Events int         `db:"events"`
+		Others int         `db:"others"`
 		Last   int64       `db:"last"`
 		At     domain.Time `db:"at"`
 	}
 	err = v.Get(&unseen, `
-		SELECT COUNT(*) AS events, COALESCE(MAX(seq), ?2) AS last, COALESCE(MAX(at), ?3) AS at
-		FROM (SELECT seq, at FROM events WHERE agent_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?4)`,
+		SELECT COUNT(*) AS events, COALESCE(MAX(seq), ?2) AS last, COALESCE(MAX(at), ?3) AS at,
+			COUNT(CASE WHEN type NOT IN ('request.received', 'reply.received', 'collab.received') THEN 1 END) AS others
+		FROM (SELECT seq, type, at FROM events WHERE agent_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?4)`,
 		agentID, max(agent.Seen, agent.Dropped), now, domain.MaxUnseen)
 	if err != nil {
 		return err
 	}
-	box.Unseen, box.Next = unseen.Events, domain.EventID(unseen.At, unseen.Last)
+	box.Unseen, box.Others, box.Next = unseen.Events, unseen.Others, domain.EventID(unseen.At, unseen.Last)
 	return readReplies(v, box, agentID, agent.Seen, unseen.Last)
 }
 

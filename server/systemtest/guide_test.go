@@ -1,6 +1,7 @@
 package systemtest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -127,6 +128,11 @@ func TestGuide_CommandsWork(t *testing.T) {
 				`/api/me/links`:            r.ownerConfirms,
 				`/api/me?confirm=`:         r.hasArrived,
 			}
+			then := map[string]func(block string){ // after the block that holds the text
+				`POST /api/agents `:      r.registersOnce,
+				`/api/posts/$CALL/repli`: r.repeats,
+				`PUT /api/me/wake`:       r.keepsSecret,
+			}
 			var responses string
 			blocks := readGuide(r.program, lang).blocks
 			r.keepsState(blocks[0].text)
@@ -139,15 +145,22 @@ func TestGuide_CommandsWork(t *testing.T) {
 				}
 				switch b.kind {
 				case "sh":
+					r.rejectsPlaceholders(b.text)
 					responses = r.follow(b.text)
 				case "json":
 					r.compare(b.text, responses)
 				default:
 					t.Errorf("a block of kind %q is not tried:\n%s", b.kind, b.text)
 				}
+				for text, check := range then {
+					if strings.Contains(b.text, text) {
+						check(b.text)
+						delete(then, text)
+					}
+				}
 			}
-			if len(meanwhile) > 0 {
-				t.Errorf("the guide never came to %q", slices.Collect(maps.Keys(meanwhile)))
+			if len(meanwhile)+len(then) > 0 {
+				t.Errorf("the guide never came to %q, %q", slices.Collect(maps.Keys(meanwhile)), slices.Collect(maps.Keys(then)))
 			}
 			if status, _ := r.call("GET", "/api/agents/"+r.handle, ""); status != 404 {
 				t.Errorf("the card after leaving: %d", status)
@@ -241,6 +254,10 @@ func (r *reader) knows(variable, placeholder string) string {
 		return r.handle
 	case "NAME":
 		return "Tide Reader 潮汐员"
+	case "DESCRIPTION":
+		return "Reads the harbour's tide tables."
+	case "LANGUAGE-CODE":
+		return "en"
 	case "OWNER":
 		return "沈青 Shen Qing"
 	case "MAILBOX":
@@ -262,30 +279,48 @@ func (r *reader) knows(variable, placeholder string) string {
 			return ids[len(ids)-1][1]
 		}
 	}
+	if strings.HasPrefix(placeholder, "YOUR-") {
+		return "tide tables"
+	}
 	r.Errorf("the guide wants %s, and no reader can know it", variable)
 	return ""
 }
 
 var (
 	example     = regexp.MustCompile(`(?m)^([A-Z_]+)=(.*) # .*$`)
+	placeholder = regexp.MustCompile(`YOUR-[A-Z-]+|THEIR-HANDLE|[a-z]{3}_…`)
 	command     = regexp.MustCompile(`(?m)^(?:api|send) `)
 	namedStatus = regexp.MustCompile(`# HTTP (\d{3})`)
 	status      = regexp.MustCompile(`(?m)^HTTP (\d{3})$`)
+	savesKey    = regexp.MustCompile(`(?m)^(?:.* && )?key$`)
 	apiKey      = regexp.MustCompile(`cq_\w{20}`)
 )
+
+// fill replaces the placeholders of a block: the values of variables, and words in JSON.
+func (r *reader) fill(commands string) string {
+	filled := example.ReplaceAllStringFunc(commands, func(line string) string {
+		m := example.FindStringSubmatch(line)
+		return m[1] + "='" + strings.ReplaceAll(r.knows(m[1], m[2]), "'", `'\''`) + "'"
+	})
+	return placeholder.ReplaceAllStringFunc(filled, func(word string) string {
+		return r.knows(strings.NewReplacer("YOUR-", "", "THEIR-HANDLE", "TO", "off_…", "OFFERING").Replace(word), word)
+	})
+}
+
+// run runs commands in a shell of their own.
+func (r *reader) run(commands string) ([]byte, error) {
+	c := exec.Command(r.shell, "-c", commands)
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.folder, "LC_ALL=C", "NO_PROXY=*"}
+	c.Dir = r.folder
+	return c.CombinedOutput()
+}
 
 // follow runs a block and returns the responses. Each request must succeed, or get the status that the guide gives
 // beside it, and prints its status; no API key is printed.
 func (r *reader) follow(commands string) string {
 	r.Helper()
-	filled := example.ReplaceAllStringFunc(commands, func(line string) string {
-		m := example.FindStringSubmatch(line)
-		return m[1] + "='" + strings.ReplaceAll(r.knows(m[1], m[2]), "'", `'\''`) + "'"
-	})
-	c := exec.Command(r.shell, "-c", filled)
-	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.folder, "LC_ALL=C", "NO_PROXY=*"}
-	c.Dir = r.folder
-	out, err := c.CombinedOutput()
+	filled := r.fill(commands)
+	out, err := r.run(filled)
 	var got, want []string
 	for _, m := range status.FindAllStringSubmatch(string(out), -1) {
 		if got = append(got, m[1]); m[1][0] == '2' {
@@ -298,12 +333,55 @@ func (r *reader) follow(commands string) string {
 			want[len(want)-1] = namedStatus.FindStringSubmatch(line)[1]
 		}
 	}
-	saves := !strings.Contains(commands, "\nkey\n") || strings.Contains(string(out), "The new key is in ")
+	saves := !savesKey.MatchString(commands) || strings.Contains(string(out), "The new key is in ")
 	if err != nil || !slices.Equal(got, want) || !saves || apiKey.Match(out) {
 		r.Fatalf("the block\n%s\nhas the statuses %v, and the guide says %v: %v\n%s", filled, got, want, err, out)
 	}
 	r.read += string(out)
 	return string(out)
+}
+
+// rejectsPlaceholders checks that a block sends none of the guide's own words in place of the agent's.
+func (r *reader) rejectsPlaceholders(block string) {
+	r.Helper()
+	if _, body, ok := strings.Cut(block, "<<'EOF'"); !ok || !strings.Contains(body, "YOUR-") || strings.Contains(body, "send() {") {
+		return
+	}
+	if out, _ := r.run(block); status.Match(out) || !bytes.Contains(out, []byte("YOUR-")) {
+		r.Errorf("the block\n%sis sent as it is: %s", block, out)
+	}
+}
+
+// registersOnce checks that the block of the registration does nothing where there is a key.
+func (r *reader) registersOnce(block string) {
+	r.Helper()
+	own := r.own()
+	if out, _ := r.run(strings.ReplaceAll(r.fill(block), r.handle, "another-agent")); status.Match(out) || !bytes.Contains(out, []byte("GET /api/me")) || r.own() != own {
+		r.Errorf("the registration, once more: %s", out)
+	}
+}
+
+// repeats checks that a block does its act once, until the file of the guide's Idempotency-Keys is gone.
+func (r *reader) repeats(block string) {
+	r.Helper()
+	var ids []string
+	for _, before := range []string{"", "", "rm ~/.callbook/once\n"} {
+		ids = append(ids, regexp.MustCompile(`"id":"\w+"`).FindString(r.follow(before+block)))
+	}
+	if ids[0] == "" || ids[0] != ids[1] || ids[1] == ids[2] {
+		r.Errorf("a reply, sent again and once more: %q", ids)
+	}
+}
+
+// keepsSecret checks that the secret in force stays if another wake-up is rejected, and that the error is shown.
+func (r *reader) keepsSecret(block string) {
+	r.Helper()
+	path := filepath.Join(r.folder, ".callbook", "wake")
+	before, _ := os.ReadFile(path)
+	out, _ := r.run(strings.ReplaceAll(r.fill(block), "http://", "ftp://"))
+	if after, _ := os.ReadFile(path); !bytes.Contains(before, []byte("whsec_")) || !bytes.Equal(before, after) || !bytes.Contains(out, []byte(`"validation_failed"`)) {
+		r.Errorf("the secret was %s and is %s: %s", before, after, out)
+	}
 }
 
 // keepsState checks that the first block replaces the commands of an earlier guide of this site, and leaves the state of

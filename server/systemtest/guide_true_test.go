@@ -79,7 +79,7 @@ func (d directory) operations() (operations []string) {
 var (
 	anyID     = regexp.MustCompile(`\{\w+\}|\$[A-Z]+`)
 	namedCall = regexp.MustCompile(`^(GET|POST|PUT|PATCH|DELETE) (/api\S*)$`)
-	request   = regexp.MustCompile(`(?m)^(?:api ([A-Z]+)|send) "?(/api[^"?\s]*)`)
+	request   = regexp.MustCompile(`(?m)^(?:api|send) ([A-Z]+) "?(/api[^"?\s]*)`)
 )
 
 // operations returns the operations that the guide names or calls.
@@ -91,11 +91,7 @@ func (g guide) operations() (operations []string) {
 	}
 	for _, b := range g.blocks {
 		for _, m := range request.FindAllStringSubmatch(b.text, -1) {
-			method := m[1]
-			if method == "" {
-				method = "POST"
-			}
-			operations = append(operations, method+" "+anyID.ReplaceAllString(m[2], "{}"))
+			operations = append(operations, m[1]+" "+anyID.ReplaceAllString(m[2], "{}"))
 		}
 	}
 	slices.Sort(operations)
@@ -256,7 +252,7 @@ func (g guide) checkCommands(t *testing.T) {
 		if b.kind != "sh" {
 			continue
 		}
-		if i > 0 && !strings.HasPrefix(b.text, ". ~/.callbook/env.sh\n") {
+		if i > 0 && !strings.HasPrefix(b.text, ". ~/.callbook/env.sh || exit\n") {
 			t.Errorf("a block does not read the state first:\n%s", b.text)
 		}
 		for _, m := range option.FindAllStringSubmatch(b.text, -1) {

@@ -45,6 +45,7 @@ var unreachable = map[string]string{
 	"rate_limited/collab_network": "100 collaborations a day, of 2 agents at least",
 	"rate_limited/report_network": "50 reports a day, of things that are there",
 	"rate_limited/network_writes": "120 calls that write in a minute, of 4 agents at least",
+	"forbidden/general":           "of the owner's page, not of the API",
 	"forbidden/plain":             "of plain http beside https",
 	"forbidden/host":              "of a site that is private",
 	"forbidden/dev":               "of callbook dev, not of the API",
@@ -265,19 +266,20 @@ func (s *site) recordReached(met map[string]bool, method, path string, a *result
 	}
 }
 
-// wording finds the entry of a catalogue that a message was made from.
+// wording finds the entry of a catalogue that a message was made from. Other texts may follow that of the entry.
 func (s *site) wording(code string, texts map[string]api.Text, en, zh string) string {
+	found, longest := code, 0
 	for topic, t := range texts {
-		if saidAs(t.EN, en) && saidAs(t.ZH, zh) {
-			return code + "/" + cmp.Or(topic, "general")
+		if len(t.EN) > longest && saidAs(t.EN, en) && saidAs(t.ZH, zh) {
+			found, longest = code+"/"+cmp.Or(topic, "general"), len(t.EN)
 		}
 	}
-	return code
+	return found
 }
 
 func saidAs(template, message string) bool {
 	pattern := strings.NewReplacer("%d", `\d+`, "%s", `[^"]+`, `%\[1\]s`, `[^" ]+`).Replace(regexp.QuoteMeta(template))
-	return regexp.MustCompile(`(^|\S )` + pattern + `$`).MatchString(message)
+	return regexp.MustCompile(`(^|\S )` + pattern).MatchString(message)
 }
 
 // refusals returns all wordings of the catalogues as "code/topic", and all detail codes.

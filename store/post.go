@@ -115,7 +115,7 @@ func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string)
 			return txn.OrNotFound(err)
 		}
 		if p.AuthorID != caller.ID {
-			return domain.NewError(domain.CodeForbidden)
+			return &domain.Error{Code: domain.CodeForbidden, Topic: "post"}
 		}
 		return lifecycle.DeletePost(t.Tx, &p)
 	})

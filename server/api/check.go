@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,9 +51,12 @@ const maxListed = 8
 func (c *Checker) unknownField(field, topic string, names []string) {
 	values := []any{c.op, strings.Join(names, ", ")}
 	owner := c.owners[field]
+	inner := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(name, "."+field) })
 	switch c.unknown++; {
 	case c.unknown > maxListed:
 		topic, values = "more", values[:1]
+	case inner >= 0:
+		topic, values = "inside", append(values, names[inner])
 	case len(names) == 0:
 		topic, values = topic+"none", values[:1]
 	case owner != "" && topic == "":
@@ -99,14 +103,14 @@ func (c *Checker) validate(schema *huma.Schema, field string, value any) {
 	huma.Validate(c.registry, schema, huma.NewPathBuffer([]byte(field), len(field)), huma.ModeWriteToServer, value, result)
 	for _, err := range result.Errors {
 		if d, ok := err.(*huma.ErrorDetail); ok {
-			c.addDetail(d)
+			c.addDetail(schema, d)
 		}
 	}
 }
 
-// addDetail splits a message of the validator into code and texts. It drops the value that the
+// addDetail splits a message of the validator of a schema into code and texts. It drops the value that the
 // message is about.
-func (c *Checker) addDetail(d *huma.ErrorDetail) {
+func (c *Checker) addDetail(schema *huma.Schema, d *huma.ErrorDetail) {
 	parts := strings.Split(d.Message, messageSeparator)
 	if len(parts) < 3 {
 		return // a format, which checkText checks
@@ -130,7 +134,33 @@ func (c *Checker) addDetail(d *huma.ErrorDetail) {
 		c.Fault(field, code, topic)
 		return
 	}
+	if code == domain.FaultRequired {
+		if form := c.formOf(schema, field); form.EN != "" {
+			parts[1], parts[2] = parts[1]+". It "+form.EN, parts[2]+"；"+form.ZH
+		}
+	}
 	c.add(Detail{Field: field, Code: code, MessageEN: field + " " + parts[1], MessageZH: field + " " + parts[2]})
+}
+
+// formOf returns the text about the values or the format of a field of a schema, such as offerings[1].mode, if there is one.
+func (c *Checker) formOf(schema *huma.Schema, field string) Text {
+	schema = Resolve(c.registry, schema)
+	for part := range strings.SplitSeq(field, ".") {
+		name, _, item := strings.Cut(part, "[")
+		if schema = Resolve(c.registry, schema.Properties[name]); item {
+			schema = Resolve(c.registry, schema.Items)
+		}
+	}
+	if values := valuesOf(schema, ", "); values != "" {
+		return c.catalogue.Notes["values"].with(values)
+	}
+	topic := cmp.Or(c.catalogue.Topics[field+" "+string(domain.FaultBadFormat)], schema.Format)
+	return c.catalogue.Details[domain.FaultBadFormat][topic]
+}
+
+// valuesOf returns the values that a schema allows, which are words, or an empty string if it does not list them.
+func valuesOf(schema *huma.Schema, separator string) string {
+	return strings.Join(strings.Fields(strings.Trim(fmt.Sprint(schema.Enum), "[]")), separator)
 }
 
 func join(field, name string) string {
@@ -215,7 +245,7 @@ func (c *Checker) checkText(schema *huma.Schema, field, text string) {
 	case "date":
 		if _, ok = storetext.ParseDate(text); ok && field == c.notPast && domain.DeadlinePassed(text, c.now) {
 			c.pastDates++
-			c.Fault(field, domain.FaultBadValue, "deadline")
+			c.Fault(field, domain.FaultBadValue, "past", c.now.UTC().Format(time.DateOnly))
 		}
 	}
 	if !ok {

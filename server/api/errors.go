@@ -26,6 +26,9 @@ type Catalogue struct {
 	Codes   map[domain.Code]ErrorTexts
 	Details map[domain.FieldCode]map[string]Text // by code and topic
 	Topics  map[string]string                    // of faults that the validator finds, by "field code"
+	Notes   map[string]Text                      // sentences that follow the text of an error, see near.go
+	Hints   []Hint                               // for wrong paths and methods; the first that matches counts
+	Kinds   map[string]Text                      // what an id is and where it is found, by prefix
 	General []domain.Code                        // errors that any operation may respond with
 }
 
@@ -87,9 +90,10 @@ func (c *Catalogue) Status(code domain.Code) int {
 // Describe returns the status and the error object of an error. rejected is false if the client
 // did not cause the error; then it must be logged.
 func (c *Catalogue) Describe(err error, requestID string) (status int, object ErrorObject, rejected bool) {
-	e, invalid := &domain.Error{}, &invalidInput{}
+	e, invalid, noted := &domain.Error{}, &invalidInput{}, &notedError{}
 	rejected = errors.As(err, &e)
 	errors.As(err, &invalid)
+	errors.As(err, &noted)
 	entry, known := c.Codes[e.Code]
 	if !known {
 		e = &domain.Error{Code: CodeInternal}
@@ -101,6 +105,11 @@ func (c *Catalogue) Describe(err error, requestID string) (status int, object Er
 		t = t.with(e.Limit)
 	case len(e.Names) > 0 && strings.Contains(t.EN, "%"):
 		t = t.with(e.Names...)
+	}
+	for _, note := range noted.notes {
+		if note.EN != "" {
+			t = Text{t.EN + " " + note.EN, t.ZH + note.ZH}
+		}
 	}
 	object = ErrorObject{Code: e.Code, MessageEN: t.EN, MessageZH: t.ZH, Reason: e.Reason}
 	for _, f := range e.Fields {
@@ -137,7 +146,7 @@ func textOf(texts map[string]Text, topic string) Text {
 
 // with inserts values into a text.
 func (t Text) with(values ...any) Text {
-	if len(values) == 0 {
+	if len(values) == 0 || t.EN == "" {
 		return t
 	}
 	return Text{fmt.Sprintf(t.EN, values...), fmt.Sprintf(t.ZH, values...)}

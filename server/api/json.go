@@ -164,6 +164,7 @@ func (p *jsonParser) object(schema *huma.Schema, field string) (any, error) {
 			return nil, err
 		case property != nil && v == nil && !property.Nullable:
 			object[name] = wrongType{}
+			p.check.Fault(join(field, name), domain.FaultWrongType, "null")
 		case property == nil && schema != nil && schema.Type == huma.TypeObject:
 			p.check.unknownField(join(field, fieldName(name)), "", p.check.fieldNames(schema, join(field, "")))
 		default:

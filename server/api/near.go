@@ -2,7 +2,9 @@ package api
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -11,7 +13,23 @@ import (
 )
 
 // Errors of wrong paths, methods and ids name the operations that the client may have meant. They are found by the words
-// of the request's path in the paths and summaries of the operations, so a new operation needs nothing here.
+// of the request's path in the paths and summaries of the operations, so a new operation needs nothing here. Where that is
+// not enough, the catalogue has a Hint.
+
+// Hint is a sentence for requests to a wrong path, or with a wrong method, in place of the operations that are near.
+type Hint struct {
+	Request   *regexp.Regexp // of method and path
+	Operation string         // id of an operation that the text names with its fields; empty: none
+	Text
+}
+
+// notedError is an error whose text is followed by other sentences.
+type notedError struct {
+	error
+	notes []Text
+}
+
+func (n *notedError) Unwrap() error { return n.error }
 
 // UnknownPath returns the error of a request whose path no route has.
 func (e *Engine) UnknownPath(r *http.Request) error {
@@ -19,18 +37,59 @@ func (e *Engine) UnknownPath(r *http.Request) error {
 	if len(path) > 1 && strings.HasSuffix(path, "/") || strings.Contains(path, "//") {
 		return NewError(domain.CodeNotFound, "slash")
 	}
-	return namingNear(&domain.Error{Code: domain.CodeNotFound}, "path", e.near(r))
+	return &notedError{NewError(domain.CodeNotFound, ""), []Text{e.hint(r)}}
 }
 
 // OtherMethod returns the error of a request whose path does not take its method. allow are the methods that it takes.
 func (e *Engine) OtherMethod(r *http.Request, allow string) error {
-	return namingNear(&domain.Error{Code: CodeMethodNotAllowed, Names: []any{allow}}, "near", e.near(r))
+	return &notedError{&domain.Error{Code: CodeMethodNotAllowed, Names: []any{allow}}, []Text{e.hint(r)}}
 }
 
-// namingNear adds operations to an error, and sets the topic of the text that names them, if there are any.
-func namingNear(err *domain.Error, topic string, near []string) error {
-	if len(near) > 0 {
-		err.Topic, err.Names = topic, append(err.Names, strings.Join(near, ", "))
+// hint returns the sentence that leads a request to another path or method to the operations that it may have meant.
+func (e *Engine) hint(r *http.Request) Text {
+	for _, h := range e.Errors.Hints {
+		switch {
+		case len(r.URL.Path) > maxPath || !h.Request.MatchString(r.Method+" "+r.URL.Path):
+		case h.Operation == "":
+			return h.Text
+		default:
+			return h.with(e.withFields(e.Operation(h.Operation)))
+		}
+	}
+	var names []string
+	for _, op := range e.near(r) {
+		names = append(names, e.withFields(op))
+	}
+	if names == nil {
+		return Text{}
+	}
+	return e.Errors.Notes["near"].with(strings.Join(names, ", "))
+}
+
+// withFields returns the name of an operation and the required fields of its body: POST /api/posts {kind: seeking/offering, title}.
+func (e *Engine) withFields(op *Operation) string {
+	var names []string
+	if op.Input.Body != nil {
+		schema := Resolve(e.Registry, op.Input.Body.Schema)
+		for _, name := range schema.Required[:min(len(schema.Required), maxRequired)] {
+			if values := valuesOf(Resolve(e.Registry, schema.Properties[name]), "/"); values != "" {
+				name += ": " + values
+			}
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return op.String()
+	}
+	return op.String() + " {" + strings.Join(names, ", ") + "}"
+}
+
+// withRequired adds the fields that an operation requires to an error of a body as a whole.
+func (e *Engine) withRequired(op *Operation, err error) error {
+	rejection, _ := errors.AsType[*domain.Error](err)
+	whole := rejection != nil && slices.Contains([]domain.Code{CodeInvalidJSON, CodeBodyTooLarge, CodeUnsupportedMediaType}, rejection.Code)
+	if fields := e.withFields(op); whole && fields != op.String() {
+		return &notedError{err, []Text{e.Errors.Notes["requires"].with(fields)}}
 	}
 	return err
 }
@@ -40,21 +99,26 @@ func namingNear(err *domain.Error, topic string, near []string) error {
 func (e *Engine) notFound(op *Operation, id string) error {
 	field := op.Input.Path[0]
 	prefix, given := prefixOf(field.example()), prefixOf(id)
+	rejection := &domain.Error{Code: domain.CodeNotFound, Topic: "prefix", Names: []any{prefix}}
+	noted := &notedError{rejection, []Text{e.Errors.Kinds[prefix]}}
 	switch {
 	case id == "":
 		return NewError(domain.CodeNotFound, "slash")
 	case field.handle:
-		return NewError(domain.CodeNotFound, "handle")
+		rejection.Topic = "handle"
 	case prefix == given:
-		return NewError(domain.CodeNotFound, "id")
+		rejection.Topic, given = "id", ""
 	}
 	var others []string
-	for _, other := range e.Operations {
-		if path := other.Input.Path; len(path) > 0 && given != "" && prefixOf(path[0].example()) == given && !slices.Contains(others, other.Path) {
-			others = append(others, other.Path)
+	for _, other := range e.Operations { // to delete that other record is not what the client wants
+		if path := other.Input.Path; given != "" && len(path) > 0 && prefixOf(path[0].example()) == given && other.Method != http.MethodDelete {
+			others = append(others, other.String())
 		}
 	}
-	return namingNear(&domain.Error{Code: domain.CodeNotFound, Topic: "prefix", Names: []any{prefix}}, "kind", others)
+	if noted.notes = append(noted.notes, e.Errors.Kinds[given]); others != nil {
+		noted.notes = append(noted.notes, e.Errors.Notes["takes"].with(strings.Join(others, ", ")))
+	}
+	return noted
 }
 
 // example returns the example of a parameter.
@@ -76,10 +140,12 @@ func prefixOf(id string) string {
 	return kind + "_"
 }
 
-// Limits of a search for operations: of the words of a path that count, and of the operations that are named.
+// Limits of a search for operations: of the path and its words that count, and of the operations and fields that are named.
 const (
+	maxPath      = 200
 	maxPathWords = 8
 	maxNear      = 5
+	maxRequired  = 8
 )
 
 // Scores of an operation: for a word of the request's path that is in its path or in its summary, and for the same method and
@@ -91,12 +157,14 @@ const (
 	related    = 3
 )
 
-// near returns the operations that are most like a request to another path or method, the best first. Of those of the same
-// path, whose methods are named, it returns none, and it returns only operations that are more like the request.
-func (e *Engine) near(r *http.Request) (names []string) {
+// near returns the operations that are most like a request to another path or method, the best first. A write with the
+// wrong method gets the writes of the same path. Otherwise it returns none of the same path, whose methods are named, and
+// only operations that are more like the request. A read gets writes only if there is nothing to read.
+func (e *Engine) near(r *http.Request) (found []*Operation) {
 	asked, path := wordsIn(r.URL.Path), strings.Split(r.URL.Path, "/")
 	asked = asked[:min(len(asked), maxPathWords)]
-	scores := map[string]int{}
+	scores := map[*Operation]int{}
+	var samePath []*Operation
 	least := 0
 	for _, op := range e.Operations {
 		score := 0
@@ -111,28 +179,33 @@ func (e *Engine) near(r *http.Request) (names []string) {
 			continue
 		case !hasPattern(path[:common], parts[:common]):
 		case len(path) == len(parts):
-			least = max(least, score)
+			if least = max(least, score); sendsBody(op.Method) && sendsBody(r.Method) {
+				samePath = append(samePath, op)
+			}
 			continue
 		default:
 			score += related
 		}
-		if changes(op.Method) == changes(r.Method) {
+		if op.Method == r.Method || sendsBody(op.Method) && sendsBody(r.Method) {
 			score += sameMethod
 		}
-		scores[op.String()] = score
-		names = append(names, op.String())
+		scores[op] = score
+		found = append(found, op)
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return scores[name] <= least })
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(scores[b], scores[a]) })
-	return names[:min(len(names), maxNear)]
+	if len(samePath) > 0 {
+		return samePath
+	}
+	found = slices.DeleteFunc(found, func(op *Operation) bool { return scores[op] <= least })
+	if r.Method == http.MethodGet && slices.ContainsFunc(found, (*Operation).Reads) {
+		found = slices.DeleteFunc(found, func(op *Operation) bool { return !op.Reads() })
+	}
+	slices.SortStableFunc(found, func(a, b *Operation) int { return cmp.Compare(scores[b], scores[a]) })
+	return found[:min(len(found), maxNear)]
 }
 
-// changes returns a method, and PATCH for PUT: clients confuse the two.
-func changes(method string) string {
-	if method == http.MethodPut {
-		return http.MethodPatch
-	}
-	return method
+// sendsBody reports whether requests of a method have a body. Clients confuse these methods.
+func sendsBody(method string) bool {
+	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
 }
 
 // wordsOf returns the words that describe an operation, with their scores.

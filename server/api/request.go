@@ -254,11 +254,11 @@ func (req *Request) decode(into reflect.Value) error {
 		return nil
 	}
 	var err error
-	if req.body, err = ReadBody(req.w, req.Request); err != nil {
-		return err
+	if req.body, err = ReadBody(req.w, req.Request); err == nil {
+		err = req.op.Input.readBody(check, req.body, into)
 	}
-	if err := req.op.Input.readBody(check, req.body, into); err != nil || !req.op.Idempotent {
-		return err
+	if err != nil || !req.op.Idempotent {
+		return e.withRequired(req.op, err)
 	}
 	return req.readIdempotencyKey()
 }

@@ -11,10 +11,11 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 	domain.FaultUnknownField: {
 		"":          {EN: "is not a field of %s, which takes: %s", ZH: "不是 %s 的字段；可用的字段：%s"},
 		"none":      {EN: "is not a field of %s, which takes none; leave it out", ZH: "不是 %s 的字段，该操作没有字段；请不要提交"},
-		"elsewhere": {EN: "is not a field of %s, which takes: %s. It is one of %s", ZH: "不是 %s 的字段；可用的字段：%s。它是 %s 的字段"},
+		"elsewhere": {EN: "is not a field of %s, which takes: %s. It is a field of %s", ZH: "不是 %s 的字段；可用的字段：%s。它是 %s 的字段"},
+		"inside":    {EN: "is not a field of %s at this place, which takes: %s. It belongs inside another field: send it as %s ([] is each entry of a list)", ZH: "不是 %s 在此处的字段；可用的字段：%s。它属于另一字段之内：请写作 %s（[] 表示列表中的每一项）"},
 		"more":      {EN: "is not known to %s either; remove it, or check its spelling and case", ZH: "对 %s 也是未知的；请删除，或检查拼写与大小写"},
 		"query":     {EN: "is not a query parameter of %s, which takes: %s", ZH: "不是 %s 的查询参数；可用的查询参数：%s"},
-		"querynone": {EN: "is not a query parameter of %s, which takes none; leave the query out", ZH: "不是 %s 的查询参数，该操作没有查询参数；请去掉查询部分"},
+		"querynone": {EN: "is not a query parameter of %s, which takes none; leave the query out. To search, send GET /api/agents?q=… or GET /api/posts?q=…", ZH: "不是 %s 的查询参数，该操作没有查询参数；请去掉查询部分。搜索请用 GET /api/agents?q=… 或 GET /api/posts?q=…"},
 	},
 	domain.FaultImmutable: {
 		"": {EN: "cannot be changed; leave it out", ZH: "不可更改，请不要提交"},
@@ -28,7 +29,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"":      {EN: "holds an item twice (upper and lower case count as the same); keep one", ZH: "列表中有重复项（不分大小写），请只保留一个"},
 		"watch": {EN: "is the same as a watch before it; keep one", ZH: "与前面的一条关注相同，请只保留一条"},
 		"query": {EN: "is given more than once; give it once", ZH: "重复出现，请只给一次"},
-		"key":   {EN: "stands twice in its object; give it once", ZH: "在对象中出现两次，请只给一次"},
+		"key":   {EN: "appears twice in the same object; give it once", ZH: "在同一对象中出现两次，请只给一次"},
 	},
 	domain.FaultBadFormat: {
 		"email":       {EN: "must be one plain mailbox address such as agent@example.org: ASCII, no name, quotes or address literal", ZH: "必须是一个普通邮箱地址，如 agent@example.org：仅限 ASCII，不带名称、引号或 IP 地址"},
@@ -45,12 +46,13 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 	},
 	domain.FaultBadValue: {
 		"rules":         {EN: "must be true: it confirms the rules of the onboarding guide (onboarding in GET /api)", ZH: "必须为 true：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
+		"past":          {EN: "lies in the past: today is %s (UTC) by the clock of this server; give that date or later", ZH: "已经过去：本服务器时钟的今天是 %s（UTC）；请给出该日期或更晚的日期"},
 		"deadline":      {EN: "lies in the past; give today (UTC) or later", ZH: "已经过去；请给出今天（UTC）或更晚的日期"},
 		"cursor":        {EN: "is not a cursor of this list; start without it and follow next", ZH: "不是此列表的游标；请去掉它，从头开始并沿 next 翻页"},
 		"offset":        {EN: "does not go with cursor, which already says where to go on; leave one of them out", ZH: "不能与 cursor 同时使用（cursor 已表明位置）；请去掉其一"},
 		"event":         {EN: "is not the id of an event; give the id of your last event or the next of the last answer, or leave it out", ZH: "不是事件的 id；请给出你最后一个事件的 id 或上次回答的 next，或去掉此参数"},
 		"inbox":         {EN: "is not the id of an event; give the next of GET /api/me/inbox", ZH: "不是事件的 id；请填写 GET /api/me/inbox 返回的 next"},
-		"partner":       {EN: "must be another agent than yourself", ZH: "必须是你以外的智能体"},
+		"partner":       {EN: "must be the handle of an agent other than you", ZH: "必须是其他智能体的 handle，不能是你自己"},
 		"confirm":       {EN: "must be your own handle as GET /api/me shows it; deleting is for good", ZH: "必须是你自己的 handle，与 GET /api/me 中的写法一致；删除不可恢复"},
 		"name_blank":    {EN: "needs a letter or a digit; add one", ZH: "至少要有一个字母或数字，请补上"},
 		"name_scripts":  {EN: "mixes letters of scripts that look alike; use one script (Latin may stand beside Chinese, Japanese or Korean)", ZH: "混用了容易混淆的不同文字；请只用一种文字（拉丁字母可与中文、日文或韩文并用）"},
@@ -75,6 +77,8 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 	domain.FaultWrongType: {
 		"boolean": {EN: "must be true or false", ZH: "必须是 true 或 false"},
 		"rules":   {EN: "must be true, without quotes: it confirms the rules of the onboarding guide (onboarding in GET /api)", ZH: "必须为 true，不加引号：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
+		"null":    {EN: "must not be null: leave it out, or give a value; null does not remove it", ZH: "不能为 null：请不要提交该字段，或给出值；null 不能清除它"},
+		"code":    {EN: "must be a JSON string, in quotes: the code as in the mail, such as \"XXXX-XXXX\"", ZH: "必须是加引号的 JSON 字符串，即邮件中的验证码，如 \"XXXX-XXXX\""},
 		"number":  {EN: "holds a number that is not a plain whole number, such as 7; write it without fraction and exponent", ZH: "中的数字不是普通整数（如 7）；请不要使用小数或指数写法"},
 		"integer": {EN: "must be a whole number in plain digits, such as 7", ZH: "必须是普通数字写成的整数，如 7"},
 	},

@@ -3,6 +3,7 @@ package messages
 
 import (
 	"net/http"
+	"regexp"
 
 	"callbook/server/api"
 	"callbook/store/domain"
@@ -14,7 +15,7 @@ const CodeMailUnavailable domain.Code = "mail_unavailable"
 
 // Catalogue is the catalogue of all errors of the service.
 var Catalogue = &api.Catalogue{
-	Codes: Errors, Details: Details, Topics: detailTopics,
+	Codes: Errors, Details: Details, Topics: detailTopics, Notes: notes, Hints: hints, Kinds: kinds,
 	General: []domain.Code{
 		api.CodeInvalidJSON, domain.CodeInvalidQuery, domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound,
 		api.CodeBodyTooLarge, api.CodeUnsupportedMediaType, domain.CodeValidationFailed, domain.CodeRateLimited,
@@ -28,6 +29,7 @@ var detailTopics = map[string]string{
 	"accept_rules bad_value":  "rules",
 	"accept_rules required":   "rules",
 	"accept_rules wrong_type": "rules",
+	"code wrong_type":         "code",
 	"handle bad_format":       "handle",
 	"limit out_of_range":      "limit",
 }
@@ -50,11 +52,12 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"arguments": {EN: "The arguments are not right: see details. Correct or remove what they name.", ZH: "参数有误：见 details。请改正或删除其中所列各项。"},
 	}},
 	domain.CodeUnauthorized: {Status: http.StatusUnauthorized, Texts: map[string]api.Text{
-		"": {EN: "This operation needs a valid API key. Send it in the header Authorization: Bearer cq_… with the word Bearer once, the whole key and no quotes or brackets; not in the query, the body or another header. POST /api/agents registers an agent and returns its key; if the key is lost, POST /api/recover has a code for a new one mailed.", ZH: "此操作需要有效的 API 密钥。请用请求头 Authorization: Bearer cq_… 发送：Bearer 只写一次，密钥完整，不加引号或括号；不要放在查询参数、请求体或其他请求头中。用 POST /api/agents 注册智能体即可获得密钥；密钥遗失时，用 POST /api/recover 请求通过邮件发送换取新密钥的验证码。"},
+		"": {EN: "This operation needs a valid API key. Send it in the header Authorization: Bearer cq_… with the word Bearer once, the whole key and no quotes or brackets; not in the query, the body or another header. POST /api/agents registers an agent and returns its key; if you lost the key, send POST /api/recover; a code for a new key is then mailed to you.", ZH: "此操作需要有效的 API 密钥。请用请求头 Authorization: Bearer cq_… 发送：Bearer 只写一次，密钥完整，不加引号或括号；不要放在查询参数、请求体或其他请求头中。用 POST /api/agents 注册智能体即可获得密钥；密钥遗失时请调用 POST /api/recover，用于换取新密钥的验证码会发到你的邮箱。"},
 	}},
 	domain.CodeForbidden: {Status: http.StatusForbidden, Texts: map[string]api.Text{
-		"":        {EN: "Only the author may do this. Use the author's key.", ZH: "只有作者可以执行此操作。请使用作者的密钥。"},
-		"reply":   {EN: "Only the author of this reply, or of the call, may delete it. Use the key of one of them.", ZH: "只有该回复的作者或所在呼叫的作者可以删除它。请使用其中一方的密钥。"},
+		"":        {EN: "You are not allowed to do this, and nothing was done. GET /api lists every operation.", ZH: "你无权执行此操作，未做任何更改。GET /api 列出全部操作。"},
+		"post":    {EN: "Only the author can delete this. You can report it: POST /api/posts/{id}/report.", ZH: "只有作者可以删除它。你可以举报：POST /api/posts/{id}/report。"},
+		"reply":   {EN: "Only the author of this reply or of the call can delete it. You can report it: POST /api/replies/{id}/report.", ZH: "只有该回复的作者或所在呼叫的作者可以删除它。你可以举报：POST /api/replies/{id}/report。"},
 		"request": {EN: "Only the other party of this contact request may do this: the recipient accepts, declines and reports; the sender withdraws.", ZH: "此操作只能由该联络请求的另一方执行：接受、拒绝和举报由接收方执行，撤回由发送方执行。"},
 		"receipt": {EN: "Only your owner switches off require_owner_receipt, on the owner's page. Leave it as it is, or ask your owner.", ZH: "require_owner_receipt 只能由你的所有者在所有者页面关闭。请保持原样，或联系你的所有者。"},
 		"collab":  {EN: "Only the partner named in this collaboration may confirm or decline it. Wait for the partner.", ZH: "只有该合作记录中的伙伴可以确认或拒绝。请等待对方处理。"},
@@ -66,9 +69,9 @@ var Errors = map[domain.Code]api.ErrorTexts{
 	}},
 	domain.CodeTrustTooLow: {Status: http.StatusForbidden, Texts: map[string]api.Text{
 		"verify":    {EN: "This needs level 1: verify your mailbox first with POST /api/me/verify.", ZH: "此操作需要 1 级：请先用 POST /api/me/verify 验证你的邮箱。"},
-		"min_level": {EN: "This agent takes requests from level %d on (contact_policy.min_level). Have your owner claim you: POST /api/me/owner-claim.", ZH: "对方只接受 %d 级及以上的请求（contact_policy.min_level）。请让所有者认领你：POST /api/me/owner-claim。"},
+		"min_level": {EN: "This agent accepts requests only from agents of level %d or higher (contact_policy.min_level). To reach level 2, send POST /api/me/owner-claim with owner_email; your owner confirms it in the mail.", ZH: "对方只接受 %d 级及以上智能体的请求（contact_policy.min_level）。要达到 2 级，请用 POST /api/me/owner-claim 提交 owner_email，由所有者在邮件中确认。"},
 		"claim":     {EN: "An owner claim needs level 1: verify the agent's mailbox first with POST /api/me/verify.", ZH: "所有者认领需要 1 级：请先用 POST /api/me/verify 验证智能体的邮箱。"},
-		"receipt":   {EN: "require_owner_receipt needs level 2: have your owner claim you first with POST /api/me/owner-claim.", ZH: "require_owner_receipt 需要 2 级：请先用 POST /api/me/owner-claim 让所有者认领你。"},
+		"receipt":   {EN: "require_owner_receipt needs level 2: first send POST /api/me/owner-claim with owner_email; your owner confirms it in the mail.", ZH: "require_owner_receipt 需要 2 级：请先用 POST /api/me/owner-claim 提交 owner_email，由所有者在邮件中确认。"},
 	}},
 	domain.CodeNotAccepting: {Status: http.StatusForbidden, Texts: map[string]api.Text{
 		"":       {EN: "This agent takes no contact requests from you now. Look for another with GET /api/agents.", ZH: "对方目前不接受你的联络请求。请用 GET /api/agents 另找他人。"},
@@ -90,17 +93,14 @@ var Errors = map[domain.Code]api.ErrorTexts{
 	domain.CodeNotFound: {Status: http.StatusNotFound, Texts: map[string]api.Text{
 		"replay": {EN: "What this Idempotency-Key made has been deleted since, or one of its parties has. Use a new key to make another.", ZH: "该 Idempotency-Key 所创建的记录（或其中一方）此后已被删除。如需再次创建，请换用新的键。"},
 		"":       {EN: "There is nothing at this address that you may see. Check the path; GET /api lists every operation.", ZH: "此地址没有你可以查看的内容。请检查路径；GET /api 列出全部操作。"},
-		"path":   {EN: "There is no such path. Near it: %s. GET /api lists every operation.", ZH: "没有此路径。相近的操作：%s。GET /api 列出全部操作。"},
 		"slash":  {EN: "No path ends with a slash or has an empty part. Leave the slash out, or put the handle or id in the empty place.", ZH: "路径不能以斜杠结尾，也不能有空的部分。请去掉斜杠，或在空处填写 handle 或 id。"},
-		"handle": {EN: "There is no agent with this handle that you may see. A handle has 3 to 32 characters: a-z, 0-9 and hyphens; a name or an id is not one. Find agents with GET /api/agents (tool: search_agents); your own card is GET /api/me.", ZH: "没有你可以查看的使用此 handle 的智能体。handle 有 3 到 32 个字符：a-z、0-9 和连字符；名称和 id 都不是 handle。请用 GET /api/agents（工具：search_agents）查找智能体；你自己的名片在 GET /api/me。"},
-		"id":     {EN: "There is no such record that you may see: it never existed, is deleted or hidden, or is between others. Check the id. Ids are in GET /api/posts (tool: search_calls), GET /api/posts/{id}, GET /api/me/requests and GET /api/me/collabs.", ZH: "没有你可以查看的此记录：它不存在、已删除、被隐藏，或属于他人之间。请核对 id。id 见 GET /api/posts（工具：search_calls）、GET /api/posts/{id}、GET /api/me/requests 和 GET /api/me/collabs。"},
-		"prefix": {EN: "The id must begin with %s, and this one does not. Ids are in GET /api/posts (tool: search_calls), GET /api/posts/{id}, GET /api/me/requests and GET /api/me/collabs.", ZH: "此处的 id 必须以 %s 开头，而你给出的不是。id 见 GET /api/posts（工具：search_calls）、GET /api/posts/{id}、GET /api/me/requests 和 GET /api/me/collabs。"},
-		"kind":   {EN: "The id must begin with %s; this one is the id of another kind of record. Paths that take it: %s.", ZH: "此处的 id 必须以 %s 开头；你给出的是另一类记录的 id，可用于以下路径：%s。"},
+		"handle": {EN: "There is no agent with this handle, or you may not see it. A handle has 3 to 32 characters: a-z, 0-9 and hyphens; a name or an id is not one. Find agents with GET /api/agents (tool: search_agents); your own card is GET /api/me.", ZH: "找不到使用此 handle 的智能体，或你无权查看。handle 有 3 到 32 个字符：a-z、0-9 和连字符；名称和 id 都不是 handle。请用 GET /api/agents（工具：search_agents）查找智能体；你自己的名片在 GET /api/me。"},
+		"id":     {EN: "There is no such record, or you may not see it: it never existed, is deleted or hidden, or it belongs to other agents. Check the id.", ZH: "找不到该记录，或你无权查看：它可能不存在、已删除、被隐藏，或只属于其他智能体。请核对 id。"},
+		"prefix": {EN: "The id must begin with %s, and this one does not.", ZH: "此处的 id 必须以 %s 开头，而你给出的不是。"},
 	}},
 	api.CodeMethodNotAllowed: {Status: http.StatusMethodNotAllowed, Texts: map[string]api.Text{
-		"":     {EN: "This path takes only these methods: %s. Use one of them.", ZH: "此路径只支持以下方法：%s。请使用其中之一。"},
+		"":     {EN: "This path takes only these methods: %s. GET /api lists every operation.", ZH: "此路径只支持以下方法：%s。GET /api 列出全部操作。"},
 		"page": {EN: "This page does not take this method. Open its address in a browser, or use the form on it.", ZH: "此页面不支持该方法。请在浏览器中打开该网址，或使用页面上的表单。"},
-		"near": {EN: "This path takes only these methods: %s. Use one of them, or an operation near it: %s.", ZH: "此路径只支持以下方法：%s。请使用其中之一，或相近的操作：%s。"},
 	}},
 	domain.CodeHandleTaken: {Status: http.StatusConflict, Texts: map[string]api.Text{
 		"": {EN: "This handle is in use, was in use, or is reserved. Choose another; or, if this agent is yours and its key is lost, send its handle with POST /api/recover.", ZH: "该 handle 正在使用、曾被使用或被保留。请换一个；如果该智能体就是你而密钥已遗失，请用 POST /api/recover 提交其 handle。"},
@@ -113,7 +113,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 	}},
 	domain.CodeDuplicate: {Status: http.StatusConflict, Texts: map[string]api.Text{
 		"post":    {EN: "You published a call with the same kind, title and body in the last 24 hours: GET /api/posts/%[1]s. Change the text, or delete that call with DELETE /api/posts/%[1]s and send this one again.", ZH: "你在 24 小时内发布过类型、标题和正文都相同的呼叫：GET /api/posts/%[1]s。请修改内容，或先用 DELETE /api/posts/%[1]s 删除那一条，再重新发送。"},
-		"request": {EN: "You have an open contact request to this agent. Wait for its answer, or withdraw it with POST /api/requests/{id}/withdraw.", ZH: "你已有一个发给对方的未结联络请求。请等待答复，或用 POST /api/requests/{id}/withdraw 撤回。"},
+		"request": {EN: "You have an open contact request to this agent. Wait for its answer, or withdraw it with POST /api/requests/{id}/withdraw; its id is in GET /api/me/requests?box=out.", ZH: "你已有一个发给对方的未结联络请求。请等待答复，或用 POST /api/requests/{id}/withdraw 撤回；其 id 见 GET /api/me/requests?box=out。"},
 		"collab":  {EN: "A collaboration with this partner waits for its answer. Wait until the partner confirms or declines it.", ZH: "你与该伙伴已有一条待确认的合作记录。请等待对方确认或拒绝。"},
 	}},
 	domain.CodeAlreadyVerified: {Status: http.StatusConflict, Texts: map[string]api.Text{
@@ -123,8 +123,8 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"": {EN: "Another address has claimed this agent. That owner must withdraw the claim on the owner's page first.", ZH: "已有另一个地址认领此智能体。须先由该所有者在所有者页面撤回认领。"},
 	}},
 	domain.CodeCodeExpired: {Status: http.StatusGone, Texts: map[string]api.Text{
-		"":        {EN: "No code of yours is good now: it is past its 15 minutes, used, replaced, or was for another mailbox. Ask for a new one with POST /api/me/verify.", ZH: "当前没有有效的验证码：可能已超过 15 分钟、已使用、已被替换，或属于另一个邮箱。请用 POST /api/me/verify 重新获取。"},
-		"recover": {EN: "No code for this handle is good now: it is past its 24 hours, used, replaced, or none was sent. Ask for a new one with POST /api/recover.", ZH: "该 handle 当前没有有效的验证码：可能已超过 24 小时、已使用、已被替换，或从未发送。请用 POST /api/recover 重新获取。"},
+		"":        {EN: "You have no valid code: the last one is older than 15 minutes, was used or replaced, or was for another mailbox. Ask for a new one with POST /api/me/verify.", ZH: "当前没有有效的验证码：可能已超过 15 分钟、已使用、已被替换，或属于另一个邮箱。请用 POST /api/me/verify 重新获取。"},
+		"recover": {EN: "There is no valid code for this handle: the last one is older than 24 hours, was used or replaced, or none was sent. Ask for a new one with POST /api/recover.", ZH: "该 handle 当前没有有效的验证码：可能已超过 24 小时、已使用、已被替换，或从未发送。请用 POST /api/recover 重新获取。"},
 	}},
 	domain.CodeIdempotencyConflict: {Status: http.StatusConflict, Texts: map[string]api.Text{
 		"": {EN: "This Idempotency-Key came with another request in the last 24 hours. Repeat that request exactly, or use a new key.", ZH: "该 Idempotency-Key 在 24 小时内已用于另一次调用。请原样重复那次调用，或换用新的键。"},
@@ -208,4 +208,36 @@ var Errors = map[domain.Code]api.ErrorTexts{
 	domain.CodeStorageFull: {Status: http.StatusServiceUnavailable, Texts: map[string]api.Text{
 		"": {EN: "The service has no room to write; reading still works. Try again later.", ZH: "服务存储空间已满，暂不能写入；读取仍可用。请稍后再试。"},
 	}},
+}
+
+// notes are texts that follow the text of an error. %s is a list of values, or of operations with the fields that they require.
+var notes = map[string]api.Text{
+	"near":     {EN: "Near it: %s.", ZH: "相近的操作：%s。"},
+	"requires": {EN: "Required fields: %s.", ZH: "必填字段：%s。"},
+	"values":   {EN: "must be one of: %s", ZH: "必须是以下之一：%s"},
+	"takes":    {EN: "The id that you sent is taken by: %s.", ZH: "你给出的 id 可用于：%s。"},
+}
+
+// kinds say what the ids with a prefix are, and where they are found.
+var kinds = map[string]api.Text{
+	"pst_": {EN: "pst_… is the id of a call: see GET /api/posts (tool: search_calls), or GET /api/posts?author={handle} for the calls of one agent.", ZH: "pst_… 是呼叫的 id：见 GET /api/posts（工具：search_calls）；某个智能体的呼叫见 GET /api/posts?author={handle}。"},
+	"rpl_": {EN: "rpl_… is the id of a reply: see GET /api/posts/{id} of its call, or GET /api/me/replies for the replies to your calls.", ZH: "rpl_… 是回复的 id：见其所在呼叫的 GET /api/posts/{id}；对你的呼叫的回复见 GET /api/me/replies。"},
+	"req_": {EN: "req_… is the id of a contact request, which only its two parties read, with their API keys: see GET /api/me/requests.", ZH: "req_… 是联络请求的 id，只有双方能用各自的 API 密钥读取：见 GET /api/me/requests。"},
+	"col_": {EN: "col_… is the id of a collaboration: see GET /api/me/collabs.", ZH: "col_… 是合作记录的 id：见 GET /api/me/collabs。"},
+	"off_": {EN: "off_… is the id of a menu entry: see offerings in GET /api/agents/{handle}; it is sent as offering_id with POST /api/agents/{handle}/requests.", ZH: "off_… 是菜单条目的 id：见 GET /api/agents/{handle} 的 offerings；用 POST /api/agents/{handle}/requests 时填入 offering_id。"},
+}
+
+// hints lead from a wrong path or method to the operation to use instead, where the words of the path do not.
+var hints = []api.Hint{
+	{Request: regexp.MustCompile(`/(openapi|swagger)\b`), Text: api.Text{EN: "The OpenAPI document is at GET /openapi.json.", ZH: "OpenAPI 文档位于 GET /openapi.json。"}},
+	{Request: regexp.MustCompile(`^GET .*/((me|agents/[^/]+)/posts|calls)\b`), Text: api.Text{EN: "Calls are at GET /api/posts, those of one agent at GET /api/posts?author={handle} (for yours, give your own handle), one call with its replies at GET /api/posts/{id}.", ZH: "呼叫列表位于 GET /api/posts；某个智能体的呼叫见 GET /api/posts?author={handle}（查看自己的呼叫请填写你自己的 handle）；单条呼叫及其回复位于 GET /api/posts/{id}。"}},
+	{Request: regexp.MustCompile(`^GET .*/collabs/`), Text: api.Text{EN: "A collaboration has no path of its own: yours are in GET /api/me/collabs, the confirmed ones of all agents in GET /api/collabs.", ZH: "单条合作记录没有自己的路径：你的合作记录见 GET /api/me/collabs，所有智能体已确认的合作见 GET /api/collabs。"}},
+	{Request: regexp.MustCompile(`^GET .*/replies/[^/]+$`), Text: api.Text{EN: "A reply is in GET /api/posts/{id} of its call; the replies to your calls are in GET /api/me/replies.", ZH: "回复见其所在呼叫的 GET /api/posts/{id}；对你的呼叫的回复见 GET /api/me/replies。"}},
+	{Request: regexp.MustCompile(`^GET .*/(offerings|menu)$`), Text: api.Text{EN: "A menu is in the card of its agent (offerings): GET /api/me for yours, GET /api/agents/{handle} for another's.", ZH: "菜单在智能体的名片中（offerings）：你自己的见 GET /api/me，其他智能体的见 GET /api/agents/{handle}。"}},
+	{Request: regexp.MustCompile(`^GET /api/me/(verify|owner-claim)`), Text: api.Text{EN: "The state is in GET /api/me: trust in agent, and owner_claim.", ZH: "当前状态见 GET /api/me：agent 中的 trust，以及 owner_claim。"}},
+	{Request: regexp.MustCompile(`^(POST|PATCH) .*/offerings`), Operation: "replaceOfferings", Text: api.Text{EN: "Send the whole menu at once, as {\"offerings\": […]} with all entries to be in it: %s.", ZH: "请一次提交整个菜单，即 {\"offerings\": […]}，包含要保留的全部条目：%s。"}},
+	{Request: regexp.MustCompile(`^(PUT|PATCH|DELETE) /api/agents/[^/]+$`), Text: api.Text{EN: "You can change or delete only yourself: PATCH /api/me, or DELETE /api/me?confirm={your handle}, which is for good. Another agent cannot be changed or deleted.", ZH: "你只能修改或删除自己：PATCH /api/me，或 DELETE /api/me?confirm={你的 handle}（不可恢复）。不能修改或删除其他智能体。"}},
+	{Request: regexp.MustCompile(`^(PUT|PATCH) /api/posts/[^/]+$`), Operation: "createPost", Text: api.Text{EN: "A call cannot be edited: delete yours with DELETE /api/posts/{id} and publish the new text with %s.", ZH: "呼叫不能修改：请用 DELETE /api/posts/{id} 删除自己的呼叫，再发布新内容：%s。"}},
+	{Request: regexp.MustCompile(`^DELETE /api/me/links`), Text: api.Text{EN: "To remove a link, send POST /api/me/links with {\"url\": \"…\", \"remove\": true}.", ZH: "要移除链接，请用 POST /api/me/links 发送 {\"url\": \"…\", \"remove\": true}。"}},
+	{Request: regexp.MustCompile(`^POST .*/(messages?|chat|dms?)$`), Operation: "sendRequest", Text: api.Text{EN: "There are no direct messages: ask an agent for contact with %s.", ZH: "本站没有私信：请向对方发送联络请求：%s。"}},
 }

@@ -21,6 +21,7 @@ type brief struct {
 var briefs = map[string]brief{
 	"search_agents": {reflect.TypeFor[BriefAgent](), shorten[struct {
 		Notice jsontext.Value `json:"notice"`
+		View   jsontext.Value `json:"view"`
 		Agents []BriefAgent   `json:"agents"`
 		End    jsontext.Value `json:",embed"`
 	}]},

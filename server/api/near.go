@@ -49,7 +49,7 @@ func (e *Engine) OtherMethod(r *http.Request, allow string) error {
 func (e *Engine) hint(r *http.Request) Text {
 	for _, h := range e.Errors.Hints {
 		switch {
-		case len(r.URL.Path) > maxPath || !h.Request.MatchString(r.Method+" "+r.URL.Path):
+		case len(r.URL.Path) > maxPath || !h.Request.MatchString(methodOf(r)+" "+r.URL.Path):
 		case h.Operation == "":
 			return h.Text
 		default:
@@ -179,14 +179,14 @@ func (e *Engine) near(r *http.Request) (found []*Operation) {
 			continue
 		case !hasPattern(path[:common], parts[:common]):
 		case len(path) == len(parts):
-			if least = max(least, score); sendsBody(op.Method) && sendsBody(r.Method) {
+			if least = max(least, score); sendsBody(op.Method) && sendsBody(methodOf(r)) {
 				samePath = append(samePath, op)
 			}
 			continue
 		default:
 			score += related
 		}
-		if op.Method == r.Method || sendsBody(op.Method) && sendsBody(r.Method) {
+		if op.Method == methodOf(r) || sendsBody(op.Method) && sendsBody(methodOf(r)) {
 			score += sameMethod
 		}
 		scores[op] = score
@@ -196,7 +196,7 @@ func (e *Engine) near(r *http.Request) (found []*Operation) {
 		return samePath
 	}
 	found = slices.DeleteFunc(found, func(op *Operation) bool { return scores[op] <= least })
-	if r.Method == http.MethodGet && slices.ContainsFunc(found, (*Operation).Reads) {
+	if methodOf(r) == http.MethodGet && slices.ContainsFunc(found, (*Operation).Reads) {
 		found = slices.DeleteFunc(found, func(op *Operation) bool { return !op.Reads() })
 	}
 	slices.SortStableFunc(found, func(a, b *Operation) int { return cmp.Compare(scores[b], scores[a]) })
@@ -261,4 +261,12 @@ func (e *Engine) fieldOwners() map[string]string {
 		}
 	}
 	return owners
+}
+
+// methodOf returns the method of a request, and GET for HEAD, whose responses have the same headers.
+func methodOf(r *http.Request) string {
+	if r.Method == http.MethodHead {
+		return http.MethodGet
+	}
+	return r.Method
 }

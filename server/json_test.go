@@ -2,13 +2,13 @@ package server
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -220,7 +220,7 @@ func bodiless(s *site, key string) map[string]func(body any) *result {
 	return map[string]func(body any) *result{
 		"rotate": func(body any) *result { return s.send("POST", "/api/me/rotate-key", key, body) },
 		"delete a call": func(body any) *result {
-			return s.send("DELETE", "/api/posts/"+s.post(key, fmt.Sprint("To be deleted, ", time.Now().UnixNano())), key, body)
+			return s.send("DELETE", "/api/posts/"+s.post(key, "To be deleted "+rand.Text()), key, body)
 		},
 		"delete oneself": func(body any) *result { return s.send("DELETE", "/api/me?confirm=bodiless", key, body) },
 	}

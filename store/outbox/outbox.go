@@ -372,8 +372,8 @@ func Start(ctx context.Context, db *txn.DB) (mail domain.Mail, found bool, err e
 
 // Finish records the outcome of a delivery. It deletes a mail that was delivered or rejected. A rejected one counts no
 // longer against its agent, but still in the pool and against mailbox and networks; the agent gets an event, but for
-// notices, which are not the agent's. A mail that expires counts: one that a person's refusal suppressed cannot expire,
-// and the difference would tell the agent of the refusal.
+// notices, which are not the agent's. A mail that expires still counts: one to a person who wants no mails is never queued,
+// so it cannot expire, and a difference would tell the agent what that person wants.
 func Finish(t *txn.Tx, mail domain.Mail, outcome domain.MailOutcome) error {
 	switch outcome {
 	case domain.MailDelivered:

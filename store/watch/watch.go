@@ -7,7 +7,8 @@
 //
 // An agent that was notified of [domain.MatchesADay] posts rests until the oldest of them is a day old, and so does, for a day, one
 // that has made no request for as long as events are stored. Watches that rest are not found by their key: a post
-// that very many agents watch for costs each of them one event, and the next ones nothing.
+// that very many agents watch for costs each of them one event, and the next ones nothing. Half of the posts of a day are for
+// authors of level 1 or 2, so that agents that anybody can make do not silence a watch.
 package watch
 
 import (

@@ -294,7 +294,10 @@ func (c *crashClient) confirmsRecovery() *crashWrite {
 		return nil
 	}
 	return &crashWrite{method: "POST", path: "/api/recover/confirm", of: a, body: crashFields{"handle": a.handle, "code": l.code()}, rekeys: true, refused: 410,
-		stored: func(d crashDraft, _ string) { d.of(a).take("codes", "recover", a.mailbox, "0") }}
+		stored: func(d crashDraft, _ string) {
+			d.of(a).take("codes", "recover", a.mailbox, "0")
+			d.drop(a, "wakes")
+		}}
 }
 
 // mostReceived is how many requests of senders of level 1 a recipient takes in a week: its weekly cap

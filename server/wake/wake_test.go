@@ -37,6 +37,8 @@ type directory struct {
 	worker  *Worker
 	options linkcheck.Options
 	log     strings.Builder
+	speaker domain.Caller // who makes events for others
+	posts   sync.Map      // ids of the agents' posts by handle
 
 	mu       sync.Mutex
 	now      time.Time
@@ -104,6 +106,7 @@ func newDirectory(t testing.TB, loopback bool) *directory {
 	d.Store = st
 	d.worker = New(st, d.options, zerolog.New(zerolog.SyncWriter(&d.log)).Level(zerolog.DebugLevel), metrics.NewSet())
 	st.Watch(d.worker.Notify)
+	d.speaker = d.join("speaker")
 	return d
 }
 
@@ -120,8 +123,8 @@ func (n names) LookupNetIP(_ context.Context, _, host string) (addrs []netip.Add
 	return addrs, nil
 }
 
-// agent registers an agent that is woken at a URL, and returns its secret.
-func (d *directory) agent(handle, url string) (secret string) {
+// join registers an agent of level 1.
+func (d *directory) join(handle string) domain.Caller {
 	d.Helper()
 	ctx := context.Background()
 	registered, _, err := d.Register(ctx, domain.Registration{
@@ -132,16 +135,27 @@ func (d *directory) agent(handle, url string) (secret string) {
 	d.ok(d.Verify(ctx, handle))
 	caller, err := d.Authenticate(ctx, registered.Key)
 	d.ok(err)
+	return caller
+}
+
+// agent registers an agent that is woken at a URL, and returns its secret.
+func (d *directory) agent(handle, url string) (secret string) {
+	d.Helper()
+	ctx, caller := context.Background(), d.join(handle)
+	post, _, err := d.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "Tides", Body: "Levels wanted."}, domain.IdempotencyKey{})
+	d.ok(err)
+	d.posts.Store(handle, post.ID)
 	_, key, err := d.SetWake(ctx, caller, url)
 	d.ok(err)
 	return webhook.Key(key).Secret()
 }
 
-// event makes an event for an agent.
+// event makes an event for an agent: a reply.
 func (d *directory) event(handle string) {
 	d.Helper()
-	ctx := context.Background()
-	d.ok(errors.Join(d.Unverify(ctx, handle), d.Verify(ctx, handle)))
+	post, _ := d.posts.Load(handle)
+	_, _, err := d.CreateReply(context.Background(), d.speaker, post.(string), domain.ReplyDraft{Body: "Here they are."}, domain.IdempotencyKey{})
+	d.ok(err)
 }
 
 // A request is signed for the secret of its agent, and has no text but its handle.
@@ -156,7 +170,7 @@ func TestWorker_SignsRequests(t *testing.T) {
 		if err := hook.Verify(body, r.Header); err != nil {
 			t.Errorf("verify: %v", err)
 		}
-		if want := `{"type":"wake","handle":"harbour-pilot","pending":3}`; string(body) != want || r.Method != "POST" || r.RequestURI != "/wake?token=hunter2" ||
+		if want := `{"type":"wake","handle":"harbour-pilot","pending":2}`; string(body) != want || r.Method != "POST" || r.RequestURI != "/wake?token=hunter2" ||
 			r.Header.Get("Content-Type") != "application/json" || r.Header.Get("User-Agent") != "Callbook/test" {
 			t.Errorf("%s %s: %v\n%s", r.Method, r.RequestURI, r.Header, body)
 		}

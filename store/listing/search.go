@@ -134,11 +134,18 @@ func ReadSearch[T Record](ctx context.Context, r Reader, q *Query, s Search, pag
 	if err != nil || s.Empty() { // nothing matches a query without letters and digits
 		return List[T]{Items: []T{}, TotalIsExact: true, Hint: &Hint{}}, err
 	}
+	run := searchRun{Search: s, r: r, q: q, near: map[string]string{}}
+	if none, err := run.noneWithinFacets(ctx); err != nil || none {
+		list := List[T]{Items: []T{}, TotalIsExact: true}
+		if err == nil {
+			list.Hint, err = run.hint(ctx)
+		}
+		return list, err
+	}
 	list, err := Read[T](ctx, r, q, page)
 	if err != nil {
 		return list, err
 	}
-	run := searchRun{Search: s, r: r, q: q, near: map[string]string{}}
 	if page.Cursor == "" && page.Offset == 0 && !s.Strict && list.TotalIsExact && list.Total < page.Limit && list.Next == "" {
 		if from.rest, err = run.partialMatches(ctx); err != nil {
 			return list, err
@@ -186,6 +193,16 @@ func (s *searchRun) partialMatches(ctx context.Context) ([]int64, error) {
 		found = append(found, f)
 	}
 	return search.Rank(found, records, strict), nil
+}
+
+// noneWithinFacets reports whether no record meets all facets. Then neither a tier nor a part of the query has a match,
+// and each of them would read the rows of a facet to their end to find that out.
+func (s *searchRun) noneWithinFacets(ctx context.Context) (bool, error) {
+	if len(s.Facets) < 2 {
+		return false, nil
+	}
+	ids, err := s.matches(ctx, search.Within("", s.Facets), 1)
+	return len(ids) == 0, err
 }
 
 func (s *searchRun) matches(ctx context.Context, expression string, limit int) (ids []int64, err error) {

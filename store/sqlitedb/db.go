@@ -19,8 +19,8 @@
 //
 // Four connections read, each statement prepared once, and see the commits from before their
 // statement started. A read waits for a connection for [Options.ReadTimeout]. A query under a
-// context with a deadline ([DB.WithDeadline]) is interrupted after [Options.QueryTimeout]; any
-// other runs to its end, because the driver and database/sql start a goroutine each for a
+// context with a deadline is interrupted after [Options.QueryTimeout], and those under a context
+// of [DB.WithDeadline] when they have run for so long together; any other runs to its end, because the driver and database/sql start a goroutine each for a
 // context that can be cancelled, which takes as long as a query by key.
 //
 // # In the background
@@ -84,7 +84,7 @@ type Options struct {
 
 	WatchPeriod  time.Duration // between two checks that the files are the ones that were opened; a second when 0
 	ReadTimeout  time.Duration // how long a read waits for a connection, and the deadline of WithDeadline; 2 seconds when 0
-	QueryTimeout time.Duration // of each query under a context with a deadline; 250 milliseconds when 0
+	QueryTimeout time.Duration // of a query under a context with a deadline, of all those under WithDeadline; 250 milliseconds when 0
 
 	// Commit commits a transaction in the place of SQLite's COMMIT, for tests of failures.
 	Commit func(ctx context.Context, conn *sqlx.Conn) error

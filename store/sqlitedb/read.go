@@ -58,10 +58,15 @@ func (c *statements) close() error {
 	return errors.Join(errs...)
 }
 
-// WithDeadline returns a context whose queries are interrupted when they take too long, for
-// searches and other queries whose cost depends on the request.
+// timeLeft is the key of how long the queries of a context may still run.
+type timeLeft struct{}
+
+// WithDeadline returns a context whose queries are interrupted once they have run for
+// Options.QueryTimeout together, waiting not included. It is for searches and other lists whose
+// cost depends on the request, and for one goroutine.
 func (db *DB) WithDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, db.options.ReadTimeout)
+	left := db.options.QueryTimeout
+	return context.WithTimeout(context.WithValue(ctx, timeLeft{}, &left), db.options.ReadTimeout)
 }
 
 // Get reads one row into dest. It returns sql.ErrNoRows if there is none, and ErrBusy if no
@@ -175,8 +180,14 @@ func (db *DB) withReaders(ctx context.Context, n int64, f func(context.Context) 
 	}
 	defer db.readers.Release(n)
 	if _, ends := ctx.Deadline(); ends {
+		timeout := db.options.QueryTimeout
+		if left, ok := ctx.Value(timeLeft{}).(*time.Duration); ok {
+			timeout = *left
+			began := time.Now()
+			defer func() { *left -= time.Since(began) }()
+		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, db.options.QueryTimeout)
+		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	} else {
 		ctx = context.WithoutCancel(ctx)

@@ -55,6 +55,23 @@ func TestRead_WithADeadlineEndsWhenItTakesTooLong(t *testing.T) {
 	wantError(t, "a read on the connection that was interrupted", d.Select(context.Background(), &rows, `SELECT 1`), nil)
 }
 
+// TestWithDeadline_LimitsTheSumOfItsQueries: a search of many queries, each of which is fast enough, ends as well.
+func TestWithDeadline_LimitsTheSumOfItsQueries(t *testing.T) {
+	t.Parallel()
+	d := newDB(t, func(o *Options) { o.QueryTimeout = 200 * time.Millisecond })
+	ctx, cancel := d.WithDeadline(context.Background())
+	defer cancel()
+	var err error
+	for err == nil {
+		var n int
+		err = d.Get(ctx, &n, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 10000) SELECT COUNT(*) FROM n`)
+	}
+	wantError(t, "queries without an end", err, ErrBusy)
+	if ctx.Err() != nil {
+		t.Error("they ended with the context only")
+	}
+}
+
 // TestRead_WithoutADeadlineIsNotCancelled: a client that leaves interrupts nothing.
 func TestRead_WithoutADeadlineIsNotCancelled(t *testing.T) {
 	d := newDB(t)

@@ -72,7 +72,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"confirm":     {EN: "is required: give your own handle, as in ?confirm=your-handle; deleting is for good", ZH: "为必填项：请填写你自己的 handle，如 ?confirm=your-handle；删除不可恢复"},
 	},
 	domain.FaultTooMany: {
-		"links": {EN: "is one too many: a card shows at most 5 links; remove one first with {\"url\": …, \"remove\": true}", ZH: "超出数量：名片最多显示 5 个链接；请先用 {\"url\": …, \"remove\": true} 删除一个"},
+		"links": {EN: "is one too many: a card shows at most 5 links; remove one of those in GET /api/me first with {\"url\": …, \"remove\": true}", ZH: "超出数量：名片最多显示 5 个链接；请先用 GET /api/me 查看，再用 {\"url\": …, \"remove\": true} 删除一个"},
 	},
 	domain.FaultWrongType: {
 		"boolean": {EN: "must be true or false", ZH: "必须是 true 或 false"},

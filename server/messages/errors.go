@@ -93,7 +93,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 	domain.CodeNotFound: {Status: http.StatusNotFound, Texts: map[string]api.Text{
 		"replay": {EN: "What this Idempotency-Key made has been deleted since, or one of its parties has. Use a new key to make another.", ZH: "该 Idempotency-Key 所创建的记录（或其中一方）此后已被删除。如需再次创建，请换用新的键。"},
 		"":       {EN: "There is nothing at this address that you may see. Check the path; GET /api lists every operation.", ZH: "此地址没有你可以查看的内容。请检查路径；GET /api 列出全部操作。"},
-		"slash":  {EN: "No path ends with a slash or has an empty part. Leave the slash out, or put the handle or id in the empty place.", ZH: "路径不能以斜杠结尾，也不能有空的部分。请去掉斜杠，或在空处填写 handle 或 id。"},
+		"slash":  {EN: "No path ends with a slash or has an empty part. Leave the slash out, or put the handle or id in the empty place; GET /api/agents?q=… and GET /api/posts?q=… find them.", ZH: "路径不能以斜杠结尾，也不能有空的部分。请去掉斜杠，或在空处填写 handle 或 id；可用 GET /api/agents?q=… 和 GET /api/posts?q=… 查找。"},
 		"handle": {EN: "There is no agent with this handle, or you may not see it. A handle has 3 to 32 characters: a-z, 0-9 and hyphens; a name or an id is not one. Find agents with GET /api/agents (tool: search_agents); your own card is GET /api/me.", ZH: "找不到使用此 handle 的智能体，或你无权查看。handle 有 3 到 32 个字符：a-z、0-9 和连字符；名称和 id 都不是 handle。请用 GET /api/agents（工具：search_agents）查找智能体；你自己的名片在 GET /api/me。"},
 		"id":     {EN: "There is no such record, or you may not see it: it never existed, is deleted or hidden, or it belongs to other agents. Check the id.", ZH: "找不到该记录，或你无权查看：它可能不存在、已删除、被隐藏，或只属于其他智能体。请核对 id。"},
 		"prefix": {EN: "The id must begin with %s, and this one does not.", ZH: "此处的 id 必须以 %s 开头，而你给出的不是。"},
@@ -238,6 +238,6 @@ var hints = []api.Hint{
 	{Request: regexp.MustCompile(`^(POST|PATCH) .*/offerings`), Operation: "replaceOfferings", Text: api.Text{EN: "Send the whole menu at once, as {\"offerings\": […]} with all entries to be in it: %s.", ZH: "请一次提交整个菜单，即 {\"offerings\": […]}，包含要保留的全部条目：%s。"}},
 	{Request: regexp.MustCompile(`^(PUT|PATCH|DELETE) /api/agents/[^/]+$`), Text: api.Text{EN: "You can change or delete only yourself: PATCH /api/me, or DELETE /api/me?confirm={your handle}, which is for good. Another agent cannot be changed or deleted.", ZH: "你只能修改或删除自己：PATCH /api/me，或 DELETE /api/me?confirm={你的 handle}（不可恢复）。不能修改或删除其他智能体。"}},
 	{Request: regexp.MustCompile(`^(PUT|PATCH) /api/posts/[^/]+$`), Operation: "createPost", Text: api.Text{EN: "A call cannot be edited: delete yours with DELETE /api/posts/{id} and publish the new text with %s.", ZH: "呼叫不能修改：请用 DELETE /api/posts/{id} 删除自己的呼叫，再发布新内容：%s。"}},
-	{Request: regexp.MustCompile(`^DELETE /api/me/links`), Text: api.Text{EN: "To remove a link, send POST /api/me/links with {\"url\": \"…\", \"remove\": true}.", ZH: "要移除链接，请用 POST /api/me/links 发送 {\"url\": \"…\", \"remove\": true}。"}},
+	{Request: regexp.MustCompile(`^DELETE /api/me/links`), Text: api.Text{EN: "To remove a link, send POST /api/me/links with {\"url\": \"…\", \"remove\": true}; GET /api/me lists the links.", ZH: "要移除链接，请用 POST /api/me/links 发送 {\"url\": \"…\", \"remove\": true}；GET /api/me 列出链接。"}},
 	{Request: regexp.MustCompile(`^POST .*/(messages?|chat|dms?)$`), Operation: "sendRequest", Text: api.Text{EN: "There are no direct messages: ask an agent for contact with %s.", ZH: "本站没有私信：请向对方发送联络请求：%s。"}},
 }

@@ -67,7 +67,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"":            {EN: "is required; add it", ZH: "为必填项，请补上"},
 		"rules":       {EN: "is required, and must be true: it confirms the rules of the onboarding guide (onboarding in GET /api)", ZH: "为必填项，且必须为 true：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
 		"description": {EN: "or description_zh is required; add at least one", ZH: "与 description_zh 至少填写一项"},
-		"offering":    {EN: "is required: this agent's contact_policy asks for the id of an entry of its menu (offerings in GET /api/agents/{handle})", ZH: "为必填项：对方的 contact_policy 要求填写其菜单条目的 id（见 GET /api/agents/{handle} 的 offerings）"},
+		"offering":    {EN: "is required: this agent's contact_policy asks for the id of an entry of its menu (offerings in GET /api/agents/{handle}); while that is empty, it takes no requests", ZH: "为必填项：对方的 contact_policy 要求填写其菜单条目的 id（见 GET /api/agents/{handle} 的 offerings）；菜单为空时不接受请求"},
 		"watch":       {EN: "needs at least one of kind, tag, q and language; name one, or leave the watch out", ZH: "至少要有 kind、tag、q、language 中的一项；请补上一项，或去掉这条关注"},
 		"confirm":     {EN: "is required: give your own handle, as in ?confirm=your-handle; deleting is for good", ZH: "为必填项：请填写你自己的 handle，如 ?confirm=your-handle；删除不可恢复"},
 	},
@@ -77,7 +77,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 	domain.FaultWrongType: {
 		"boolean": {EN: "must be true or false", ZH: "必须是 true 或 false"},
 		"rules":   {EN: "must be true, without quotes: it confirms the rules of the onboarding guide (onboarding in GET /api)", ZH: "必须为 true，不加引号：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
-		"null":    {EN: "must not be null: leave it out, or give a value; null does not remove it", ZH: "不能为 null：请不要提交该字段，或给出值；null 不能清除它"},
+		"null":    {EN: "must not be null: give a value, or leave it out if it is optional; null does not remove it", ZH: "不能为 null：请给出值，或（非必填时）不要提交；null 不能清除它"},
 		"code":    {EN: "must be a JSON string, in quotes: the code as in the mail, such as \"XXXX-XXXX\"", ZH: "必须是加引号的 JSON 字符串，即邮件中的验证码，如 \"XXXX-XXXX\""},
 		"number":  {EN: "holds a number that is not a plain whole number, such as 7; write it without fraction and exponent", ZH: "中的数字不是普通整数（如 7）；请不要使用小数或指数写法"},
 		"integer": {EN: "must be a whole number in plain digits, such as 7", ZH: "必须是普通数字写成的整数，如 7"},

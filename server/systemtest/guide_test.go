@@ -116,9 +116,12 @@ func (g guide) rows(cells int) (rows [][]string) {
 // do. It fills in the values that the guide leaves to the reader, and plays the other agents.
 func TestGuide_CommandsWork(t *testing.T) {
 	needGuideTools(t)
-	for lang, shell := range map[string]string{"en": "sh", "zh": "bash"} {
-		t.Run(lang, func(t *testing.T) {
+	for shell, lang := range map[string]string{"sh": "en", "bash": "zh", "zsh": "en"} {
+		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
+			if _, err := exec.LookPath(shell); err != nil {
+				t.Skipf("%s is not installed", shell)
+			}
 			r := newReader(t, lang, shell)
 			meanwhile := map[string]func(){ // before the block that holds the text
 				`requests/$REQUEST/accept`: r.isAsked,

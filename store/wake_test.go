@@ -264,6 +264,32 @@ func TestWake_RepeatedWithoutResult(t *testing.T) {
 	}
 }
 
+// A result that comes after the next request was started, or after the agent has seen its inbox meanwhile, changes nothing: it
+// would bring a request within the pause, or one for nothing.
+func TestWake_LateResultDoesNotCount(t *testing.T) {
+	for name, outcome := range map[string]domain.WakeOutcome{"delivered": domain.WakeDelivered, "failed": domain.WakeFailed, "delayed": domain.WakeDelayed} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t)
+			pilot, light, post := s.woken()
+			s.reply(light, post, "one")
+			first := s.wakeOf(pilot)
+			s.reply(light, post, "two")
+			s.clock.Advance(domain.WakeLease)
+			second := s.wakeOf(pilot)
+			s.finishWake(first, outcome)
+			s.clock.Advance(domain.WakePause - time.Millisecond)
+			s.notDue("within the pause after the second request")
+			s.ok(s.MarkSeen(context.Background(), pilot, s.inbox(pilot).Next))
+			s.clock.Advance(time.Millisecond)
+			s.notDue("for a seen event")
+			s.finishWake(second, outcome)
+			if next, err := s.NextWakeAt(context.Background()); err != nil || next != 0 || s.wake(pilot).Status != domain.WakeOK {
+				t.Errorf("due at %v, %v: %+v", next, err, s.wake(pilot))
+			}
+		})
+	}
+}
+
 // The secret is derived from the key of codes: it differs for each URL set, and is not in the database.
 func TestWake_Secret(t *testing.T) {
 	s := newStore(t, func(o *Options) { o.Secret = []byte("a key from a file") })

@@ -145,25 +145,30 @@ func start(t *txn.Tx, due *domain.DueWake) (sent bool, err error) {
 		t.Exec(`UPDATE agents SET woken_at = ? WHERE id = ?`, t.Now, due.AgentID))
 }
 
-// Finish records the outcome of a request, unless the URL was replaced or deleted meanwhile. After the last
+// ofRequest selects the wake-ups of a request whose lease is the last one: the URL was not replaced or deleted meanwhile, and no
+// other request was started because this one took too long.
+const ofRequest = ` WHERE agent_id = ? AND nonce = ? AND due_at = ?`
+
+// Finish records the outcome of a request, unless another URL or request has taken its place meanwhile. After the last
 // retry the agent gets an event.
 func Finish(t *txn.Tx, due domain.DueWake, outcome domain.WakeOutcome) error {
+	lease := due.StartedAt.Add(domain.WakeLease)
 	switch {
 	case outcome == domain.WakeDelivered:
 		return t.Exec(`
 			UPDATE wakes SET status = 'ok', proven = 1, tries = 0, message = NULL,
-				due_at = CASE WHEN EXISTS (SELECT 1 FROM events e WHERE e.agent_id = wakes.agent_id AND e.seq > ?) THEN ? END
-			WHERE agent_id = ? AND nonce = ?`, due.LastEvent, due.StartedAt.Add(domain.WakePause), due.AgentID, due.Nonce)
+				due_at = CASE WHEN EXISTS (SELECT 1 FROM events e WHERE e.agent_id = wakes.agent_id AND e.seq > ?) THEN ? END`+ofRequest,
+			due.LastEvent, due.StartedAt.Add(domain.WakePause), due.AgentID, due.Nonce, lease)
 	case outcome == domain.WakeDelayed:
 		return errors.Join(
-			t.Exec(`UPDATE wakes SET due_at = ? WHERE agent_id = ? AND nonce = ?`, t.Now.Add(domain.WakeDelay(due.Proven)), due.AgentID, due.Nonce),
+			t.Exec(`UPDATE wakes SET due_at = ?`+ofRequest, t.Now.Add(domain.WakeDelay(due.Proven)), due.AgentID, due.Nonce, lease),
 			t.Exec(`UPDATE agents SET woken_at = ? WHERE id = ? AND woken_at = ?`, due.WokenAt, due.AgentID, due.StartedAt))
 	case due.Tries < len(domain.WakeRetries):
-		return t.Exec(`UPDATE wakes SET status = 'failing', proven = 0, tries = tries + 1, due_at = ? WHERE agent_id = ? AND nonce = ?`,
-			t.Now.Add(domain.WakeRetries[due.Tries]), due.AgentID, due.Nonce)
+		return t.Exec(`UPDATE wakes SET status = 'failing', proven = 0, tries = tries + 1, due_at = ?`+ofRequest,
+			t.Now.Add(domain.WakeRetries[due.Tries]), due.AgentID, due.Nonce, lease)
 	}
-	n, err := t.Change(`UPDATE wakes SET status = 'off', proven = 0, tries = tries + 1, message = NULL, due_at = NULL WHERE agent_id = ? AND nonce = ?`,
-		due.AgentID, due.Nonce)
+	n, err := t.Change(`UPDATE wakes SET status = 'off', proven = 0, tries = tries + 1, message = NULL, due_at = NULL`+ofRequest,
+		due.AgentID, due.Nonce, lease)
 	if err != nil || n == 0 {
 		return err
 	}

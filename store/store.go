@@ -184,11 +184,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Crashed {
 		s.maintenance.Distrust(ctx)
 	}
-	if err := document.RebuildIfOld(ctx, s.db, blocklist.Refold, o.Rebuilding); err != nil { // searches would find nothing
+	if err := document.RebuildIfOld(ctx, s.db, refold, o.Rebuilding); err != nil { // searches would find nothing
 		return nil, errors.Join(s.db.OpenError(err), s.Close())
 	}
 	return s, nil
 }
+
+// refold stores words that an older program folded in another way as this one folds them.
+func refold(t *txn.Tx) error { return errors.Join(blocklist.Refold(t), watch.Refold(t)) }
 
 // Watch calls f after each commit and before its writes return. It must be called before the
 // store is used, and f must be fast.

@@ -255,6 +255,28 @@ func TestWatches_Many(t *testing.T) {
 	}
 }
 
+// TestWatches_RefoldsWordsOfOlderPrograms: a program that folds in another way than the one before it finds the same watches.
+func TestWatches_RefoldsWordsOfOlderPrograms(t *testing.T) {
+	s := newStore(t)
+	author := s.verified("author")
+	watcher, _ := s.register("watcher")
+	for range 3 {
+		s.post(author)
+	}
+	s.watches(watcher, domain.WatchDraft{Kind: "seeking", Q: "tides lanterns"})
+	former := value[string](s, `SELECT words || '|' || key FROM watches`)
+	s.change(nil, `UPDATE watches SET words = 'Tides', key = 'Tides'`)
+	s.change(nil, `UPDATE site SET value = x'00' WHERE name = 'document_format'`)
+	s.reopen()
+	if got := value[string](s, `SELECT words || '|' || key FROM watches`); got != former {
+		t.Errorf("got %q, want %q", got, former)
+	}
+	want := s.post(author, func(d *domain.PostDraft) { d.Title = "Tides of lanterns" }).ID
+	if got := s.matches(watcher); !slices.Equal(got, []string{want}) {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
 func TestWatches_Validation(t *testing.T) {
 	s := newStore(t)
 	c, _ := s.register("watcher")

@@ -40,9 +40,9 @@ func Refresh(t *txn.Tx) error {
 // rebuildBatch is how many search rows RebuildIfOld gathers before it stores them.
 const rebuildBatch = 1000
 
-// RebuildIfOld rebuilds all derived data if an older program built it. It calls first in the
-// same transaction, and progress, unless that is nil, with the number of agents done and of all.
-func RebuildIfOld(ctx context.Context, db *txn.DB, first func(*txn.Tx) error, progress func(done, agents int64)) error {
+// RebuildIfOld rebuilds all derived data if an older program built it. Then it calls refold in the
+// same transaction. It calls progress, unless that is nil, with the number of agents done and of all.
+func RebuildIfOld(ctx context.Context, db *txn.DB, refold func(*txn.Tx) error, progress func(done, agents int64)) error {
 	const name = "document_format"
 	var stored string
 	_, err := db.Find(ctx, &stored, `SELECT CAST(value AS TEXT) FROM site WHERE name = ?`, name)
@@ -53,11 +53,11 @@ func RebuildIfOld(ctx context.Context, db *txn.DB, first func(*txn.Tx) error, pr
 		progress = func(int64, int64) {}
 	}
 	return db.Write(ctx, func(t *txn.Tx) error {
-		if err := first(t); err != nil {
-			return err
-		}
 		if err := rebuildAll(t, progress); err != nil {
 			return fmt.Errorf("rebuild the documents: %w", err)
+		}
+		if err := refold(t); err != nil {
+			return err
 		}
 		return t.SetSiteValue(name, []byte(format))
 	})

@@ -70,7 +70,10 @@ func Prepare(ctx context.Context, db *txn.DB, drafts []domain.WatchDraft) ([]Row
 		if w.Q != nil && q.Empty() {
 			errs = append(errs, domain.FieldError{Field: field + ".q", Code: domain.FaultBadValue, Topic: "name_blank"})
 		}
-		if err := w.choose(ctx, db, q); err != nil {
+		err = w.choose(q, func(n *int, expression string) error {
+			return db.Get(ctx, n, index.Count, expression, search.CountLimit)
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -80,13 +83,10 @@ func Prepare(ctx context.Context, db *txn.DB, drafts []domain.WatchDraft) ([]Row
 	return rows, nil
 }
 
-// choose sets the words and the key of a watch: the kind if it has one, and the rarest of its words and its tag, or else its language.
-func (w *Row) choose(ctx context.Context, db *txn.DB, q search.Query) error {
-	var words []string
-	for _, word := range q.Words {
-		words = append(words, word.Text)
-	}
-	w.Words = strings.Join(words, " ")
+// choose sets the words and the key of a watch: the kind if it has one, and the rarest of its words and its tag, or else its
+// language. count counts the posts that match an expression.
+func (w *Row) choose(q search.Query, count func(n *int, expression string) error) error {
+	w.Words = wordsOf(q)
 	keys := q.Keys()
 	if w.Tag != nil {
 		facet := search.Facet(document.FacetTag, *w.Tag)
@@ -98,7 +98,7 @@ func (w *Row) choose(ctx context.Context, db *txn.DB, q search.Query) error {
 	least := search.CountLimit + 1
 	for _, key := range keys {
 		var records int
-		if err := db.Get(ctx, &records, index.Count, key.Expression, search.CountLimit); err != nil {
+		if err := count(&records, key.Expression); err != nil {
 			return err
 		}
 		if records < least {
@@ -109,6 +109,38 @@ func (w *Row) choose(ctx context.Context, db *txn.DB, q search.Query) error {
 		w.Key = search.Facet(document.FacetKind, *w.Kind) + w.Key
 	}
 	return nil
+}
+
+// wordsOf returns the words of a query as they are stored.
+func wordsOf(q search.Query) string {
+	var words []string
+	for _, word := range q.Words {
+		words = append(words, word.Text)
+	}
+	return strings.Join(words, " ")
+}
+
+// Refold chooses the words and keys of all watches with words again, after an older program folded them in another way. The
+// search rows of posts must have been rebuilt.
+func Refold(t *txn.Tx) error {
+	count := func(n *int, expression string) error { return t.Get(n, index.Count, expression, search.CountLimit) }
+	for after := int64(0); ; {
+		var rows []Row
+		if err := t.Select(&rows, selectRows+` WHERE seq > ? AND q IS NOT NULL ORDER BY seq LIMIT ?`, after, watchBatch); err != nil || len(rows) == 0 {
+			return err
+		}
+		for _, w := range rows {
+			q := search.Parse(*w.Q)
+			q = q.Keep(make([]int, len(q.Words))) // the first ones: which were the rarest is not known
+			if err := w.choose(q, count); err != nil {
+				return err
+			}
+			if err := t.Exec(`UPDATE watches SET words = ?, key = ? WHERE seq = ?`, w.Words, w.Key, w.Seq); err != nil {
+				return err
+			}
+			after = w.Seq
+		}
+	}
 }
 
 // Replace stores all watches of an agent. Those that it had already go on as they are; new ones match posts that come

@@ -69,6 +69,7 @@ func (t *tx) deleteOld() error {
 		{`DELETE FROM usage WHERE at > ?`, t.Now.Add(domain.Day)},
 		{`DELETE FROM network_usage WHERE at <= ?`, t.Now.Add(-domain.UsageRetention)},
 		{`DELETE FROM network_usage WHERE at > ?`, t.Now.Add(domain.Day)},
+		{`UPDATE wakes SET due_at = 1 WHERE due_at > ?`, t.Now.Add(domain.WakeRetries[len(domain.WakeRetries)-1])}, // at once
 		{`DELETE FROM mail_log WHERE at <= ?`, t.Now.Add(-domain.Day)},
 		{`DELETE FROM mail_log WHERE at > ?`, t.Now.Add(domain.Day)},
 		{`DELETE FROM mail_networks WHERE at <= ?`, t.Now.Add(-domain.Day)},

@@ -290,6 +290,20 @@ func TestWake_LateResultDoesNotCount(t *testing.T) {
 	}
 }
 
+// A clock that ran ahead does not keep an agent asleep.
+func TestWake_ClockThatRanAhead(t *testing.T) {
+	s := newStore(t)
+	pilot, light, post := s.woken()
+	s.clock.Advance(365 * domain.Day)
+	s.reply(light, post, "one")
+	s.finishWake(s.wakeOf(pilot), domain.WakeFailed)
+	s.clock.Advance(-365 * domain.Day)
+	s.ok(s.RunJobs(context.Background()))
+	s.finishWake(s.wakeOf(pilot), domain.WakeDelivered)
+	s.ok(s.RunJobs(context.Background()))
+	s.notDue("without another event")
+}
+
 // The secret is derived from the key of codes: it differs for each URL set, and is not in the database.
 func TestWake_Secret(t *testing.T) {
 	s := newStore(t, func(o *Options) { o.Secret = []byte("a key from a file") })

@@ -255,6 +255,23 @@ func TestWatches_Many(t *testing.T) {
 	}
 }
 
+// TestWatches_ClockThatRanAhead: an agent does not rest until then.
+func TestWatches_ClockThatRanAhead(t *testing.T) {
+	s, ctx := newStore(t), context.Background()
+	author := s.verified("author")
+	watcher, _ := s.register("watcher")
+	s.watches(watcher, domain.WatchDraft{Q: "tide"})
+	s.clock.Advance(365 * domain.Day)
+	s.post(author)
+	s.matches(watcher) // which has made no request for long, and rests
+	s.clock.Advance(-365 * domain.Day)
+	s.ok(s.RunJobs(ctx))
+	want := s.post(author).ID
+	if got := s.matches(watcher); !slices.Equal(got, []string{want}) {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
 // TestWatches_RefoldsWordsOfOlderPrograms: a program that folds in another way than the one before it finds the same watches.
 func TestWatches_RefoldsWordsOfOlderPrograms(t *testing.T) {
 	s := newStore(t)

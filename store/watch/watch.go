@@ -188,11 +188,11 @@ func Replace(t *txn.Tx, agentID int64, rows []Row) error {
 	return err
 }
 
-// EndRests lets the watches match again whose rest has ended, at most limit.
+// EndRests lets the watches match again whose rest has ended, or lasts too long because of a clock that ran ahead, at most limit.
 func EndRests(t *txn.Tx, limit int) (int, error) {
 	n, err := t.Change(`
 		UPDATE watches SET rests_until = NULL
-		WHERE seq IN (SELECT seq FROM watches WHERE rests_until <= ? LIMIT ?)`, t.Now, limit)
+		WHERE seq IN (SELECT seq FROM watches WHERE rests_until <= ? OR rests_until > ? LIMIT ?)`, t.Now, t.Now.Add(domain.Day), limit)
 	return int(n), err
 }
 

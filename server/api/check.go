@@ -48,13 +48,16 @@ func (c *Checker) Fault(field string, code domain.FieldCode, topic string, value
 const maxListed = 8
 
 // unknownField adds a field or parameter that the operation does not take. The text lists the names that it takes.
-func (c *Checker) unknownField(field, topic string, names []string) {
+func (c *Checker) unknownField(field, topic string, taken func() []string) {
+	if c.unknown++; c.unknown > maxListed {
+		c.Fault(field, domain.FaultUnknownField, "more", c.op)
+		return
+	}
+	names := taken()
 	values := []any{c.op, strings.Join(names, ", ")}
 	owner := c.owners[field]
 	inner := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(name, "."+field) })
-	switch c.unknown++; {
-	case c.unknown > maxListed:
-		topic, values = "more", values[:1]
+	switch {
 	case inner >= 0:
 		topic, values = "inside", append(values, names[inner])
 	case len(names) == 0:

@@ -128,7 +128,7 @@ func (in *Input) readQuery(c *Checker, rawQuery string, into reflect.Value) erro
 		}
 	}
 	for name := range values {
-		c.unknownField(fieldName(name), "query", namesOf(in.Query))
+		c.unknownField(fieldName(name), "query", func() []string { return namesOf(in.Query) })
 	}
 	return c.err(domain.CodeInvalidQuery)
 }

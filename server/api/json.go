@@ -166,7 +166,7 @@ func (p *jsonParser) object(schema *huma.Schema, field string) (any, error) {
 			object[name] = wrongType{}
 			p.check.Fault(join(field, name), domain.FaultWrongType, "null")
 		case property == nil && schema != nil && schema.Type == huma.TypeObject:
-			p.check.unknownField(join(field, fieldName(name)), "", p.check.fieldNames(schema, join(field, "")))
+			p.check.unknownField(join(field, fieldName(name)), "", func() []string { return p.check.fieldNames(schema, join(field, "")) })
 		default:
 			object[name] = v
 		}

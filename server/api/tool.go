@@ -117,7 +117,7 @@ func readArguments(op *Operation, check *Checker, raw []byte) (url.Values, error
 	for name, value := range members {
 		i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == name })
 		if i < 0 {
-			check.unknownField(fieldName(name), "", namesOf(fields))
+			check.unknownField(fieldName(name), "", func() []string { return namesOf(fields) })
 			continue
 		}
 		readArgument(args, check, fields[i], value)

@@ -42,6 +42,15 @@ func TestValidation_ReportsEveryFieldAtOnce(t *testing.T) {
 	}
 }
 
+// TestHandles_AsPeopleWriteThem: a handle in a path or query may be in capitals or begin with @, wherever it is.
+func TestHandles_AsPeopleWriteThem(t *testing.T) {
+	s, pilot, _ := newPopulatedSite(t)
+	s.openPage("/agents/@Harbour-Pilot").status(200)
+	s.submitForm("/agents/@Harbour-Pilot/report", url.Values{"reason": {"spam"}}).status(200)
+	s.send("DELETE", "/api/me?confirm=@Harbour-Pilots", pilot, nil).rejected(400, domain.CodeInvalidQuery)
+	s.send("DELETE", "/api/me?confirm=@Harbour-Pilot", pilot, nil).status(204)
+}
+
 // TestErrors_AreBounded: however much is wrong, a response stays a response.
 func TestErrors_AreBounded(t *testing.T) {
 	s := newSite(t)

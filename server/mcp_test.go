@@ -54,6 +54,7 @@ func TestMCP_ServesResources(t *testing.T) {
 	read := func(uri string) *result { return s.rpc("resources/read", map[string]any{"uri": uri}) }
 	for uri, twin := range map[string]string{
 		"skill://callbook/SKILL.md": "/skill.md", "callbook://guide": "/skill.md?lang=en", "callbook://guide/zh": "/skill.md?lang=zh", "callbook://agents/harbour-pilot": "/api/agents/harbour-pilot",
+		"callbook://agents/%40harbour-pilot": "/api/agents/harbour-pilot", "callbook://agents/Harbour-Pilot": "/api/agents/harbour-pilot",
 	} {
 		a, want := read(uri).status(200), s.send("GET", twin, "", nil).status(200)
 		if a.text("result", "contents", 0, "text") != string(want.Body) || a.text("result", "contents", 0, "uri") != uri || a.len("result", "contents") != 1 {
@@ -63,7 +64,7 @@ func TestMCP_ServesResources(t *testing.T) {
 			t.Errorf("%s: %s", uri, a.Body)
 		}
 	}
-	for _, uri := range []string{"callbook://agents/nobody-here", "callbook://agents/", "callbook://agents/harbour-pilot/", "callbook://agents/Harbour-Pilot", "callbook://agents/harbour%2Dpilot", "callbook://guide/fr", "x"} {
+	for _, uri := range []string{"callbook://agents/nobody-here", "callbook://agents/", "callbook://agents/harbour-pilot/", "callbook://agents/harbour%pilot", "callbook://agents/harbour%2Fpilot", "callbook://guide/fr", "x"} {
 		if a := read(uri).status(200); a.value("error", "code") != -32602.0 || bytes.Contains(a.Body, []byte("arbour")) {
 			t.Errorf("%s: %s", uri, a.Body)
 		}

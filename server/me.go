@@ -58,7 +58,7 @@ func (s *Server) updateMe(req *api.Request, caller domain.Caller, in settingsInp
 }
 
 type deleteMeQuery struct {
-	Confirm string `query:"confirm" required:"true" minLength:"1" maxLength:"32" doc:"Your own handle, to show that you mean it."`
+	Confirm string `query:"confirm" of:"handle" required:"true" minLength:"1" maxLength:"32" doc:"Your own handle, to show that you mean it."`
 }
 
 func (s *Server) deleteMe(req *api.Request, caller domain.Caller, in deleteMeQuery) (api.Response, error) {

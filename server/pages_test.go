@@ -255,7 +255,7 @@ func (s *peopleSite) pages(lang string) map[string]*result {
 
 // badPaths are missing pages and invalid queries.
 var badPaths = map[string]int{
-	"/agents/nobody": 404, "/agents/ab": 404, "/agents/Harbour-Pilot": 404, "/agents/harbour-pilot/": 404, "/agents/harbour-pilot/x": 404, "/agents/%F0%9F": 404, "/agents/a%2Fb": 404,
+	"/agents/nobody": 404, "/agents/ab": 404, "/agents/harbour-pilot/": 404, "/agents/harbour-pilot/x": 404, "/agents/%F0%9F": 404, "/agents/a%2Fb": 404,
 	"/agents/%00": 404, "/agents/gone-agent": 404, "/agents/fog-horn": 404, "/calls/pst_0": 404, "/calls/": 404, "/calls/%3Cb%3E": 404, "/nowhere": 404, "/Agents": 404, "//agents": 404,
 	"/agents?min_level=9": 400, "/agents?min_level=x": 400, "/agents?new=yes": 400, "/agents?language=english": 400, "/agents?cursor=zzz": 400, "/agents?q=%00": 400, "/agents?q=%zz": 400,
 	"/agents?q=%E2%80%AE": 400, "/agents?capability=" + strings.Repeat("x", 61): 400, "/agents?q=" + strings.Repeat("x", 201): 400, "/agents?min_level=9&language=%3Cb&cursor=x": 400,

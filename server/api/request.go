@@ -50,11 +50,6 @@ type Response struct {
 // body, JSON, fields, rules.
 func (e *Engine) Handler(op *Operation) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		for i, f := range op.Input.Path {
-			if f.handle {
-				params[i].Value = parseHandle(params[i].Value)
-			}
-		}
 		req := &Request{Request: r, engine: e, op: op, w: w, params: params, now: e.Clock(), address: e.Address(r)}
 		if err := req.serve(); err != nil {
 			e.WriteError(w, r, err)
@@ -64,6 +59,11 @@ func (e *Engine) Handler(op *Operation) httprouter.Handle {
 
 // run runs the operation. An error of a record that is not found says how records of the path are named.
 func (req *Request) run() (Response, error) {
+	for i, f := range req.op.Input.Path {
+		if f.handle {
+			req.params[i].Value = parseHandle(req.params[i].Value)
+		}
+	}
 	response, err := req.op.Run(req)
 	rejection, _ := errors.AsType[*domain.Error](err)
 	if rejection != nil && rejection.Code == domain.CodeNotFound && rejection.Topic == "" && len(req.params) > 0 {

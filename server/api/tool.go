@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
@@ -86,11 +85,6 @@ func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
 			check.Fault(f.Name, domain.FaultRequired, "")
 		}
 	}
-	for _, f := range op.Input.Path {
-		if f.handle && args.Has(f.Name) {
-			args.Set(f.Name, parseHandle(args.Get(f.Name)))
-		}
-	}
 	if len(check.details) == 0 {
 		maps.Copy(args, op.fixedParams())
 		return args, nil
@@ -153,11 +147,7 @@ func readArgument(args url.Values, check *Checker, f Field, value jsontext.Value
 		check.validate(f.Schema, f.Name, map[string]any{}) // reports the expected type
 	case '"':
 		unquoted, _ := jsontext.AppendUnquote(nil, value)
-		text := string(unquoted)
-		if f.Name == "handle" || f.Name == "author" {
-			text = strings.ToLower(strings.TrimPrefix(text, "@"))
-		}
-		args.Set(f.Name, text)
+		args.Set(f.Name, string(unquoted))
 	case '0':
 		args.Set(f.Name, numberText(string(value)))
 	default:

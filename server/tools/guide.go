@@ -72,6 +72,10 @@ func (e *Endpoint) cardResource(op *api.Operation) mcp.Resource {
 		URI: "callbook://agents/{handle}", Name: "agent", Title: "Agent card", Type: "application/json", Untrusted: true,
 		Description: "An agent's card by its handle, as get_agent returns it. " + toolData,
 		Read: func(ctx context.Context, handle string) ([]byte, error) {
+			handle, err := url.PathUnescape(handle) // clients that expand the template write %40 for @
+			if err != nil {
+				return nil, mcp.ErrNotFound
+			}
 			cached, err := e.Engine.Read(ctx, op, url.Values{"handle": {handle}})
 			if errors.Is(err, &domain.Error{Code: domain.CodeNotFound}) {
 				return nil, mcp.ErrNotFound

@@ -47,6 +47,13 @@ func TestHandles_AsPeopleWriteThem(t *testing.T) {
 	s, pilot, _ := newPopulatedSite(t)
 	s.openPage("/agents/@Harbour-Pilot").status(200)
 	s.submitForm("/agents/@Harbour-Pilot/report", url.Values{"reason": {"spam"}}).status(200)
+	lamp := s.verified("lamp-lighter")
+	body := s.requestTo("harbour-pilot")
+	first := s.send("POST", "/api/agents/harbour-pilot/requests", lamp, body, onceKey).status(201)
+	again := s.send("POST", "/api/agents/@Harbour-Pilot/requests", lamp, body, onceKey).status(201)
+	if again.Header.Get("Idempotent-Replayed") != "true" || again.text("request", "id") != first.text("request", "id") {
+		t.Errorf("the same request by another spelling: %s", again.Body)
+	}
 	s.send("DELETE", "/api/me?confirm=@Harbour-Pilots", pilot, nil).rejected(400, domain.CodeInvalidQuery)
 	s.send("DELETE", "/api/me?confirm=@Harbour-Pilot", pilot, nil).status(204)
 }

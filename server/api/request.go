@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"reflect"
 	"strings"
 	"time"
@@ -319,9 +320,19 @@ func (req *Request) readIdempotencyKey() error {
 			{Field: "Idempotency-Key", Code: domain.FaultBadFormat, Topic: "idempotency"},
 		}}
 	}
-	req.Idempotency = domain.NewIdempotencyKey(req.op.ID, key, req.URL.RequestURI(), string(req.body))
+	req.Idempotency = domain.NewIdempotencyKey(req.op.ID, key, req.uri(), string(req.body))
 	if !req.op.Keyed {
 		req.Idempotency = req.Idempotency.From(req.address)
 	}
 	return nil
+}
+
+// uri returns the path and query of the request. The parameters of the path are as the operation takes them, so that two
+// spellings of a handle are the same request.
+func (req *Request) uri() string {
+	u := url.URL{Path: req.op.Path, RawQuery: req.URL.RawQuery}
+	for _, p := range req.params {
+		u.Path = strings.Replace(u.Path, "{"+p.Key+"}", p.Value, 1)
+	}
+	return u.RequestURI()
 }

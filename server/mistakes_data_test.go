@@ -140,6 +140,7 @@ var mistakes = []mistake{
 	{"", "POST /api/agents", `{"handle":"Gull_Counter",` + registeringEN + `}`, 422, "validation_failed", "a-z|3|32|hyphen=连字符", nil},
 	{"", "POST /api/agents", `{"handle":"@gull-counter",` + registeringEN + `}`, 422, "validation_failed", "a-z|@", nil},
 	{"", "POST /api/agents", `{"handle":"gc",` + registeringEN + `}`, 422, "validation_failed", "handle|3", nil},
+	{"", "POST /api/agents", `{"handle":"海港",` + registeringEN + `}`, 422, "validation_failed", "handle|3|a-z|hyphen=连字符", nil},
 	{"", "POST /api/agents", `{"handle":"harbour-pilot",` + registeringEN + `}`, 409, "handle_taken", "POST /api/recover", nil},
 	{"", "POST /api/agents", `{"handle":"admin",` + registeringEN + `}`, 409, "handle_taken", "reserved=保留", nil},
 	{"", "POST /api/agents", `{"handle":"gull-counter",` + registering + `}`, 422, "validation_failed", "description_en|description_zh", nil},

@@ -5,6 +5,9 @@ import (
 	"callbook/store/domain"
 )
 
+// handleForm says what a handle is.
+var handleForm = api.Text{EN: "must be 3 to 32 characters: a-z, 0-9 and hyphens, the first no hyphen; no capitals, spaces, underscores or @", ZH: "必须是 3 到 32 个字符：a-z、0-9 和连字符，首字符不能是连字符；不含大写字母、空格、下划线或 @"}
+
 // Details are the texts of invalid fields that the program detects itself, by code and
 // topic.
 var Details = map[domain.FieldCode]map[string]api.Text{
@@ -31,6 +34,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"query": {EN: "is given more than once; give it once", ZH: "重复出现，请只给一次"},
 		"key":   {EN: "appears twice in the same object; give it once", ZH: "在同一对象中出现两次，请只给一次"},
 	},
+	domain.FaultTooShort: {"handle": handleForm},
 	domain.FaultBadFormat: {
 		"email":       {EN: "must be one plain mailbox address such as agent@example.org: ASCII, no name, quotes or address literal", ZH: "必须是一个普通邮箱地址，如 agent@example.org：仅限 ASCII，不带名称、引号或 IP 地址"},
 		"link":        {EN: "must be an http(s) address with a host name, such as https://example.org/about: no user name, no IP address, port 80 or 443 only", ZH: "必须是带主机名的 http(s) 地址，如 https://example.org/about：不带用户名，不用 IP 地址，端口仅限 80 或 443"},
@@ -41,7 +45,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"idempotency": {EN: "must be 16 to 128 printable ASCII characters without spaces, sent once", ZH: "必须是 16 到 128 个可打印 ASCII 字符，不含空格，只发送一次"},
 		"language":    {EN: "must be a language code such as en, zh or zh-CN (BCP 47), not the name of a language", ZH: "必须是语言代码，如 en、zh 或 zh-CN（BCP 47），不能是语言的名称"},
 		"date":        {EN: "must be a real date written YYYY-MM-DD, without a time", ZH: "必须是真实存在的日期，格式为 YYYY-MM-DD，不带时间"},
-		"handle":      {EN: "must be 3 to 32 characters: a-z, 0-9 and hyphens, the first no hyphen; no capitals, spaces, underscores or @", ZH: "必须是 3 到 32 个字符：a-z、0-9 和连字符，首字符不能是连字符；不含大写字母、空格、下划线或 @"},
+		"handle":      handleForm,
 		"date-time":   {EN: "must be a time such as 2026-11-20T09:30:00Z (RFC 3339)", ZH: "必须是如 2026-11-20T09:30:00Z 的时间（RFC 3339）"},
 	},
 	domain.FaultBadValue: {

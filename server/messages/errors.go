@@ -31,6 +31,7 @@ var detailTopics = map[string]string{
 	"accept_rules wrong_type": "rules",
 	"code wrong_type":         "code",
 	"handle bad_format":       "handle",
+	"handle too_short":        "handle",
 	"limit out_of_range":      "limit",
 }
 

@@ -172,6 +172,15 @@ func TestDemo_HasEveryState(t *testing.T) {
 		t.Error("no collaboration counts as evidence")
 	}
 	mails := s.send("GET", "/dev/mail", "", nil).status(200)
+	to := mails.text("mail", 0, "to")
+	for query, want := range map[string]int{"to=" + strings.ToUpper(to): 1, "to=": 0, "to=nobody@" + to: 0} {
+		if n := s.send("GET", "/dev/mail?"+query, "", nil).status(200).len("mail"); n < want || want == 0 && n > 0 {
+			t.Errorf("%s: %d mails", query, n)
+		}
+	}
+	if policy := mails.Header.Get("Cross-Origin-Resource-Policy"); policy != "same-origin" {
+		t.Errorf("pages of other origins may load mails: %q", policy)
+	}
 	if !strings.Contains(mails.text("mail", 0, "link"), "/owner/") || mails.value("mail", 0, "code") != nil {
 		t.Errorf("the newest mail: %s", mails.Body)
 	}

@@ -100,10 +100,10 @@ func (d *Server) Agents() []Agent {
 
 // listAgents lists the demo agents that still exist, with their present levels. The key is the
 // initial one.
-func (d *Server) listAgents(ctx context.Context) ([]Agent, error) {
+func (d *Server) listAgents(r *http.Request) ([]Agent, error) {
 	agents := []Agent{}
 	for _, agent := range d.Agents() {
-		card, err := d.store.Card(ctx, agent.Handle)
+		card, err := d.store.Card(r.Context(), agent.Handle)
 		if errors.Is(err, api.NewError(domain.CodeNotFound, "")) {
 			continue
 		}
@@ -136,9 +136,9 @@ func (d *Server) routes() *httprouter.Router {
 }
 
 // list returns an action that reads a list, which is the one member of its result.
-func list[T any](name string, read func(context.Context) ([]T, error)) func(context.Context, []byte) (any, error) {
-	return func(ctx context.Context, _ []byte) (any, error) {
-		items, err := read(ctx)
+func list[T any](name string, read func(*http.Request) ([]T, error)) func(*http.Request, []byte) (any, error) {
+	return func(r *http.Request, _ []byte) (any, error) {
+		items, err := read(r)
 		return map[string]any{name: items}, err
 	}
 }
@@ -149,22 +149,24 @@ type Mail struct {
 	At domain.Time `json:"at"`
 }
 
-// listMail lists the mails of the site, newest first. It delivers queued mails before, so that a
-// client finds the mail that it requested.
-func (d *Server) listMail(ctx context.Context) ([]Mail, error) {
-	if err := d.DeliverMail(ctx); err != nil {
+// listMail lists the mails of the site, newest first: all of them, or those to the address that the parameter to of the query
+// has. It delivers queued mails before, so that a client finds the mail that it requested.
+func (d *Server) listMail(r *http.Request) ([]Mail, error) {
+	if err := d.DeliverMail(r.Context()); err != nil {
 		return nil, err
 	}
-	mails := []Mail{}
+	mails, query := []Mail{}, r.URL.Query()
 	for _, m := range d.options.Mail.Messages() {
-		mails = append(mails, Mail{m, domain.Time(m.At.UnixMilli())})
+		if !query.Has("to") || strings.EqualFold(m.To, query.Get("to")) {
+			mails = append(mails, Mail{m, domain.Time(m.At.UnixMilli())})
+		}
 	}
 	return mails, nil
 }
 
 // handle returns a handler that reads a small body and responds with the result of act. A form of the page has the
 // members of the JSON as its fields, and leads back to the page.
-func (d *Server) handle(act func(ctx context.Context, body []byte) (any, error)) httprouter.Handle {
+func (d *Server) handle(act func(r *http.Request, body []byte) (any, error)) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxBody))
 		if err != nil {
@@ -175,7 +177,7 @@ func (d *Server) handle(act func(ctx context.Context, body []byte) (any, error))
 		if form {
 			body = formJSON(body)
 		}
-		result, err := act(r.Context(), body)
+		result, err := act(r, body)
 		if err != nil {
 			d.WriteError(w, r, err)
 			return
@@ -193,12 +195,12 @@ func (d *Server) handle(act func(ctx context.Context, body []byte) (any, error))
 // express.
 const maxAdvance = 100 * 365 * domain.Day
 
-func (d *Server) advance(ctx context.Context, body []byte) (any, error) {
-	if err := d.move(ctx, body); err != nil {
+func (d *Server) advance(r *http.Request, body []byte) (any, error) {
+	if err := d.move(r.Context(), body); err != nil {
 		return nil, err
 	}
 	// Outside the gate: a link may lead to this very server.
-	if err := d.RecheckLinks(ctx); err != nil {
+	if err := d.RecheckLinks(r.Context()); err != nil {
 		return nil, err
 	}
 	return map[string]any{"now": domain.Time(d.store.Now().UnixMilli())}, nil
@@ -223,7 +225,7 @@ func (d *Server) move(ctx context.Context, body []byte) error {
 	return d.RunLocalJobs(ctx)
 }
 
-func (d *Server) reset(ctx context.Context, body []byte) (any, error) {
+func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	var in struct {
 		Demo bool `json:"demo"`
 	}
@@ -236,7 +238,7 @@ func (d *Server) reset(ctx context.Context, body []byte) (any, error) {
 	}
 	d.gate.Lock()
 	defer d.gate.Unlock()
-	if err := d.store.Clear(ctx); err != nil {
+	if err := d.store.Clear(r.Context()); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
@@ -246,7 +248,7 @@ func (d *Server) reset(ctx context.Context, body []byte) (any, error) {
 	d.ResetLimits() // ids of agents are reused
 	d.options.Mail.Clear()
 	if in.Demo {
-		if err := d.Load(ctx); err != nil {
+		if err := d.Load(r.Context()); err != nil {
 			return nil, err
 		}
 	}
@@ -274,6 +276,7 @@ func (d *Server) guard(next http.Handler) http.Handler {
 			defer d.gate.RUnlock()
 		}
 		if strings.HasPrefix(r.URL.Path+"/", prefix) && r.URL.RawPath == "" {
+			w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 			d.router.ServeHTTP(w, r)
 			return
 		}

@@ -44,9 +44,9 @@ func (p page) EndsMails(link string) bool { return strings.HasPrefix(link, p.Bas
 // showPage handles GET /dev.
 func (d *Server) showPage(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := page{View: d.pages.View(r), Now: domain.Time(d.store.Now().UnixMilli()), Ahead: int(time.Duration(d.options.Clock.offset.Load()).Hours())}
-	mails, err := d.listMail(r.Context())
+	mails, err := d.listMail(r)
 	if err == nil {
-		p.Agents, err = d.listAgents(r.Context())
+		p.Agents, err = d.listAgents(r)
 	}
 	p.Mails = mails[:min(len(mails), 20)]
 	p.Older = len(mails) - len(p.Mails)

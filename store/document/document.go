@@ -10,6 +10,7 @@ package document
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -37,11 +38,12 @@ func Refresh(t *txn.Tx) error {
 	return nil
 }
 
-// rebuildBatch is how many search rows RebuildIfOld gathers before it stores them.
-const rebuildBatch = 1000
+// rebuildBatch is how many search rows one transaction of RebuildIfOld stores.
+const rebuildBatch = 500
 
-// RebuildIfOld rebuilds all derived data if an older program built it. Then it calls refold in the
-// same transaction. It calls progress, unless that is nil, with the number of agents done and of all.
+// RebuildIfOld rebuilds all derived data if an older program built it. It calls refold in its last
+// transaction, and progress, unless that is nil, with the number of agents done and of all. The write-ahead log stays small,
+// because there are many transactions. If ctx ends between two of them, the next start begins anew, whatever its version.
 func RebuildIfOld(ctx context.Context, db *txn.DB, refold func(*txn.Tx) error, progress func(done, agents int64)) error {
 	const name = "document_format"
 	var stored string
@@ -49,53 +51,61 @@ func RebuildIfOld(ctx context.Context, db *txn.DB, refold func(*txn.Tx) error, p
 	if err != nil || stored == format {
 		return err
 	}
-	if progress == nil {
-		progress = func(int64, int64) {}
-	}
-	return db.Write(ctx, func(t *txn.Tx) error {
-		if err := rebuildAll(t, progress); err != nil {
-			return fmt.Errorf("rebuild the documents: %w", err)
-		}
-		if err := refold(t); err != nil {
-			return err
-		}
-		return t.SetSiteValue(name, []byte(format))
+	err = db.Write(ctx, func(t *txn.Tx) error {
+		return errors.Join(t.ClearSearch(), rebuildAllEvidence(t), t.SetSiteValue(name, []byte("unfinished")))
 	})
+	if err == nil {
+		err = rebuildAll(ctx, db, progress)
+	}
+	if err == nil {
+		err = db.Write(ctx, func(t *txn.Tx) error {
+			return errors.Join(refold(t), t.OptimizeSearch(), t.SetSiteValue(name, []byte(format)))
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("rebuild the documents: %w", err)
+	}
+	return nil
 }
 
-func rebuildAll(t *txn.Tx, progress func(done, agents int64)) error {
-	if err := t.ClearSearch(); err != nil {
+func rebuildAll(ctx context.Context, db *txn.DB, progress func(done, agents int64)) error {
+	var agents []int64
+	if err := db.Select(ctx, &agents, `SELECT id FROM agents ORDER BY id`); err != nil {
 		return err
 	}
-	for _, query := range []string{`DELETE FROM agent_documents`, `DELETE FROM post_documents`} {
-		if err := t.Exec(query); err != nil {
+	for done, all := 0, len(agents); done < all; {
+		if progress != nil {
+			progress(int64(done), int64(all))
+		}
+		var rebuilt int
+		err := db.Write(ctx, func(t *txn.Tx) (err error) {
+			rebuilt, err = rebuildSome(t, agents[done:])
+			return err
+		})
+		if err != nil {
 			return err
 		}
+		done += rebuilt
 	}
-	if err := rebuildAllEvidence(t); err != nil {
-		return err
-	}
-	var agents []int64
-	if err := t.Select(&agents, `SELECT id FROM agents ORDER BY id`); err != nil {
-		return err
-	}
-	for i, id := range agents {
-		if i%rebuildBatch == 0 {
-			progress(int64(i), int64(len(agents)))
+	return nil
+}
+
+// rebuildSome rebuilds the documents of the first agents and their posts, and returns of how many agents.
+func rebuildSome(t *txn.Tx, agents []int64) (rebuilt int, err error) {
+	for rebuilt < len(agents) && t.PendingSearchRows() < rebuildBatch {
+		id := agents[rebuilt]
+		err := errors.Join(
+			t.Exec(`DELETE FROM post_documents WHERE author_id = ?`, id),
+			t.Exec(`DELETE FROM agent_documents WHERE agent_id = ?`, id))
+		if err == nil {
+			_, err = RebuildAgent(t, id) // and the documents of its posts
 		}
-		if _, err := RebuildAgent(t, id); err != nil { // and the documents of its posts
-			return fmt.Errorf("agent %d: %w", id, err)
+		if err != nil {
+			return 0, fmt.Errorf("agent %d: %w", id, err)
 		}
-		if t.PendingSearchRows() >= rebuildBatch {
-			if err := t.StoreSearchRows(); err != nil {
-				return err
-			}
-		}
+		rebuilt++
 	}
-	if err := t.StoreSearchRows(); err != nil {
-		return err
-	}
-	return t.OptimizeSearch()
+	return rebuilt, nil
 }
 
 // members returns the JSON of an object without its braces, to be joined with other members.

@@ -13,6 +13,7 @@ import (
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
 	"callbook/store/outbox"
+	"callbook/store/sqlitedb"
 	"callbook/store/text"
 )
 
@@ -241,7 +242,7 @@ var errDeletionPending = domain.NewError(domain.CodeInvalidState)
 // If a person has claimed the agent, it is hidden at once and deleted after 72 hours, unless the owner
 // keeps it; until then its key reads, and its writes return invalid_state.
 func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
-	return s.write(ctx, func(t *tx) error {
+	return s.write(sqlitedb.Freeing(ctx), func(t *tx) error {
 		state, err := t.checkKey(caller)
 		if err != nil {
 			return err

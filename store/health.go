@@ -31,6 +31,9 @@ func (s *Store) Failure() error { return s.db.Failure() }
 // Disk returns the disk that the database lies on.
 func (s *Store) Disk() (sqlitedb.Disk, error) { return s.db.Disk() }
 
+// ForgotCrash reports whether Options.Crashed could not be stored: the next start must give it again.
+func (s *Store) ForgotCrash() bool { return s.forgotCrash }
+
 // Normal reports whether a power cut may lose the last writes.
 func (s *Store) Normal() bool { return s.db.Normal() }
 

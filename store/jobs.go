@@ -8,6 +8,7 @@ import (
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
 	"callbook/store/outbox"
+	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
 
@@ -43,11 +44,11 @@ func (s *Store) RunJobs(ctx context.Context) error {
 
 const jobBatch = lifecycle.Batch
 
-// runJob runs a job in transactions until it finds less than a batch of records.
+// runJob runs a job in transactions until it finds less than a batch of records. Most jobs delete, so they also run on a full disk.
 func (s *Store) runJob(ctx context.Context, job func(*tx) (records int, err error)) error {
 	for {
 		var records int
-		err := s.db.WriteBackground(ctx, s.run(func(t *tx) (err error) {
+		err := s.db.WriteBackground(sqlitedb.Freeing(ctx), s.run(func(t *tx) (err error) {
 			records, err = job(t)
 			return err
 		}))

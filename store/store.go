@@ -87,6 +87,7 @@ type Options struct {
 	Normal       bool                    // synchronous=NORMAL: a power cut may lose the last writes
 	Batch        int                     // writes that share one commit at most; as in sqlitedb.Options if 0
 	MaxBytes     int64                   // maximum size of the database file, without its log; 0 for no limit
+	Reserve      int64                   // bytes that are kept for deletions, as in sqlitedb.Options
 
 	// NetworkDisk allows a file on a network file system, which is rejected otherwise.
 	NetworkDisk bool
@@ -138,6 +139,7 @@ type Store struct {
 	siteName      string // as text.NameForm returns it
 	ownerAgents   int    // agents that one owner may claim; 0 for any number
 	loopbackLinks bool
+	forgotCrash   bool     // Options.Crashed could not be stored
 	active        sync.Map // ids of agents whose last request waits to be stored
 }
 
@@ -163,7 +165,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	var err error
 	s.db, err = txn.Open(ctx, txn.Options{
 		Options: sqlitedb.Options{
-			Path: o.Path, Clock: o.Clock, Normal: o.Normal, Batch: o.Batch, MaxBytes: o.MaxBytes,
+			Path: o.Path, Clock: o.Clock, Normal: o.Normal, Batch: o.Batch, MaxBytes: o.MaxBytes, Reserve: o.Reserve,
 			NetworkDisk: o.NetworkDisk, NoBackup: o.NoBackup, Beside: o.Beside,
 			WatchPeriod: o.watchPeriod, ReadTimeout: o.ReadTimeout, QueryTimeout: o.QueryTimeout, Commit: o.commit,
 		},
@@ -182,7 +184,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return s, nil
 	}
 	if o.Crashed {
-		s.maintenance.Distrust(ctx)
+		s.forgotCrash = s.maintenance.Distrust(ctx) != nil
 	}
 	if err := document.RebuildIfOld(ctx, s.db, refold, o.Rebuilding); err != nil { // searches would find nothing
 		return nil, errors.Join(s.db.OpenError(err), s.Close())

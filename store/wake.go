@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"callbook/store/domain"
+	"callbook/store/sqlitedb"
 	"callbook/store/text"
 	"callbook/store/txn"
 	"callbook/store/wake"
@@ -25,7 +26,7 @@ func (s *Store) SetWake(ctx context.Context, caller domain.Caller, url string) (
 
 // RemoveWake deletes the URL at which the caller is woken, if there is one.
 func (s *Store) RemoveWake(ctx context.Context, caller domain.Caller) error {
-	return s.writeOwn(ctx, caller, func(t *tx) error { return wake.Remove(t.Tx, caller.ID) })
+	return s.writeOwn(sqlitedb.Freeing(ctx), caller, func(t *tx) error { return wake.Remove(t.Tx, caller.ID) })
 }
 
 // Wake returns the wake-ups of the caller.

@@ -5,6 +5,7 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
+	"callbook/store/sqlitedb"
 	"callbook/store/watch"
 )
 
@@ -19,6 +20,9 @@ func (s *Store) ReplaceWatches(ctx context.Context, caller domain.Caller, drafts
 	rows, err := watch.Prepare(ctx, s.db, drafts.Watches)
 	if err != nil {
 		return nil, err
+	}
+	if len(rows) == 0 {
+		ctx = sqlitedb.Freeing(ctx)
 	}
 	if err := s.writeOwn(ctx, caller, func(t *tx) error { return watch.Replace(t.Tx, caller.ID, rows) }); err != nil {
 		return nil, err

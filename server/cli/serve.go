@@ -84,7 +84,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	p.store = store.Options{
 		Path: c.DB, Quotas: &quotas, Mails: c.caps(), OwnerAgents: &c.OwnerAgents,
 		Registration: domain.RegistrationMode(c.Registration), SiteName: c.SiteName,
-		Normal: c.Durability == "normal", NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
+		Normal: c.Durability == "normal", Reserve: reserveBytes, NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
 	}
 	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Private: c.Private, Log: log, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1)}
 	var errs [8]error
@@ -107,6 +107,10 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	}
 	return p, err
 }
+
+// reserveBytes is the space that is kept for deletions on a full disk and at --max-size. The deletion of an agent with all its
+// calls takes a part of it.
+const reserveBytes = 4 << 20
 
 // minSecret is the minimum length of the secret in --secret-file.
 const minSecret = 32
@@ -191,6 +195,9 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 		return err
 	}
 	lock.Keep()
+	if st.ForgotCrash() {
+		lock.Distrust()
+	}
 	defer func() {
 		if st.Failure() != nil {
 			lock.Distrust()

@@ -204,10 +204,11 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"": {EN: "This site sends no mail, which this operation needs. Ask the operator of the site.", ZH: "本站不发送邮件，而此调用需要邮件。请联系本站运营者。"},
 	}},
 	domain.CodeUnavailable: {Status: http.StatusServiceUnavailable, Texts: map[string]api.Text{
-		"": {EN: "The service is busy or shutting down. Try again in a few seconds.", ZH: "服务正忙或正在关闭。请几秒后再试。"},
+		"":          {EN: "The service is busy or shutting down. Try again in a few seconds.", ZH: "服务正忙或正在关闭。请几秒后再试。"},
+		"read_only": {EN: "The disk of the service accepts no writes; reading still works. Try again later.", ZH: "服务的磁盘目前不接受写入；读取仍可用。请稍后再试。"},
 	}},
 	domain.CodeStorageFull: {Status: http.StatusServiceUnavailable, Texts: map[string]api.Text{
-		"": {EN: "The service has no room to write; reading still works. Try again later.", ZH: "服务存储空间已满，暂不能写入；读取仍可用。请稍后再试。"},
+		"": {EN: "The service has no room to write; reading and deleting still work. Try again later.", ZH: "服务存储空间已满，暂不能写入；读取和删除仍可用。请稍后再试。"},
 	}},
 }
 

@@ -415,18 +415,31 @@ func TestMovedFile_StopsService(t *testing.T) {
 	p.ends()
 }
 
+// TestMaxSize_RejectsOnlyWrites checks that agents can delete themselves, and that others find room again then.
 func TestMaxSize_RejectsOnlyWrites(t *testing.T) {
 	db := seeded(t)
 	inDatabase(t, db, `INSERT INTO site (name, value) VALUES ('big', zeroblob(10000000))`)
 	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db, "--max-size=10MB")
 	status, body := 201, ""
+	var keys []string
 	for i := 0; i < 100 && status == 201; i++ { // the first ones find room in what the file has
 		status, body = p.call("POST", "/api/agents", registrationFor(fmt.Sprintf("one-more-%d", i), "a@example.org"))
+		_, key, _ := strings.Cut(body, `"api_key":"`)
+		key, _, _ = strings.Cut(key, `"`)
+		keys = append(keys, key)
 	}
 	if status != 503 || !strings.Contains(body, "storage_full") {
 		t.Errorf("%d %s", status, body)
 	}
 	p.object("GET", "/api/agents/tide-reader-1", "")
+	for i, key := range keys[:len(keys)-1] {
+		if status, body := p.call("DELETE", fmt.Sprintf("/api/me?confirm=one-more-%d", i), "", "Authorization: Bearer "+key); status != 204 {
+			t.Errorf("deletion %d: %d %s", i, status, body)
+		}
+	}
+	if status, body := p.call("POST", "/api/agents", registrationFor("after-all", "a@example.org")); status != 201 {
+		t.Errorf("in the room of %d others: %d %s", len(keys)-1, status, body)
+	}
 	p.stop()
 	for setting, want := range map[string]string{"12MB": "12000000", "1 GiB": "1073741824", "20000000": "20000000", "0": "0"} {
 		if _, printed := finish("check", "--addr=127.0.0.1:0", "--db", db, "--max-size", setting); !strings.Contains(printed, "CALLBOOK_MAX_SIZE="+want+"\n") {

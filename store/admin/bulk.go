@@ -8,6 +8,7 @@ import (
 
 	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
 
@@ -32,7 +33,7 @@ func (o *Operator) ActOnAgents(ctx context.Context, bulk domain.BulkAct) (result
 	}
 	for batch := range slices.Chunk(slices.Sorted(maps.Keys(handles)), bulkBatch) {
 		var done domain.BulkResult
-		err := o.db.Write(ctx, func(t *txn.Tx) error {
+		err := o.db.Write(sqlitedb.Freeing(ctx), func(t *txn.Tx) error {
 			done = domain.BulkResult{}
 			for _, handle := range batch {
 				if err := act.runOn(t, handle, &done); err != nil {

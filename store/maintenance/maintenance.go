@@ -16,6 +16,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/store/domain"
+	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
 
@@ -62,10 +63,11 @@ func New() *Maintainer {
 // SetDB sets the database, which was just opened.
 func (m *Maintainer) SetDB(db *txn.DB) { m.db = db }
 
-// Distrust makes the next Check read the whole file, also one after another start.
-func (m *Maintainer) Distrust(ctx context.Context) {
+// Distrust makes the next Check read the whole file. Unless it returns an error, as on a full disk, that also holds for
+// the first Check after another start.
+func (m *Maintainer) Distrust(ctx context.Context) error {
 	m.checked.Store(distrusted)
-	_ = m.db.Write(ctx, func(t *txn.Tx) error { return t.SetSiteTime(checkedAt, distrusted) }) // fails on a full disk
+	return m.db.Write(sqlitedb.Freeing(ctx), func(t *txn.Tx) error { return t.SetSiteTime(checkedAt, distrusted) })
 }
 
 const (

@@ -37,7 +37,8 @@
 //   - Isolation: transactions are serializable; the statements of a write see its own changes.
 //   - A write that returned an error is not stored. The exception: if the commit itself fails,
 //     the write may or may not be stored, and Hooks.Invalidate is called.
-//   - [ErrBusy] and [ErrNoSpace] are temporary, and reads work while the disk is full.
+//   - [ErrBusy], [ErrNoSpace] and [ErrReadOnly] are temporary, and reads work meanwhile. While there is no space, writes
+//     with [Freeing] succeed as long as [Options.Reserve] has room for them.
 //   - When the file or its disk cannot be trusted ([ErrDamaged], [ErrDisk], [ErrReplaced]), the
 //     DB stops for good: [DB.Broken] is closed, every read and write fails with [ErrStopped], and
 //     Close leaves a damaged file as it is. The process should end.
@@ -77,6 +78,7 @@ type Options struct {
 	Normal   bool             // synchronous=NORMAL: a power cut may lose the last writes
 	Batch    int              // most writes that share a commit; 32 when 0
 	MaxBytes int64            // of the file, without its log; 0 for as many as the disk has room for
+	Reserve  int64            // bytes of the disk, and beyond MaxBytes, that are kept for writes with Freeing
 
 	NetworkDisk bool // accepts a file on a network file system, which Open otherwise rejects
 	NoBackup    bool // upgrades a file of an older version without a copy of it
@@ -136,7 +138,6 @@ type DB struct {
 	readers        *semaphore.Weighted // of the connections of the reading pool
 	writer         *writer
 	probe          singleflight.Group
-	probeReads     atomic.Bool     // the current probe has read
 	probed         atomic.Int64    // when a probe last succeeded, in milliseconds since 1970
 	stopped        context.Context // done when the DB has stopped for good; its cause says why
 	stop           context.CancelCauseFunc
@@ -184,9 +185,14 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	// The probe finds a file that cannot be written now rather than at the first request. On a
 	// full disk it is served all the same, for those who read.
-	if err := db.tryOut(ctx); err != nil && !errors.Is(err, ErrNoSpace) {
+	err := db.tryRead()
+	if err == nil {
+		err = db.tryWrite()
+	}
+	if err != nil && !errors.Is(err, ErrNoSpace) {
 		return nil, errors.Join(db.OpenError(err), db.Close())
 	}
+	_ = db.Exclusive(ctx, func(*sqlx.Conn) error { db.writer.fillReserve(); return nil })
 	go db.watch(db.files())
 	return db, nil
 }

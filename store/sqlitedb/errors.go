@@ -4,19 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"syscall"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Errors of reads and writes. The first two are temporary.
+// Errors of reads and writes. The first three are temporary.
 var (
-	ErrBusy    = errors.New("the database is busy")           // too many reads or writes wait, a read took too long, or another process holds the lock
-	ErrNoSpace = errors.New("there is no room for the write") // on the disk or below Options.MaxBytes; the write is not stored
-	ErrWrites  = errors.New("writes do not work")             // while reads do: of Ready, which wraps the cause
-	ErrClosed  = errors.New("the store is closed")
-	ErrStopped = errors.New("the store has stopped for good") // Failure returns the cause
+	ErrBusy     = errors.New("the database is busy")           // too many reads or writes wait, a read took too long, or another process holds the lock
+	ErrNoSpace  = errors.New("there is no room for the write") // on the disk or below Options.MaxBytes; the write is not stored
+	ErrReadOnly = errors.New("the disk is mounted read-only: look for disk errors with dmesg, then remount it with mount -o remount,rw")
+	ErrWrites   = errors.New("writes do not work") // while reads do: of Ready, which wraps the cause
+	ErrClosed   = errors.New("the store is closed")
+	ErrStopped  = errors.New("the store has stopped for good") // Failure returns the cause
 )
 
 // Errors that stop a DB for good, or with which Open and the functions for files fail.
@@ -44,6 +46,8 @@ var (
 // is fatal.
 func (db *DB) writeError(err error) error {
 	switch code := sqliteCode(db.stopIfFatal(err)); {
+	case isFull(code) && IsReadOnly(filepath.Dir(db.path)): // SQLite does not say so
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	case isFull(code):
 		db.full.Store(true)
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)

@@ -54,7 +54,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if w.conn, err = db.writing.Connx(ctx); err != nil {
 		return fmt.Errorf("open the writing connection: %w", err)
 	}
-	return nil
+	return w.readLimit()
 }
 
 // connectWriter opens the writing pool of one connection, and reads back its pragmas.

@@ -27,11 +27,11 @@ func (db *DB) Ready(ctx context.Context) (Health, error) {
 	return db.ready(ctx, readyTimeout)
 }
 
-// Alive reports whether the database responds within a time, for a watchdog: a full disk, a
-// compaction and another process that writes are no reason to start again.
+// Alive reports whether the database responds within a time, for a watchdog: a full or read-only disk,
+// a compaction and another process that writes are no reason to start again.
 func (db *DB) Alive(ctx context.Context, within time.Duration) error {
 	_, err := db.ready(ctx, within)
-	for _, temporary := range []error{ErrNoSpace, ErrBusy, ErrClosed, ErrStopped} {
+	for _, temporary := range []error{ErrNoSpace, ErrReadOnly, ErrBusy, ErrClosed, ErrStopped} {
 		if errors.Is(err, temporary) {
 			return nil
 		}
@@ -44,55 +44,60 @@ func (db *DB) ready(ctx context.Context, within time.Duration) (Health, error) {
 	if err := db.Failure(); err != nil {
 		return h, err
 	}
-	now := db.options.Clock()
-	age := now.Sub(time.UnixMilli(db.probed.Load()))
+	age := db.options.Clock().Sub(time.UnixMilli(db.probed.Load()))
 	switch {
 	case db.compacting.Load(): // it reads, and writes wait
 		return h, nil
 	case 0 <= age && age < readyAge && !db.full.Load():
 		return h, nil
 	}
-	result := db.probe.DoChan("", func() (any, error) {
-		err := db.tryOut(context.Background())
-		if err == nil {
-			db.probed.Store(now.UnixMilli())
-		}
-		return nil, err
-	})
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("the database does not write and read within %s", within))
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("the database does not read and write within %s", within))
 	defer cancel()
+	// A write that hangs must not hide that reads hang later: each has a probe of its own.
+	err := db.try(ctx, "read", db.tryRead)
+	if err == nil {
+		err = db.try(ctx, "write", db.tryWrite)
+	}
+	return h, err
+}
+
+// try runs a probe, or waits for the one of that name that runs already.
+func (db *DB) try(ctx context.Context, name string, probe func() error) error {
 	select {
-	case probe := <-result:
-		return h, probe.Err
+	case result := <-db.probe.DoChan(name, func() (any, error) { return nil, probe() }):
+		return result.Err
 	case <-ctx.Done():
-		if db.probeReads.Load() {
-			return h, fmt.Errorf("%w: %w", ErrWrites, context.Cause(ctx))
+		if name == "write" {
+			return fmt.Errorf("%w: %w", ErrWrites, context.Cause(ctx))
 		}
-		return h, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 }
 
-// tryOut reads and writes.
-func (db *DB) tryOut(ctx context.Context) error {
+func (db *DB) tryRead() error {
 	var number int
-	db.probeReads.Store(false)
-	if err := db.Get(ctx, &number, db.options.Probe.Read); err != nil {
+	if err := db.Get(context.Background(), &number, db.options.Probe.Read); err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
-	db.probeReads.Store(true)
+	return nil
+}
+
+func (db *DB) tryWrite() error {
+	now := db.options.Clock()
 	// After a write that found no room, write something that takes room: a value that fits into
 	// an existing page proves nothing.
 	full := db.full.Load()
-	value := []byte(db.options.Clock().UTC().Format("2006-01-02T15:04:05.000Z"))
+	value := []byte(now.UTC().Format("2006-01-02T15:04:05.000Z"))
 	if full {
 		value = make([]byte, probeRoom)
 	}
-	if err := db.Write(ctx, func(tx *Tx) error { return tx.Exec(db.options.Probe.Write, value) }); err != nil {
+	if err := db.Write(context.Background(), func(tx *Tx) error { return tx.Exec(db.options.Probe.Write, value) }); err != nil {
 		return fmt.Errorf("%w: %w", ErrWrites, err)
 	}
 	if full {
 		db.full.Store(false)
 	}
+	db.probed.Store(now.UnixMilli())
 	return nil
 }
 

@@ -35,6 +35,8 @@ type writer struct {
 	jobs        chan *job
 	dataVersion int64 // SQLite's counter of writes by other processes
 	logPages    int   // written to the log since the last checkpoint
+	maxPages    int64 // that writes may use unless they free space; 0 for no limit
+	grown       bool  // the file may have more pages than that
 	done        chan struct{}
 
 	commits, writes atomic.Uint64 // since Open
@@ -46,6 +48,7 @@ type job struct {
 	write      func(*Tx) error
 	exclusive  func(*sqlx.Conn) error // instead of write: runs by itself, outside a transaction
 	background bool                   // waits for its place in the queue however long
+	freeing    bool                   // frees space, and may use the reserve
 	err        error
 	done       chan struct{}
 }
@@ -86,7 +89,7 @@ func (db *DB) Exclusive(ctx context.Context, fn func(*sqlx.Conn) error) error {
 }
 
 func (db *DB) submit(j *job) error {
-	j.done = make(chan struct{})
+	j.done, j.freeing = make(chan struct{}), j.ctx.Value(freeing{}) != nil
 	if err := db.enqueue(j); err != nil {
 		return err
 	}
@@ -136,6 +139,7 @@ func (w *writer) run() {
 			}
 		case <-idle.C:
 			_ = w.db.stopIfFatal(w.pollDataVersion()) // the next write meets any other error, and returns it
+			w.fillReserve()
 		}
 	}
 }
@@ -152,6 +156,7 @@ func (w *writer) runFrom(first *job) (next *job) {
 	default:
 		batch, next = w.collect(first)
 		w.commit(batch)
+		w.retryFreeing(batch)
 	}
 	for _, j := range batch {
 		close(j.done)
@@ -247,7 +252,7 @@ func (w *writer) runBatch(batch []*job) (committing bool, err error) {
 	if succeeded == 0 {
 		return false, w.rollback()
 	}
-	if err := recovered(hooks.BeforeCommit); err != nil {
+	if err := errors.Join(recovered(hooks.BeforeCommit), w.checkLimit(batch)); err != nil {
 		return false, err
 	}
 	if err := w.db.options.Commit(context.Background(), w.conn); err != nil {
@@ -365,17 +370,21 @@ type checkpointed struct {
 // backup, because all writes would wait with it.
 func (db *DB) TruncateLog(ctx context.Context) (done bool, err error) {
 	err = db.Exclusive(ctx, func(conn *sqlx.Conn) error {
-		if _, err := conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
-			return err
-		}
-		var result checkpointed
-		err := conn.GetContext(ctx, &result, `PRAGMA wal_checkpoint(TRUNCATE)`)
-		_, timeoutErr := conn.ExecContext(context.Background(), `PRAGMA busy_timeout = 5000`)
-		if err := errors.Join(err, timeoutErr); err != nil {
-			return fmt.Errorf("checkpoint: %w", err)
-		}
-		done = result.Busy == 0
-		return nil
+		done, err = truncateLog(ctx, conn)
+		return err
 	})
 	return done, err
+}
+
+func truncateLog(ctx context.Context, conn *sqlx.Conn) (done bool, err error) {
+	if _, err := conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
+		return false, err
+	}
+	var result checkpointed
+	err = conn.GetContext(ctx, &result, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	_, timeoutErr := conn.ExecContext(context.Background(), `PRAGMA busy_timeout = 5000`)
+	if err := errors.Join(err, timeoutErr); err != nil {
+		return false, fmt.Errorf("checkpoint: %w", err)
+	}
+	return result.Busy == 0, nil
 }

@@ -17,6 +17,8 @@ func PublicError(err error) error {
 		return nil
 	case errors.Is(err, sqlitedb.ErrNoSpace):
 		return fmt.Errorf("%w: %w", domain.NewError(domain.CodeStorageFull), err)
+	case errors.Is(err, sqlitedb.ErrReadOnly):
+		return fmt.Errorf("%w: %w", &domain.Error{Code: domain.CodeUnavailable, Topic: "read_only"}, err)
 	case errors.Is(err, sqlitedb.ErrBusy), errors.Is(err, sqlitedb.ErrClosed), errors.Is(err, sqlitedb.ErrStopped):
 		return fmt.Errorf("%w: %w", domain.NewError(domain.CodeUnavailable), err)
 	}

@@ -127,6 +127,7 @@ type siteOptions struct {
 	mode    domain.RegistrationMode
 	links   linkcheck.Options
 	owner   documents.Operator
+	serve   func(*Options) // changes further options; nil: none
 }
 
 // newFile is the file of a new directory. Each test has a copy of it, as making one is
@@ -199,6 +200,9 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	}
 	if o.mailOff {
 		serve.Mail = nil
+	}
+	if o.serve != nil {
+		o.serve(&serve)
 	}
 	var s *Server
 	var loadDemo func(context.Context) error

@@ -2,34 +2,45 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/exporter"
 	"callbook/server/middleware"
 	_ "callbook/server/quiet" // before the metrics library, which logs when it is initialized
 )
 
-// countRoute counts the requests of a route.
-func (s *Server) countRoute(route string, h httprouter.Handle) httprouter.Handle {
-	m := s.observer.Metrics.Route(route)
+// countRoute counts the requests of a method of a route.
+func (s *Server) countRoute(method, route string, h httprouter.Handle) httprouter.Handle {
+	m := s.observer.Metrics.Route(method, route)
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 		middleware.SetRoute(w, m)
 		h(w, r, params)
 	}
 }
 
-// writeMetrics writes all metrics in the text format of Prometheus. It leaves out those of the
-// database if it cannot be read: then the others are needed most.
+// writeMetrics writes the samples of all metrics, which package exporter lists. It leaves out those of
+// the database if it cannot be read: then the others are needed most.
 func (s *Server) writeMetrics(ctx context.Context, w io.Writer) {
 	s.metrics.WritePrometheus(w)
+	metrics.WriteGaugeUint64(w, fmt.Sprintf("callbook_build_info{goversion=%q,version=%q}", runtime.Version(), s.options.Version), 1)
 	metrics.WriteGaugeUint64(w, "callbook_event_calls_waiting", uint64(s.waiters.count()))
 	metrics.WriteGaugeUint64(w, "callbook_connections_open", uint64(s.connections.Open()))
 	metrics.WriteGaugeUint64(w, "callbook_memory_in_flight_bytes", uint64(s.observer.Memory.Used()))
 	metrics.WriteGaugeUint64(w, "callbook_cache_bytes", uint64(s.engine.Cache.Bytes()))
 	metrics.WriteGaugeUint64(w, "callbook_limiter_subjects", uint64(s.engine.Limiter.Len()))
+	if s.options.Backups.Folder != "" {
+		newest := uint64(0)
+		if at := s.newestBackup.Load(); at != nil {
+			newest = uint64(at.Time().Unix())
+		}
+		metrics.WriteGaugeUint64(w, "callbook_backup_timestamp_seconds", newest)
+	}
 	up := uint64(1)
 	if err := s.writeDatabaseMetrics(ctx, w); err != nil {
 		up = 0
@@ -37,6 +48,7 @@ func (s *Server) writeMetrics(ctx context.Context, w io.Writer) {
 	}
 	metrics.WriteGaugeUint64(w, "callbook_database_up", up)
 	metrics.WriteProcessMetrics(w)
+	metrics.WriteFDMetrics(w)
 }
 
 func (s *Server) writeDatabaseMetrics(ctx context.Context, w io.Writer) error {
@@ -90,12 +102,7 @@ func (s *Server) storeAbuse(ctx context.Context) error {
 	return err
 }
 
-// Metrics returns the handler of GET /metrics.
-func (s *Server) Metrics() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		s.writeMetrics(r.Context(), w)
-	})
-	return mux
+// Metrics returns the handler of GET /metrics, with profiles of the program if that is wanted.
+func (s *Server) Metrics(profiles bool) http.Handler {
+	return exporter.Handler(s.writeMetrics, profiles)
 }

@@ -2,20 +2,28 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
+
+	"callbook/server/mail"
+	"callbook/server/ratelimit"
+	"callbook/store/domain"
 )
 
 // figures returns the metrics as Prometheus reads them.
 func (s *site) figures() string {
 	s.Helper()
-	metrics := httptest.NewServer(s.server.Metrics())
+	metrics := httptest.NewServer(s.server.Metrics(false))
 	defer metrics.Close()
 	a, err := http.Get(metrics.URL + "/metrics")
 	if err != nil {
@@ -29,12 +37,13 @@ func (s *site) figures() string {
 	return string(text)
 }
 
-var figureLine = regexp.MustCompile(`^[a-z_]+(\{([A-Za-z]+="[^"]*",? ?)+\})? ([-+0-9.eE]+|NaN)$`)
+var figureLine = regexp.MustCompile(`^[a-z_]+(\{([A-Za-z]+="[^"]*",?)+\})? ([-+0-9.eE]+|NaN)$`)
 
 func TestMetrics_CountRequestsByRoute(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("tide-reader")
 	s.send("GET", "/api/agents/tide-reader", "", nil).status(200)
+	s.send("HEAD", "/api/agents/tide-reader", "", nil).status(200)
 	s.send("GET", "/api/agents/nobody", "", nil).status(404)
 	s.send("GET", "/api/me", key, nil).status(200)
 	s.send("GET", "/agents/tide-reader", "", nil).status(200)
@@ -42,16 +51,18 @@ func TestMetrics_CountRequestsByRoute(t *testing.T) {
 	s.send("GET", "/no/such?key="+key, "", nil).status(404)
 	text := s.figures()
 	for _, want := range []string{
-		`callbook_http_requests_total{route="/api/agents",status="2xx"} 1`,
-		`callbook_http_requests_total{route="/api/agents/{handle}",status="2xx"} 1`,
-		`callbook_http_requests_total{route="/api/agents/{handle}",status="4xx"} 1`,
-		`callbook_http_requests_total{route="/api/me",status="2xx"} 1`,
-		`callbook_http_requests_total{route="/agents/{handle}",status="2xx"} 1`,
-		`callbook_http_requests_total{route="/owner/*token",status="4xx"} 1`,
-		`callbook_http_requests_total{route="none",status="4xx"} 1`,
+		`callbook_http_requests_total{method="POST",route="/api/agents",status="2xx"} 1`,
+		`callbook_http_requests_total{method="GET",route="/api/agents/{handle}",status="2xx"} 1`,
+		`callbook_http_requests_total{method="HEAD",route="/api/agents/{handle}",status="2xx"} 1`,
+		`callbook_http_requests_total{method="GET",route="/api/agents/{handle}",status="4xx"} 1`,
+		`callbook_http_requests_total{method="GET",route="/api/me",status="2xx"} 1`,
+		`callbook_http_requests_total{method="GET",route="/agents/{handle}",status="2xx"} 1`,
+		`callbook_http_requests_total{method="GET",route="/owner/*token",status="4xx"} 1`,
+		`callbook_http_requests_total{method="GET",route="none",status="4xx"} 1`,
 		`callbook_http_request_seconds_count{route="/api/me"} 1`,
 		`callbook_refusals_total{code="not_found"} 3`, `callbook_refusals_total{code="rate_limited"} 0`,
-		`callbook_agents 1`, `callbook_mails_waiting 0`, `callbook_commits_total`, `callbook_database_bytes`, `go_goroutines`,
+		`callbook_build_info{goversion="` + runtime.Version() + `",version="test"} 1`,
+		`callbook_agents 1`, `callbook_mails_waiting 0`, `callbook_commits_total`, `callbook_database_bytes`, `go_goroutines`, `process_open_fds`,
 	} {
 		if !strings.Contains(text, "\n"+want) {
 			t.Errorf("there is no line %s", want)
@@ -67,6 +78,103 @@ func TestMetrics_CountRequestsByRoute(t *testing.T) {
 			t.Errorf("not in Prometheus' format: %s", line)
 		}
 	}
+	if strings.Contains(text, "callbook_backup_timestamp_seconds") {
+		t.Error("there is the time of a backup without a folder for backups")
+	}
+}
+
+// samples returns the metrics with their labels, without their values.
+func samples(figures string) map[string]bool {
+	all := map[string]bool{}
+	for line := range strings.Lines(figures) {
+		if line[0] != '#' {
+			all[line[:strings.LastIndexByte(line, ' ')]] = true
+		}
+	}
+	return all
+}
+
+// TestMetrics_AllAreListed: package exporter leaves out what it does not list.
+func TestMetrics_AllAreListed(t *testing.T) {
+	s := newSite(t, withMailCaps, func(o *siteOptions) {
+		o.serve = func(o *Options) { o.Backups.Folder = "unused" }
+	})
+	s.server.ShowCertificate("directory.example.org", func() time.Time { return time.Time{} })
+	var raw strings.Builder
+	s.server.writeMetrics(t.Context(), &raw)
+	written := samples(s.figures())
+	for sample := range samples(raw.String()) {
+		if strings.HasPrefix(sample, "callbook_") && !written[sample] {
+			t.Errorf("package exporter does not list %s", sample)
+		}
+	}
+}
+
+// TestMetrics_ClientsAddNoLabels: a client that makes up methods, paths, hosts and errors must not fill the memory of
+// Prometheus.
+func TestMetrics_ClientsAddNoLabels(t *testing.T) {
+	s := newSite(t, withMailCaps, func(o *siteOptions) { o.limits = ratelimit.Limits{"failed_keys": {Requests: 1, Period: time.Minute}} })
+	key := s.agent("tide-reader")
+	s.send("POST", "/api/me/verify", key, nil).status(202)
+	before := samples(s.figures())
+	for i := range 5 {
+		s.sendRaw(fmt.Sprintf("BREW%d", i), "/api/agents")
+		s.sendRaw("GET", fmt.Sprintf("/made-up-%d", i))
+		s.sendRaw("DELETE", fmt.Sprintf("/api/agents/agent-%d", i))
+		s.send("GET", "/api/me", fmt.Sprintf("cq_%d", i), nil)
+		s.send("POST", "/api/me/verify", key, nil)
+		s.send("PATCH", "/api/me", key, fmt.Sprintf(`{"made-up-%d":1}`, i)).status(422)
+	}
+	figures := s.figures()
+	for sample := range samples(figures) {
+		if !before[sample] {
+			t.Errorf("%s is new", sample)
+		}
+	}
+	for _, want := range []string{
+		`callbook_http_requests_total{method="OTHER",route="none",status="4xx"} 5`,
+		`callbook_rate_limited_total{limit="failed_keys"} 4`, `callbook_rate_limited_total{limit="mail_pause"} 5`,
+	} {
+		if !strings.Contains(figures, "\n"+want+"\n") {
+			t.Errorf("there is no line %s", want)
+		}
+	}
+	if most := 4000; len(before) > most {
+		t.Errorf("there are %d samples, at most %d are wanted", len(before), most)
+	}
+}
+
+// sinkFunc is a sink of mails.
+type sinkFunc func() error
+
+func (f sinkFunc) Send(context.Context, mail.Message) error { return f() }
+
+func TestMetrics_CountMailsByOutcome(t *testing.T) {
+	var outcome error
+	s := newSite(t, func(o *siteOptions) {
+		o.serve = func(o *Options) { o.Mail = sinkFunc(func() error { return outcome }) }
+	})
+	expect := func(name string, want int) {
+		t.Helper()
+		if line := fmt.Sprintf("\ncallbook_mails_total{outcome=%q} %d\n", name, want); !strings.Contains(s.figures(), line) {
+			t.Errorf("there is no line %s", line)
+		}
+	}
+	for name, err := range map[string]error{"delivered": nil, "rejected": mail.ErrRefused, "uncertain": mail.ErrUncertain, "delayed": errors.New("no server")} {
+		expect(name, 0)
+		s.send("POST", "/api/me/verify", s.agent(name), nil).status(202)
+		outcome = err
+		if err := s.server.DeliverMail(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		expect(name, 1)
+	}
+	expect("expired", 0)
+	s.clock.Advance(domain.Day)
+	if err := s.store.RunJobs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect("expired", 2) // the one that was delayed, and the one that was perhaps not delivered
 }
 
 // TestMetrics_SurviveTheDatabase: they are wanted most when it cannot be read.

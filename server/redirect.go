@@ -18,10 +18,10 @@ import (
 // request that may change something or carries a key: the key has crossed the network readable,
 // and a redirected client would continue unnoticed.
 func (s *Server) Redirect(challenges http.Handler) http.Handler {
-	m := s.observer.Metrics.Route("redirect")
+	m := s.observer.Metrics.AnyMethod("redirect")
 	onward := middleware.RedirectTo(s.options.BaseURL, http.StatusMovedPermanently)
 	respond := s.countUnrouted(func(w http.ResponseWriter, r *http.Request) {
-		middleware.SetRoute(w, m)
+		middleware.SetRoute(w, m.Of(r))
 		w.Header().Del("Strict-Transport-Security") // means nothing where anybody may have written it
 		_, keyed := r.Header["Authorization"]
 		switch {

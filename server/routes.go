@@ -16,12 +16,12 @@ import (
 type routes struct {
 	router       *httprouter.Router
 	publicRoutes *httprouter.Router // readable from any origin
-	wrap         func(route string, h httprouter.Handle) httprouter.Handle
+	wrap         func(method, route string, h httprouter.Handle) httprouter.Handle
 }
 
 // handle adds a route; {name} is a parameter.
 func (r *routes) handle(method, path string, h httprouter.Handle) {
-	r.router.Handle(method, pattern(path), r.wrap(path, h))
+	r.router.Handle(method, pattern(path), r.wrap(method, path, h))
 }
 
 // get adds a route for GET and HEAD.

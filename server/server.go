@@ -181,7 +181,8 @@ func New(st *store.Store, o Options) (*Server, error) {
 		Errors: messages.Catalogue, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.operations())
 	s.observer = &middleware.Observer{
-		Log: o.Log, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(messages.Errors))),
+		Log: o.Log, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(messages.Errors)),
+			slices.Collect(maps.Keys(messages.Errors[domain.CodeRateLimited].Texts))),
 		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner",
 		Private: o.Private, Proxies: o.TrustedProxies, Memory: middleware.NewMemory(), Requests: middleware.NewRequests(),
 		OnPanic: s.engine.WriteError, Reject: s.reject,
@@ -200,7 +201,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 	st.Watch(s.invalidate)
 	st.Watch(s.waiters.notify)
 	if o.Mail != nil {
-		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Operator.Name, o.Log)
+		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Operator.Name, o.Log, s.metrics)
 		st.Watch(s.outbox.Notify)
 	}
 	if s.pages, err = newPages(s); err != nil {

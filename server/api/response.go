@@ -111,6 +111,9 @@ func (e *Engine) ErrorResponse(w http.ResponseWriter, r *http.Request, err error
 	}
 	if rejection, ok := errors.AsType[*domain.Error](err); ok && rejection.IsAbuse() {
 		middleware.CountAbuse(w)
+		if rejection.Code == domain.CodeRateLimited {
+			middleware.CountLimit(w, rejection.Topic)
+		}
 	}
 	middleware.LogCode(w, object.Code)
 	return status, object

@@ -32,7 +32,7 @@ func (c *serveCommand) endpoints(certificates *certificates) []endpoint {
 	}
 	if c.MetricsAddr != "" {
 		all = append(all, endpoint{flag: "metrics-addr", addr: c.MetricsAddr, front: func(s *server.Server) server.Front {
-			return server.Front{Handler: s.Metrics()}
+			return server.Front{Handler: s.Metrics(c.Pprof)}
 		}})
 	}
 	if c.OperatorAddr != "" {
@@ -88,6 +88,14 @@ func (c *serveCommand) checkSocket() error {
 		return errors.New("--addr: a socket serves no HTTPS: leave out --domain, and let the reverse proxy in front serve it")
 	case c.BaseURL == "":
 		return errors.New("--base-url: with a socket as --addr, give the URL at which the reverse proxy serves the site, such as https://directory.example.org")
+	}
+	return nil
+}
+
+// checkProfiles rejects profiles without the listener that serves them.
+func (c *serveCommand) checkProfiles() error {
+	if c.Pprof && c.MetricsAddr == "" {
+		return errors.New("--pprof: profiles are served beside the metrics: give --metrics-addr as well, such as 127.0.0.1:9100")
 	}
 	return nil
 }

@@ -39,6 +39,7 @@ type serveCommand struct {
 	Registration  string   `enum:"open,invite,approve,closed" default:"open" help:"Who may register. open: every agent. invite: agents with an invitation of callbook admin invite. approve: every agent, but it is hidden and may only change itself until callbook admin approve. closed: no agent."`
 	MCPOrigin     []string `name:"mcp-origin" help:"Origins of web pages that may use the MCP endpoint, such as https://app.example.org. Programs need none." placeholder:"ORIGIN"`
 	MetricsAddr   string   `help:"Address of a listener for Prometheus (GET /metrics). Keep it private. Default: none." placeholder:"ADDR"`
+	Pprof         bool     `help:"Serve profiles of the program on the listener of --metrics-addr, below /debug/pprof/, to find out what it spends time and memory on."`
 	OperatorAddr  string   `help:"Address of a listener for the operator's page, of this machine only: 127.0.0.1:8081, or unix: and the path of a socket. callbook admin page prints a link to it. Default: none." placeholder:"ADDR"`
 	backupFlags   `embed:"" group:"database"`
 	NoBackup      bool    `group:"database" help:"Upgrade a database of an older version without keeping a copy. With the copy, an upgrade needs free space of 3.2 times the size of the database."`
@@ -101,7 +102,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	for _, e := range c.endpoints(nil) {
 		errs[4] = errors.Join(errs[4], e.check())
 	}
-	err = errors.Join(append(errs[:], c.checkPaths(), c.checkSocket(), c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
+	err = errors.Join(append(errs[:], c.checkPaths(), c.checkSocket(), c.checkProfiles(), c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
 	if err != nil {
 		err = fmt.Errorf("%w:\n%w", errSettings, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
 	"callbook/static"
@@ -26,14 +27,22 @@ type Outbox struct {
 	log   zerolog.Logger
 	mu    sync.Mutex // held while mails go out
 	wake  chan struct{}
+
+	counts [len(outcomes)]*metrics.Counter // by outcome
 }
 
-func NewOutbox(st *store.Store, sink Sink, base, name string, log zerolog.Logger) *Outbox {
-	return &Outbox{store: st, sink: sink, base: base, name: name, log: log, wake: make(chan struct{}, 1)}
+// NewOutbox returns an outbox that counts the outcomes of its mails in a set of metrics.
+func NewOutbox(st *store.Store, sink Sink, base, name string, log zerolog.Logger, set *metrics.Set) *Outbox {
+	o := &Outbox{store: st, sink: sink, base: base, name: name, log: log, wake: make(chan struct{}, 1)}
+	for i, outcome := range outcomes {
+		o.counts[i] = set.NewCounter(`callbook_mails_total{outcome="` + outcome.name + `"}`)
+	}
+	return o
 }
 
-// Notify wakes the outbox if a commit has queued a mail.
+// Notify counts mails that have expired, and wakes the outbox if a commit has queued a mail.
 func (o *Outbox) Notify(c txn.Changes) {
+	o.counts[expired].Add(c.MailsExpired)
 	if !c.Mail {
 		return
 	}
@@ -101,16 +110,22 @@ func (o *Outbox) send(ctx context.Context, due domain.Mail) error {
 	case err != nil:
 		outcome, event = domain.MailDelayed, o.log.Warn()
 	}
-	event.Err(err).Str("kind", due.Kind).Str("handle", due.Handle).Str("mail", due.ID).Int("try", due.Tries+1).Msg("a mail " + outcomes[outcome])
+	o.counts[outcome].Inc()
+	event.Err(err).Str("kind", due.Kind).Str("handle", due.Handle).Str("mail", due.ID).Int("try", due.Tries+1).Msg("a mail " + outcomes[outcome].text)
 	// The result is stored even during shutdown: otherwise the mail would be sent twice.
 	return o.store.FinishMail(context.WithoutCancel(ctx), due, outcome)
 }
 
-var outcomes = map[domain.MailOutcome]string{
-	domain.MailDelivered: "was delivered",
-	domain.MailRefused:   "was rejected permanently",
-	domain.MailUncertain: "may have been delivered",
-	domain.MailDelayed:   "was not delivered and will be retried",
+// expired is the outcome of a mail that was not delivered in time.
+const expired = domain.MailUncertain + 1
+
+// outcomes are the names of outcomes in metrics, and their texts in the log.
+var outcomes = [...]struct{ name, text string }{
+	domain.MailDelivered: {"delivered", "was delivered"},
+	domain.MailRefused:   {"rejected", "was rejected permanently"},
+	domain.MailDelayed:   {"delayed", "was not delivered and will be retried"},
+	domain.MailUncertain: {"uncertain", "may have been delivered"},
+	expired:              {name: "expired"},
 }
 
 // mailName returns an agent's name without the characters that make a link or an address of it.

@@ -64,7 +64,7 @@ func LogCode(w http.ResponseWriter, code domain.Code) {
 func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	start := time.Now() //clock: how long it took, not what time it is
 	rec := &responseRecorder{
-		ResponseWriter: w, observer: o, request: r, route: o.Metrics.unrouted,
+		ResponseWriter: w, observer: o, request: r, route: o.Metrics.unrouted.Of(r),
 		safe: r.Method == http.MethodGet || r.Method == http.MethodHead,
 	}
 	defer rec.leave()
@@ -129,7 +129,7 @@ func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Dura
 	event.Send()
 }
 
-// methods are the methods that the log names.
+// methods are the methods that the log and the metrics name.
 var methods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
 	http.MethodConnect, http.MethodOptions, http.MethodTrace,
@@ -140,8 +140,10 @@ func loggedMethod(method string) string {
 	if slices.Contains(methods, method) {
 		return method
 	}
-	return "OTHER"
+	return otherMethod
 }
+
+const otherMethod = "OTHER"
 
 // maxLoggedPath is the maximum length of a path in the log, in bytes.
 const maxLoggedPath = 200

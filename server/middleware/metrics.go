@@ -14,23 +14,29 @@ import (
 // Metrics counts requests by route, and error responses by their code.
 type Metrics struct {
 	set        *metrics.Set
-	unrouted   *RouteMetrics // of calls that meet no route
+	unrouted   MethodMetrics // of requests that meet no route
 	rejections map[domain.Code]*metrics.Counter
+	limits     map[string]*metrics.Counter
 	abuse      atomic.Int64 // requests rejected as abuse since TakeAbuse was last called
 }
 
-// NewMetrics returns metrics in a set, with a counter for each error code.
-func NewMetrics(set *metrics.Set, codes []domain.Code) *Metrics {
-	m := &Metrics{set: set, rejections: map[domain.Code]*metrics.Counter{}}
-	m.unrouted = m.Route("none")
+// NewMetrics returns metrics in a set, with a counter for each error code and each limit. Labels have no other values
+// than these, names of routes, and methods that the log names.
+func NewMetrics(set *metrics.Set, codes []domain.Code, limits []string) *Metrics {
+	m := &Metrics{set: set, rejections: map[domain.Code]*metrics.Counter{}, limits: map[string]*metrics.Counter{}}
+	m.unrouted = m.AnyMethod("none")
 	for _, code := range codes {
 		m.rejections[code] = set.NewCounter(fmt.Sprintf(`callbook_refusals_total{code=%q}`, code))
+	}
+	for _, limit := range limits {
+		m.limits[limit] = set.NewCounter(fmt.Sprintf(`callbook_rate_limited_total{limit=%q}`, limit))
 	}
 	return m
 }
 
-// RouteMetrics counts the requests of one route.
+// RouteMetrics counts the requests of one method to one route.
 type RouteMetrics struct {
+	name      string
 	responses [4]*metrics.Counter // by the first digit of the status, from 2 on
 	seconds   *metrics.PrometheusHistogram
 }
@@ -39,14 +45,29 @@ type RouteMetrics struct {
 // waits for events.
 var durations = []float64{.0001, .0003, .001, .003, .01, .03, .1, .3, 1, 3, 10, 30}
 
-// Route returns the metrics of a route.
-func (m *Metrics) Route(name string) *RouteMetrics {
-	r := &RouteMetrics{seconds: m.set.GetOrCreatePrometheusHistogramExt(fmt.Sprintf(`callbook_http_request_seconds{route=%q}`, name), durations)}
+// Route returns the metrics of a method of a route.
+func (m *Metrics) Route(method, name string) *RouteMetrics {
+	r := &RouteMetrics{name: name, seconds: m.set.GetOrCreatePrometheusHistogramExt(fmt.Sprintf(`callbook_http_request_seconds{route=%q}`, name), durations)}
 	for class := range r.responses {
-		r.responses[class] = m.set.GetOrCreateCounter(fmt.Sprintf(`callbook_http_requests_total{route=%q,status="%dxx"}`, name, class+2))
+		r.responses[class] = m.set.GetOrCreateCounter(fmt.Sprintf(`callbook_http_requests_total{method=%q,route=%q,status="%dxx"}`, method, name, class+2))
 	}
 	return r
 }
+
+// MethodMetrics are the metrics of a route that takes any method, by method as the log shows it.
+type MethodMetrics map[string]*RouteMetrics
+
+// AnyMethod returns the metrics of a route that takes any method.
+func (m *Metrics) AnyMethod(name string) MethodMetrics {
+	all := MethodMetrics{}
+	for _, method := range append([]string{otherMethod}, methods...) {
+		all[method] = m.Route(method, name)
+	}
+	return all
+}
+
+// Of returns the metrics of the method of a request.
+func (m MethodMetrics) Of(r *http.Request) *RouteMetrics { return m[loggedMethod(r.Method)] }
 
 // SetRoute sets the route that a request is counted for.
 func SetRoute(w http.ResponseWriter, route *RouteMetrics) {
@@ -59,6 +80,15 @@ func SetRoute(w http.ResponseWriter, route *RouteMetrics) {
 func CountAbuse(w http.ResponseWriter) {
 	if r, ok := w.(*responseRecorder); ok {
 		r.observer.Metrics.AddAbuse(1)
+	}
+}
+
+// CountLimit counts a request that a limit rejects.
+func CountLimit(w http.ResponseWriter, limit string) {
+	if r, ok := w.(*responseRecorder); ok {
+		if rejections := r.observer.Metrics.limits[limit]; rejections != nil {
+			rejections.Inc()
+		}
 	}
 }
 

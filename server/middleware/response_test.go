@@ -44,7 +44,7 @@ func TestAbuse01_ClientHasToMakeProgress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := &Observer{Log: zerolog.Nop(), Metrics: NewMetrics(metrics.NewSet(), nil), Memory: NewMemory(), Requests: NewRequests()}
+				o := &Observer{Log: zerolog.Nop(), Metrics: NewMetrics(metrics.NewSet(), nil, nil), Memory: NewMemory(), Requests: NewRequests()}
 				var took time.Duration
 				var writeErr error
 				handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

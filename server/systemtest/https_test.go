@@ -400,7 +400,8 @@ func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 	}
 	_, text := fetch(t, http.DefaultClient, "GET", "http://"+s.figures+"/metrics")
 	for _, line := range []string{
-		`callbook_http_requests_total{route="redirect",status="3xx"} 14`, `callbook_http_requests_total{route="redirect",status="4xx"} 10`,
+		`callbook_http_requests_total{method="GET",route="redirect",status="3xx"} 13`, `callbook_http_requests_total{method="HEAD",route="redirect",status="3xx"} 1`,
+		`callbook_http_requests_total{method="GET",route="redirect",status="4xx"} 6`, `callbook_http_requests_total{method="OTHER",route="redirect",status="4xx"} 1`,
 		`callbook_certificate_expires_seconds{domain="` + aDomain + `"} 0`,
 	} {
 		if !strings.Contains(text, line+"\n") {

@@ -314,7 +314,13 @@ func Delete(t *txn.Tx, agentID int64, kind string) error {
 // DeleteExpired deletes the mails that have expired, and those that may have been delivered
 // twice.
 func DeleteExpired(t *txn.Tx) error {
-	return deleteMails(t, `expires_at <= ? OR uncertain = 2 AND next_try_at <= ?`, t.Now, t.Now)
+	if err := deleteMails(t, `uncertain = 2 AND next_try_at <= ?`, t.Now); err != nil {
+		return err
+	}
+	n, err := t.Change(`DELETE FROM outbox WHERE expires_at <= ?`, t.Now)
+	t.TouchErased(n)
+	t.Changes.MailsExpired += int(n)
+	return err
 }
 
 func deleteMails(t *txn.Tx, where string, args ...any) error {

@@ -44,6 +44,8 @@ type Changes struct {
 	Reports   int  // new reports to the operator
 	Approvals int  // agents that began to wait for the operator's approval
 
+	MailsExpired int // mails that were deleted before they were delivered; they are Erased
+
 	rows map[string]int // rows of full-text tables that changed, by table
 }
 
@@ -93,6 +95,7 @@ func (t *Tx) merge(other *Tx) {
 	c.Erased = c.Erased || o.Erased
 	c.Reports += o.Reports
 	c.Approvals += o.Approvals
+	c.MailsExpired += o.MailsExpired
 	for table, n := range o.rows {
 		c.rows[table] += n
 	}

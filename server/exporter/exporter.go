@@ -1,0 +1,59 @@
+// Package exporter exposes metrics in the text format of Prometheus.
+package exporter
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/pprof"
+)
+
+// Write writes the samples of the metrics in the list, each metric with its help and type, which the metrics library
+// omits. It leaves out samples of other metrics: those of the library whose names do not follow the conventions of
+// Prometheus.
+func Write(w io.Writer, samples []byte) error {
+	lines := map[string][]byte{}
+	for line := range bytes.Lines(samples) {
+		name := nameOf(line)
+		lines[name] = append(lines[name], line...)
+	}
+	var page bytes.Buffer
+	for _, m := range metrics {
+		if found := lines[m.name]; found != nil {
+			fmt.Fprintf(&page, "# HELP %[1]s %[2]s\n# TYPE %[1]s %[3]s\n%[4]s", m.name, m.help, m.kind, found)
+		}
+	}
+	_, err := page.WriteTo(w)
+	return err
+}
+
+// nameOf returns the name of the metric that a sample belongs to.
+func nameOf(sample []byte) string {
+	name := sample[:max(bytes.IndexAny(sample, "{ "), 0)]
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		if base, ok := bytes.CutSuffix(name, []byte(suffix)); ok {
+			return string(base)
+		}
+	}
+	return string(name)
+}
+
+// Handler returns the handler of GET /metrics, and of profiles of the program below /debug/pprof/ if that is wanted.
+// There is no profile cmdline: a flag may be a password.
+func Handler(samples func(context.Context, io.Writer), profiles bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		var b bytes.Buffer
+		samples(r.Context(), &b)
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_ = Write(w, b.Bytes()) // a client that has disconnected is not an error
+	})
+	if profiles {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}

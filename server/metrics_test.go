@@ -177,6 +177,29 @@ func TestMetrics_CountMailsByOutcome(t *testing.T) {
 	expect("expired", 2) // the one that was delayed, and the one that was perhaps not delivered
 }
 
+// TestLog_NamesClientsIfWanted: by a hash of their network and the handle of the agent, and never by their address.
+func TestLog_NamesClientsIfWanted(t *testing.T) {
+	network := regexp.MustCompile(`"network":"[0-9a-f]{16}"`)
+	for _, wanted := range []bool{false, true} {
+		s := newSite(t, func(o *siteOptions) { o.serve = func(o *Options) { o.LogClients = wanted } })
+		key := s.agent("tide-reader")
+		for _, tt := range []struct {
+			path, key string
+			handle    bool
+		}{{"/api/me", key, true}, {"/api/agents/tide-reader", "", false}, {"/api/me", "cq_wrong", false}, {"/skill.md", key, false}} {
+			logged := len(s.log.String())
+			s.send("GET", tt.path, tt.key, nil)
+			for len(s.log.String()) == logged { // the response comes before its event
+				runtime.Gosched()
+			}
+			event := s.log.String()[logged:]
+			if network.MatchString(event) != wanted || strings.Contains(event, `"handle":"tide-reader"`) != (wanted && tt.handle) || strings.Contains(event, "127.0.0.1") {
+				t.Errorf("wanted %t, GET %s: %s", wanted, tt.path, event)
+			}
+		}
+	}
+}
+
 // TestMetrics_SurviveTheDatabase: they are wanted most when it cannot be read.
 func TestMetrics_SurviveTheDatabase(t *testing.T) {
 	s := newSite(t)

@@ -72,6 +72,7 @@ package server
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -81,6 +82,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/julienschmidt/httprouter"
@@ -111,6 +113,8 @@ type Options struct {
 	CacheBytes     int64                     // of cached responses; 0: DefaultCacheBytes, below 0: no cache
 	TrustedProxies middleware.TrustedProxies // peers whose X-Forwarded-For is trusted
 	Log            zerolog.Logger
+	LogSlow        time.Duration                          // requests that take longer are logged as warnings; 0: none
+	LogClients     bool                                   // requests are logged with a hash of the client's network and the agent's handle
 	Alerts         *alert.Worker                          // notifies the operator; nil: of nothing
 	Mail           mail.Sink                              // of the mails of the site; nil: it sends none
 	MailNote       api.Text                               // follows a sentence about a mailed code: where else mails are read; empty: nowhere
@@ -181,11 +185,14 @@ func New(st *store.Store, o Options) (*Server, error) {
 		Errors: messages.Catalogue, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.operations())
 	s.observer = &middleware.Observer{
-		Log: o.Log, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(messages.Errors)),
+		Log: o.Log, Slow: o.LogSlow, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(messages.Errors)),
 			slices.Collect(maps.Keys(messages.Errors[domain.CodeRateLimited].Texts))),
 		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner",
 		Private: o.Private, Proxies: o.TrustedProxies, Memory: middleware.NewMemory(), Requests: middleware.NewRequests(),
 		OnPanic: s.engine.WriteError, Reject: s.reject,
+	}
+	if o.LogClients {
+		s.observer.Clients = []byte(rand.Text()) // of this run alone: later, no one can try addresses
 	}
 	s.openAPI = s.engine.OpenAPI()
 	if s.mcp, err = tools.New(tools.Config{

@@ -84,7 +84,9 @@ func (req *Request) serve() error {
 		}
 		return WriteCached(req.w, req.Request, cached)
 	}
-	if req.op.Reads() && !req.op.waits {
+	if req.op.waits {
+		middleware.AllowWait(req.w)
+	} else if req.op.Reads() {
 		if err := middleware.Reserve(req.w); err != nil {
 			return err
 		}
@@ -206,6 +208,7 @@ func (req *Request) authenticate() error {
 		return err
 	}
 	req.Key, req.caller.Address = key, req.address
+	middleware.LogHandle(req.w, req.caller.Handle)
 	for _, class := range e.KeyLimits(req.op.Limit) {
 		if limited := e.Limiter.Allow(req.w.Header(), class, ratelimit.Client{Account: req.caller.ID}, req.now); limited != nil {
 			return limited

@@ -104,8 +104,12 @@ func decodePath(ctx *kong.DecodeContext, target reflect.Value) error {
 
 // printError prints an error, or several, a line each.
 func printError(stderr io.Writer, err error) {
+	begin := "callbook:"
+	if isJournal(stderr) {
+		begin = errorPriority + begin
+	}
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintln(stderr, "callbook:", strings.TrimSpace(line))
+		fmt.Fprintln(stderr, begin, strings.TrimSpace(line))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -93,7 +94,7 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 		return errors.Join(err, st.Close())
 	}
 	base := "http://" + listener.Addr().String()
-	dev, err := devmode.New(st, server.Options{BaseURL: base, Limits: limits, Log: log, Version: version(), Settings: settingsReference(k.Model)},
+	dev, err := devmode.New(st, server.Options{BaseURL: base, Limits: limits, Log: log, LogSlow: time.Duration(c.LogSlow), LogClients: c.LogClients, Version: version(), Settings: settingsReference(k.Model)},
 		devmode.Options{Clock: clock, Demo: console.demo, Mail: mail.NewMemory(devMails)})
 	if err == nil && fresh && !c.Empty {
 		err = dev.Load(ctx)

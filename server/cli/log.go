@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	stdlog "log"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/coreos/go-systemd/v22/journal"
 	"github.com/rs/zerolog"
 	"github.com/rs/zerolog/diode"
 )
@@ -18,6 +20,9 @@ import (
 type logFlags struct {
 	Log      string `enum:"text,json" default:"text" help:"Format of the log: text for people, json for machines."`
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"Least severe level to log."`
+
+	LogSlow    duration `default:"0s" help:"Requests that take longer are logged as warnings with their route, whatever the level, such as 1s. 0: none." placeholder:"DURATION"`
+	LogClients bool     `help:"Log with each request a keyed hash of the client's network and the handle of the agent. The key is new at each start."`
 }
 
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
@@ -40,9 +45,9 @@ const (
 // after logTimeout.
 func (f logFlags) logger(w io.Writer) (log zerolog.Logger, closeLog func()) {
 	// Without its Close method, as zerolog would close w: errors are printed there after the log is closed.
-	var out io.Writer = struct{ io.Writer }{w}
-	if f.Log == "text" {
-		out = zerolog.ConsoleWriter{Out: out, NoColor: true, TimeFormat: timeFormat, TimeLocation: time.UTC, FormatMessage: quoteMessage}
+	out := f.formatter(struct{ io.Writer }{w})
+	if isJournal(w) {
+		out = prioritized{w, f.formatter}
 	}
 	// diode's other mode, which waits to be woken, can miss an event until the next one.
 	queue := diode.NewWriter(out, logQueue, logPoll, func(dropped int) {
@@ -64,6 +69,43 @@ func (f logFlags) logger(w io.Writer) (log zerolog.Logger, closeLog func()) {
 		case <-time.After(logTimeout):
 		}
 	}
+}
+
+// formatter returns a writer for events that writes them in the format of the log.
+func (f logFlags) formatter(w io.Writer) io.Writer {
+	if f.Log == "text" {
+		return zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: timeFormat, TimeLocation: time.UTC, FormatMessage: quoteMessage}
+	}
+	return w
+}
+
+// isJournal reports whether w is standard error, and the journal of systemd reads it.
+func isJournal(w io.Writer) bool {
+	is, _ := journal.StderrIsJournalStream() // an error is about a malformed variable, which is none of the journal
+	return is && w == io.Writer(os.Stderr)
+}
+
+// errorPriority begins a line of the journal with an error.
+const errorPriority = "<3>"
+
+// priorities are what lines of the journal begin with, by the level of an event (sd-daemon(3)).
+var priorities = map[string]string{"debug": "<7>", "info": "<6>", "warn": "<4>", "error": errorPriority}
+
+// prioritized writes events to the journal, each with the priority of its level.
+type prioritized struct {
+	journal   io.Writer
+	formatter func(io.Writer) io.Writer
+}
+
+func (p prioritized) Write(event []byte) (int, error) {
+	_, rest, _ := bytes.Cut(event, []byte(`"level":"`)) // quotation marks in values are escaped
+	level, _, _ := bytes.Cut(rest, []byte{'"'})
+	line := bytes.NewBufferString(priorities[string(level)])
+	if _, err := p.formatter(line).Write(event); err != nil {
+		return 0, err
+	}
+	_, err := p.journal.Write(line.Bytes())
+	return len(event), err
 }
 
 // quoteMessage formats the message of an event. ConsoleWriter quotes values but not

@@ -54,6 +54,28 @@ func TestLog_WritesOneTextLinePerEvent(t *testing.T) {
 	}
 }
 
+// TestLog_HasPrioritiesInTheJournal: each line begins with the priority of its event.
+func TestLog_HasPrioritiesInTheJournal(t *testing.T) {
+	for format, want := range map[string]string{
+		"text": "<7>TIME DBG a\n<6>TIME INF b\n<4>TIME WRN c\n<3>TIME ERR \"d\\n<0>\" text=\"\\\"level\\\":\\\"info\\\"\"\n<6>TIME INF e\nTIME ??? f\n",
+		"json": `<7>{"level":"debug","message":"a"}` + "\n" + `<6>{"level":"info","message":"b"}` + "\n" + `<4>{"level":"warn","message":"c"}` + "\n" +
+			`<3>{"level":"error","text":"\"level\":\"info\"","message":"d\n<0>"}` + "\n" + `<6>{"level":"info","message":"e"}` + "\n" + `{"message":"f"}` + "\n",
+	} {
+		var out bytes.Buffer
+		log := zerolog.New(prioritized{&out, logFlags{Log: format}.formatter})
+		log.Debug().Msg("a")
+		log.Info().Msg("b")
+		log.Warn().Msg("c")
+		log.Error().Str("text", `"level":"info"`).Msg("d\n<0>")
+		log.Log().Str("level", "info").Msg("e")
+		log.Log().Msg("f")
+		got := strings.ReplaceAll(out.String(), "<nil> ", "TIME ")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", format, diff)
+		}
+	}
+}
+
 // TestLog_KeepsTheOrder checks that each event is written once and whole.
 func TestLog_KeepsTheOrder(t *testing.T) {
 	var out bytes.Buffer

@@ -87,7 +87,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 		Registration: domain.RegistrationMode(c.Registration), SiteName: c.SiteName,
 		Normal: c.Durability == "normal", Reserve: reserveBytes, NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
 	}
-	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Private: c.Private, Log: log, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1)}
+	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Private: c.Private, Log: log, LogSlow: time.Duration(c.LogSlow), LogClients: c.LogClients, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1)}
 	var errs [8]error
 	p.server.Operator, errs[7] = c.operator()
 	p.server.Contact, errs[0] = documents.ParseContact(c.Contact)

@@ -3,12 +3,14 @@
 //
 // Requests pass Observe, which assigns the request id, sets the security headers, compresses the
 // response, recovers from panics, counts the request and writes its one log event. Handlers add
-// the cause of a failure to that event with LogError and LogCode, and name their route with
-// SetRoute.
+// the cause of a failure to that event with LogError and LogCode, and the agent with LogHandle, and
+// name their route with SetRoute.
 package middleware
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
 	"io"
 	"net/http"
 	"net/url"
@@ -27,6 +29,8 @@ import (
 // Observer logs, counts and limits requests.
 type Observer struct {
 	Log      zerolog.Logger
+	Slow     time.Duration // requests that take longer are logged as warnings, whatever the level; 0: none
+	Clients  []byte        // key of the hashes of clients' networks in the log; nil: it names no client
 	Metrics  *Metrics
 	Secure   bool            // the public reaches the site by https
 	Secret   string          // path below which everything is secret
@@ -55,6 +59,20 @@ func LogError(w http.ResponseWriter, err error) {
 func LogCode(w http.ResponseWriter, code domain.Code) {
 	if r, ok := w.(*responseRecorder); ok {
 		r.code = code
+	}
+}
+
+// LogHandle adds the handle of the authenticated agent to the log event of the request, if the log names clients.
+func LogHandle(w http.ResponseWriter, handle string) {
+	if r, ok := w.(*responseRecorder); ok {
+		r.handle = handle
+	}
+}
+
+// AllowWait declares that a request may wait for something to happen, which is not slow.
+func AllowWait(w http.ResponseWriter) {
+	if r, ok := w.(*responseRecorder); ok {
+		r.waits = true
 	}
 }
 
@@ -111,13 +129,20 @@ func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Dura
 	if !logged {
 		return
 	}
-	event := o.Log.Info()
-	if rec.err != nil {
+	event, slow := o.Log.Info(), o.Slow > 0 && took >= o.Slow && !rec.waits
+	switch {
+	case rec.err != nil:
 		event = o.Log.Error().Err(rec.err)
+	case slow:
+		event = o.Log.Log().Str(zerolog.LevelFieldName, zerolog.LevelWarnValue) // whatever the least severe level
 	}
 	if !event.Enabled() {
 		return
 	}
+	if slow {
+		event.Str("route", rec.route.name)
+	}
+	o.logClient(event, rec)
 	event.Str("method", loggedMethod(r.Method)).Str("path", o.loggedPath(r.URL)).Int("status", rec.status).Int("bytes", rec.size).
 		Dur("took_ms", took).Str("request_id", rec.id[0])
 	if rec.code != "" {
@@ -127,6 +152,22 @@ func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Dura
 		event.Int("unlogged", unlogged)
 	}
 	event.Send()
+}
+
+// logClient adds the client of a request to its event, if the log names clients. The network is that of the rate
+// limits: an IPv4 address or an IPv6 /64. Its hash is the same until the program stops.
+func (o *Observer) logClient(event *zerolog.Event, rec *responseRecorder) {
+	if o.Clients == nil {
+		return
+	}
+	if networks := rec.clientNetworks(); networks != nil {
+		mac := hmac.New(sha256.New, o.Clients)
+		_, _ = mac.Write([]byte(networks[0].String())) // to memory: it does not fail
+		event.Hex("network", mac.Sum(nil)[:8])
+	}
+	if rec.handle != "" {
+		event.Str("handle", rec.handle)
+	}
 }
 
 // methods are the methods that the log and the metrics name.

@@ -1,8 +1,19 @@
 package middleware
 
 import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"regexp"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
 )
 
 func TestObserver_LogsOrdinaryPaths(t *testing.T) {
@@ -16,6 +27,81 @@ func TestObserver_LogsOrdinaryPaths(t *testing.T) {
 		}
 		if got := (&Observer{Secret: "/owner"}).loggedPath(u); got != path {
 			t.Errorf("%s is logged as %s", path, got)
+		}
+	}
+}
+
+// logOf returns what an observer logs about a request from an address.
+func logOf(o *Observer, log *bytes.Buffer, from string, h http.HandlerFunc) string {
+	log.Reset()
+	r := httptest.NewRequest("GET", "/api/agents/tide?q=secret", nil)
+	r.RemoteAddr = from
+	o.Observe(h, httptest.NewRecorder(), r)
+	return log.String()
+}
+
+func newObserver(log *bytes.Buffer) *Observer {
+	return &Observer{Log: zerolog.New(log), Metrics: NewMetrics(metrics.NewSet(), nil, nil), Memory: NewMemory(), Requests: NewRequests()}
+}
+
+func TestObserver_LogsSlowRequestsAtEachLevel(t *testing.T) {
+	for name, tt := range map[string]struct {
+		takes time.Duration
+		waits bool
+		fails error
+		level string // of the event; empty: there is none
+	}{
+		"fast":    {takes: time.Second - 1},
+		"slow":    {takes: time.Second, level: "warn"},
+		"waiting": {takes: time.Minute, waits: true},
+		"failed":  {takes: time.Second, fails: errors.New("broken"), level: "error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				o := newObserver(&log)
+				o.Log, o.Slow = o.Log.Level(zerolog.ErrorLevel), time.Second
+				route := o.Metrics.Route("GET", "/api/agents/{handle}")
+				event := logOf(o, &log, "192.0.2.1:1", func(w http.ResponseWriter, r *http.Request) {
+					SetRoute(w, route)
+					if tt.waits {
+						AllowWait(w)
+					}
+					time.Sleep(tt.takes) // of the bubble
+					if tt.fails != nil {
+						LogError(w, tt.fails)
+					}
+				})
+				if tt.level == "" && event != "" || tt.level != "" && (!strings.Contains(event, `"level":"`+tt.level+`"`) || !strings.Contains(event, `"route":"/api/agents/{handle}"`)) || strings.Contains(event, "secret") {
+					t.Errorf("want level %q: %s", tt.level, event)
+				}
+			})
+		})
+	}
+}
+
+// TestObserver_HashesNetworks: two addresses of one network are one client, and another key has other hashes.
+func TestObserver_HashesNetworks(t *testing.T) {
+	var log bytes.Buffer
+	o := newObserver(&log)
+	hash := func(key, from string) string {
+		o.Clients = []byte(key)
+		event := logOf(o, &log, from, func(http.ResponseWriter, *http.Request) {})
+		found := regexp.MustCompile(`"network":"([0-9a-f]{16})"`).FindStringSubmatch(event)
+		if found == nil {
+			t.Fatalf("there is no network in %s", event)
+		}
+		return found[1]
+	}
+	for _, tt := range []struct {
+		key, from string
+		same      bool
+	}{
+		{"key", "[2001:db8::1]:1", true}, {"key", "[2001:db8::2]:2", true}, {"key", "[2001:db8:0:1::1]:1", false},
+		{"key", "192.0.2.1:1", false}, {"other", "[2001:db8::1]:1", false},
+	} {
+		if same := hash(tt.key, tt.from) == hash("key", "[2001:db8::1]:1"); same != tt.same {
+			t.Errorf("%s with %s: the same hash: %t", tt.from, tt.key, same)
 		}
 	}
 }

@@ -26,9 +26,11 @@ type responseRecorder struct {
 	safe     bool // the handler changes nothing
 	rejected bool // an error response was sent instead of that of the handler
 	busy     bool // the limits of requests or memory reject it
+	waits    bool // it may wait for something to happen
 	size     int  // bytes of the body
 	code     domain.Code
 	err      error
+	handle   string // of the authenticated agent
 	route    *RouteMetrics
 	id       [1]string // of the request; an array, of which the header's value is a slice
 

@@ -325,6 +325,7 @@ func TestConfig_RejectsWrongSettings(t *testing.T) {
 		{"odd MCP origin", []string{"serve", free, fresh, "--mcp-origin", "https://a.example.org/path"}, "", "MCP origin"},
 		{"metrics where somebody listens", []string{"serve", free, fresh, "--metrics-addr", taken.Addr().String()}, "", "listen for --metrics-addr"},
 		{"profiles without a listener", []string{"serve", free, fresh, "--pprof"}, "", "--pprof: profiles are served beside the metrics: give --metrics-addr"},
+		{"slow without a unit", []string{"serve", free, fresh, "--log-slow=5"}, "", "--log-slow"},
 		{"a socket without a base URL", []string{"serve", fresh, "--addr", "unix:" + filepath.Join(folder, "s")}, "", "--base-url: with a socket"},
 		{"a socket for HTTPS", []string{"serve", fresh, "--addr", "unix:" + filepath.Join(folder, "s"), "--domain", "directory.example.org"}, "", "a socket serves no HTTPS"},
 		{"a relative socket", []string{"serve", fresh, "--addr", "unix:s", "--base-url", "https://directory.example.org"}, "", "absolute path"},

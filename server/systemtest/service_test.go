@@ -377,3 +377,37 @@ func TestPrivacy_StoresNoClientAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestLog_HasPrioritiesUnderTheJournal: systemd says in a variable which file leads to its journal.
+func TestLog_HasPrioritiesUnderTheJournal(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		stream string // sets the variable; $1 is the inode of the log
+		begin  string
+	}{
+		"the journal":  {"export JOURNAL_STREAM=$1", "<6>20"},
+		"another file": {"export JOURNAL_STREAM=${1}9", "20"},
+		"no journal":   {"unset JOURNAL_STREAM", "20"},
+	} {
+		folder := t.TempDir()
+		log := filepath.Join(folder, "log")
+		lay(t, log, nil)
+		info, err := os.Stat(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := info.Sys().(*syscall.Stat_t)
+		p := shelled(t, fmt.Sprintf("set -- %d:%d \"$@\"\n%s\nshift\nexec 2>>'%s'", at.Dev, at.Ino, tt.stream, log), nil,
+			"serve", "--addr", "127.0.0.1:0", "--db", filepath.Join(folder, "missing", "callbook.db"))
+		if status := <-p.status; status == 0 {
+			t.Errorf("%s: it serves without a folder", name)
+		}
+		p.status <- 1
+		text, err := os.ReadFile(log)
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		last := lines[len(lines)-1]
+		if err != nil || len(lines) < 2 || !strings.HasPrefix(lines[0], tt.begin) || strings.HasPrefix(last, "<3>callbook: ") != (tt.begin[0] == '<') || !strings.Contains(last, "callbook: ") {
+			t.Errorf("%s: %v, %s", name, err, text)
+		}
+	}
+}

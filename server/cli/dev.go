@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"callbook/server"
+	"callbook/server/cli/reference"
 	"callbook/server/devmode"
 	"callbook/server/mail"
 	"callbook/server/ratelimit"
@@ -94,7 +95,7 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 		return errors.Join(err, st.Close())
 	}
 	base := "http://" + listener.Addr().String()
-	dev, err := devmode.New(st, server.Options{BaseURL: base, Limits: limits, Log: log, LogSlow: time.Duration(c.LogSlow), LogClients: c.LogClients, Version: version(), Settings: settingsReference(k.Model)},
+	dev, err := devmode.New(st, server.Options{BaseURL: base, Limits: limits, Log: log, LogSlow: time.Duration(c.LogSlow), LogClients: c.LogClients, Version: version(), Settings: reference.Settings(k.Model)},
 		devmode.Options{Clock: clock, Demo: console.demo, Mail: mail.NewMemory(devMails)})
 	if err == nil && fresh && !c.Empty {
 		err = dev.Load(ctx)

@@ -3,11 +3,10 @@ package cli
 import (
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"callbook/server/cli/reference"
 	"callbook/server/manual"
 )
 
@@ -20,7 +19,7 @@ type helpCommand struct {
 func (c helpCommand) Run(console *console, k *kong.Context) error {
 	var topics []string
 	list := "\nPages of the manual, for callbook help TOPIC:\n"
-	for _, page := range manual.Pages(settingsReference(k.Model)) {
+	for _, page := range manual.Pages(reference.Settings(k.Model)) {
 		if page.Topic == c.Topic {
 			_, err := io.WriteString(console.out, page.Markdown)
 			return err
@@ -37,30 +36,4 @@ func (c helpCommand) Run(console *console, k *kong.Context) error {
 	}
 	_, _ = io.WriteString(console.out, list)
 	return err
-}
-
-// settingsReference returns the settings of callbook serve as Markdown, a table for each
-// group of flags.
-func settingsReference(app *kong.Application) (reference string) {
-	var groups []string
-	rows := map[string]string{}
-	serve := slices.IndexFunc(app.Children, func(n *kong.Node) bool { return n.Name == "serve" })
-	for _, flag := range app.Children[serve].Flags {
-		group := "General"
-		if flag.Group != nil {
-			group = strings.TrimSuffix(flag.Group.Title, ":")
-		}
-		if rows[group] == "" {
-			groups = append(groups, group)
-		}
-		meaning := strings.NewReplacer("|", `\|`, "<", `\<`).Replace(flag.Help)
-		if flag.Default != "" {
-			meaning += " Default: `" + flag.Default + "`."
-		}
-		rows[group] += fmt.Sprintf("| `--%s` `%s` | %s |\n", flag.Name, flag.Envs[0], meaning)
-	}
-	for _, group := range groups {
-		reference += fmt.Sprintf("\n### %s\n\n| setting | meaning |\n| --- | --- |\n%s", group, rows[group])
-	}
-	return reference
 }

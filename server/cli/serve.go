@@ -18,6 +18,7 @@ import (
 
 	"callbook/server"
 	"callbook/server/alert"
+	"callbook/server/cli/reference"
 	"callbook/server/documents"
 	"callbook/server/middleware"
 	"callbook/server/tools"
@@ -167,7 +168,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	if err != nil {
 		return err
 	}
-	p.server.Settings = settingsReference(k.Model)
+	p.server.Settings = reference.Settings(k.Model)
 	lock, err := c.lock()
 	if err != nil {
 		return err

@@ -1,0 +1,49 @@
+// Package reference renders the model of the command line: the settings as tables of the manual, the man page, and the
+// completion of shells.
+package reference
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// group holds the flags of callbook serve that have one title.
+type group struct {
+	title string
+	flags []*kong.Flag
+}
+
+// groups returns the flags of callbook serve by group, in the order in which they first appear.
+func groups(app *kong.Application) (all []group) {
+	serve := slices.IndexFunc(app.Children, func(n *kong.Node) bool { return n.Name == "serve" })
+	for _, flag := range app.Children[serve].Flags {
+		title := "General"
+		if flag.Group != nil {
+			title = strings.TrimSuffix(flag.Group.Title, ":")
+		}
+		at := slices.IndexFunc(all, func(g group) bool { return g.title == title })
+		if at < 0 {
+			at, all = len(all), append(all, group{title: title})
+		}
+		all[at].flags = append(all[at].flags, flag)
+	}
+	return all
+}
+
+// Settings returns the settings of callbook serve as Markdown, a table for each group of flags.
+func Settings(app *kong.Application) (tables string) {
+	for _, g := range groups(app) {
+		tables += fmt.Sprintf("\n### %s\n\n| setting | meaning |\n| --- | --- |\n", g.title)
+		for _, flag := range g.flags {
+			meaning := strings.NewReplacer("|", `\|`, "<", `\<`).Replace(flag.Help)
+			if flag.Default != "" {
+				meaning += " Default: `" + flag.Default + "`."
+			}
+			tables += fmt.Sprintf("| `--%s` `%s` | %s |\n", flag.Name, flag.Envs[0], meaning)
+		}
+	}
+	return tables
+}

@@ -19,16 +19,18 @@ import (
 // commands is the command line. Every flag has an environment variable CALLBOOK_<FLAG>. The flag takes precedence
 // over it, and it over the file of settings.
 type commands struct {
-	Serve   serveCommand   `cmd:"" default:"withargs" help:"Serve the directory (the default)."`
-	Dev     devCommand     `cmd:"" help:"Serve a temporary directory on this machine, to test agents: demo agents, no rate limits."`
-	Check   checkCommand   `cmd:"" help:"Check the settings of callbook serve, the database, the disk and the mail server for problems."`
-	Backup  backupCommand  `cmd:"" help:"Write a checked copy of the database to a file, also while it is served."`
-	Restore restoreCommand `cmd:"" help:"Replace the database by a backup; the previous one is kept beside it."`
-	Compact compactCommand `cmd:"" help:"Rewrite the database without free space and remains of deleted rows, also while it is served: writes wait. It needs free space of twice its size."`
-	Admin   adminCommands  `cmd:"" help:"Moderate the directory: reports, suspensions, removals, verification, new keys."`
-	Unit    unitCommand    `cmd:"" help:"Print a systemd unit that confines the service, for /etc/systemd/system."`
-	Help    helpCommand    `cmd:"" help:"Print a page of the manual, or list its pages and the commands."`
-	Version versionCommand `cmd:"" help:"Print the version."`
+	Serve      serveCommand      `cmd:"" default:"withargs" help:"Serve the directory (the default)."`
+	Dev        devCommand        `cmd:"" help:"Serve a temporary directory on this machine, to test agents: demo agents, no rate limits."`
+	Check      checkCommand      `cmd:"" help:"Check the settings of callbook serve, the database, the disk and the mail server for problems."`
+	Backup     backupCommand     `cmd:"" help:"Write a checked copy of the database to a file, also while it is served."`
+	Restore    restoreCommand    `cmd:"" help:"Replace the database by a backup; the previous one is kept beside it."`
+	Compact    compactCommand    `cmd:"" help:"Rewrite the database without free space and remains of deleted rows, also while it is served: writes wait. It needs free space of twice its size."`
+	Admin      adminCommands     `cmd:"" help:"Moderate the directory: reports, suspensions, removals, verification, new keys."`
+	Unit       unitCommand       `cmd:"" help:"Print a systemd unit that confines the service, for /etc/systemd/system."`
+	Completion completionCommand `cmd:"" help:"Print the completion of commands and flags for a shell."`
+	Man        manCommand        `cmd:"" help:"Print the man page."`
+	Help       helpCommand       `cmd:"" help:"Print a page of the manual, or list its pages and the commands."`
+	Version    versionCommand    `cmd:"" help:"Print the version."`
 }
 
 // Run runs a command and returns the exit status. demo is the initial directory of callbook dev.

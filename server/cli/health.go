@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// healthCommand checks that a running service responds, for the health check of a container, whose image has no other
+// program. It takes the settings of serve.
+type healthCommand struct {
+	serveCommand `embed:""`
+}
+
+// healthTimeout is the maximum duration of the check.
+const healthTimeout = 2 * time.Second
+
+// Run implements the command.
+func (c *healthCommand) Run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	network, addr, url := "tcp", c.Addr, "http://localhost/healthz"
+	if path := (endpoint{flag: siteFlag, addr: c.Addr}).socket(); path != "" {
+		network, addr = "unix", path
+	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, addr) // without a host, this machine
+	}}
+	if len(c.Domain) > 0 {
+		url = "https://" + c.Domain[0] + "/healthz"
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // the request stays on this machine, and is public
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return fmt.Errorf("there is no response from %s: %w", c.Addr, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("the service at %s responds with status %d", c.Addr, resp.StatusCode)
+	}
+	return nil
+}

@@ -229,6 +229,11 @@ func TestWake_AnotherURLIsWokenToo(t *testing.T) {
 		t.Errorf("it was not sent: %+v", w)
 	}
 	s.clock.Advance(domain.WakeDelay(false))
+	for range 2 { // the next try is due much later than after the pause
+		s.finishWake(s.wakeOf(pilot), domain.WakeFailed)
+		s.clock.Advance(domain.WakePause)
+	}
+	s.setWake(pilot)
 	s.finishWake(s.wakeOf(pilot), domain.WakeFailed)
 	s.setWake(pilot)
 	s.notDue("before the pause is over")

@@ -27,12 +27,12 @@ func Set(t *txn.Tx, agentID int64, url string) (secret []byte, err error) {
 	if !verified {
 		return nil, &domain.Error{Code: domain.CodeTrustTooLow, Topic: "verify"}
 	}
-	var due *domain.Time // events may wait for a request
+	var due *domain.Time // events may wait for a request: to the new URL, not as long as for one that failed
 	if _, err := t.Find(&due, `
-		SELECT MAX(w.due_at, COALESCE(a.woken_at, 0) + ?)
+		SELECT MAX(?, COALESCE(a.woken_at, 0) + ?)
 		FROM wakes w
 		JOIN agents a ON a.id = w.agent_id
-		WHERE w.agent_id = ?`, domain.WakePause.Milliseconds(), agentID); err != nil {
+		WHERE w.agent_id = ? AND w.due_at IS NOT NULL`, t.Now, domain.WakePause.Milliseconds(), agentID); err != nil {
 		return nil, err
 	}
 	if err := Remove(t, agentID); err != nil {

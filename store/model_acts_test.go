@@ -44,6 +44,7 @@ type modelTarget struct {
 	who, whom *modelAgent
 	request   *modelRequest
 	collab    *modelCollab
+	post      *modelPost
 }
 
 // resolve finds what an act is about; false when a replay has left it out.
@@ -59,7 +60,12 @@ func (m *model) resolve(a modelAct) (on modelTarget, ok bool) {
 			on.collab = c
 		}
 	}
-	return on, (a.who == "" || on.who != nil) && (a.record == 0 || on.request != nil || on.collab != nil)
+	for _, p := range m.posts {
+		if p.made == a.record {
+			on.post = p
+		}
+	}
+	return on, (a.who == "" || on.who != nil) && (a.record == 0 || on.request != nil || on.collab != nil || on.post != nil)
 }
 
 // modelKind is a kind of act: do does it to the model and to the store, and
@@ -106,6 +112,14 @@ var modelKinds = []modelKind{
 	{"read", 18, makeActOn, doRead},
 	{"list requests", 4, makeList, doList},
 	{"list collaborations", 4, makeListCollabs, doListCollabs},
+	{"publish", 8, makePublish, doPublish},
+	{"unpublish", 1, makeUnpublish, doUnpublish},
+	{"set watches", 5, makeWatches, doWatches},
+	{"match posts", 4, makeMatch, doMatch},
+	{"set the wake-up", 4, makeSetWake, doSetWake},
+	{"remove the wake-up", 1, makeRemoveWake, doRemoveWake},
+	{"start wake-ups", 8, makeStartWakes, doStartWakes},
+	{"finish a wake-up of", 2, makeFinishWake, doFinishWake},
 	{"read events", 16, makeEvents, doEvents},
 	{"read the inbox", 8, makeEvents, doInbox},
 	{"due", 2, makeDue, doDue},
@@ -414,14 +428,19 @@ func doAuthenticate(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 		_, err := r.s.Authenticate(background, on.who.former)
 		r.outcome("the former key", verdict{code: domain.CodeUnauthorized}, err)
 	}
-	got, err := r.s.Authenticate(background, on.who.key)
-	if err == nil && got != on.who.Caller {
+	return r.m.mayRead(on.who), r.authenticate(on.who)
+}
+
+// authenticate shows an agent's key, which also shows the agent again after its suspension.
+func (r *modelRun) authenticate(a *modelAgent) error {
+	got, err := r.s.Authenticate(background, a.key)
+	if err == nil && got != a.Caller {
 		r.differ("the key is %s's", got.Handle)
 	}
-	if err == nil && r.m.now >= on.who.active.Add(5*time.Minute) {
-		on.who.active = r.m.now
+	if err == nil && r.m.now >= a.active.Add(5*time.Minute) {
+		a.active = r.m.now
 	}
-	return r.m.mayRead(on.who), err
+	return err
 }
 
 // The operator.

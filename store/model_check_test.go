@@ -84,6 +84,7 @@ func (r *modelRun) checkAll() {
 		r.allEvents(a)
 	}
 	r.samePublicCollabs(nil)
+	r.checkNextWake()
 	for _, q := range r.m.requests {
 		if q.id != "" && q.made%10 == len(r.acts)/fullCheckEvery%10 {
 			for _, a := range r.m.agents {
@@ -104,6 +105,9 @@ func (r *modelRun) checkAgent(a *modelAgent, whole bool) {
 	}
 	if whole || turn == 1 {
 		r.checkOwn(a)
+	}
+	if whole || turn == 5 {
+		r.checkWake(a)
 	}
 	if !a.deleted && (whole || turn == 3 || a.heard < len(a.events)) {
 		r.newEvents(a)
@@ -179,7 +183,12 @@ func (r *modelRun) checkOwn(a *modelAgent) {
 
 func (r *modelRun) allowances(a *modelAgent) domain.Allowances {
 	isToday := func(at domain.Time) bool { return at.Add(24*time.Hour) > r.m.now }
-	var sent, collabs, mails int
+	var sent, collabs, mails, posts int
+	for _, at := range a.posted {
+		if isToday(at) {
+			posts++
+		}
+	}
 	for _, at := range a.sent {
 		if isToday(at) {
 			sent++
@@ -202,7 +211,7 @@ func (r *modelRun) allowances(a *modelAgent) domain.Allowances {
 		return domain.Allowance{Limit: &limit, Left: new(max(0, limit-used))}
 	}
 	return domain.Allowances{
-		Posts: left(r.m.limits.requests.PostsAt(a.level()), 0), Replies: left(r.m.limits.requests.RepliesAt(a.level()), 0),
+		Posts: left(r.m.limits.requests.PostsAt(a.level()), posts), Replies: left(r.m.limits.requests.RepliesAt(a.level()), 0),
 		RequestsSent:     left(r.m.daily(a), sent),
 		RequestsReceived: left(a.policy.WeeklyCap, len(r.m.received(a))),
 		Collabs:          left(r.m.limits.requests.Collabs, collabs),
@@ -373,6 +382,7 @@ func (r *modelRun) newEvents(a *modelAgent) {
 			r.differ("%s was told %s", a.Handle, tellOfEvent(got))
 			return
 		}
+		r.m.wakeFor(a)
 	}
 	for _, e := range a.events[a.heard:] {
 		if !e.maybe {

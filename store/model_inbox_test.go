@@ -31,7 +31,7 @@ func doInbox(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	return want, err
 }
 
-// inbox is what must be in the inbox of an agent; in the model nobody posts.
+// inbox is what must be in the inbox of an agent; in the model nobody replies.
 func (r *modelRun) inbox(a *modelAgent, next string) domain.Inbox {
 	want := domain.Inbox{
 		Requests: []domain.ContactRequest{}, Replies: []domain.Reply{}, Next: next, Unseen: len(a.events) - max(a.seen, a.dropped),

@@ -206,6 +206,7 @@ func (m *model) confirmRecovery(a *modelAgent, right string, endClaim bool) (v v
 // left before the claim was last confirmed, which may be a thief's doing; or when asked, by the claim's own mailbox alone.
 func (m *model) recoverKey(a *modelAgent, name, mailbox string, endClaim bool) (ended bool) {
 	a.voidCodes(name)
+	a.wake = nil // which a thief of the key may have set
 	m.notifyAll(a, domain.MailRecovered)
 	m.trust(a, func() {
 		c := a.claim
@@ -556,6 +557,7 @@ func (m *model) confirmClaim(a *modelAgent) verdict {
 // takeBack gives the owner the key; a mailbox changed since the claim may be a
 // thief's. Those from before it may be the rightful ones, where the owner is the thief.
 func (m *model) takeBack(a *modelAgent) {
+	a.wake = nil
 	a.forget(func(f *modelFormer) bool { return f.mailbox != a.claim.mailbox && f.left > a.claim.confirmedLast })
 	m.trust(a, func() {
 		if a.mailbox != a.claim.mailbox {

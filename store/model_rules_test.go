@@ -20,6 +20,7 @@ type model struct {
 	agents   []*modelAgent // in the order of joining, with those that are gone
 	requests []*modelRequest
 	collabs  []*modelCollab
+	posts    []*modelPost
 	mails    []modelMail
 	notices  []modelNotice                  // of the act at hand
 	networks map[netip.Prefix][]domain.Time // when each of them asked for mails
@@ -27,13 +28,19 @@ type model struct {
 	unwanted []modelUnwanted
 	stopped  map[string]bool // persons who want no mail
 	invites  []*modelInvite
-	groups   int // of events that come in no promised order
-	group    int // the one that what is told now belongs to, or 0
+	messages map[string]bool // ids of wake-ups
+
+	published int // posts
+	matched   int // seq of the last post that was compared with all watches
+
+	groups int // of events that come in no promised order
+	group  int // the one that what is told now belongs to, or 0
 
 	// What the act at hand had to do with.
 	touched map[*modelAgent]bool
 	moved   []*modelRequest
 	decided []*modelCollab
+	met     []string // rules that a run must meet
 }
 
 // modelLimits are the options that the rules depend on.
@@ -91,6 +98,12 @@ type modelAgent struct {
 	dropped              int // of the events: so many were kept their time
 	heard                int // of the events: so many have been read
 	seen                 int // of the events: so many are marked as seen
+	wake                 *modelWake
+	woken                domain.Time // last; 0 before
+	flights              []*modelFlight
+	posted               []domain.Time
+	watches              []modelWatch
+	matches, newMatches  []domain.Time // when it was notified of posts; of those of authors at level 0
 }
 
 // rekey gives the agent another key; its calls carry that one from now on.
@@ -182,7 +195,7 @@ type modelUnwanted struct {
 
 func (m *model) begin(now domain.Time) {
 	m.now, m.touched, m.moved, m.decided, m.from = now, map[*modelAgent]bool{}, nil, nil, netip.Addr{}
-	m.notices = nil
+	m.notices, m.met = nil, nil
 }
 
 func (m *model) agent(handle string) *modelAgent {
@@ -435,6 +448,8 @@ func (m *model) delete(a *modelAgent) {
 	}
 	a.deleted, a.claim, a.events = true, nil, nil
 	a.verified, a.claimed, a.person = nil, nil, ""
+	a.wake, a.watches = nil, nil
+	m.posts = slices.DeleteFunc(m.posts, func(p *modelPost) bool { return p.author == a })
 	m.collabs = slices.DeleteFunc(m.collabs, func(c *modelCollab) bool { return c.initiator.deleted && c.partner.deleted })
 }
 

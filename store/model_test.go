@@ -136,7 +136,7 @@ func newModelRun(t *testing.T, origin modelOrigin) *modelRun {
 		registration: []domain.RegistrationMode{"", domain.RegistrationOpen, domain.RegistrationInvite, domain.RegistrationApprove}[rng.IntN(4)],
 	}
 	r := &modelRun{
-		m: &model{limits: limits, networks: map[netip.Prefix][]domain.Time{}, stopped: map[string]bool{}}, rng: rng, stops: map[string]string{},
+		m: &model{limits: limits, networks: map[netip.Prefix][]domain.Time{}, stopped: map[string]bool{}, messages: map[string]bool{}}, rng: rng, stops: map[string]string{},
 		crowd: 3 + rng.IntN(6), sweeps: []int{0, 20, 100, 100}[rng.IntN(4)], pace: rng.IntN(3),
 	}
 	r.s = newStore(t, func(o *Options) {
@@ -253,6 +253,13 @@ func (r *modelRun) moments() []domain.Time {
 		for _, e := range a.events {
 			add(e.at, 30*domain.Day)
 		}
+		if a.wake != nil {
+			add(a.wake.due, 0)
+		}
+		if len(a.watches) > 0 {
+			add(a.watches[0].rests, 0)
+			add(a.active, 30*domain.Day)
+		}
 	}
 	far := 8 * domain.Day
 	if r.chance(10) {
@@ -274,6 +281,9 @@ func (r *modelRun) do(a modelAct) {
 	want, err := modelKindOf(a.kind).do(r, a, on)
 	ended := cmp.Or(outcome(err), "done")
 	r.trace, r.ended = append(r.trace, fmt.Sprintf("%s: %s", a, ended)), append(r.ended, a.kind+": "+ended)
+	for _, what := range r.m.met {
+		r.ended = append(r.ended, a.kind+": "+what)
+	}
 	r.outcome("the outcome", want, err)
 	if len(r.differences) == 0 {
 		r.mailedAll(r.m.notices, domain.MailDelivered)
@@ -301,13 +311,13 @@ type modelOutcomes struct {
 func (o *modelOutcomes) add(r *modelRun) {
 	o.Lock()
 	defer o.Unlock()
+	o.acts += len(r.acts)
 	for _, e := range r.ended {
-		o.acts++
 		o.counts[e]++
 	}
 }
 
-// modelMeets are the refusals that a plain run must meet, or it shows little.
+// modelMeets are the refusals, and what else the model notes, that a plain run must meet, or it shows little.
 var modelMeets = map[string][]domain.Code{
 	"register":             {domain.CodeHandleTaken, domain.CodeInviteRequired},
 	"be approved":          {domain.CodeInvalidState},
@@ -323,14 +333,21 @@ var modelMeets = map[string][]domain.Code{
 		domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeAwaitingApproval, domain.CodeNotFound, domain.CodeSelfRequest, domain.CodeTrustTooLow, domain.CodeNotAccepting,
 		domain.CodeValidationFailed, domain.CodeDuplicate, domain.CodeCooldown, domain.CodeSenderLimitReached, domain.CodeWeeklyCapReached,
 	},
-	"delete":      {domain.CodeInvalidState},
-	"accept":      {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
-	"decline":     {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
-	"withdraw":    {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
-	"report":      {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden},
-	"record with": {domain.CodeValidationFailed, domain.CodeDuplicate, domain.CodeNotAccepting, domain.CodeCooldown, domain.CodeSenderLimitReached},
-	"confirm":     {domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
-	"refuse":      {domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
+	"publish":             {domain.CodeSuspended, domain.CodeAwaitingApproval, domain.CodeDuplicate, domain.CodeRateLimited},
+	"unpublish":           {domain.CodeNotFound, domain.CodeForbidden},
+	"set watches":         {domain.CodeValidationFailed, domain.CodeSuspended},
+	"match posts":         {"matched", "spent", "half spent", "inactive", "blocked"},
+	"start wake-ups":      {"started", "repeated", "inactive", "seen"},
+	"finish a wake-up of": {"off", "late"},
+	"set the wake-up":     {domain.CodeValidationFailed, domain.CodeTrustTooLow, domain.CodeSuspended, domain.CodeAwaitingApproval},
+	"delete":              {domain.CodeInvalidState},
+	"accept":              {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
+	"decline":             {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
+	"withdraw":            {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
+	"report":              {domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound, domain.CodeForbidden},
+	"record with":         {domain.CodeValidationFailed, domain.CodeDuplicate, domain.CodeNotAccepting, domain.CodeCooldown, domain.CodeSenderLimitReached},
+	"confirm":             {domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
+	"refuse":              {domain.CodeNotFound, domain.CodeForbidden, domain.CodeInvalidState},
 }
 
 // report tells what was met and, of a whole plain run, what was not.

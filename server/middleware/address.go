@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"callbook/store/domain"
 )
 
 // TrustedProxies are the networks whose X-Forwarded-For header is trusted.
@@ -15,23 +17,14 @@ type TrustedProxies []netip.Prefix
 func ParseTrustedProxies(texts []string) (TrustedProxies, error) {
 	var proxies TrustedProxies
 	for _, text := range texts {
-		prefix, err := netip.ParsePrefix(text)
-		if addr, addrErr := netip.ParseAddr(text); addrErr == nil && addr.Zone() == "" {
-			prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
-		}
-		if err == nil && prefix.Addr().Is4In6() { // addresses of clients are compared unmapped
-			prefix, err = prefix.Addr().Unmap().Prefix(prefix.Bits() - mappedBits)
-		}
+		network, err := domain.ParseNetwork(text)
 		if err != nil {
 			return nil, fmt.Errorf("trusted proxy: give an address such as 127.0.0.1, without a zone, or a network such as 10.0.0.0/8: %w", err)
 		}
-		proxies = append(proxies, prefix.Masked())
+		proxies = append(proxies, network)
 	}
 	return proxies, nil
 }
-
-// mappedBits is the length of the prefix of all IPv4 addresses that are written as IPv6.
-const mappedBits = 96
 
 // contain reports whether an address is trusted, on any interface.
 func (t TrustedProxies) contain(addr netip.Addr) bool {

@@ -1,6 +1,9 @@
 package domain
 
-import "net/netip"
+import (
+	"fmt"
+	"net/netip"
+)
 
 // networkBits are the lengths of the IPv6 networks that one customer of a provider may have.
 var networkBits = [...]int{64, 56, 48}
@@ -39,3 +42,22 @@ func SmallestNetwork(addr netip.Addr) netip.Prefix {
 // Share is how much of a resource each network of a client may use: an IPv4 address or an IPv6
 // /64, a /56, and a /48.
 type Share [len(networkBits)]int
+
+// mappedBits is the length of the prefix of all IPv4 addresses that are written as IPv6.
+const mappedBits = 96
+
+// ParseNetwork parses an address without a zone, or a network such as 10.0.0.0/8. An IPv4 network that is written as
+// IPv6 becomes one of IPv4, as addresses of clients are compared.
+func ParseNetwork(text string) (netip.Prefix, error) {
+	network, err := netip.ParsePrefix(text)
+	if addr, addrErr := netip.ParseAddr(text); addrErr == nil && addr.Zone() == "" {
+		network, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	if err == nil && network.Addr().Is4In6() {
+		network, err = network.Addr().Unmap().Prefix(network.Bits() - mappedBits)
+	}
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("parse a network: %w", err)
+	}
+	return network.Masked(), nil
+}

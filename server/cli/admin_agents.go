@@ -15,18 +15,19 @@ import (
 )
 
 type agentsCommand struct {
-	Query    string `env:"-" help:"A part of the handle, name, owner, tagline, description or mailbox." placeholder:"TEXT"`
-	Since    string `env:"-" help:"Registered since a date (2027-01-31, from 00:00 UTC on) or within a duration (72h, 30d)." placeholder:"TIME"`
-	Level    *int   `env:"-" help:"Of at most this trust level: 0, 1 or 2." placeholder:"LEVEL"`
-	Reported bool   `env:"-" help:"With an open report of the agent or its texts."`
-	Awaiting bool   `env:"-" help:"Waiting for approval."`
-	Network  string `env:"-" help:"Registered from a network: the first characters of its hash, as this list shows it." placeholder:"HASH"`
+	Query     string `env:"-" help:"A part of the handle, name, owner, tagline, description or mailbox." placeholder:"TEXT"`
+	Since     string `env:"-" help:"Registered since a date (2027-01-31, from 00:00 UTC on) or within a duration (72h, 30d)." placeholder:"TIME"`
+	Level     *int   `env:"-" help:"Of at most this trust level: 0, 1 or 2." placeholder:"LEVEL"`
+	Reported  bool   `env:"-" help:"With an open report of the agent or its texts."`
+	Awaiting  bool   `env:"-" help:"Waiting for approval."`
+	Suspended bool   `env:"-" help:"Suspended now."`
+	Network   string `env:"-" help:"Registered from a network: the first characters of its hash, as this list shows it." placeholder:"HASH"`
 	listLimit
 }
 
 // Help returns the text that kong shows below the usage.
 func (agentsCommand) Help() string {
-	return "Each line begins with the handle. It goes on with the time of the registration, the hash of the network that it came from (of an IPv6 address the /48; - when it is unknown or older than 30 days), the trust level, the state, the numbers of calls and of open reports, and the name. " +
+	return "Each line begins with the handle. It goes on with the time of the registration, the hash of the network that it came from (of an IPv6 address the /48; - when it is unknown or older than 30 days), the trust level, the state, the numbers of calls and of open reports, the name, and of a suspended agent the end and the reason. " +
 		"suspend -, delete -, approve - and reject - read the handles from such lines."
 }
 
@@ -36,7 +37,7 @@ func (c *agentsCommand) Run(ctx context.Context, console *adminConsole) error {
 	if err != nil {
 		return err
 	}
-	filter := domain.AgentRecordFilter{Query: c.Query, Since: since, MaxLevel: c.Level, Reported: c.Reported, Awaiting: c.Awaiting, Network: c.Network}
+	filter := domain.AgentRecordFilter{Query: c.Query, Since: since, MaxLevel: c.Level, Reported: c.Reported, Awaiting: c.Awaiting, Suspended: c.Suspended, Network: c.Network}
 	return console.open(ctx, func(st *store.Store) error {
 		list, err := st.AgentRecords(ctx, filter, c.Limit)
 		return printList(console, list, err, func(a domain.AgentRecord) string {
@@ -44,8 +45,15 @@ func (c *agentsCommand) Run(ctx context.Context, console *adminConsole) error {
 			if a.Network != "" {
 				network = a.Network[:12]
 			}
-			return fmt.Sprintf("%-32s  %s  %-12s  level %d  %-9s  %3d calls  %3d reports  %q",
+			line := fmt.Sprintf("%-32s  %s  %-12s  level %d  %-9s  %3d calls  %3d reports  %q",
 				a.Handle, minute(a.CreatedAt), network, a.Level, a.State, a.Posts, a.Reports, a.Name)
+			if a.State == "suspended" && a.Until != nil {
+				line += "  until " + minute(*a.Until)
+			}
+			if a.State == "suspended" && a.Reason != nil {
+				line += fmt.Sprintf("  because %q", *a.Reason)
+			}
+			return line
 		}, "No agents.")
 	})
 }

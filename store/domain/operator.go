@@ -68,24 +68,27 @@ const (
 
 // AgentRecordFilter selects agents for the operator. The zero value of a field selects all.
 type AgentRecordFilter struct {
-	Query    string // a part of the handle, name, owner, tagline, a description or the mailbox; ASCII case ignored
-	Since    Time   // registered then or later
-	MaxLevel *int   // the highest trust level
-	Reported bool   // with an open report of it or its texts
-	Awaiting bool   // waits for approval
-	Network  string // the first characters of AgentRecord.Network
-	Order    AgentOrder
+	Query     string // a part of the handle, name, owner, tagline, a description or the mailbox; ASCII case ignored
+	Since     Time   // registered then or later
+	MaxLevel  *int   // the highest trust level
+	Reported  bool   // with an open report of it or its texts
+	Awaiting  bool   // waits for approval
+	Suspended bool   // suspended now
+	Network   string // the first characters of AgentRecord.Network
+	Order     AgentOrder
 }
 
 // AgentRecord is an agent as the operator lists it, hidden or not.
 type AgentRecord struct {
-	Handle    string `db:"handle"`
-	Name      string `db:"name"`
-	Level     int    `db:"level"`
-	State     string `db:"state"`   // shown, awaiting, suspended or leaving
-	Network   string `db:"network"` // keyed hash of the network that it was registered from, in hexadecimal; empty after NetworkRetention
-	Posts     int    `db:"posts"`
-	Title     string `db:"title"`   // of its newest post; empty without one
-	Reports   int    `db:"reports"` // open ones, of it and its texts
-	CreatedAt Time   `db:"created_at"`
+	Handle    string  `db:"handle"`
+	Name      string  `db:"name"`
+	Level     int     `db:"level"`
+	State     string  `db:"state"`   // shown, awaiting, suspended or leaving
+	Network   string  `db:"network"` // keyed hash of the network that it was registered from, in hexadecimal; empty after NetworkRetention
+	Posts     int     `db:"posts"`
+	Title     string  `db:"title"`   // of its newest post; empty without one
+	Reports   int     `db:"reports"` // open ones, of it and its texts
+	CreatedAt Time    `db:"created_at"`
+	Reason    *string `db:"reason"` // of a suspension; nil without one
+	Until     *Time   `db:"until"`  // its end; nil for none
 }

@@ -21,20 +21,22 @@ var agentOrders = map[domain.AgentOrder]string{
 func (r *Reader) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, limit int) (agents []domain.AgentRecord, err error) {
 	pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Query) + "%"
 	level := document.SelectLevel("a")
+	const suspended = `a.suspended_at IS NOT NULL AND (a.suspended_until IS NULL OR a.suspended_until > ?1)`
 	err = r.db.Select(ctx, &agents, `
 		WITH reported (agent_id, reports) AS (
 			SELECT of_id, COUNT(*) FROM reports WHERE closed_at IS NULL AND of_id IS NOT NULL GROUP BY 1)
 		SELECT h.handle, a.name, `+level+` AS level,
 			CASE
 				WHEN a.deletion_at IS NOT NULL THEN 'leaving'
-				WHEN a.suspended_at IS NOT NULL AND (a.suspended_until IS NULL OR a.suspended_until > ?1) THEN 'suspended'
+				WHEN `+suspended+` THEN 'suspended'
 				WHEN a.awaiting_since IS NOT NULL THEN 'awaiting'
 				ELSE 'shown'
 			END AS state,
 			COALESCE(LOWER(HEX(a.network)), '') AS network,
 			(SELECT COUNT(*) FROM posts WHERE author_id = a.id) AS posts,
 			COALESCE((SELECT title FROM posts WHERE author_id = a.id ORDER BY seq DESC LIMIT 1), '') AS title,
-			COALESCE(d.reports, 0) AS reports, a.created_at
+			COALESCE(d.reports, 0) AS reports, a.created_at,
+			a.suspension_reason AS reason, a.suspended_until AS until
 		FROM agents a
 		JOIN handles h ON h.id = a.id
 		LEFT JOIN reported d ON d.agent_id = a.id
@@ -42,11 +44,12 @@ func (r *Reader) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, l
 			AND (?3 IS NULL OR `+level+` <= ?3)
 			AND (NOT ?4 OR d.reports > 0)
 			AND (NOT ?5 OR a.awaiting_since IS NOT NULL)
+			AND (NOT ?9 OR `+suspended+`)
 			AND COALESCE(LOWER(HEX(a.network)), '') LIKE ?6
 			AND h.handle || ' ' || a.name || ' ' || a.owner || ' ' || COALESCE(a.tagline, '') || ' ' || a.description_en || ' ' ||
 				a.description_zh || ' ' || a.mailbox LIKE ?7 ESCAPE '\'
 		ORDER BY `+agentOrders[f.Order]+`
-		LIMIT ?8`, r.db.Now(), f.Since, f.MaxLevel, f.Reported, f.Awaiting, f.Network+"%", pattern, limit)
+		LIMIT ?8`, r.db.Now(), f.Since, f.MaxLevel, f.Reported, f.Awaiting, f.Network+"%", pattern, limit, f.Suspended)
 	return agents, err
 }
 

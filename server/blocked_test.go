@@ -74,9 +74,12 @@ func TestBlockedWords_RejectedInEveryField(t *testing.T) {
 	}
 }
 
-func (s *site) block(word string) {
+func (s *site) block(word string) { s.Helper(); s.change("block-word", word) }
+
+// change changes a list of the operator.
+func (s *site) change(act, entry string) {
 	s.Helper()
-	if _, err := s.store.BlockWord(s.Context(), word); err != nil {
+	if _, err := s.store.ChangeBlocklist(s.Context(), act, entry); err != nil {
 		s.Fatal(err)
 	}
 }

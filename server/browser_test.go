@@ -715,8 +715,8 @@ func operatesByKeyboard(b *tab, _ *site) {
 		{[]string{"Agents"}, "", ""},
 		{[]string{"spam-2", "spam-1", "Suspend"}, "", "suspend: 2 agents"},
 		{[]string{"newcomer", "Approve"}, "", "approve: 1 agents"},
-		{[]string{"Words and invites"}, "", ""},
-		{[]string{"Word or phrase"}, "casino", "Done and recorded: block-word casino"},
+		{[]string{"Lists and invites"}, "", ""},
+		{[]string{"Entry"}, "casino", "Done and recorded: block-word casino"},
 		{[]string{"Make an invitation"}, "", "Done and recorded: invite"},
 	} {
 		last := len(step.stops) - 1

@@ -1,9 +1,13 @@
 package server
 
 import (
+	"cmp"
+	"net/netip"
+	"strings"
 	"time"
 
 	"callbook/server/ratelimit"
+	"callbook/store/domain"
 )
 
 const (
@@ -45,4 +49,14 @@ func keyLimits(class ratelimit.Class) []ratelimit.Class {
 		return []ratelimit.Class{limitCalls, limitWrites}
 	}
 	return []ratelimit.Class{limitCalls, limitWrites, class}
+}
+
+// checkNetwork returns forbidden for a client in a network that the operator blocks, with the address to object at.
+func (s *Server) checkNetwork(client netip.Addr) error {
+	if !s.store.Lists.NetworkBlocked(client) {
+		return nil
+	}
+	o := s.options
+	address := cmp.Or(strings.TrimPrefix(o.Contact, "mailto:"), o.Operator.Legal, o.BaseURL+"/#operator")
+	return &domain.Error{Code: domain.CodeForbidden, Topic: domain.TopicNetwork, Names: []any{address}}
 }

@@ -415,3 +415,63 @@ func TestAbuse11_LimitsOfAddressesCountWiderNetworks(t *testing.T) {
 		}
 	}
 }
+
+// TestBlockedNetwork_ReadsAndLeaves: a client there may read, export and delete itself, and nothing else.
+func TestBlockedNetwork_ReadsAndLeaves(t *testing.T) {
+	s := newSite(t, behindProxy(nil))
+	s.server.options.Contact = "mailto:ops@example.org"
+	key := s.agent("harbour-pilot")
+	s.change("block-network", "192.0.2.0/24")
+	const blocked = "X-Forwarded-For: 192.0.2.7"
+	for _, op := range s.server.engine.Operations {
+		if op.ID == "listEvents" { // waits
+			continue
+		}
+		var body any
+		if !op.Reads() {
+			body = map[string]any{}
+		}
+		a := s.send(op.Method, s.pathOf(op), map[bool]string{true: key}[op.Keyed], body, blocked)
+		if op.Reads() || op.ID == "deleteMe" {
+			if a.Status == 403 {
+				t.Errorf("%s: %s", op.ID, a.Body)
+			}
+			continue
+		}
+		a.rejected(403, domain.CodeForbidden)
+		if !strings.HasSuffix(a.text("error", "message_en"), ": ops@example.org") {
+			t.Errorf("%s: %s", op.ID, a.Body)
+		}
+	}
+	if s.server.observer.Metrics.TakeAbuse() == 0 {
+		t.Error("the rejections do not count as abuse")
+	}
+	s.send("PATCH", "/api/me", key, `{}`, "X-Forwarded-For: 192.0.3.7").status(200)
+	s.send("DELETE", "/api/me?confirm=harbour-pilot", key, nil, blocked).status(204)
+	s.change("unblock-network", "192.0.2.0/24")
+	s.send("POST", "/api/agents", "", registrationOf("other"), blocked).status(201)
+}
+
+// TestExemptNetwork_PassesLimitsOfAddresses, but not those of keys.
+func TestExemptNetwork_PassesLimitsOfAddresses(t *testing.T) {
+	one := ratelimit.Limit{Requests: 1, Period: time.Minute}
+	s := newSite(t, behindProxy(ratelimit.Limits{limitReads: one, limitRegistrations: one, limitNetworkWrites: one, limitFailedKeys: one, limitWrites: {Requests: 2, Period: time.Minute}}))
+	s.change("exempt-network", "192.0.2.0/24")
+	const exempt = "X-Forwarded-For: 192.0.2.7"
+	var key string
+	for i := range 3 {
+		s.send("GET", "/api/agents", "", nil, exempt).status(200)
+		s.send("GET", "/agents", "", nil, exempt).status(200)
+		s.send("GET", "/api/me", "cq_wrong", nil, exempt).status(401)
+		key = s.send("POST", "/api/agents", "", registrationOf(fmt.Sprintf("agent-%d", i)), exempt).status(201).text("api_key")
+	}
+	for range 2 {
+		s.send("PATCH", "/api/me", key, `{}`, exempt).status(200)
+	}
+	s.send("PATCH", "/api/me", key, `{}`, exempt).limited(s, "writes", ratelimit.Limit{Requests: 2, Period: time.Minute})
+	s.send("GET", "/agents", "", nil, "X-Forwarded-For: 198.51.100.7").status(200)
+	s.send("GET", "/agents", "", nil, "X-Forwarded-For: 198.51.100.7").status(429)
+	s.change("unexempt-network", "192.0.2.0/24")
+	s.send("GET", "/agents", "", nil, exempt).status(200)
+	s.send("GET", "/agents", "", nil, exempt).status(429)
+}

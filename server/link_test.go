@@ -161,6 +161,36 @@ func TestLinks_AreRecheckedAndExpire(t *testing.T) {
 }
 
 // TestLinks_ChecksOfOneHostAreLimited: a client could use links to send requests to others.
+// TestLinks_ToABlockedHostFail when they are added, and within minutes if they were verified before.
+func TestLinks_ToABlockedHostFail(t *testing.T) {
+	s, h := newLinkSite(t)
+	key := s.verified("harbour-pilot")
+	h.say(relMe)
+	s.link(key, "http://www.spam.example/about").status(200)
+	s.link(key, "http://harbour.example.com/").status(200)
+	s.change("block-host", "spam.example")
+	looks := h.looks.Load()
+	if a := s.link(key, "http://spam.example/").status(200); a.value("link", "status") != "failed" || a.value("link", "failure") != "blocked" {
+		t.Errorf("a new link: %s", a.Body)
+	}
+	if err := s.server.RecheckLinks(s.Context()); err != nil {
+		t.Fatal(err)
+	}
+	card := s.send("GET", "/api/agents/harbour-pilot", "", nil)
+	for i, want := range []string{"failed", "verified", "failed"} {
+		if card.value("agent", "trust", "links", i, "status") != want {
+			t.Errorf("link %d is not %s: %s", i, want, card.Body)
+		}
+	}
+	if h.looks.Load() != looks {
+		t.Error("the host was requested")
+	}
+	s.change("unblock-host", "spam.example")
+	if a := s.link(key, "http://www.spam.example/about").status(200); a.value("link", "status") != "verified" {
+		t.Errorf("once it is allowed again: %s", a.Body)
+	}
+}
+
 func TestLinks_ChecksOfOneHostAreLimited(t *testing.T) {
 	s, h := newLinkSite(t)
 	h.say("<p>Welcome</p>")

@@ -219,8 +219,8 @@ func TestOperatorPage_EachActLeavesItsNote(t *testing.T) {
 		fields []string
 		note   string // empty: none, since the act waits to be confirmed
 	}{
-		{"remove-reply", []string{"subject", reply}, "remove-reply " + reply + " by author"},
-		{"remove-post", []string{"subject", post}, "remove-post " + post + " by author"},
+		{"remove-reply", []string{"subject", reply}, "remove-reply " + reply + " by author; reports closed: 1"},
+		{"remove-post", []string{"subject", post}, "remove-post " + post + " by author; reports closed: 1"},
 		{"close-report", []string{"report", reports[1].ID}, "close-report " + reports[1].ID},
 		{"suspend", []string{"handle", "author", "reason", "Spam", "days", "7"}, "suspend author Spam"},
 		{"unsuspend", []string{"subject", "author"}, "unsuspend author"},
@@ -232,6 +232,11 @@ func TestOperatorPage_EachActLeavesItsNote(t *testing.T) {
 		{"reject", []string{"handle", "rejected", "confirm", "1"}, "reject rejected"},
 		{"block-word", []string{"subject", "Slot-Machine"}, "block-word slot machine"},
 		{"unblock-word", []string{"subject", "slot machine"}, "unblock-word slot machine"},
+		{"block-domain", []string{"subject", "Mail.example"}, "block-domain mail.example"},
+		{"block-host", []string{"subject", "spam.example"}, "block-host spam.example"},
+		{"block-network", []string{"subject", "192.0.2.7"}, "block-network 192.0.2.7/32"},
+		{"exempt-network", []string{"subject", "2001:db8::/48"}, "exempt-network 2001:db8::/48"},
+		{"unexempt-network", []string{"subject", "2001:db8::/48"}, "unexempt-network 2001:db8::/48"},
 	} {
 		page := p.press("", act.act, act.fields...).status(200)
 		var want []string
@@ -285,6 +290,9 @@ func TestOperatorPage_SaysWhatWasWrong(t *testing.T) {
 		{"unsuspend", []string{"subject", "nobody"}, 404},
 		{"suspend", []string{"handle", "keeper", "reason", strings.Repeat("x", 301)}, 422},
 		{"block-word", []string{"subject", "?"}, 422},
+		{"block-host", []string{"subject", "https://spam.example/"}, 422},
+		{"block-network", []string{"subject", "0.0.0.0/0"}, 422},
+		{"unblock-network", []string{"subject", "192.0.2.0/24"}, 404},
 		{"invite", []string{"uses", "many", "days", "7"}, 422},
 		{"invite", []string{"uses", "1", "days", "0"}, 422},
 		{"suspend", []string{"handle", "nobody"}, 200}, // and says that it was skipped
@@ -313,7 +321,7 @@ func TestOperatorPage_ChartsRejectedRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := s.agent("author", "invite", secret)
-	if _, err := s.store.BlockWord(ctx, "casino"); err != nil {
+	if _, err := s.store.ChangeBlocklist(ctx, "block-word", "casino"); err != nil {
 		t.Fatal(err)
 	}
 	call := map[string]any{"kind": "announce", "title": "Casino", "body": "Come"}
@@ -366,7 +374,7 @@ func TestOperatorPage_TextStaysText(t *testing.T) {
 		for _, path := range []string{"/api/posts/" + post, "/api/agents/author"} {
 			s.send("POST", path+"/report", "", map[string]any{"reason": text}).status(202)
 		}
-		if _, err := s.store.BlockWord(context.Background(), "canary"); err != nil {
+		if _, err := s.store.ChangeBlocklist(context.Background(), "block-word", "canary"); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.store.Suspend(context.Background(), "author", text, time.Time{}); err != nil {

@@ -37,6 +37,11 @@ var unreachable = map[string]string{
 	"invite_required/general":     "a site where agents register by invitation",
 	"registration_closed/general": "a site where registration is closed",
 	"bad_value/blocked":           "only the operator blocks words",
+	"bad_value/provider":          "only the operator blocks domains",
+	"bad_value/host":              "only the operator blocks hosts",
+	"forbidden/network":           "only the operator blocks networks",
+	"bad_format/entry_name":       "of the operator's page and commands, not of the API",
+	"bad_format/entry_network":    "of the operator's page and commands, not of the API",
 	"mail_unavailable/general":    "a site that sends no mail",
 	"rate_limited/mails_site":     "200 mails a day, of 40 agents at least",
 	"rate_limited/collab":         "50 collaborations a day, of which 5 may wait",
@@ -151,7 +156,16 @@ func TestScripts_ErrorsOfOtherSettings(t *testing.T) {
 	s.recordReached(met, "POST", "/api/collabs", s.send("POST", "/api/collabs", key, `{"partner":"museum-archive","summary":"Photographs."}`).rejected(429, domain.CodeRateLimited))
 	s.send("POST", "/api/agents/tide-gauge/report", "", `{}`).status(202)
 	s.recordReached(met, "POST", "/api/agents/museum-archive/report", s.send("POST", "/api/agents/museum-archive/report", "", `{}`).rejected(429, domain.CodeRateLimited))
+	s = newSite(t)
+	key = s.agent("harbour-pilot")
+	s.change("block-domain", "mail.example")
+	s.change("block-host", "spam.example")
+	a = s.send("PATCH", "/api/me", key, `{"mailbox":"a@mail.example","homepage":"https://spam.example/"}`).rejected(422, domain.CodeValidationFailed)
+	s.recordReached(met, "PATCH", "/api/me", a)
+	s.change("block-network", "127.0.0.1")
+	s.recordReached(met, "POST", "/api/agents", s.send("POST", "/api/agents", "", registrationOf("other")).rejected(403, domain.CodeForbidden))
 	for _, name := range []string{
+		"bad_value/provider", "bad_value/host", "forbidden/network",
 		"mail_unavailable/general", "rate_limited/mails_site", "rate_limited/collab",
 		"rate_limited/post_network", "rate_limited/reply_network", "rate_limited/network_writes",
 		"rate_limited/collab_network", "rate_limited/report_network",

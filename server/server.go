@@ -178,12 +178,13 @@ func New(st *store.Store, o Options) (*Server, error) {
 	}
 	s.engine = api.New(api.Config{
 		Clock:   st.Now,
-		Limiter: ratelimit.New(o.Limits),
+		Limiter: ratelimit.New(o.Limits), CheckNetwork: s.checkNetwork,
 		Cache:   httpcache.New[api.Tag, *api.Cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
 		Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
 		Origins: origins, Foreign: limitReads, FailedKeys: limitFailedKeys, KeyLimits: keyLimits, NetworkWrites: limitNetworkWrites,
 		Errors: messages.Catalogue, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.operations())
+	s.engine.Limiter.Exempt = st.Lists.NetworkExempt
 	s.observer = &middleware.Observer{
 		Log: o.Log, Slow: o.LogSlow, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(messages.Errors)),
 			slices.Collect(maps.Keys(messages.Errors[domain.CodeRateLimited].Texts))),
@@ -202,6 +203,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 		return nil, err
 	}
 	o.LinkCheck.UserAgent = "Callbook/" + o.Version + " (+" + o.BaseURL + ")"
+	o.LinkCheck.Blocked = st.Lists.HostBlocked
 	s.links = linkcheck.NewWorker(st, o.BaseURL, o.LinkCheck)
 	s.wakes = wake.New(st, o.LinkCheck, o.Log, s.metrics)
 	st.Watch(s.wakes.Notify)

@@ -19,7 +19,7 @@ import (
 
 // Register adds an agent. It returns registration_closed and invite_required by the mode of
 // registration; validation_failed for an agent without a description, a name that text.CheckName
-// rejects, an owner that text.CheckOwner rejects, and a text with a blocked word; handle_taken for a
+// rejects, an owner that text.CheckOwner rejects, and what blocklist.Check rejects; handle_taken for a
 // handle that is in use, reserved, or was a deleted agent's; and idempotency_conflict if the
 // idempotency key came with another request. A repeated registration, in any mode, gets a new key if
 // the first was never used, and else an empty one.
@@ -153,7 +153,7 @@ func (t *tx) nameFaults(field, name string, fault text.NameFault) []domain.Field
 // called again with none, to find what it sets, and both may happen twice. A changed mailbox returns
 // the agent to level 0, and if it was verified may recover the key for seven days; a changed owner ends
 // the owner claim. UpdateAgent returns validation_failed for an agent without a description, for a new
-// name or owner that text.CheckName or CheckOwner rejects and for a text with a blocked word, trust_too_low if the owner's
+// name or owner that text.CheckName or CheckOwner rejects and for what blocklist.Check rejects, trust_too_low if the owner's
 // receipt is required below level 2, and forbidden if it no longer is while there is an owner.
 func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change func(*domain.Settings) error) (doc domain.AgentDocument, err error) {
 	err = s.writeOwn(ctx, caller, func(t *tx) error {
@@ -169,6 +169,9 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 		var changed domain.Settings
 		if err := change(&changed); err != nil {
 			return err
+		}
+		if text.CanonicalMailbox(changed.Mailbox) == before.Mailbox {
+			changed.Mailbox = ""
 		}
 		faults := after.CheckDescriptions()
 		if after.Name != before.Name { // an older program may have allowed the name

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,34 +27,34 @@ func TestBlocklist_AddsAndRemovesWords(t *testing.T) {
 		{"ok", "ok", ""},
 		{strings.Repeat("x", 64), strings.Repeat("x", 64), ""},
 		{strings.Repeat("赌", 64), strings.Repeat("赌", 64), ""},
-		{"", "", "word too_short"},
-		{"x", "", "word too_short"},
-		{"!?", "", "word too_short"},
-		{"🖕", "", "word too_short"},
-		{strings.Repeat("x", 65), "", "word too_long"},
-		{strings.Repeat("ﷺ", 4), "", "word too_long"}, // 18 characters each, once folded
+		{"", "", "entry too_short"},
+		{"x", "", "entry too_short"},
+		{"!?", "", "entry too_short"},
+		{"🖕", "", "entry too_short"},
+		{strings.Repeat("x", 65), "", "entry too_long"},
+		{strings.Repeat("ﷺ", 4), "", "entry too_long"}, // 18 characters each, once folded
 	} {
-		kept, err := s.BlockWord(ctx, tt.word)
+		kept, err := s.ChangeBlocklist(ctx, "block-word", tt.word)
 		if kept != tt.kept || faultsOf(err) != tt.want {
 			t.Errorf("block %.20q: kept as %q, %v", tt.word, kept, err)
 		}
 	}
 	s.clock.Advance(time.Hour)
-	if kept, err := s.BlockWord(ctx, "BADword"); kept != "badword" || err != nil {
+	if kept, err := s.ChangeBlocklist(ctx, "block-word", "BADword"); kept != "badword" || err != nil {
 		t.Errorf("again: %q, %v", kept, err)
 	}
-	kept, err := s.UnblockWord(ctx, "OK!")
+	kept, err := s.ChangeBlocklist(ctx, "unblock-word", "OK!")
 	if kept != "ok" || err != nil {
 		t.Errorf("unblock: %q, %v", kept, err)
 	}
 	for _, word := range []string{"ok", "never", "", "ＢＡＤ"} {
-		_, err := s.UnblockWord(ctx, word)
+		_, err := s.ChangeBlocklist(ctx, "unblock-word", word)
 		wantOutcome(t, "unblock "+word, err, "not_found")
 	}
-	list, err := s.BlockedWords(ctx)
+	list, err := s.Blocklist(ctx)
 	s.ok(err)
 	since := domain.TimeOf(s.clock.Now().Add(-time.Hour))
-	want := []blocklist.Word{{Word: "bad word", CreatedAt: since}, {Word: "badword", CreatedAt: since}, {Word: strings.Repeat("x", 64), CreatedAt: since}, {Word: "赌", CreatedAt: since}, {Word: strings.Repeat("赌", 64), CreatedAt: since}}
+	want := []blocklist.Entry{{Kind: "word", Entry: "bad word", CreatedAt: since}, {Kind: "word", Entry: "badword", CreatedAt: since}, {Kind: "word", Entry: strings.Repeat("x", 64), CreatedAt: since}, {Kind: "word", Entry: "赌", CreatedAt: since}, {Kind: "word", Entry: strings.Repeat("赌", 64), CreatedAt: since}}
 	if diff := cmp.Diff(want, list); diff != "" {
 		t.Errorf("the list: %s", diff)
 	}
@@ -83,18 +85,18 @@ func TestBlocklist_HasAtMost1000Words(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
 	s.ok(s.write(ctx, func(t *tx) error {
 		for i := range 1000 - 1 {
-			if err := t.Exec(`INSERT INTO blocked_words (word, created_at) VALUES (?, ?)`, fmt.Sprintf("word%d", i), t.Now); err != nil {
+			if err := t.Exec(`INSERT INTO blocklist (kind, entry, created_at) VALUES ('word', ?, ?)`, fmt.Sprintf("word%d", i), t.Now); err != nil {
 				return err
 			}
 		}
 		return nil
 	}))
-	for _, tt := range []struct{ word, want string }{{"last", ""}, {"onemore", "word too_many"}, {"word7", ""}, {"last", ""}} {
-		if _, err := s.BlockWord(ctx, tt.word); faultsOf(err) != tt.want {
+	for _, tt := range []struct{ word, want string }{{"last", ""}, {"onemore", "entry too_many"}, {"word7", ""}, {"last", ""}} {
+		if _, err := s.ChangeBlocklist(ctx, "block-word", tt.word); faultsOf(err) != tt.want {
 			t.Errorf("block %s: %v", tt.word, err)
 		}
 	}
-	if n := value[int](s, `SELECT COUNT(*) FROM blocked_words`); n != 1000 {
+	if n := value[int](s, `SELECT COUNT(*) FROM blocklist`); n != 1000 {
 		t.Errorf("%d words", n)
 	}
 }
@@ -150,7 +152,7 @@ func (s *testStore) parties() (by, to domain.Caller, post domain.PostDocument, o
 
 func (s *testStore) blockWord(word string) {
 	s.Helper()
-	_, err := s.BlockWord(context.Background(), word)
+	_, err := s.ChangeBlocklist(context.Background(), "block-word", word)
 	s.ok(err)
 }
 
@@ -181,7 +183,7 @@ func TestBlocklist_AppliesToEveryDraft(t *testing.T) {
 			t.Errorf("%d rows of %s, want %d", n, table, want)
 		}
 	}
-	_, err := s.UnblockWord(ctx, "slot machine")
+	_, err := s.ChangeBlocklist(ctx, "unblock-word", "slot machine")
 	s.ok(err)
 	for _, write := range s.writes(by, to, post, offering, "") {
 		if err := write.do(text); err != nil {
@@ -271,7 +273,7 @@ func TestBlocklist_AllowsTheRequestAfterUnblocking(t *testing.T) {
 			wantOutcome(t, write.name, write.do("A casino"), "validation_failed")
 		}
 	}
-	_, err := s.UnblockWord(context.Background(), "casino")
+	_, err := s.ChangeBlocklist(context.Background(), "unblock-word", "casino")
 	s.ok(err)
 	for _, write := range writes {
 		wantOutcome(t, write.name, write.do("A casino"), "")
@@ -290,10 +292,10 @@ func TestBlocklist_FollowsAnotherProcess(t *testing.T) {
 	try("at first", "")
 	beside := openStore(t, Options{Path: s.path, Beside: true, Clock: s.clock.Now})
 	defer beside.Close()
-	_, err := beside.BlockWord(ctx, "casino")
+	_, err := beside.ChangeBlocklist(ctx, "block-word", "casino")
 	s.ok(err)
 	try("blocked by another process", "validation_failed")
-	_, err = beside.UnblockWord(ctx, "casino")
+	_, err = beside.ChangeBlocklist(ctx, "unblock-word", "casino")
 	s.ok(err)
 	try("allowed by another process", "")
 }
@@ -303,14 +305,14 @@ func TestBlocklist_FollowsAnotherProcess(t *testing.T) {
 func TestBlocklist_RefoldsWordsOfOlderPrograms(t *testing.T) {
 	s := newStore(t)
 	for i, word := range []string{"straße", "πάρος", "ς", "ok"} {
-		s.change(nil, `INSERT INTO blocked_words (word, created_at) VALUES (?, ?)`, word, i)
+		s.change(nil, `INSERT INTO blocklist (kind, entry, created_at) VALUES ('word', ?, ?)`, word, i)
 	}
-	s.change(nil, `INSERT INTO blocked_words (word, created_at) VALUES ('strasse', 7)`)
+	s.change(nil, `INSERT INTO blocklist (kind, entry, created_at) VALUES ('word', 'strasse', 7)`)
 	s.change(nil, `UPDATE site SET value = x'00' WHERE name = 'document_format'`)
 	s.reopen()
-	list, err := s.BlockedWords(context.Background())
+	list, err := s.Blocklist(context.Background())
 	s.ok(err)
-	if diff := cmp.Diff([]blocklist.Word{{Word: "ok", CreatedAt: 3}, {Word: "strasse", CreatedAt: 7}, {Word: "παροσ", CreatedAt: 1}, {Word: "σ", CreatedAt: 2}}, list); diff != "" {
+	if diff := cmp.Diff([]blocklist.Entry{{Kind: "word", Entry: "ok", CreatedAt: 3}, {Kind: "word", Entry: "strasse", CreatedAt: 7}, {Kind: "word", Entry: "παροσ", CreatedAt: 1}, {Kind: "word", Entry: "σ", CreatedAt: 2}}, list); diff != "" {
 		t.Error(diff)
 	}
 	r := registration("harbour")
@@ -319,4 +321,202 @@ func TestBlocklist_RefoldsWordsOfOlderPrograms(t *testing.T) {
 	if got := faultsOf(err); got != "name bad_value" {
 		t.Errorf("a blocked word: %q", got)
 	}
+}
+
+// changeList changes a list of the operator.
+func (s *testStore) changeList(act, entry string) {
+	s.Helper()
+	_, err := s.ChangeBlocklist(context.Background(), act, entry)
+	s.ok(err)
+}
+
+func TestBlocklist_ParsesEntries(t *testing.T) {
+	s, ctx := newStore(t), context.Background()
+	for _, tt := range []struct{ act, written, stored, want string }{
+		{"block-domain", " @Mail.Example ", "mail.example", ""},
+		{"block-host", "mail.example", "mail.example", ""}, // a list of its own
+		{"block-host", "xn--fiq228c.example", "xn--fiq228c.example", ""},
+		{"block-network", "192.0.2.77", "192.0.2.77/32", ""},
+		{"block-network", "192.0.2.77/24", "192.0.2.0/24", ""},
+		{"block-network", "::ffff:198.51.100.7", "198.51.100.7/32", ""},
+		{"block-network", "::ffff:198.51.100.7/120", "198.51.100.0/24", ""},
+		{"block-network", "2001:db8:1:2:3::4", "2001:db8:1:2::/64", ""},
+		{"exempt-network", "2001:db8::/32", "2001:db8::/32", ""},
+		{"exempt-network", "10.0.0.0/8", "10.0.0.0/8", ""},
+		{"block-domain", "example", "", "entry bad_format"},
+		{"block-domain", "agent@mail.example", "", "entry bad_format"},
+		{"block-host", "https://spam.example/", "", "entry bad_format"},
+		{"block-host", "192.0.2.1", "", "entry bad_format"}, // no link may have one
+		{"block-host", "垃圾.example", "", "entry bad_format"},
+		{"block-network", "spam.example", "", "entry bad_format"},
+		{"block-network", "fe80::1%eth0", "", "entry bad_format"},
+		{"block-network", "0.0.0.0/0", "", "entry bad_format"},
+		{"block-network", "10.0.0.0/7", "", "entry bad_format"},
+		{"exempt-network", "::/0", "", "entry bad_format"},
+		{"exempt-network", "192.0.2.0/33", "", "entry bad_format"},
+		{"block", "spam.example", "", "invalid_query"},
+		{"unblock-network", "2001:db8:1:2::9", "2001:db8:1:2::/64", ""},
+		{"unblock-domain", "MAIL.example", "mail.example", ""},
+		{"unblock-domain", "mail.example", "mail.example", "not_found"},
+		{"unexempt-network", "10.1.0.0/16", "10.1.0.0/16", "not_found"}, // within one, but none
+	} {
+		stored, err := s.ChangeBlocklist(ctx, tt.act, tt.written)
+		if stored != tt.stored || faultsOf(err) != tt.want {
+			t.Errorf("%s %s: %q, %q", tt.act, tt.written, stored, faultsOf(err))
+		}
+	}
+	list, err := s.Blocklist(ctx)
+	s.ok(err)
+	var entries []string
+	for _, e := range list {
+		entries = append(entries, e.Kind.Act()+" "+e.Entry)
+	}
+	want := []string{
+		"exempt-network 10.0.0.0/8", "exempt-network 2001:db8::/32", "block-host mail.example", "block-host xn--fiq228c.example",
+		"block-network 192.0.2.0/24", "block-network 192.0.2.77/32", "block-network 198.51.100.0/24", "block-network 198.51.100.7/32",
+	}
+	if diff := cmp.Diff(want, entries); diff != "" {
+		t.Error(diff)
+	}
+	if notes := s.notes(); len(notes) != 12 || notes[0] != "block-domain mail.example" || notes[10] != "unblock-network 2001:db8:1:2::/64" {
+		t.Errorf("the notes: %q", notes)
+	}
+}
+
+// TestBlocklist_RejectsMailboxesAtADomain that are new. An agent that has one already keeps it.
+func TestBlocklist_RejectsMailboxesAtADomain(t *testing.T) {
+	s, ctx := newStore(t), context.Background()
+	mailbox := func(address string) func(*domain.Registration) {
+		return func(r *domain.Registration) { r.Mailbox = address }
+	}
+	earlier, _ := s.register("earlier", mailbox("a@mail.example"))
+	s.ok(s.Verify(ctx, "earlier"))
+	s.changeList("block-domain", "mail.example")
+	for i, tt := range []struct{ address, want string }{
+		{"a@mail.example", "mailbox bad_value"}, {"a@MAIL.Example", "mailbox bad_value"}, {"a@eu.mail.example", "mailbox bad_value"},
+		{"a@othermail.example", ""}, {"mail.example@example.org", ""}, {"a@example", ""},
+	} {
+		r := registration(fmt.Sprintf("agent-%d", i))
+		r.Mailbox = tt.address
+		_, _, err := s.Register(ctx, r, domain.IdempotencyKey{})
+		if got := faultsOf(err); got != tt.want {
+			t.Errorf("a registration with %s: %s", tt.address, got)
+		}
+	}
+	set := func(address string) error {
+		_, err := s.UpdateAgent(ctx, earlier, func(set *domain.Settings) error { set.Mailbox, set.Tagline = address, "T"; return nil })
+		return err
+	}
+	for address, want := range map[string]string{"a@mail.example": "", "b@mail.example": "mailbox bad_value", "a@mx.mail.example": "mailbox bad_value"} {
+		if got := faultsOf(set(address)); got != want {
+			t.Errorf("the mailbox %s: %s", address, got)
+		}
+	}
+	_, err := s.ClaimOwner(ctx, earlier, "mei@mail.example")
+	if got := faultsOf(err); got != "owner_email bad_value" {
+		t.Errorf("a claim: %s", got)
+	}
+	_, err = s.ClaimOwner(ctx, earlier, mei)
+	s.ok(err)
+	_, err = s.StartRecovery(ctx, "earlier", netip.Addr{})
+	s.ok(err)
+	if n := value[int](s, `SELECT COUNT(*) FROM outbox WHERE recipient = 'a@mail.example'`); n != 1 {
+		t.Errorf("%d codes for a lost key", n)
+	}
+	s.changeList("unblock-domain", "mail.example")
+	s.ok(set("b@mail.example"))
+}
+
+// TestBlocklist_RejectsAddressesAtAHost that are new, and has verified links checked again.
+func TestBlocklist_RejectsAddressesAtAHost(t *testing.T) {
+	s, ctx := newStore(t), context.Background()
+	pilot, light := s.verified("harbour-pilot"), s.verified("harbour-light")
+	s.linked(pilot, "https://spam.example/about", foundIt)
+	s.linked(pilot, "https://www.spam.example/", notThere)
+	s.linked(light, "https://eu.spam.example/", foundIt)
+	s.linked(light, "https://harbour.example.org/", foundIt)
+	home := func(address string) error {
+		_, err := s.UpdateAgent(ctx, pilot, func(set *domain.Settings) error { set.Homepage = address; return nil })
+		return err
+	}
+	s.ok(home("https://spam.example/"))
+	s.changeList("block-host", "spam.example")
+	for address, want := range map[string]string{
+		"https://spam.example/": "homepage bad_value", "https://a.SPAM.example/": "homepage bad_value", "http://spam.example:80/": "homepage bad_value",
+		"https://notspam.example/": "", "https://harbour.example.org/spam.example": "",
+	} {
+		if got := faultsOf(home(address)); got != want {
+			t.Errorf("the homepage %s: %s", address, got)
+		}
+	}
+	for address, want := range map[string]string{"https://wake.spam.example/": "url bad_value", "https://harbour.example.org/": ""} {
+		if _, _, err := s.SetWake(ctx, pilot, address); faultsOf(err) != want {
+			t.Errorf("the wake-up URL %s: %v", address, err)
+		}
+	}
+	s.link(pilot, "https://spam.example/another") // whose check fails
+	due := s.due(10)
+	slices.Sort(due)
+	if diff := cmp.Diff([]string{"harbour-light https://eu.spam.example/", "harbour-pilot https://spam.example/about"}, due); diff != "" {
+		t.Errorf("checked again: %s", diff)
+	}
+}
+
+// TestLists_FollowCommits of this process and of others.
+func TestLists_FollowCommits(t *testing.T) {
+	s := newStore(t, func(o *Options) { o.watchPeriod = time.Millisecond })
+	blocked := func(address string) bool { return s.Lists.NetworkBlocked(netip.MustParseAddr(address)) }
+	if blocked("192.0.2.1") || s.Lists.NetworkBlocked(netip.Addr{}) {
+		t.Error("a network is blocked at first")
+	}
+	s.changeList("block-network", "192.0.2.0/24")
+	s.changeList("exempt-network", "2001:db8::/48")
+	s.changeList("block-host", "spam.example")
+	for address, want := range map[string]bool{"192.0.2.1": true, "::ffff:192.0.2.1": true, "192.0.3.1": false, "2001:db8::1": false} {
+		if blocked(address) != want {
+			t.Errorf("%s: %v", address, !want)
+		}
+	}
+	if !s.Lists.NetworkExempt(netip.MustParseAddr("2001:db8:0:7::1")) || s.Lists.NetworkExempt(netip.MustParseAddr("192.0.2.1")) {
+		t.Error("the exempt networks")
+	}
+	if !s.Lists.HostBlocked("eu.spam.example") || s.Lists.HostBlocked("example") {
+		t.Error("the blocked hosts")
+	}
+	beside := openStore(t, Options{Path: s.path, Beside: true, Clock: s.clock.Now})
+	defer beside.Close()
+	_, err := beside.ChangeBlocklist(context.Background(), "unblock-network", "192.0.2.0/24")
+	s.ok(err)
+	for deadline := time.Now().Add(slowRead); blocked("192.0.2.1"); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the change of another process is not noticed")
+		}
+	}
+}
+
+// TestExemptNetwork_CountsForNoLimit of networks; those of agents hold.
+func TestExemptNetwork_CountsForNoLimit(t *testing.T) {
+	s := newStore(t, withQuotas(domain.Quotas{NetworkPosts: 1, NetworkReplies: 1, NetworkCollabs: 1, NetworkReports: 1, Replies: 2}), func(o *Options) {
+		o.Mails = &domain.MailCaps{Network: domain.Share{1, 1, 1}}
+	})
+	s.changeList("exempt-network", "192.0.2.0/24")
+	one, two := s.verified("harbour-pilot"), s.verified("harbour-light")
+	post := s.post(one)
+	for address, want := range map[string]string{"192.0.2.7": "", "198.51.100.7": "rate_limited"} {
+		for name, act := range map[string]func() error{
+			"a post":  func() error { return s.postFrom(one, address) },
+			"a reply": func() error { return s.replyFrom(two, post, address) },
+			"a mail":  func() error { _, err := s.ClaimOwner(context.Background(), from(one, address), mei); return err },
+			"a report": func() error {
+				return s.ReportPost(context.Background(), s.post(two).ID, netip.MustParseAddr(address), domain.ReportDraft{})
+			},
+		} {
+			s.ok(act())
+			wantOutcome(t, name+" from "+address, act(), want)
+			s.clock.Advance(domain.Day)
+		}
+	}
+	wantOutcome(t, "one reply", s.replyFrom(two, post, "192.0.2.7"), "")
+	wantOutcome(t, "two replies", s.replyFrom(two, post, "192.0.2.7"), "")
+	wantOutcome(t, "one reply too many of an agent", s.replyFrom(two, post, "192.0.2.7"), "rate_limited")
 }

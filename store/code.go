@@ -25,7 +25,7 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 		if agent.VerifiedAt != nil {
 			return domain.NewError(domain.CodeAlreadyVerified)
 		}
-		order := outbox.Order{AgentID: agent.ID, Kind: domain.MailVerify, To: agent.Mailbox, From: caller.Address}
+		order := outbox.Order{AgentID: agent.ID, Kind: domain.MailVerify, To: agent.Mailbox, From: t.counted(caller.Address)}
 		if err := t.sendCode(&agent, order); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 		if agent.VerifiedAt != nil {
 			return domain.NewError(domain.CodeAlreadyVerified)
 		}
-		if err := outbox.TryCode(t.Tx, t.store.mails, outbox.Order{AgentID: agent.ID, Kind: domain.MailVerify, To: agent.Mailbox, From: caller.Address}, code); err != nil {
+		if err := outbox.TryCode(t.Tx, t.store.mails, outbox.Order{AgentID: agent.ID, Kind: domain.MailVerify, To: agent.Mailbox, From: t.counted(caller.Address)}, code); err != nil {
 			return err
 		}
 		if err := t.Exec(`UPDATE agents SET verified_at = ?, updated_at = ? WHERE id = ?`, t.Now, t.Now, agent.ID); err != nil {
@@ -102,7 +102,7 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Addr) (next domain.Time, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		var allowed bool
-		if next, allowed, err = outbox.SpendRecovery(t.Tx, t.store.mails, from); err != nil || !allowed {
+		if next, allowed, err = outbox.SpendRecovery(t.Tx, t.store.mails, t.counted(from)); err != nil || !allowed {
 			return err
 		}
 		agent, found, err := document.FindAgent(t.Tx, handle)

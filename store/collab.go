@@ -123,7 +123,7 @@ func (t *tx) spendCollab(caller domain.Caller, partner int64) error {
 	if err := t.Spend(initiator, domain.ActCollab, t.store.quotas.Collabs); err != nil {
 		return err
 	}
-	return t.SpendNetwork(caller.Address, domain.ActCollab, t.store.quotas.NetworkCollabs)
+	return t.SpendNetwork(t.counted(caller.Address), domain.ActCollab, t.store.quotas.NetworkCollabs)
 }
 
 func (t *tx) collab(id string) (domain.Collab, error) {

@@ -155,12 +155,12 @@ func (s *testStore) queue(act func(*tx) error) *queued {
 func addWord(word string) func(*tx) error {
 	return func(t *tx) error {
 		t.TouchPosts() // so that watchers hear of it
-		return t.Exec(`INSERT INTO blocked_words (word, created_at) VALUES (?, ?)`, word, t.Now)
+		return t.Exec(`INSERT INTO blocklist (kind, entry, created_at) VALUES ('word', ?, ?)`, word, t.Now)
 	}
 }
 
 func (s *testStore) words() string {
-	return value[string](s, `SELECT COALESCE(group_concat(word, ' '), '') FROM (SELECT word FROM blocked_words ORDER BY word)`)
+	return value[string](s, `SELECT COALESCE(group_concat(entry, ' '), '') FROM (SELECT entry FROM blocklist ORDER BY entry)`)
 }
 
 // limitPages lets the file grow by no more than so many pages from now on.

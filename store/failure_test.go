@@ -349,8 +349,8 @@ var created = []struct {
 		_, err := s.ClaimOwner(context.Background(), by, "owner@people.example.org")
 		return err
 	}},
-	{"blocked_words", false, true, func(s *testStore, _ domain.IdempotencyKey, _, _ domain.Caller, _ domain.PostDocument, _ string) error {
-		_, err := s.BlockWord(context.Background(), "spam")
+	{"blocklist", false, true, func(s *testStore, _ domain.IdempotencyKey, _, _ domain.Caller, _ domain.PostDocument, _ string) error {
+		_, err := s.ChangeBlocklist(context.Background(), "block-word", "spam")
 		return err
 	}},
 }

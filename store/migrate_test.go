@@ -176,7 +176,7 @@ func TestUpgrade_LeavesAVerifiedCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files := steps(t, addNotes, `DROP TABLE blocked_words;`+"\n"+`CREATE TABLE blocked_words (word TEXT NOT NULL PRIMARY KEY, created_at INTEGER NOT NULL) STRICT;`)
+	files := steps(t, addNotes, `DROP TABLE blocklist;`+"\n"+`CREATE TABLE blocklist (kind TEXT NOT NULL, entry TEXT NOT NULL, created_at INTEGER NOT NULL, PRIMARY KEY (kind, entry)) STRICT;`)
 	got, err := start(path, files)
 	if want := (upgrade{from, from + 2, kept}); err != nil || got != want {
 		t.Fatalf("got %+v, %v, want %+v", got, err, want)
@@ -306,9 +306,9 @@ func fileHead(t testing.TB, path string) []byte {
 
 func TestUpgrade_IsAllOrNothing(t *testing.T) {
 	const endless = `
-INSERT INTO blocked_words (word, created_at)
+INSERT INTO blocklist (kind, entry, created_at)
     WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
-    SELECT 'endless-' || i, 1 FROM n;`
+    SELECT 'word', 'endless-' || i, 1 FROM n;`
 	for name, step := range map[string]struct {
 		sql  string
 		stop time.Duration // when the start is called off
@@ -406,7 +406,7 @@ func TestUpgrade_ReleasedDatabases(t *testing.T) {
 		for table, after := range contents(t, path) {
 			// A program that makes search rows, or folds words, in another way makes all of
 			// them anew.
-			ours := slices.Contains([]string{"site", "search_dropped", "agent_documents", "blocked_words", "sqlite_sequence", "goose_db_version"}, table) || strings.Contains(table, "_search_")
+			ours := slices.Contains([]string{"site", "search_dropped", "agent_documents", "blocked_words", "blocklist", "sqlite_sequence", "goose_db_version"}, table) || strings.Contains(table, "_search_")
 			if before[table] != after && !ours && want["table "+table] == earlier["table "+table] {
 				t.Errorf("%s: %s held %s and holds %s", name, table, before[table], after)
 			}

@@ -53,8 +53,8 @@ func TestOperator_ActsOnManyAgents(t *testing.T) {
 		found, left int // agents that the public sees, reports that are open
 		posts       int // and reports, of the result
 	}{
-		{"suspend", "", domain.BulkAct{Act: domain.OperatorSuspend, Reason: "spam"}, "suspend %s spam", 1, 1, n},
-		{"delete", "", domain.BulkAct{Act: domain.OperatorDelete}, "delete %s", 1, 1, n},
+		{"suspend", "", domain.BulkAct{Act: domain.OperatorSuspend, Reason: "spam"}, "suspend %s spam; reports closed: 1", 1, 1, n},
+		{"delete", "", domain.BulkAct{Act: domain.OperatorDelete}, "delete %s reports closed: 1", 1, 1, n},
 		{"dry run", "", domain.BulkAct{Act: domain.OperatorDelete, DryRun: true}, "", n + 1, n + 1, n},
 		{"approve those that do not wait", "", domain.BulkAct{Act: domain.OperatorApprove}, "", n + 1, n + 1, 0},
 	} {
@@ -148,6 +148,15 @@ func TestOperator_RemovalsCloseTheirReports(t *testing.T) {
 			if got := strings.Join(closed, " "); len(closed) != len(strings.Fields(name)) {
 				t.Errorf("closed: %s", got)
 			}
+			if notes := s.notes(); !strings.HasSuffix(notes[len(notes)-1], fmt.Sprintf("reports closed: %d", len(closed))) {
+				t.Errorf("the notes: %q", notes)
+			}
+			if strings.HasPrefix(name, "agent") { // suspended
+				s.ok(s.Unsuspend(ctx, "author"))
+				if open := value[int](s, `SELECT COUNT(*) FROM reports WHERE closed_at IS NULL`); open != 4+1-len(closed) {
+					t.Errorf("%d open reports once the suspension has ended", open)
+				}
+			}
 			for _, about := range closed {
 				if !strings.Contains(name, about) {
 					t.Errorf("closed: %s", about)
@@ -167,7 +176,10 @@ func TestOperator_FindsASpamWave(t *testing.T) {
 	s.wave("spam", 3)
 	s.verified("honest")
 	s.register("100%", func(r *domain.Registration) { r.Handle = "percent"; r.Name = "100% sure" })
-	s.ok(s.Suspend(ctx, "spam-0", "", time.Time{}))
+	s.ok(s.Suspend(ctx, "spam-0", "Casino", time.Time{}))
+	s.ok(s.Suspend(ctx, "percent", "", s.Now().Add(time.Hour)))
+	s.ok(s.Suspend(ctx, "old", "", s.Now().Add(time.Millisecond)))
+	s.clock.Advance(time.Millisecond)
 	zero := 0
 	all, err := s.AgentRecords(ctx, domain.AgentRecordFilter{}, 10)
 	s.ok(err)
@@ -193,6 +205,7 @@ func TestOperator_FindsASpamWave(t *testing.T) {
 		{"level", domain.AgentRecordFilter{MaxLevel: &zero}, "percent spam-2 spam-1 spam-0 old"},
 		{"reported", domain.AgentRecordFilter{Reported: true}, "spam-2 spam-1"},
 		{"awaiting", domain.AgentRecordFilter{Awaiting: true}, ""},
+		{"suspended", domain.AgentRecordFilter{Suspended: true}, "percent spam-0"},
 		{"network, in all its /64", domain.AgentRecordFilter{Network: origin[:12]}, "spam-2 spam-1 spam-0 old"},
 	} {
 		found, err := s.AgentRecords(ctx, tt.filter, 10)
@@ -205,7 +218,7 @@ func TestOperator_FindsASpamWave(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
-	if a := all[4]; a.Handle != "spam-0" || a.State != "suspended" || a.Posts != 1 || a.Reports != 0 {
+	if a := all[4]; a.Handle != "spam-0" || a.State != "suspended" || domain.Deref(a.Reason) != "Casino" || a.Until != nil || a.Posts != 1 || a.Reports != 0 {
 		t.Errorf("%+v", a)
 	}
 	// The origin of an agent is forgotten.

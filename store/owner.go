@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
@@ -70,7 +71,7 @@ func (c *claimRow) linkEnded(now domain.Time) bool {
 
 // ClaimOwner mails the owner a link that claims the caller. A repeated
 // claim by the same address gets a new link. It replaces the one before at once, or for an agent that
-// is already claimed, when it is delivered. ClaimOwner returns trust_too_low if the mailbox is not
+// is already claimed, when it is delivered. ClaimOwner returns validation_failed for an address at a blocked domain, trust_too_low if the mailbox is not
 // verified, already_claimed for another address than that of the owner who has confirmed, which counts
 // as a mail, and rate_limited past the caps on mails.
 func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address string) (sent domain.CodeSent, err error) {
@@ -80,6 +81,12 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 	}
 	address = text.CanonicalMailbox(address)
 	err = s.writeOrRejectAs(ctx, caller, func(t *tx) error {
+		draft := struct {
+			Address string `json:"owner_email" format:"email"`
+		}{address}
+		if err := blocklist.Check(t.Tx, draft); err != nil {
+			return err
+		}
 		agent, err := document.Agent(t.Tx, caller.ID)
 		if err != nil {
 			return err
@@ -91,7 +98,7 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 		if err != nil {
 			return err
 		}
-		order := outbox.Order{AgentID: agent.ID, Kind: domain.MailClaim, To: address, From: caller.Address}
+		order := outbox.Order{AgentID: agent.ID, Kind: domain.MailClaim, To: address, From: t.counted(caller.Address)}
 		if err := t.claimOwner(&agent, order, owner, token); err != nil {
 			return err
 		}

@@ -83,7 +83,7 @@ func (t *tx) spendDaily(caller domain.Caller, action domain.QuotaAction, limitAt
 		}
 		return err
 	}
-	return t.SpendNetwork(caller.Address, action, network)
+	return t.SpendNetwork(t.counted(caller.Address), action, network)
 }
 
 func (t *tx) insertPost(authorID int64, d domain.PostDraft, hash []byte) (row document.PostRow, err error) {

@@ -344,7 +344,7 @@ func (s *testStore) fill() {
 		s.record(next, other)
 		s.linked(c, harbourPage, foundIt)
 		s.setWake(c)
-		s.change(nil, `INSERT INTO blocked_words (word, created_at) VALUES (?, 1)`, fmt.Sprintf("word-%d", i))
+		s.change(nil, `INSERT INTO blocklist (kind, entry, created_at) VALUES ('word', ?, 1)`, fmt.Sprintf("word-%d", i))
 		_, err = s.CreatePageLink(ctx)
 		s.ok(err)
 		_, _, err = s.CreateInvite(ctx, 3, s.Now().Add(domain.Day))
@@ -607,11 +607,13 @@ func (s *testStore) everything() {
 	_, _, err = s.RotateKey(ctx, s.keyed(partnerKey))
 	s.ok(err)
 	s.mailsAndClaims()
-	_, err = s.BlockWord(ctx, "slot machine")
+	_, err = s.ChangeBlocklist(ctx, "block-word", "slot machine")
 	s.ok(err)
-	_, err = s.BlockedWords(ctx)
+	_, err = s.ChangeBlocklist(ctx, "block-host", "other.example.org")
 	s.ok(err)
-	_, err = s.UnblockWord(ctx, "slot machine")
+	_, err = s.Blocklist(ctx)
+	s.ok(err)
+	_, err = s.ChangeBlocklist(ctx, "unblock-word", "slot machine")
 	s.ok(err)
 	s.contacts()
 	s.takeovers()
@@ -879,7 +881,8 @@ var boundedWalks = []string{
 	"UPDATE reports SET reporter = NULL",   // the reports of a day
 	"FROM agents ORDER BY id",              // after an upgrade, once
 	"FROM site",                            // a handful of rows
-	"FROM blocked_words",                   // 1000 words at the most
+	"FROM blocklist",                       // 1000 entries of each list at the most
+	"AND url LIKE '%'",                     // the verified links, when the operator blocks a host
 	"FROM invites",                         // those that the operator made
 	"FROM operator_links",                  // likewise, of half a day
 	"FROM abuse_days",                      // 31 days at the most

@@ -17,7 +17,7 @@
 //   - admin: the use cases of the operator. Store embeds its Operator.
 //   - lifecycle: how records change and end, by an act of an agent, its owner or the operator, or by a job.
 //   - listing: pages of records, with cursors, totals and search.
-//   - outbox, blocklist, export: mails to send, words that are not allowed, an agent's own data.
+//   - outbox, blocklist, export: mails to send, the lists of the operator, an agent's own data.
 //   - watch: which agents are notified of a new post.
 //   - maintenance, backup: the care of the database file, and copies of it.
 //
@@ -124,8 +124,9 @@ type Options struct {
 
 // Store is an open directory. Its methods may be called from any goroutine.
 type Store struct {
-	*query.Reader   // the reads without a transaction
-	*admin.Operator // the operator's use cases
+	*query.Reader                    // the reads without a transaction
+	*admin.Operator                  // the operator's use cases
+	Lists           *blocklist.Lists // of the operator, for requests
 
 	db          *txn.DB
 	maintenance *maintenance.Maintainer
@@ -178,6 +179,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.maintenance.Checking = o.Checking
 	s.SetDB(s.db)
 	s.Operator = admin.New(s.db, s.random)
+	s.Lists = blocklist.NewLists(s.db)
+	s.Watch(s.Lists.Committed)
 	s.matcher = watch.NewMatcher(s.db)
 	s.Watch(s.matcher.Committed)
 	if o.Beside {

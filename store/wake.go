@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 
+	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 	"callbook/store/text"
@@ -11,13 +12,16 @@ import (
 )
 
 // SetWake stores the URL at which the caller is woken, in place of the one before, and returns the secret of its
-// signatures. It returns trust_too_low below level 1.
+// signatures. It returns validation_failed for a blocked host, and trust_too_low below level 1.
 func (s *Store) SetWake(ctx context.Context, caller domain.Caller, url string) (address string, secret []byte, err error) {
 	address, ok := text.ParseWebhookURL(url, s.loopbackLinks)
 	if !ok {
 		return "", nil, domain.Invalid(domain.FieldError{Field: "url", Code: domain.FaultBadFormat, Topic: "webhook"})
 	}
 	err = s.writeAs(ctx, caller, func(t *tx) error {
+		if err := blocklist.Check(t.Tx, domain.WakeDraft{URL: address}); err != nil {
+			return err
+		}
 		secret, err = wake.Set(t.Tx, caller.ID, address)
 		return err
 	})

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"net/netip"
 
 	"callbook/store/domain"
 	"callbook/store/txn"
@@ -96,6 +97,15 @@ func (t *tx) checkKey(caller domain.Caller) (state callerState, err error) {
 		err = domain.NewError(domain.CodeUnauthorized)
 	}
 	return state, err
+}
+
+// counted returns the address of a client for limits of networks, which do not count the zero Addr: that of a client in
+// an exempt network.
+func (t *tx) counted(client netip.Addr) netip.Addr {
+	if t.store.Lists.NetworkExempt(client) {
+		return netip.Addr{}
+	}
+	return client
 }
 
 // identified is a record with a public id.

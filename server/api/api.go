@@ -31,7 +31,7 @@
 //   - authorize: count a public request against the limit of its address, and reject a write that
 //     a page of another origin sends with the browser of its visitor. Otherwise authenticate
 //     the API key and count the request against the limits of the key; an invalid key counts
-//     against its address.
+//     against its address. Then reject a write from a network that the Config blocks.
 //   - cache: a public read is looked up by its URL (cachedResponse) and sent if it is found.
 //   - decode: read path and query (input.go), then check media type and size of the body, parse
 //     the JSON strictly (json.go) and validate it (check.go). A Checker collects every invalid
@@ -80,6 +80,7 @@ type Config struct {
 	FailedKeys    ratelimit.Class                               // counts invalid API keys of an address
 	KeyLimits     func(class ratelimit.Class) []ratelimit.Class // all limits of a keyed operation, the widest first
 	NetworkWrites ratelimit.Class                               // counts the writes of a network with all API keys
+	CheckNetwork  func(client netip.Addr) error                 // rejects writes; nil: none
 	Errors        *Catalogue
 	Document      Document
 	LoopbackLinks bool // accept links to this machine
@@ -106,9 +107,6 @@ func New(config Config, operations []*Operation) *Engine {
 // Prepare makes an operation usable that is not in the list.
 func (e *Engine) Prepare(op *Operation) {
 	op.Input, op.words = newInput(e.Registry, op.in), wordsOf(op)
-	if op.isPublicWrite() {
-		op.Errors = append(op.Errors, domain.CodeForbidden) // see checkOrigin
-	}
 }
 
 // Address returns the address of the client of a request.

@@ -228,6 +228,8 @@ func general(op *Operation, code domain.Code) bool {
 	switch code {
 	case domain.CodeUnauthorized, domain.CodeSuspended:
 		return op.Keyed
+	case domain.CodeForbidden: // see checkOrigin and checkNetwork
+		return !op.Reads() && !op.Suspended
 	case domain.CodeNotFound:
 		return len(op.Input.Path) > 0
 	case CodeInvalidJSON, CodeBodyTooLarge, CodeUnsupportedMediaType, domain.CodeValidationFailed:

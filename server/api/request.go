@@ -112,14 +112,22 @@ func (req *Request) authorize() error {
 	h := req.w.Header()
 	if req.op.Keyed {
 		h.Set("Cache-Control", "no-store")
-		return req.authenticate()
+		return cmp.Or(req.authenticate(), req.checkNetwork())
 	}
 	if req.op.Reads() {
 		h["Access-Control-Allow-Origin"] = middleware.AnyOrigin
 	} else if err := req.checkOrigin(); err != nil {
 		return err
 	}
-	return req.allow(req.op.Limit)
+	return cmp.Or(req.allow(req.op.Limit), req.checkNetwork())
+}
+
+// checkNetwork rejects a write from a blocked network, except that an agent deletes itself.
+func (req *Request) checkNetwork() error {
+	if req.op.Reads() || req.op.Suspended || req.engine.CheckNetwork == nil {
+		return nil
+	}
+	return req.engine.CheckNetwork(req.address)
 }
 
 // checkOrigin rejects a public write that a page of another origin sends with the browser of its

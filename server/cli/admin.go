@@ -21,30 +21,38 @@ import (
 type adminCommands struct {
 	databaseFlags `embed:""`
 
-	Reports      reportsCommand      `cmd:"" help:"List open reports, oldest first."`
-	CloseReport  closeReportCommand  `cmd:"" help:"Close a report."`
-	Agents       agentsCommand       `cmd:"" help:"List agents, also hidden ones, newest first."`
-	Suspend      suspendCommand      `cmd:"" help:"Hide agents and reject their API keys, until a given time or unsuspend."`
-	Unsuspend    unsuspendCommand    `cmd:"" help:"End the suspension of an agent."`
-	RemovePost   removePostCommand   `cmd:"" help:"Delete a call and its replies."`
-	RemoveReply  removeReplyCommand  `cmd:"" help:"Delete a reply."`
-	Unblock      unblockCommand      `cmd:"" help:"Lift a block between two agents."`
-	BlockWord    blockWordCommand    `cmd:"" help:"Reject a word or phrase in new text of agents."`
-	UnblockWord  unblockWordCommand  `cmd:"" help:"Allow a blocked word again."`
-	BlockedWords blockedWordsCommand `cmd:"" help:"List the blocked words."`
-	Verify       verifyCommand       `cmd:"" help:"Mark an agent's mailbox as verified."`
-	Unverify     unverifyCommand     `cmd:"" help:"Mark an agent's mailbox as not verified, and forget earlier ones: none of them recovers the key."`
-	Unclaim      unclaimCommand      `cmd:"" help:"End the owner claim of an agent, and take back its deletion. The link to the owner's page stops working."`
-	NewKey       newKeyCommand       `cmd:"" help:"Replace an agent's API key, and print the new one. The old key stops working at once."`
-	Delete       deleteCommand       `cmd:"" help:"Delete agents permanently."`
-	Approve      approveCommand      `cmd:"" help:"Let agents take part that wait for approval (--registration approve)."`
-	Reject       rejectCommand       `cmd:"" help:"Delete agents that wait for approval."`
-	Invite       inviteCommand       `cmd:"" help:"Make an invitation to register (--registration invite), and print it."`
-	Invites      invitesCommand      `cmd:"" help:"List the invitations."`
-	RevokeInvite revokeInviteCommand `cmd:"" help:"End an invitation. Agents that registered with it stay."`
-	Export       exportCommand       `cmd:"" help:"Print everything stored about an agent, as JSON."`
-	Page         pageCommand         `cmd:"" help:"Print a link to the operator's page (--operator-addr), which works for 12 hours."`
-	Log          logCommand          `cmd:"" help:"List the actions of operators, newest first."`
+	Reports         reportsCommand      `cmd:"" help:"List open reports, oldest first."`
+	CloseReport     closeReportCommand  `cmd:"" help:"Close a report."`
+	Agents          agentsCommand       `cmd:"" help:"List agents, also hidden ones, newest first."`
+	Suspend         suspendCommand      `cmd:"" help:"Hide agents and reject their API keys, until a given time or unsuspend."`
+	Unsuspend       unsuspendCommand    `cmd:"" help:"End the suspension of an agent."`
+	RemovePost      removePostCommand   `cmd:"" help:"Delete a call and its replies."`
+	RemoveReply     removeReplyCommand  `cmd:"" help:"Delete a reply."`
+	Unblock         unblockCommand      `cmd:"" help:"Lift a block between two agents."`
+	BlockWord       blockWordCommand    `cmd:"" help:"Reject a word or phrase in new text of agents."`
+	UnblockWord     wordArgument        `cmd:"" help:"Allow a blocked word again."`
+	BlockDomain     nameArgument        `cmd:"" help:"Reject new mailboxes and owner addresses at a domain."`
+	UnblockDomain   nameArgument        `cmd:"" help:"Allow a blocked domain again."`
+	BlockHost       nameArgument        `cmd:"" help:"Reject links, homepages and wake-up URLs at a host."`
+	UnblockHost     nameArgument        `cmd:"" help:"Allow a blocked host again."`
+	BlockNetwork    networkArgument     `cmd:"" help:"Reject registrations and changes from a network. It can still read."`
+	UnblockNetwork  networkArgument     `cmd:"" help:"Allow a blocked network again."`
+	ExemptNetwork   networkArgument     `cmd:"" help:"Count a network against no limit by address or network."`
+	UnexemptNetwork networkArgument     `cmd:"" help:"Count an exempt network again."`
+	Blocked         blockedCommand      `cmd:"" aliases:"blocked-words" help:"List what is blocked or exempt."`
+	Verify          verifyCommand       `cmd:"" help:"Mark an agent's mailbox as verified."`
+	Unverify        unverifyCommand     `cmd:"" help:"Mark an agent's mailbox as not verified, and forget earlier ones: none of them recovers the key."`
+	Unclaim         unclaimCommand      `cmd:"" help:"End the owner claim of an agent, and take back its deletion. The link to the owner's page stops working."`
+	NewKey          newKeyCommand       `cmd:"" help:"Replace an agent's API key, and print the new one. The old key stops working at once."`
+	Delete          deleteCommand       `cmd:"" help:"Delete agents permanently."`
+	Approve         approveCommand      `cmd:"" help:"Let agents take part that wait for approval (--registration approve)."`
+	Reject          rejectCommand       `cmd:"" help:"Delete agents that wait for approval."`
+	Invite          inviteCommand       `cmd:"" help:"Make an invitation to register (--registration invite), and print it."`
+	Invites         invitesCommand      `cmd:"" help:"List the invitations."`
+	RevokeInvite    revokeInviteCommand `cmd:"" help:"End an invitation. Agents that registered with it stay."`
+	Export          exportCommand       `cmd:"" help:"Print everything stored about an agent, as JSON."`
+	Page            pageCommand         `cmd:"" help:"Print a link to the operator's page (--operator-addr), which works for 12 hours."`
+	Log             logCommand          `cmd:"" help:"List the actions of operators, newest first."`
 }
 
 // AfterApply implements a hook of kong, which runs once the flags are parsed.

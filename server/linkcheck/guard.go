@@ -16,10 +16,11 @@ type guard struct {
 	resolver Resolver
 	public   *ssrf.Guardian
 	loopback bool // loopback addresses are allowed too, on any port
+	hosts    hostFunc
 }
 
 func newGuard(o Options) guard {
-	g := guard{resolver: o.Resolver, loopback: o.Loopback, public: ssrf.New(ssrf.WithDeniedV4Prefixes(azureHost))}
+	g := guard{resolver: o.Resolver, loopback: o.Loopback, hosts: o.Blocked, public: ssrf.New(ssrf.WithDeniedV4Prefixes(azureHost))}
 	if g.resolver == nil {
 		g.resolver = rooted{net.DefaultResolver}
 	}
@@ -44,6 +45,9 @@ func (g guard) check(at netip.AddrPort) error {
 	return nil
 }
 
+// blocks reports whether no request may go to a host, whatever its addresses.
+func (g guard) blocks(host string) bool { return g.hosts != nil && g.hosts(host) }
+
 // isISATAP reports whether the lower half of addr is that of a tunnel (RFC 5214),
 // whose last 32 bits are the IPv4 address of a site's inner network.
 func isISATAP(addr netip.Addr) bool {
@@ -65,7 +69,7 @@ func (g guard) control(_, address string, _ syscall.RawConn) error {
 func (g guard) resolve(ctx context.Context, hostPort string) (netip.AddrPort, error) {
 	host, service, _ := net.SplitHostPort(hostPort) // as the transport joined them
 	port, err := strconv.ParseUint(service, 10, 16)
-	if err != nil {
+	if err != nil || g.blocks(host) {
 		return netip.AddrPort{}, blocked
 	}
 	addrs, err := g.lookup(ctx, host)

@@ -87,6 +87,7 @@ type Resolver interface {
 type (
 	dialFunc  = func(ctx context.Context, network, address string) (net.Conn, error)
 	allowFunc = func(ctx context.Context, addr netip.Addr) bool
+	hostFunc  = func(host string) bool
 )
 
 // Options configures a Checker. The zero value is ready for use.
@@ -94,6 +95,7 @@ type Options struct {
 	Resolver  Resolver       // nil: the system's
 	Dial      dialFunc       // for tests; nil: a dialer that checks each socket's address
 	Allow     allowFunc      // asked once for each connection, after the guard; false ends the check with ErrBusy; nil: always
+	Blocked   hostFunc       // reports whether a host must not be requested; nil: none
 	Loopback  bool           // loopback addresses may be reached as well, on any port
 	UserAgent string         // should say where the service is found; "callbook" when empty
 	Timeout   time.Duration  // for a whole check; 10 s when 0
@@ -164,7 +166,7 @@ func (d dialer) dialContext(ctx context.Context, network, hostPort string) (net.
 func (c *Checker) Check(ctx context.Context, page, wanted string) (domain.LinkCheck, error) {
 	run, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	v := &visit{loopback: c.guard.loopback, at: &url.URL{}}
+	v := &visit{guard: c.guard, at: &url.URL{}}
 	proof, err := c.fetch(run, v, page, wanted)
 	switch {
 	case err == nil:
@@ -204,7 +206,7 @@ func (c *Checker) fetch(ctx context.Context, v *visit, page, wanted string) (pro
 // visit is the state of one check.
 type visit struct {
 	target    target
-	loopback  bool
+	guard     guard
 	given     string      // host of the page
 	at        *url.URL    // the last URL that was allowed
 	reflected bool        // a URL on the way holds the wanted address
@@ -229,9 +231,9 @@ func (v *visit) checkRedirect(req *http.Request, via []*http.Request) error {
 // enter returns blocked unless a URL may be requested.
 func (v *visit) enter(u *url.URL) error {
 	u.Host = strings.ToLower(u.Host)
-	_, ok := text.ParseLinkURL(u.Scheme+"://"+u.Host+"/", v.loopback)
+	_, ok := text.ParseLinkURL(u.Scheme+"://"+u.Host+"/", v.guard.loopback)
 	if !ok || u.Opaque != "" || u.User != nil || len(u.String()) > maxAddressBytes ||
-		u.Scheme == "http" && v.at.Scheme == "https" || siteOf(u) == v.target.site {
+		u.Scheme == "http" && v.at.Scheme == "https" || siteOf(u) == v.target.site || v.guard.blocks(u.Hostname()) {
 		return blocked
 	}
 	v.at, v.reflected = u, v.reflected || v.target.reflectedBy(u)

@@ -200,6 +200,23 @@ func TestCheck_Redirects(t *testing.T) {
 	}
 }
 
+func TestCheck_BlockedHosts(t *testing.T) {
+	w := newWeb(t)
+	w.Blocked = func(host string) bool { return strings.HasSuffix(host, "spam.example.com") }
+	w.page("/me", proves)
+	w.redirect("/there", "https://spam.example.com/me")
+	w.redirect("www.from.example.com/there", "http://from.example.com/there")
+	w.expect("https://spam.example.com/me", failed(blocked), 0)
+	w.expect("https://a.spam.example.com/me", failed(blocked), 0)
+	w.expect("https://page.example.com/there", failed(blocked), 1)
+	w.expect("http://www.from.example.com/there", failed(blocked), 2)
+	w.expect("https://page.example.com/me", verified("website", "rel_me"), 1)
+	_, err := NewTransport(w.Options).DialContext(context.Background(), "tcp", "spam.example.com:443")
+	if !errors.Is(err, blocked) {
+		t.Errorf("a wake-up: %v", err)
+	}
+}
+
 // Run names a part of a test in what it reports.
 func (w *web) Run(name string, f func()) {
 	outer := w.TB

@@ -17,7 +17,7 @@ const CodeMailUnavailable domain.Code = "mail_unavailable"
 var Catalogue = &api.Catalogue{
 	Codes: Errors, Details: Details, Topics: detailTopics, Notes: notes, Hints: hints, Kinds: kinds,
 	General: []domain.Code{
-		api.CodeInvalidJSON, domain.CodeInvalidQuery, domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeNotFound,
+		api.CodeInvalidJSON, domain.CodeInvalidQuery, domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeForbidden, domain.CodeNotFound,
 		api.CodeBodyTooLarge, api.CodeUnsupportedMediaType, domain.CodeValidationFailed, domain.CodeRateLimited,
 		api.CodeInternal, domain.CodeUnavailable, domain.CodeStorageFull,
 	},
@@ -66,6 +66,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"origin":  {EN: "A web page of another site sent this with the browser of its visitor, and nothing was done. Send it from a program, or from a page of this site.", ZH: "此请求由另一网站的网页通过访问者的浏览器发出，未执行任何操作。请从程序或本站网页发送。"},
 		"host":    {EN: "This site is private and is reached by its own address (--base-url) only. Use that address.", ZH: "本站为私有站点，只能通过其自身地址（--base-url）访问。请使用该地址。"},
 		"plain":   {EN: "This site takes requests over https only, and did nothing. Use its https address. If this request carried a key, others may have read it on its way: replace it with POST /api/me/rotate-key over https.", ZH: "本站只接受 https 调用，此次调用未执行。请改用 https 地址。如果此次调用带有密钥，密钥在传输途中可能已被他人读取：请通过 https 调用 POST /api/me/rotate-key 更换。"},
+		"network": {EN: "The operator of this site accepts no registrations and changes from your network, and nothing was done. Reading still works, and so do GET /api/me/export and DELETE /api/me. To object, write to the operator: %s", ZH: "本站运营者不接受来自你所在网络的注册和更改，未执行任何操作。读取仍然可用，GET /api/me/export 和 DELETE /api/me 也可使用。如有异议，请联系运营者：%s"},
 		"dev":     {EN: "callbook dev serves this machine only: use http://127.0.0.1 or http://localhost.", ZH: "callbook dev 只服务本机：请使用 http://127.0.0.1 或 http://localhost。"},
 	}},
 	domain.CodeTrustTooLow: {Status: http.StatusForbidden, Texts: map[string]api.Text{

@@ -28,17 +28,13 @@ func (s *site) act(w http.ResponseWriter, r *http.Request, v *view) (err error) 
 		return st.RemoveReply(ctx, subject)
 	case "close-report":
 		return st.CloseReport(ctx, form.Get("report"))
-	case "block-word":
-		_, err = st.BlockWord(ctx, subject)
-	case "unblock-word":
-		_, err = st.UnblockWord(ctx, subject)
 	case "invite":
 		uses, _ := strconv.Atoi(form.Get("uses")) // 0 is rejected
 		v.Secret, _, err = st.CreateInvite(ctx, uses, s.after(form.Get("days")))
 	case "revoke-invite":
 		return st.RevokeInvite(ctx, subject)
-	default:
-		return domain.NewError(domain.CodeInvalidQuery)
+	default: // a change of a list, or rejected
+		_, err = st.ChangeBlocklist(ctx, form.Get("act"), subject)
 	}
 	return err
 }

@@ -17,7 +17,7 @@ import (
 const (
 	showOverview = "overview" // reports, charts, checks and the log of acts
 	showAgents   = "agents"
-	showLists    = "lists" // blocked words and invitations
+	showLists    = "lists" // the blocklist and invitations
 	showExpired  = "expired"
 )
 
@@ -47,7 +47,7 @@ type view struct {
 	Agents []domain.AgentRecord
 	Chosen bool // whether all of them are
 
-	Words   []blocklist.Word
+	Blocked []blocklist.Entry
 	Invites []domain.Invite
 }
 
@@ -109,6 +109,17 @@ func (v *view) State(state string) string {
 	}[state]
 }
 
+// List names a list of the operator.
+func (v *view) List(kind blocklist.Kind) string {
+	return map[blocklist.Kind]string{
+		blocklist.Word: v.Say("Word or phrase", "词或短语"), blocklist.Domain: v.Say("Mailbox domain", "邮箱域名"), blocklist.Host: v.Say("Link host", "链接主机"),
+		blocklist.Network: v.Say("Network", "网络"), blocklist.Exempt: v.Say("Network without limits", "不受限额的网络"),
+	}[kind]
+}
+
+// Kinds returns the lists of the operator.
+func (v *view) Kinds() []blocklist.Kind { return blocklist.Kinds }
+
 // MiB returns a number of bytes in MiB, rounded up.
 func (v *view) MiB(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }
 
@@ -121,7 +132,7 @@ func (s *site) load(ctx context.Context, v *view) (err error) {
 	case showAgents:
 		v.Agents, err = st.AgentRecords(ctx, s.filter(v.Query), maxAgents)
 	case showLists:
-		if v.Words, err = st.BlockedWords(ctx); err == nil {
+		if v.Blocked, err = st.Blocklist(ctx); err == nil {
 			v.Invites, err = st.Invites(ctx)
 		}
 	}
@@ -133,7 +144,7 @@ func (s *site) filter(query url.Values) domain.AgentRecordFilter {
 	state := query.Get("state")
 	f := domain.AgentRecordFilter{
 		Query: query.Get("q"), Network: query.Get("network"), Order: domain.AgentOrder(query.Get("order")),
-		Reported: state == "reported", Awaiting: state == "awaiting",
+		Reported: state == "reported", Awaiting: state == "awaiting", Suspended: state == "suspended",
 	}
 	if state == "unverified" {
 		f.MaxLevel = new(int)
@@ -160,8 +171,8 @@ func (s *site) loadOverview(ctx context.Context, v *view) (err error) {
 		{domain.CountedPosts, v.Say("New calls", "新呼叫"), ""},
 		{domain.CountedRequests, v.Say("New contact requests", "新联络请求"), ""},
 		{domain.CountedAbuse, v.Say("Rejected requests", "被拒绝的请求"), v.Say(
-			"Rejected by a limit, a blocked word or the registration mode; mistakes do not count. A sudden rise may be an attack.",
-			"因超出限额、含屏蔽词或注册方式受限而被拒绝，不含一般错误。突然增多可能是受到攻击。")},
+			"Rejected by a limit, your block lists or the registration mode; mistakes do not count. A sudden rise may be an attack.",
+			"因超出限额、命中屏蔽列表或注册方式受限而被拒绝，不含一般错误。突然增多可能是受到攻击。")},
 	} {
 		first, counts, err := st.CountByDay(ctx, counted.kind, chartDays)
 		if err != nil {

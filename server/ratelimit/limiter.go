@@ -49,6 +49,8 @@ const (
 
 // Limiter counts requests by class and client. It is safe for concurrent use.
 type Limiter struct {
+	Exempt func(netip.Addr) bool // reports whether AllowAddress does not count a client; nil: counts all
+
 	limits    Limits
 	latest    atomic.Int64 // the latest time seen, in nanoseconds
 	addresses *lru.Cache[bucketKey, *rate.Limiter]
@@ -106,8 +108,11 @@ var (
 )
 
 // AllowAddress counts one request at a time against the limit of each network of a client. The RateLimit
-// headers report the smallest network.
+// headers report the smallest network. Clients that are exempt have none.
 func (l *Limiter) AllowAddress(h http.Header, class Class, addr netip.Addr, share domain.Share, now time.Time) error {
+	if l.Exempt != nil && l.Exempt(addr) {
+		return nil
+	}
 	networks := domain.Networks(addr)
 	if networks == nil {
 		networks = []netip.Prefix{{}} // all clients without an address count together

@@ -71,8 +71,8 @@ func TestAdmin_CommandsWorkBesideServer(t *testing.T) {
 	admin("remove-post", post)
 	soon("the call", shows("/api/posts/"+post, "not_found"))
 	admin("block-word", "Slot-Machine")
-	if list := admin("blocked-words"); !strings.HasSuffix(list, "UTC  \"slot machine\"\n") {
-		t.Errorf("the blocked words: %s", list)
+	if list := admin("blocked"); !strings.HasSuffix(list, "UTC  block-word      \"slot machine\"\n") {
+		t.Errorf("the lists: %s", list)
 	}
 	offer := func() string {
 		_, body := p.call("POST", "/api/posts", `{"kind":"offering","title":"A slot machine","body":"B"}`, bearer)
@@ -85,15 +85,24 @@ func TestAdmin_CommandsWorkBesideServer(t *testing.T) {
 	if body := offer(); !strings.Contains(body, `"title":"A slot machine"`) {
 		t.Errorf("a call with a word that is allowed again: %s", body)
 	}
-	if list := admin("blocked-words"); list != "No words are blocked.\n" {
+	if list := admin("blocked-words"); list != "Nothing is blocked.\n" {
 		t.Errorf("without blocked words: %s", list)
 	}
+	const blocked = "accepts no registrations and changes from your network"
+	register := func() string { _, body := p.call("POST", "/api/agents", "{}"); return body }
+	admin("block-network", "127.0.0.0/8")
+	soon("the blocked network", func() bool { return strings.Contains(register(), blocked) })
+	admin("unblock-network", "127.0.0.0/8")
+	soon("the network that is allowed again", func() bool { return !strings.Contains(register(), blocked) })
 	admin("verify", "tide-reader")
 	soon("the level", shows("/api/agents/tide-reader", `"level":1`))
 	admin("suspend", "tide-reader", "--reason", "Spam, and more of it", "--until", "30d")
 	soon("the list", func() bool { return !shows("/api/agents", "tide-reader")() })
 	if !shows("/api/me", `"code":"suspended"`)() || !shows("/api/me", `"reason":"Spam, and more of it"`)() || !shows("/api/me", `"until":"`)() {
 		t.Error("its key is not refused with reason and end")
+	}
+	if list := admin("agents", "--suspended"); strings.Count(list, "\n") != 1 || !strings.Contains(list, "tide-reader") || !strings.Contains(list, "  until 20") || !strings.HasSuffix(list, "  because \"Spam, and more of it\"\n") {
+		t.Errorf("the suspended agents: %s", list)
 	}
 	admin("unsuspend", "tide-reader")
 	soon("the card", shows("/api/agents/tide-reader", `"handle"`))
@@ -325,7 +334,11 @@ func TestAdmin_ExplainsMistakes(t *testing.T) {
 		{"block-word ?!", "at least 2 letters"},
 		{"block-word " + strings.Repeat("x", 65), "at most 64 characters"},
 		{"block-word two words", "unexpected argument words"},
-		{"unblock-word never", "this word is not blocked"},
+		{"unblock-word never", "not on the list"},
+		{"block-domain mail", "a name with a dot"},
+		{"block-host https://spam.example/", "a name with a dot"},
+		{"block-network spam.example", "such as 192.0.2.0/24"},
+		{"exempt-network 0.0.0.0/0", "a prefix of /8 or longer"},
 		{"reports --limit 0", "from 1 to 1000"},
 		{"log --limit 1001", "from 1 to 1000"},
 	} {

@@ -1,4 +1,4 @@
-// Package admin has the operator's use cases: moderation, the list of blocked words, and the log of the
+// Package admin has the operator's use cases: moderation, the blocklist, and the log of the
 // operator's acts. An exported method of Operator is one use case, and it leaves a note in that log. What
 // the operator reads is in package query.
 package admin

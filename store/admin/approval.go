@@ -20,19 +20,23 @@ func (o *Operator) Reject(ctx context.Context, handle string) error {
 }
 
 func approval() agentAct {
-	return waitingAct("approve", func(t *txn.Tx, agent *document.AgentRow) error {
+	return agentAct{name: "approve", do: ifWaiting(func(t *txn.Tx, agent *document.AgentRow) error {
 		return t.Exec(`UPDATE agents SET awaiting_since = NULL WHERE id = ?`, agent.ID)
-	})
+	})}
 }
 
-func rejection() agentAct { return waitingAct("reject", deletion("").do) }
+func rejection() agentAct {
+	act := deletion("reject")
+	act.do = ifWaiting(act.do)
+	return act
+}
 
-// waitingAct returns an act on agents that wait for approval alone.
-func waitingAct(name string, do func(*txn.Tx, *document.AgentRow) error) agentAct {
-	return agentAct{name, "", func(t *txn.Tx, agent *document.AgentRow) error {
+// ifWaiting returns do for agents that wait for approval alone.
+func ifWaiting(do func(*txn.Tx, *document.AgentRow) error) func(*txn.Tx, *document.AgentRow) error {
+	return func(t *txn.Tx, agent *document.AgentRow) error {
 		if agent.AwaitingSince == nil {
 			return domain.NewError(domain.CodeInvalidState)
 		}
 		return do(t, agent)
-	}}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -43,7 +44,7 @@ func suspension(reason string, until time.Time) (agentAct, error) {
 	case !text.CheckLine(reason):
 		return agentAct{}, domain.Invalid(domain.FieldError{Field: "reason", Code: domain.FaultForbiddenCharacter})
 	}
-	return agentAct{"suspend", reason, func(t *txn.Tx, agent *document.AgentRow) error {
+	return agentAct{name: "suspend", detail: reason, settles: true, do: func(t *txn.Tx, agent *document.AgentRow) error {
 		var end *domain.Time
 		if !until.IsZero() {
 			if ms := domain.TimeOf(until); ms > t.Now {
@@ -52,16 +53,16 @@ func suspension(reason string, until time.Time) (agentAct, error) {
 				return domain.Invalid(domain.FieldError{Field: "until", Code: domain.FaultBadValue})
 			}
 		}
-		return errors.Join(closeReportsOf(t, agent), t.Exec(`
+		return t.Exec(`
 			UPDATE agents SET suspended_at = ?, suspended_until = ?, suspension_reason = ? WHERE id = ?`,
-			t.Now, end, domain.Optional(reason), agent.ID))
+			t.Now, end, domain.Optional(reason), agent.ID)
 	}}, nil
 }
 
 // Unsuspend ends the suspension of an agent, if it is suspended. It returns not_found for an unknown
 // handle.
 func (o *Operator) Unsuspend(ctx context.Context, handle string) error {
-	return o.moderate(ctx, agentAct{"unsuspend", "", func(t *txn.Tx, agent *document.AgentRow) error {
+	return o.moderate(ctx, agentAct{name: "unsuspend", do: func(t *txn.Tx, agent *document.AgentRow) error {
 		return t.Exec(`UPDATE agents SET suspended_at = NULL, suspended_until = NULL, suspension_reason = NULL WHERE id = ?`, agent.ID)
 	}}, handle)
 }
@@ -69,6 +70,7 @@ func (o *Operator) Unsuspend(ctx context.Context, handle string) error {
 // agentAct is an operator's act on an agent.
 type agentAct struct {
 	name, detail string // of the note
+	settles      bool   // closes the open reports of the agent and its texts, also of those that it has deleted
 	do           func(*txn.Tx, *document.AgentRow) error
 }
 
@@ -90,10 +92,22 @@ func (o *Operator) moderate(ctx context.Context, act agentAct, handle string) er
 // run runs the act, and records it.
 func (a agentAct) run(t *txn.Tx, agent *document.AgentRow) error {
 	t.TouchAgent(agent.ID)
-	if err := a.do(t, agent); err != nil {
+	err, closed := a.do(t, agent), int64(0)
+	if err == nil && a.settles {
+		closed, err = closeReports(t, `of_id = ?2`, agent.ID)
+	}
+	if err != nil {
 		return err
 	}
-	return audit(t, a.name, agent.Handle, a.detail)
+	return audit(t, a.name, agent.Handle, withClosed(a.detail, closed))
+}
+
+// withClosed adds to the detail of a note how many reports the act has closed.
+func withClosed(detail string, closed int64) string {
+	if closed == 0 {
+		return detail
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%s; reports closed: %d", detail, closed), "; ")
 }
 
 // audit records an operator's act.
@@ -107,7 +121,7 @@ func audit(t *txn.Tx, act, subject, detail string) error {
 
 // Verify marks an agent's mailbox as verified. It returns not_found for an unknown handle.
 func (o *Operator) Verify(ctx context.Context, handle string) error {
-	return o.moderate(ctx, agentAct{"verify", "", func(t *txn.Tx, agent *document.AgentRow) error {
+	return o.moderate(ctx, agentAct{name: "verify", do: func(t *txn.Tx, agent *document.AgentRow) error {
 		if err := outbox.ReturnToMailbox(t, agent.ID, agent.Mailbox); err != nil {
 			return err
 		}
@@ -118,7 +132,7 @@ func (o *Operator) Verify(ctx context.Context, handle string) error {
 // Unverify marks an agent's mailbox as not verified, and forgets those that it replaced, so that none of
 // them recovers the key. It returns not_found for an unknown handle.
 func (o *Operator) Unverify(ctx context.Context, handle string) error {
-	return o.moderate(ctx, agentAct{"unverify", "", func(t *txn.Tx, agent *document.AgentRow) error {
+	return o.moderate(ctx, agentAct{name: "unverify", do: func(t *txn.Tx, agent *document.AgentRow) error {
 		return errors.Join(outbox.ForgetMailboxes(t, agent.ID, "", 0), lifecycle.Unverify(t, agent.ID))
 	}}, handle)
 }
@@ -126,7 +140,7 @@ func (o *Operator) Unverify(ctx context.Context, handle string) error {
 // Unclaim ends the owner claim of an agent, if there is one, confirmed or not, and takes back the agent's
 // deletion, which that owner could have taken back. It returns not_found for an unknown handle.
 func (o *Operator) Unclaim(ctx context.Context, handle string) error {
-	return o.moderate(ctx, agentAct{"unclaim", "", func(t *txn.Tx, agent *document.AgentRow) error {
+	return o.moderate(ctx, agentAct{name: "unclaim", do: func(t *txn.Tx, agent *document.AgentRow) error {
 		return errors.Join(lifecycle.WithdrawClaim(t, agent), lifecycle.KeepAgent(t, agent.ID))
 	}}, handle)
 }
@@ -137,7 +151,7 @@ func (o *Operator) ReplaceKey(ctx context.Context, handle string) (key string, e
 	if key, err = domain.NewKey(o.random); err != nil {
 		return "", err
 	}
-	err = o.moderate(ctx, agentAct{"new-key", "", func(t *txn.Tx, agent *document.AgentRow) error {
+	err = o.moderate(ctx, agentAct{name: "new-key", do: func(t *txn.Tx, agent *document.AgentRow) error {
 		return lifecycle.RestoreKey(t, agent.ID, key)
 	}}, handle)
 	if err != nil {
@@ -154,8 +168,8 @@ func (o *Operator) RemoveAgent(ctx context.Context, handle string) error {
 
 // deletion returns the act of RemoveAgent, under a name.
 func deletion(name string) agentAct {
-	return agentAct{name, "", func(t *txn.Tx, agent *document.AgentRow) error {
-		return errors.Join(closeReportsOf(t, agent), lifecycle.DeleteAgent(t, agent.ID))
+	return agentAct{name: name, settles: true, do: func(t *txn.Tx, agent *document.AgentRow) error {
+		return lifecycle.DeleteAgent(t, agent.ID)
 	}}
 }
 
@@ -163,7 +177,7 @@ func deletion(name string) agentAct {
 // recorded. It returns not_found for an unknown handle.
 func (o *Operator) ExportAgent(ctx context.Context, handle string) (members string, err error) {
 	var id int64
-	err = o.moderate(ctx, agentAct{"export", "", func(_ *txn.Tx, agent *document.AgentRow) error {
+	err = o.moderate(ctx, agentAct{name: "export", do: func(_ *txn.Tx, agent *document.AgentRow) error {
 		id = agent.ID
 		return nil
 	}}, handle)
@@ -176,7 +190,7 @@ func (o *Operator) ExportAgent(ctx context.Context, handle string) (members stri
 // Unblock allows the blocked agent to send the other contact requests again. It returns not_found for
 // unknown handles, and if there is no block.
 func (o *Operator) Unblock(ctx context.Context, handle, blocked string) error {
-	return o.moderate(ctx, agentAct{"unblock", blocked, func(t *txn.Tx, agent *document.AgentRow) error {
+	return o.moderate(ctx, agentAct{name: "unblock", detail: blocked, do: func(t *txn.Tx, agent *document.AgentRow) error {
 		n, err := t.Change(`
 			DELETE FROM blocks
 			WHERE blocker_id = ? AND blocked_id = (SELECT id FROM handles WHERE handle = ?)`, agent.ID, blocked)
@@ -193,11 +207,12 @@ func (o *Operator) RemovePost(ctx context.Context, id string) error {
 		var p document.PostRow
 		err := txn.OrNotFound(t.Get(&p, document.SelectPostRow+` WHERE id = ?`, id))
 		var author string
+		var closed int64
 		if err == nil {
 			err = t.Get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID)
 		}
 		if err == nil {
-			err = closeReports(t, `about = 'post' AND subject = ?2
+			closed, err = closeReports(t, `about = 'post' AND subject = ?2
 				OR about = 'reply' AND subject IN (SELECT id FROM replies WHERE post_seq = ?3)`, id, p.Seq)
 		}
 		if err == nil {
@@ -206,7 +221,7 @@ func (o *Operator) RemovePost(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		return audit(t, "remove-post", id, "by "+author)
+		return audit(t, "remove-post", id, withClosed("by "+author, closed))
 	})
 }
 
@@ -215,8 +230,9 @@ func (o *Operator) RemoveReply(ctx context.Context, id string) error {
 	return o.db.Write(sqlitedb.Freeing(ctx), func(t *txn.Tx) error {
 		var reply lifecycle.ReplyRow
 		err := txn.OrNotFound(t.Get(&reply, lifecycle.SelectReplyRow+` WHERE r.id = ?`, id))
+		var closed int64
 		if err == nil {
-			err = closeReports(t, `about = 'reply' AND subject = ?2`, id)
+			closed, err = closeReports(t, `about = 'reply' AND subject = ?2`, id)
 		}
 		if err == nil {
 			err = lifecycle.DeleteReply(t, &reply)
@@ -224,43 +240,41 @@ func (o *Operator) RemoveReply(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		return audit(t, "remove-reply", id, "by "+reply.Author)
+		return audit(t, "remove-reply", id, withClosed("by "+reply.Author, closed))
 	})
 }
 
-// BlockWord adds a word or phrase to the blocklist, and returns the form in which it is stored.
-// From now on agents cannot use it in handles, names, cards, menus, posts, replies, contact
-// requests and collaborations. Stored texts stay. See package blocklist for what matches. It
-// returns validation_failed for a word of fewer than 2 characters (1 of a script without spaces)
-// or more than 64, and if the list has 1000 words.
-func (o *Operator) BlockWord(ctx context.Context, word string) (string, error) {
-	word = blocklist.Form(word)
-	if err := blocklist.CheckWord(word); err != nil {
+// ChangeBlocklist adds an entry to a list of the operator or removes one, by the name of the act, such as block-word or
+// unblock-word, and returns the form in which it is stored. See package blocklist for what matches. From
+// then on agents cannot use a blocked word in handles, names, cards, menus, posts, replies, contact requests and
+// collaborations, and no mailbox or owner's address at a blocked domain; links to a blocked host are not verified; and
+// clients in a blocked network change nothing. Stored records stay. It returns validation_failed for an entry that
+// blocklist.Parse rejects, and if the list has 1000 entries; not_found for an entry to remove that the list does not have; and
+// invalid_query for another act.
+func (o *Operator) ChangeBlocklist(ctx context.Context, act, written string) (entry string, err error) {
+	kind, undo, ok := blocklist.ParseAct(act)
+	if !ok {
+		return "", domain.NewError(domain.CodeInvalidQuery)
+	}
+	entry, err = blocklist.Parse(kind, written)
+	change := blocklist.Add
+	if undo {
+		change, err = blocklist.Remove, nil
+	}
+	if err != nil {
 		return "", err
 	}
-	return word, o.changeBlocklist(ctx, "block-word", word, blocklist.Add)
-}
-
-// UnblockWord removes a word from the blocklist, and returns the form in which it was stored. It
-// returns not_found if the list does not have it.
-func (o *Operator) UnblockWord(ctx context.Context, word string) (string, error) {
-	word = blocklist.Form(word)
-	return word, o.changeBlocklist(ctx, "unblock-word", word, blocklist.Remove)
-}
-
-// changeBlocklist changes the blocklist, and records the act if anything changed.
-func (o *Operator) changeBlocklist(ctx context.Context, act, word string, change func(*txn.Tx, string) (int64, error)) error {
-	return o.db.Write(ctx, func(t *txn.Tx) error {
-		changed, err := change(t, word)
+	return entry, o.db.Write(ctx, func(t *txn.Tx) error {
+		changed, err := change(t, kind, entry)
 		if err != nil || changed == 0 {
 			return err
 		}
-		return audit(t, act, word, "")
+		return audit(t, act, entry, "")
 	})
 }
 
-// BlockedWords returns the blocklist, in alphabetical order.
-func (o *Operator) BlockedWords(ctx context.Context) ([]blocklist.Word, error) {
+// Blocklist returns the entries of all lists of the operator, in alphabetical order of each list.
+func (o *Operator) Blocklist(ctx context.Context) ([]blocklist.Entry, error) {
 	return blocklist.List(ctx, o.db)
 }
 
@@ -278,12 +292,7 @@ func (o *Operator) CloseReport(ctx context.Context, id string) error {
 	})
 }
 
-// closeReportsOf closes the open reports of an agent and its texts, also of those that it has deleted.
-func closeReportsOf(t *txn.Tx, agent *document.AgentRow) error {
-	return closeReports(t, `of_id = ?2`, agent.ID)
-}
-
-// closeReports closes open reports. The values of where are ?2 and on.
-func closeReports(t *txn.Tx, where string, args ...any) error {
-	return t.Exec(`UPDATE reports SET closed_at = ?1 WHERE closed_at IS NULL AND (`+where+`)`, append([]any{t.Now}, args...)...)
+// closeReports closes open reports, and returns how many. The values of where are ?2 and on.
+func closeReports(t *txn.Tx, where string, args ...any) (closed int64, err error) {
+	return t.Change(`UPDATE reports SET closed_at = ?1 WHERE closed_at IS NULL AND (`+where+`)`, append([]any{t.Now}, args...)...)
 }

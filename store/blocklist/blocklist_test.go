@@ -15,19 +15,20 @@ func TestCheck_ReadsTextFields(t *testing.T) {
 		draft any
 		want  string
 	}{
-		{domain.Registration{}, "handle name owner tagline description_en description_zh capabilities[0] homepage model"},
-		{domain.Settings{}, "handle name owner tagline description_en description_zh capabilities[0] homepage model contact_policy.note"},
+		{domain.Registration{}, "handle name owner mailbox tagline description_en description_zh capabilities[0] homepage model"},
+		{domain.Settings{}, "handle name owner mailbox tagline description_en description_zh capabilities[0] homepage model contact_policy.note"},
 		{domain.Menu{}, "offerings[0].title offerings[0].deliverable offerings[0].for_whom offerings[0].not_doing offerings[0].tags[0]"},
 		{domain.PostDraft{}, "title body deliverable constraints tags[0]"},
 		{domain.ReplyDraft{}, "body"},
 		{domain.ContactRequestDraft{}, "purpose deliverable context"},
 		{domain.CollabDraft{}, "summary"},
 		{domain.LinkDraft{}, "url"},
+		{domain.WakeDraft{}, "url"},
 	} {
 		draft := reflect.New(reflect.TypeOf(tt.draft)).Elem()
 		fill(draft)
 		var fields []string
-		eachText("", draft, func(path, text string) {
+		eachText("", "", draft, func(path, _, text string) {
 			if text != "filled" {
 				t.Errorf("%T: %s is %q", tt.draft, path, text)
 			}

@@ -61,8 +61,13 @@ const (
 	FaultUnknownID          FieldCode = "unknown_id"
 )
 
-// TopicBlocked is the topic of a FieldError about a blocked word.
-const TopicBlocked = "blocked"
+// The topics of errors about the lists of the operator.
+const (
+	TopicBlocked  = "blocked"  // a FieldError about a blocked word
+	TopicProvider = "provider" // a FieldError about a mailbox at a blocked domain
+	TopicHost     = "host"     // a FieldError about an address at a blocked host
+	TopicNetwork  = "network"  // CodeForbidden for a client in a blocked network
+)
 
 // FieldError is an error of one field of a body or a query.
 type FieldError struct {
@@ -92,15 +97,19 @@ func (e *Error) Is(target error) bool {
 	return ok && other.Code == e.Code
 }
 
-// IsAbuse reports whether a limit, a blocked word or the registration mode rejected the request. Unlike mistakes, many
+// IsAbuse reports whether a limit, a list of the operator or the registration mode rejected the request. Unlike mistakes, many
 // such requests are a sign of an attack.
 func (e *Error) IsAbuse() bool {
 	switch e.Code {
 	case CodeRateLimited, CodeWeeklyCapReached, CodeSenderLimitReached, CodeCooldown, CodeTooManyAttempts,
 		CodeInviteRequired, CodeRegistrationClosed:
 		return true
+	case CodeForbidden:
+		return e.Topic == TopicNetwork
 	}
-	return slices.ContainsFunc(e.Fields, func(f FieldError) bool { return f.Topic == TopicBlocked })
+	return slices.ContainsFunc(e.Fields, func(f FieldError) bool {
+		return f.Topic == TopicBlocked || f.Topic == TopicProvider || f.Topic == TopicHost
+	})
 }
 
 // NewError returns an Error that has only a code.

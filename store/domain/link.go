@@ -16,7 +16,7 @@ type Link struct {
 	Kind       string  `json:"kind" db:"kind" enum:"website,github,gitlab,codeberg,huggingface,mastodon,xiaohongshu"`
 	Status     string  `json:"status" db:"status" enum:"pending,verified,failed,expired"`
 	Proof      *string `json:"proof" db:"proof" enum:"rel_me,mention"`
-	Failure    *string `json:"failure" db:"failure" enum:"blocked,unreachable,http_error,too_large,timeout,not_found_on_page" doc:"What the last check failed by; a verified link outlasts a failure that may pass."`
+	Failure    *string `json:"failure" db:"failure" enum:"blocked,unreachable,http_error,too_large,timeout,not_found_on_page" doc:"What the last check failed by (blocked: the host is not public, or this site does not accept it); a verified link outlasts a failure that may pass."`
 	CheckedAt  *Time   `json:"checked_at" db:"checked_at" nullable:"true"`
 	VerifiedAt *Time   `json:"verified_at" db:"verified_at" nullable:"true"`
 	ExpiresAt  *Time   `json:"expires_at" db:"expires_at" nullable:"true"`
@@ -32,5 +32,5 @@ type LinkCheck struct {
 
 // LinkDraft is a new link.
 type LinkDraft struct {
-	URL string `json:"url" format:"uri"`
+	URL string `json:"url" format:"link"`
 }

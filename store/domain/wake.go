@@ -24,7 +24,7 @@ var WakeRetries = [...]time.Duration{5 * time.Minute, 30 * time.Minute, 3 * time
 
 // WakeDraft sets the URL of an agent that is requested when there are new events.
 type WakeDraft struct {
-	URL string `json:"url" text:"-" format:"webhook" minLength:"1" maxLength:"2048" doc:"https address with a public host name and port 443, which answers a POST with a status 2xx within 10 seconds." example:"https://harbour.example.org/wake"`
+	URL string `json:"url" format:"webhook" minLength:"1" maxLength:"2048" doc:"https address with a public host name and port 443, which answers a POST with a status 2xx within 10 seconds." example:"https://harbour.example.org/wake"`
 }
 
 // The states of wake-ups.

@@ -27,7 +27,7 @@ func MarkDev(t *txn.Tx, fresh bool) error {
 // Clear deletes everything in the directory, including handles, for tests of agents.
 func Clear(t *txn.Tx) error {
 	for _, table := range []string{
-		"outbox", "mail_log", "mail_networks", "mail_stops", "reports", "audit", "blocked_words", "blocks", "network_usage", "invites", "operator_links", "abuse_days", "requests", "collabs",
+		"outbox", "mail_log", "mail_networks", "mail_stops", "reports", "audit", "blocklist", "blocks", "network_usage", "invites", "operator_links", "abuse_days", "requests", "collabs",
 		"agents", "handles", "sqlite_sequence",
 	} {
 		if err := t.Exec(`DELETE FROM ` + table); err != nil {

@@ -41,6 +41,7 @@ type Changes struct {
 	Mail      bool // a mail was put into the outbox
 	Wake      bool // an agent must be woken
 	Erased    bool // personal data was deleted: the log must be truncated and the file compacted
+	Lists     bool // a list of the operator changed
 	Reports   int  // new reports to the operator
 	Approvals int  // agents that began to wait for the operator's approval
 
@@ -54,7 +55,7 @@ var Everything = Changes{All: true, Agents: true, Posts: true, Collabs: true, Ma
 
 // Empty reports whether there are no effects.
 func (c Changes) Empty() bool {
-	return !c.Public() && len(c.NewEvents) == 0 && !c.Mail && !c.Wake && !c.Erased && c.Reports == 0 && c.Approvals == 0
+	return !c.Public() && len(c.NewEvents) == 0 && !c.Mail && !c.Wake && !c.Erased && !c.Lists && c.Reports == 0 && c.Approvals == 0
 }
 
 // Public reports whether anything that the public sees changed.
@@ -93,6 +94,7 @@ func (t *Tx) merge(other *Tx) {
 	c.Mail = c.Mail || o.Mail
 	c.Wake = c.Wake || o.Wake
 	c.Erased = c.Erased || o.Erased
+	c.Lists = c.Lists || o.Lists
 	c.Reports += o.Reports
 	c.Approvals += o.Approvals
 	c.MailsExpired += o.MailsExpired

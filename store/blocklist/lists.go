@@ -1,0 +1,86 @@
+package blocklist
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"callbook/store/txn"
+)
+
+// Lists has in memory what requests are checked against before a transaction, and reads it again after a commit that
+// changed it. Its methods may be called from any goroutine.
+type Lists struct {
+	db      *txn.DB
+	stale   atomic.Bool
+	mu      sync.Mutex // of reading
+	current atomic.Pointer[lists]
+}
+
+type lists struct {
+	hosts    []string
+	networks map[Kind][]netip.Prefix
+}
+
+// NewLists returns the lists of a database.
+func NewLists(db *txn.DB) *Lists {
+	l := &Lists{db: db}
+	l.stale.Store(true)
+	l.current.Store(&lists{})
+	return l
+}
+
+// Committed must be called after each commit and before its writers return.
+func (l *Lists) Committed(c txn.Changes) {
+	if c.All || c.Lists {
+		l.stale.Store(true)
+	}
+}
+
+// HostBlocked reports whether links to a host are blocked.
+func (l *Lists) HostBlocked(host string) bool { return holdsName(l.read().hosts, host) }
+
+// NetworkBlocked reports whether the network of a client is blocked.
+func (l *Lists) NetworkBlocked(client netip.Addr) bool { return l.has(Network, client) }
+
+// NetworkExempt reports whether limits of networks do not count a client.
+func (l *Lists) NetworkExempt(client netip.Addr) bool { return l.has(Exempt, client) }
+
+func (l *Lists) has(kind Kind, client netip.Addr) bool {
+	client = client.Unmap().WithZone("")
+	return slices.ContainsFunc(l.read().networks[kind], func(p netip.Prefix) bool { return p.Contains(client) })
+}
+
+// read returns the lists, those from before if the database does not respond.
+func (l *Lists) read() *lists {
+	if !l.stale.Load() {
+		return l.current.Load()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stale.Swap(false) {
+		if entries, err := List(context.Background(), l.db); err == nil {
+			l.current.Store(newLists(entries))
+		} else {
+			l.stale.Store(true)
+		}
+	}
+	return l.current.Load()
+}
+
+func newLists(entries []Entry) *lists {
+	l := &lists{networks: map[Kind][]netip.Prefix{}}
+	for _, e := range entries {
+		switch e.Kind {
+		case Host:
+			l.hosts = append(l.hosts, e.Entry)
+		case Network, Exempt:
+			if network, err := netip.ParsePrefix(e.Entry); err == nil {
+				l.networks[e.Kind] = append(l.networks[e.Kind], network)
+			}
+		}
+	}
+	return l
+}

@@ -168,8 +168,8 @@ func TestDocs_NameTheRetentions(t *testing.T) {
 	retentions := map[string]time.Duration{
 		"address of a visitor": domain.UsageRetention,
 		"events of an agent":   domain.EventRetention,
-		"network that an agent was registered from (of IPv6 the /48)":                            domain.NetworkRetention,
-		"responses for `Idempotency-Key`":                                                        domain.IdempotencyRetention,
+		"network that an agent was registered from (of IPv6 the /48)":                          domain.NetworkRetention,
+		"responses for `Idempotency-Key`":                                                      domain.IdempotencyRetention,
 		"number of requests a day that limits, block lists and the registration mode rejected": domain.AbuseRetention,
 		"closed reports":               domain.ReportRetention,
 		"links to the operator's page": domain.PageLinkAge,

@@ -262,6 +262,20 @@ func TestOperatorPage_EachActLeavesItsNote(t *testing.T) {
 	s.send("GET", "/api/agents/keeper", "", nil).status(200)
 }
 
+func TestOperatorPage_ListsSuspendedAgents(t *testing.T) {
+	s := newSite(t)
+	p := s.operatorPage()
+	s.agent("keeper")
+	s.agent("spammer")
+	p.press("", "suspend", "handle", "spammer", "reason", "Cheap <watches>", "days", "7").status(200)
+	page := string(p.show("show=agents&state=suspended").Body)
+	for _, want := range []string{`value="spammer"`, "until <time", "Cheap &lt;watches&gt;"} {
+		if !strings.Contains(page, want) || strings.Contains(page, `value="keeper"`) {
+			t.Errorf("%s is not there, or another agent is: %s", want, page)
+		}
+	}
+}
+
 // rotate replaces the key of an agent, as the operator.
 func (s *site) rotate(handle string) string {
 	s.Helper()

@@ -37,7 +37,7 @@ func TestPublicReads_Revalidate(t *testing.T) {
 				if a.Status != 304 || len(a.Body) > 0 || a.Header.Get("ETag") != tag || a.Header.Get("Content-Type") != "" {
 					t.Errorf("%s, If-None-Match %s: %d %v %s", path, name, a.Status, a.Header, a.Body)
 				}
-				if !slices.Contains(a.Header.Values("Vary"), "Accept-Encoding") || a.Header.Get("Cache-Control") != api.Revalidate {
+				if !strings.HasPrefix(a.Header.Get("Vary"), "Accept-Encoding") || a.Header.Get("Cache-Control") != api.Revalidate {
 					t.Errorf("%s, 304: %v", path, a.Header)
 				}
 			}
@@ -47,7 +47,7 @@ func TestPublicReads_Revalidate(t *testing.T) {
 			s.sendRaw("GET", path, "If-None-Match: "+match).status(200)
 		}
 		for _, a := range []*result{plain, zipped} {
-			if !slices.Contains(a.Header.Values("Vary"), "Accept-Encoding") {
+			if !strings.HasPrefix(a.Header.Get("Vary"), "Accept-Encoding") {
 				t.Errorf("%s: Vary %q", path, a.Header.Values("Vary"))
 			}
 		}

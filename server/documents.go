@@ -36,7 +36,7 @@ func (s *Server) mountDocuments(r *routes) {
 		r.public(path, s.serveDocument(markdownType, func(h http.Header, r *http.Request) *api.Cached {
 			lang := web.Language(r)
 			h.Set("Content-Language", lang)
-			h.Add("Vary", "Accept-Language")
+			h["Vary"] = middleware.VaryByLanguage
 			return guide[lang]
 		}))
 	}

@@ -5,6 +5,10 @@ import "net/http"
 // vary is the Vary header of every response, which may be compressed.
 var vary = []string{"Accept-Encoding"}
 
+// VaryByLanguage is the Vary header of a response that depends on the language as well. It is one line: nginx before 1.23
+// reads only the last one, and would serve compressed responses to every client.
+var VaryByLanguage = []string{"Accept-Encoding, Accept-Language"}
+
 // securityHeaders are set on every response. The service has no scripts, no frames and no
 // foreign resources. Package web sets the headers that only pages need: each header costs a
 // cached response two per cent of its speed.

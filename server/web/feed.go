@@ -1,7 +1,6 @@
 package web
 
 import (
-	"callbook/store/domain"
 	"encoding/xml"
 	"fmt"
 	"net/http"
@@ -9,6 +8,9 @@ import (
 	"slices"
 
 	"github.com/julienschmidt/httprouter"
+
+	"callbook/server/middleware"
+	"callbook/store/domain"
 )
 
 // The feed of calls (RFC 4287), by kind and tag.
@@ -91,7 +93,7 @@ func (s *Site) Feed(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 	}, func(h http.Header) {
 		h.Set("Content-Type", feedType)
 		h.Set("Content-Language", p.Lang)
-		addVary(h)
+		h["Vary"] = middleware.VaryByLanguage
 	})
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/manual"
+	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/static"
 	"callbook/store"
@@ -147,14 +148,7 @@ func pageHeaders(h http.Header, lang string) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
-	addVary(h)
-}
-
-// addVary adds Accept-Language to Vary, once.
-func addVary(h http.Header) {
-	if !slices.Contains(h.Values("Vary"), "Accept-Language") {
-		h.Add("Vary", "Accept-Language")
-	}
+	h["Vary"] = middleware.VaryByLanguage
 }
 
 // Render sends a page that is not cached. It sends nothing if its template fails.

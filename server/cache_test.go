@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"callbook/server/api"
+	"callbook/server/ratelimit"
 	"callbook/store/domain"
 )
 
@@ -71,6 +72,41 @@ func unzipped(t testing.TB, a *result) []byte {
 		t.Fatal(err)
 	}
 	return body
+}
+
+// TestSharedCache_ServesPublicResponsesForATime: they say so and have no headers of their first client. All others are
+// for one client.
+func TestSharedCache_ServesPublicResponsesForATime(t *testing.T) {
+	s, key, _ := newPopulatedSite(t, func(o *siteOptions) {
+		o.shared, o.limits = 5*time.Second, ratelimit.Limits{limitReads: {Requests: 1e6, Period: time.Minute}}
+	})
+	for _, path := range append(s.publicReads(), "/agents", "/calls.atom", "/docs/api") {
+		tag := ""
+		for _, status := range []int{200, 304} {
+			h := s.sendRaw("GET", path, "If-None-Match: "+tag, "X-Request-Id: mine").status(status).Header
+			tag = h.Get("ETag")
+			if got := h.Get("Cache-Control"); got != "public, max-age=0, s-maxage=5, stale-while-revalidate=5" {
+				t.Errorf("%s, %d: Cache-Control %q", path, status, got)
+			}
+			for _, name := range []string{"X-Request-Id", "RateLimit", "RateLimit-Policy"} {
+				if h.Get(name) != "" {
+					t.Errorf("%s, %d: %s: %s", path, status, name, h.Get(name))
+				}
+			}
+		}
+	}
+	for _, request := range []string{
+		"GET /api/me", "GET /api/me/export", "POST /api/recover", "GET /api/agents/no-such-agent", "GET /agents/no-such-agent", "GET /api/agents?limit=0",
+		"GET /nowhere", "PUT /api", "GET /owner/x", "GET /healthz", "GET /readyz", "POST /mcp",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		for _, bearer := range []string{"", key} {
+			h := s.send(method, path, bearer, nil).Header
+			if h.Get("Cache-Control") != "no-store" || h.Get("X-Request-Id") == "" {
+				t.Errorf("%s: %v", request, h)
+			}
+		}
+	}
 }
 
 // awaitWriter returns once the writer has completed its background writes.

@@ -61,7 +61,7 @@ func (s *Server) serveDocument(contentType string, choose func(h http.Header, r 
 			return
 		}
 		h.Set("Content-Type", contentType)
-		_ = api.WriteCached(w, r, choose(h, r))
+		_ = s.engine.WriteCached(w, r, choose(h, r))
 	}
 }
 

@@ -111,6 +111,7 @@ type Options struct {
 	BaseURL        string                    // public address of the site, without a trailing slash
 	Limits         ratelimit.Limits          // zero: none
 	CacheBytes     int64                     // of cached responses; 0: DefaultCacheBytes, below 0: no cache
+	SharedCache    time.Duration             // for which shared caches may use a public response; 0: they revalidate it
 	TrustedProxies middleware.TrustedProxies // peers whose X-Forwarded-For is trusted
 	Log            zerolog.Logger
 	LogSlow        time.Duration                          // requests that take longer are logged as warnings; 0: none
@@ -179,8 +180,8 @@ func New(st *store.Store, o Options) (*Server, error) {
 	s.engine = api.New(api.Config{
 		Clock:   st.Now,
 		Limiter: ratelimit.New(o.Limits), CheckNetwork: s.checkNetwork,
-		Cache:   httpcache.New[api.Tag, *api.Cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
-		Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
+		Cache:       httpcache.New[api.Tag, *api.Cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
+		SharedCache: o.SharedCache, Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
 		Origins: origins, Foreign: limitReads, FailedKeys: limitFailedKeys, KeyLimits: keyLimits, NetworkWrites: limitNetworkWrites,
 		Errors: messages.Catalogue, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.operations())

@@ -73,6 +73,7 @@ type Config struct {
 	Clock         func() time.Time
 	Limiter       *ratelimit.Limiter
 	Cache         *Cache
+	SharedCache   time.Duration             // for which shared caches may use a public response; 0: they revalidate it
 	Proxies       middleware.TrustedProxies // peers whose X-Forwarded-For counts
 	Authenticate  func(ctx context.Context, key string) (domain.Caller, error)
 	Origins       *http.CrossOriginProtection                   // of pages that may send public writes; nil: any
@@ -91,12 +92,17 @@ type Engine struct {
 	Config
 	Registry   huma.Registry
 	Operations []*Operation
-	owners     map[string]string // operations by a field that only one takes
+
+	owners       map[string]string // operations by a field that only one takes
+	cacheControl []string          // header of public responses
 }
 
 // New returns an engine for a list of operations.
 func New(config Config, operations []*Operation) *Engine {
-	e := &Engine{Config: config, Registry: newRegistry(config.Document.SchemaNames), Operations: operations}
+	e := &Engine{
+		Config: config, Registry: newRegistry(config.Document.SchemaNames), Operations: operations,
+		cacheControl: []string{cacheControl(config.SharedCache)},
+	}
 	for _, op := range operations {
 		e.Prepare(op)
 	}

@@ -82,7 +82,7 @@ func (req *Request) serve() error {
 		if err != nil {
 			return err
 		}
-		return WriteCached(req.w, req.Request, cached)
+		return req.engine.WriteCached(req.w, req.Request, cached)
 	}
 	if req.op.waits {
 		middleware.AllowWait(req.w)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"net/http"
 	"strconv"
@@ -16,7 +17,7 @@ import (
 
 const (
 	JSONType   = "application/json; charset=utf-8"
-	Revalidate = "public, max-age=0, must-revalidate"
+	Revalidate = "public, max-age=0, must-revalidate" // without Config.SharedCache
 )
 
 // tagSeed changes with each start of the program: agents choose much of the content, and must
@@ -29,12 +30,26 @@ func etag(body []byte) string {
 	return `W/"` + strconv.FormatUint(maphash.Bytes(tagSeed, body), 36) + `"`
 }
 
+// cacheControl returns the Cache-Control of public responses. Clients revalidate one before each use. A shared cache may
+// use one for a time, and for as long again while it revalidates it, which must-revalidate would forbid (RFC 5861, 3).
+func cacheControl(shared time.Duration) string {
+	if shared == 0 {
+		return Revalidate
+	}
+	return fmt.Sprintf("public, max-age=0, s-maxage=%d, stale-while-revalidate=%[1]d", int(shared.Seconds()))
+}
+
 // WriteCached sends a public response, compressed if the client accepts it, or 304 if the client
-// has it already.
-func WriteCached(w http.ResponseWriter, r *http.Request, cached *Cached) error {
+// has it already. One that shared caches store has no headers that concern its first client only.
+func (e *Engine) WriteCached(w http.ResponseWriter, r *http.Request, cached *Cached) error {
 	h := w.Header()
 	h["Etag"] = []string{cached.ETag}
-	h["Cache-Control"] = revalidateHeader
+	h["Cache-Control"] = e.cacheControl
+	if e.SharedCache > 0 {
+		delete(h, "X-Request-Id")
+		delete(h, "Ratelimit")
+		delete(h, "Ratelimit-Policy")
+	}
 	if cached.Link != "" {
 		h.Set("Link", cached.Link)
 	}
@@ -51,10 +66,7 @@ func WriteCached(w http.ResponseWriter, r *http.Request, cached *Cached) error {
 	return WriteJSON(w, http.StatusOK, cached.Body)
 }
 
-var (
-	revalidateHeader = []string{Revalidate}
-	jsonTypeHeader   = []string{JSONType}
-)
+var jsonTypeHeader = []string{JSONType}
 
 // MatchesETag reports whether If-None-Match names an ETag. It compares weakly and accepts lists.
 func MatchesETag(matches []string, tag string) bool {

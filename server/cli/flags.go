@@ -46,6 +46,19 @@ func (f siteFlags) operator() (o documents.Operator, err error) {
 	return o, o.Check()
 }
 
+// cacheFlags are for caches in front of the program.
+type cacheFlags struct {
+	SharedCache duration `default:"0s" help:"Time for which caches in front of the program may use a public response, such as 5s, and for as long again while they fetch a new one. At most 1h. 0s: they ask each time." placeholder:"DURATION"`
+}
+
+// check rejects what Cache-Control cannot express.
+func (f cacheFlags) check() error {
+	if d := time.Duration(f.SharedCache); d < 0 || d > time.Hour || d%time.Second != 0 {
+		return errors.New("--shared-cache must be whole seconds up to 1h, such as 5s, or 0s")
+	}
+	return nil
+}
+
 // limitFlags are the rate limits; 0 switches one off. A test compares their defaults with those of server and store.
 type limitFlags struct {
 	Limits                 string `enum:"on,off" default:"on" help:"off: no rate limits, for tests and private networks."`

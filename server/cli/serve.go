@@ -49,6 +49,7 @@ type serveCommand struct {
 	NetworkDisk   bool    `group:"database" help:"Allow a database on a network file system. Writes may be lost there, and the file may be damaged."`
 	Durability    string  `group:"database" enum:"full,normal" default:"full" help:"full: a write is on the disk before its response. normal: faster on slow disks, but a power cut may lose the last writes."`
 	SecretFile    string  `help:"File with a secret of at least 32 characters, the key of the hashes of mailed codes: a stolen database then does not tell them. Default: a key in the database." type:"path" placeholder:"PATH"`
+	cacheFlags    `embed:""`
 	logFlags      `embed:"" group:"log"`
 	mailFlags     `embed:"" group:"mail"`
 	alertFlags    `embed:"" group:"alerts"`
@@ -88,7 +89,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 		Registration: domain.RegistrationMode(c.Registration), SiteName: c.SiteName,
 		Normal: c.Durability == "normal", Reserve: reserveBytes, NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
 	}
-	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Private: c.Private, Log: log, LogSlow: time.Duration(c.LogSlow), LogClients: c.LogClients, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1)}
+	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Private: c.Private, Log: log, LogSlow: time.Duration(c.LogSlow), LogClients: c.LogClients, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1), SharedCache: time.Duration(c.SharedCache)}
 	var errs [8]error
 	p.server.Operator, errs[7] = c.operator()
 	p.server.Contact, errs[0] = documents.ParseContact(c.Contact)
@@ -103,7 +104,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	for _, e := range c.endpoints(nil) {
 		errs[4] = errors.Join(errs[4], e.check())
 	}
-	err = errors.Join(append(errs[:], c.checkPaths(), c.checkSocket(), c.checkProfiles(), c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
+	err = errors.Join(append(errs[:], c.checkPaths(), c.checkSocket(), c.checkProfiles(), c.cacheFlags.check(), c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
 	if err != nil {
 		err = fmt.Errorf("%w:\n%w", errSettings, err)
 	}

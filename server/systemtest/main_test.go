@@ -336,6 +336,8 @@ func TestConfig_RejectsWrongSettings(t *testing.T) {
 		{"operator's page on a relative socket", []string{"serve", free, fresh, "--operator-addr", "unix:operator.sock"}, "", "absolute path"},
 		{"operator's page on a socket without its name", []string{"serve", free, fresh, "--operator-addr", "unix:"}, "", "--operator-addr"},
 		{"link to a page that is off", []string{"admin", "page", fresh}, "", "--operator-addr"},
+		{"shared caches for a part of a second", []string{"serve", free, fresh, "--shared-cache", "1500ms"}, "", "--shared-cache must be whole seconds"},
+		{"shared caches for too long", []string{"serve", free, fresh, "--shared-cache", "3601s"}, "", "--shared-cache must be whole seconds"},
 		{"no copy kept", []string{"serve", free, fresh, "--backup-keep", "0"}, "", "--backup-keep"},
 		{"copies without end", []string{"serve", free, fresh}, "CALLBOOK_BACKUP_EVERY=1s", "--backup-every"},
 		{"unknown command", []string{"nonsense"}, "", "nonsense"},

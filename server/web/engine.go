@@ -46,7 +46,7 @@ func pageTag(parts []string) string {
 func (s *Site) sendCached(w http.ResponseWriter, r *http.Request, parts []string, content func() ([]byte, error)) error {
 	tag := pageTag(parts)
 	if api.MatchesETag(r.Header["If-None-Match"], tag) {
-		return api.WriteCached(w, r, &api.Cached{ETag: tag})
+		return s.options.Engine.WriteCached(w, r, &api.Cached{ETag: tag})
 	}
 	cache, now := s.options.Engine.Cache, s.options.Store.Now()
 	cached, version, ok := cache.Get(tag, now)
@@ -58,7 +58,7 @@ func (s *Site) sendCached(w http.ResponseWriter, r *http.Request, parts []string
 		cached = &api.Cached{Body: body, ETag: tag}
 		cache.Add(tag, httpcache.Item[api.Tag, *api.Cached]{Value: cached, Size: cached.Size(), Added: now}, version)
 	}
-	return api.WriteCached(w, r, cached)
+	return s.options.Engine.WriteCached(w, r, cached)
 }
 
 // Failure is an error for people.

@@ -107,8 +107,10 @@ func (c *crashClient) registers() *crashWrite {
 	return w
 }
 
-func (c *crashClient) updates() *crashWrite {
-	a, values := c.anyAgent(), map[string]string{"name": c.word(), "tagline": c.word(), "policy_note": c.word()}
+func (c *crashClient) updates() *crashWrite { return c.updatesAgent(c.anyAgent()) }
+
+func (c *crashClient) updatesAgent(a *crashAgent) *crashWrite {
+	values := map[string]string{"name": c.word(), "tagline": c.word(), "policy_note": c.word()}
 	return &crashWrite{method: "PATCH", path: "/api/me", by: a, of: a, body: crashFields{
 		"name": values["name"], "tagline": values["tagline"], "contact_policy": crashFields{"note": values["policy_note"]},
 	}, stored: func(d crashDraft, _ string) {

@@ -63,7 +63,7 @@ func newManualSite(t *testing.T, command string) *manualSite {
 }
 
 // freeAddress returns an address of this machine on which no process listens.
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,0 +1,508 @@
+package systemtest
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The reverse proxies of the manual, with the configurations that it shows.
+
+// sharedCaches start each of them before the program at an address, store responses below a folder, and return the
+// address to visit.
+var sharedCaches = []struct {
+	name  string
+	start func(t testing.TB, folder, origin string) (addr string)
+}{
+	{"nginx", startNginx},
+	{"Varnish", startVarnish},
+	{"Caddy and Varnish", startCaddy},
+}
+
+// needCaches skips a test that runs these programs.
+func needCaches(t testing.TB) {
+	t.Helper()
+	skipUnlessRacing(t)
+	if os.Getenv("CACHES") == "" {
+		t.Skip("needs nginx, varnishd with gcc, and caddy: install them and set CACHES, as .ci/run caches does")
+	}
+}
+
+// documented returns a block of the chapter of the manual with other values in the place of what it shows.
+func documented(t testing.TB, language string, values ...string) string {
+	t.Helper()
+	all := blocks(readText(t, root+"static/docs/scaling.md"), language)
+	if len(all) != 1 {
+		t.Fatalf("scaling.md has %d blocks of %s, want 1", len(all), language)
+	}
+	for i := 0; i < len(values); i += 2 {
+		if !strings.Contains(all[0], values[i]) {
+			t.Fatalf("the block of %s in scaling.md has no %q", language, values[i])
+		}
+	}
+	return strings.NewReplacer(values...).Replace(all[0])
+}
+
+// runBeside runs a program that serves an address until the test ends.
+func runBeside(t testing.TB, addr string, command *exec.Cmd) {
+	t.Helper()
+	out := newOutput()
+	command.Stdout, command.Stderr = out, out
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = command.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			_ = command.Process.Kill()
+		}
+		if t.Failed() {
+			t.Logf("%s: %s", command, out)
+		}
+	})
+	until(t, command.Path+" listens", func() bool {
+		select {
+		case <-ended:
+			t.Fatalf("%s ends: %s", command, out)
+		default:
+		}
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+}
+
+func startNginx(t testing.TB, folder, origin string) (addr string) {
+	addr = freeAddress(t)
+	site := documented(t, "nginx", "127.0.0.1:8080", origin, "/var/cache/nginx/callbook", filepath.Join(folder, "stored"), "directory.example.org", "callbook.example.org",
+		"listen 443 ssl;", "listen "+addr+";", "    listen [::]:443 ssl;\n", "", "ssl_certificate ", "# ", "ssl_certificate_key ", "# ")
+	lay(t, filepath.Join(folder, "site.conf"), []byte(site))
+	main := "pid " + folder + "/pid;\nworker_processes 2;\nevents {}\nhttp {\naccess_log off;\n"
+	if os.Geteuid() == 0 {
+		main = "user root;\n" + main // the folder is for its owner
+	}
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		main += kind + "_temp_path " + folder + "/" + kind + ";\n"
+	}
+	lay(t, filepath.Join(folder, "nginx.conf"), []byte(main+"include "+folder+"/site.conf;\n}\n"))
+	runBeside(t, addr, exec.Command("nginx", "-e", "stderr", "-g", "daemon off;", "-p", folder, "-c", filepath.Join(folder, "nginx.conf")))
+	return addr
+}
+
+func startVarnish(t testing.TB, folder, origin string) (addr string) {
+	addr = freeAddress(t)
+	file := filepath.Join(folder, "default.vcl")
+	_, port, _ := net.SplitHostPort(origin)
+	lay(t, file, []byte(documented(t, "vcl", `"8080"`, `"`+port+`"`)))
+	unit := documented(t, "systemd", "-j unix,user=vcache", "-j none -n "+folder+"/work", "127.0.0.1:6081", addr, "-T localhost:6082", "-T none",
+		"/etc/varnish/default.vcl", file, "-S /etc/varnish/secret ", "", "malloc,256m", "file,"+folder+"/stored,64m")
+	args := strings.Fields(unit[strings.LastIndex(unit, "ExecStart=")+len("ExecStart="):])
+	runBeside(t, addr, exec.Command(args[0], args[1:]...))
+	return addr
+}
+
+func startCaddy(t testing.TB, folder, origin string) (addr string) {
+	addr = freeAddress(t)
+	site := documented(t, "caddyfile", "directory.example.org", strings.Replace("http://"+addr, "127.0.0.1", "callbook.example.org", 1), "127.0.0.1:6081", startVarnish(t, folder, origin))
+	site = strings.Replace(site, "{", "{\n\tbind 127.0.0.1", 1)
+	lay(t, filepath.Join(folder, "Caddyfile"), []byte("{\n\tadmin off\n}\n"+site))
+	command := exec.Command("caddy", "run", "--adapter", "caddyfile", "--config", filepath.Join(folder, "Caddyfile"))
+	command.Env = append(os.Environ(), "HOME="+folder, "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder)
+	runBeside(t, addr, command)
+	return addr
+}
+
+// visitor sends requests through a shared cache, and checks for each that a response for one client comes from the
+// program itself and is shown to no other.
+type visitor struct {
+	*process
+	addr string // of the proxy
+	next http.Transport
+	sent atomic.Int64
+	mu   sync.Mutex
+	hits int
+	bare map[string]bool // URLs whose response to one client was requested without a key
+}
+
+func newVisitor(p *process, addr string) *visitor {
+	v := &visitor{process: p, addr: addr, next: http.Transport{DisableCompression: true}, bare: map[string]bool{}}
+	p.Cleanup(v.next.CloseIdleConnections)
+	return v
+}
+
+// view is a response, and whether the cache sent it without the program.
+type view struct {
+	*http.Response
+	body string
+	hit  bool
+}
+
+// forOne reports whether only the program may respond to a request.
+func forOne(r *http.Request) bool {
+	return r.Method != "GET" && r.Method != "HEAD" || r.Header.Get("Authorization") != "" || strings.HasPrefix(r.URL.Path, "/owner/") ||
+		r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
+}
+
+// RoundTrip sends a request of another part of the tests.
+func (v *visitor) RoundTrip(r *http.Request) (*http.Response, error) {
+	a, err := v.see(r)
+	if err != nil {
+		return nil, err
+	}
+	return a.Response, nil
+}
+
+// see sends a request and checks its response.
+func (v *visitor) see(r *http.Request) (a view, err error) {
+	r = r.Clone(r.Context())
+	id := fmt.Sprint("visit-", v.sent.Add(1), "-end")
+	r.Header.Set("X-Request-Id", id)
+	r.Host, r.URL.Scheme, r.URL.Host = strings.TrimPrefix(site, "http://"), "http", v.addr
+	if a.Response, err = v.next.RoundTrip(r); err != nil {
+		return a, err
+	}
+	body, err := io.ReadAll(a.Body)
+	a.Body.Close()
+	a.Body, a.body = io.NopCloser(bytes.NewReader(body)), string(body)
+	a.hit = slices.Contains([]string{"HIT", "STALE", "UPDATING"}, a.Header.Get("X-Cache"))
+	what := fmt.Sprintf("%s %s (%d, X-Cache %s)", r.Method, r.URL.Path, a.StatusCode, a.Header.Get("X-Cache"))
+	if !slices.Equal(a.Header.Values("X-Request-Id"), []string{id}) {
+		v.Errorf("%s: X-Request-Id %q instead of %s", what, a.Header.Values("X-Request-Id"), id)
+	}
+	if floods := a.StatusCode == 404 || a.StatusCode == 405; !floods && !a.hit { // of those the log has only some
+		until(v, what+" is in the log", func() bool { return strings.Contains(v.err.String(), "="+id) })
+	}
+	cacheable := strings.Contains(a.Header.Get("Cache-Control"), "s-maxage=1")
+	if a.hit && (forOne(r) || !cacheable || a.StatusCode != 200 && a.StatusCode != 304 || a.Header.Get("RateLimit") != "") {
+		v.Errorf("%s is a response of the cache: %v", what, a.Header)
+	}
+	v.mu.Lock()
+	if a.hit {
+		v.hits++
+	}
+	v.mu.Unlock()
+	if owner := strings.HasPrefix(r.URL.Path, "/owner/"); owner && cacheable {
+		v.Errorf("%s may be stored: %v", what, a.Header)
+	} else if forOne(r) && !cacheable && !owner && a.StatusCode < 300 && (r.Method != "GET" || r.Header.Get("Authorization") != "") {
+		v.seeBare(r, a)
+	}
+	return a, err
+}
+
+// seeBare sends the URL of a response for one client without a key: nothing of that response may be shown.
+func (v *visitor) seeBare(r *http.Request, private view) {
+	bare := r.Clone(r.Context())
+	bare.Method, bare.Body, bare.ContentLength, bare.Header = "GET", nil, 0, http.Header{}
+	for range 2 {
+		a, err := v.see(bare)
+		if err != nil {
+			v.Error(err)
+			return
+		}
+		if strings.Contains(a.body, "@example.org") || strings.Contains(a.body, `"api_key"`) || a.body == private.body && a.body != "" && !forOne(bare) {
+			v.Errorf("%s %s shows without a key: %s", r.Method, r.URL.Path, a.body)
+		}
+	}
+	v.mu.Lock()
+	v.bare[r.Method+" "+r.URL.Path] = true
+	v.mu.Unlock()
+}
+
+// get reads a path.
+func (v *visitor) get(path string, headers ...string) view {
+	v.Helper()
+	return v.send("GET", path, "", headers...)
+}
+
+// cached reads a path until its response comes from the cache.
+func (v *visitor) cached(path string, headers ...string) (a view) {
+	v.Helper()
+	for try := 0; try < 5 && !a.hit; try++ {
+		a = v.get(path, headers...)
+	}
+	if !a.hit {
+		v.Errorf("%s never comes from the cache: %v", path, a.Header)
+	}
+	return a
+}
+
+func (v *visitor) send(method, path, body string, headers ...string) view {
+	v.Helper()
+	r, err := http.NewRequest(method, path, strings.NewReader(body))
+	if err != nil {
+		v.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	a, err := v.see(r)
+	if err != nil {
+		v.Fatal(err)
+	}
+	return a
+}
+
+// TestCaches_ServePublicResponsesOnly runs every operation through each cache of the manual. A response for one client
+// comes from the program, and is neither stored nor shown to others; public ones come from the cache, in the form that
+// the client wants, until they change.
+func TestCaches_ServePublicResponsesOnly(t *testing.T) {
+	needCaches(t)
+	for _, cache := range sharedCaches {
+		t.Run(cache.name, func(t *testing.T) {
+			t.Parallel()
+			d := newCrashDirectory(t, &crashTally{acted: map[string]int{}}, rand.New(rand.NewPCG(1, 2)), 1)
+			p := spawn(d, d.db, append(d.mails.setting(), "--limit-mails=0", "--shared-cache=1s", "--trusted-proxy=127.0.0.1")...)
+			folder, c := t.TempDir(), d.clients[0]
+			v := newVisitor(p, cache.start(t, folder, strings.TrimPrefix(p.base, "http://")))
+			c.reaches(site)
+			c.http.Transport = v
+			v.writesAll(c)
+			v.readsAll(c)
+			v.seesChange(c)
+			v.negotiates()
+			v.storesNoSecret(c, folder)
+			p.ends()
+		})
+	}
+}
+
+// writesAll has each writing operation succeed.
+func (v *visitor) writesAll(c *crashClient) {
+	v.Helper()
+	acted := func() bool {
+		return !slices.ContainsFunc(crashDrivers, func(d crashDriver) bool { return c.tally.acted[d.operation] == 0 })
+	}
+	for n := 0; !acted() && !v.Failed(); n++ {
+		if n == 5000 {
+			v.Fatalf("not every operation succeeds: %v", c.tally.acted)
+		}
+		c.write(c.next())
+	}
+}
+
+// readsAll reads each operation with two keys and without one.
+func (v *visitor) readsAll(c *crashClient) {
+	v.Helper()
+	request := crashDraw(c, c.requests, func(r *crashRequest) bool { return r.from.key != "" && !r.to.gone && r.to.key != "" })
+	post := c.post(func(p *crashPost) bool { return !p.gone })
+	ids := map[string]string{"/api/posts/{id}": post.id, "/calls/{id}": post.id, "/api/requests/{id}": request.id}
+	public := []string{"GET /", "GET /agents", "GET /calls.atom", "GET /skill.md", "GET /llms.txt", "GET /openapi.json", "GET /docs/api", "GET /style.css"}
+	for _, operation := range append(public, kindsOfCalls(v)...) {
+		method, path, _ := strings.Cut(operation, " ")
+		if method != "GET" {
+			continue
+		}
+		path = strings.NewReplacer("{id}", ids[path], "{handle}", c.agents[0].handle).Replace(path)
+		for _, a := range []*crashAgent{request.from, request.to} {
+			keyed := v.get(path, "Authorization: Bearer "+a.key)
+			if keyed.StatusCode != 200 && path != "/api/me/wake" || path == "/api/me" && !strings.Contains(keyed.body, a.mailbox) {
+				v.Errorf("%s by %s: %d %s", operation, a.handle, keyed.StatusCode, keyed.body)
+			}
+		}
+		if bare := v.get(path); bare.StatusCode == 401 {
+			continue
+		}
+		public := v.cached(path)
+		if known := v.cached(path, "If-None-Match: "+public.Header.Get("ETag")); public.StatusCode != 200 || known.StatusCode != 304 || known.body != "" {
+			v.Errorf("%s: %d, then %d %v", operation, public.StatusCode, known.StatusCode, known.Header)
+		}
+	}
+	for range 2 {
+		if a := v.send("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Content-Type: application/json", "Accept: application/json, text/event-stream"); a.StatusCode != 200 {
+			v.Errorf("MCP: %d %s", a.StatusCode, a.body)
+		}
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/api/agents/no-such-agent", "/agents/no-such-agent"} {
+		if a := v.get(path); a.Header.Get("Cache-Control") != "no-store" || v.get(path).hit {
+			v.Errorf("%s: %d %v", path, a.StatusCode, a.Header)
+		}
+	}
+}
+
+// seesChange changes a card. Its agent sees that at once, others within twice the time of --shared-cache, and a second:
+// also if nobody reads it meanwhile.
+func (v *visitor) seesChange(c *crashClient) {
+	v.Helper()
+	a := c.agents[0]
+	path, before := "/api/agents/"+a.handle, ""
+	for range 3 {
+		before = v.get(path).body
+		c.write(c.updatesAgent(a))
+		changed := time.Now()
+		own := v.get(path, "Authorization: Bearer "+a.key).body
+		if own == before || !strings.Contains(own, a.rows.value("agents", a.handle, "tagline")) {
+			v.Errorf("the agent does not see its change: %s", own)
+		}
+		for seen := before; seen == before; {
+			asked := time.Since(changed)
+			if seen = v.get(path).body; seen == before && asked > 3*time.Second {
+				v.Fatalf("after %v the card is the old one", asked)
+			}
+			wait := time.NewTimer(20 * time.Millisecond)
+			<-wait.C
+		}
+	}
+	c.write(c.updatesAgent(a))
+	wait := time.NewTimer(3 * time.Second)
+	<-wait.C
+	if tagline := a.rows.value("agents", a.handle, "tagline"); !strings.Contains(v.get(path).body, tagline) {
+		v.Error("who reads the card some time after its change sees the old one")
+	}
+}
+
+// negotiates reads a page in both languages and forms, each after one of another kind.
+func (v *visitor) negotiates() {
+	v.Helper()
+	for range 2 {
+		for _, language := range []string{"en", "zh"} {
+			for _, coding := range []string{"gzip", "identity"} {
+				a := v.get("/agents", "Accept-Language: "+language, "Accept-Encoding: "+coding)
+				if got := a.Header.Get("Content-Encoding"); (got == "gzip") != (coding == "gzip") || a.Header.Get("Content-Language") != language {
+					v.Errorf("a page in %s for %s is in %s, and %q", language, coding, a.Header.Get("Content-Language"), got)
+				}
+			}
+		}
+	}
+}
+
+// storesNoSecret searches the files of the cache, in which the handle of an agent is.
+func (v *visitor) storesNoSecret(c *crashClient, folder string) {
+	v.Helper()
+	var stored []byte
+	err := filepath.WalkDir(filepath.Join(folder, "stored"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		stored = append(stored, data...)
+		for i := 0; ; {
+			next := bytes.Index(data[i:], []byte{0x1f, 0x8b, 0x08})
+			if next < 0 {
+				return err
+			}
+			i += next + 1
+			if z, err := gzip.NewReader(bytes.NewReader(data[i-1:])); err == nil {
+				z.Multistream(false)
+				text, _ := io.ReadAll(io.LimitReader(z, 1<<20))
+				stored = append(stored, text...)
+			}
+		}
+	})
+	if err != nil || !bytes.Contains(stored, []byte(c.agents[0].handle)) {
+		v.Fatalf("%v; %d bytes are stored, without an agent", err, len(stored))
+	}
+	secrets := 0
+	for _, a := range c.agents {
+		for _, secret := range append(slices.Clone(a.dead), a.key, a.mailbox) {
+			if secret != "" && bytes.Contains(stored, []byte(secret)) {
+				v.Errorf("the cache stores %s of %s", secret, a.handle)
+			}
+			secrets++
+		}
+	}
+	v.Logf("%d requests, %d of them to the cache alone, %d URLs again without a key, %d secrets", v.sent.Load(), v.hits, len(v.bare), secrets)
+}
+
+// BenchmarkCaches measures reads of cards, lists and pages over eight connections: the requests a second, the part of
+// them that the cache responds to, and the processor time that the program takes for all of them.
+func BenchmarkCaches(b *testing.B) {
+	needCaches(b)
+	none := func(_ testing.TB, _, origin string) string { return origin }
+	b.Run("none", func(b *testing.B) { measureCache(b, none, "--shared-cache=0s") })
+	for _, cache := range sharedCaches {
+		b.Run(cache.name, func(b *testing.B) { measureCache(b, cache.start, "--shared-cache=5s") })
+	}
+}
+
+// cachedAgents is the number of agents whose cards are read.
+const cachedAgents = 100
+
+func measureCache(b *testing.B, start func(t testing.TB, folder, origin string) string, setting string) {
+	figures := freeAddress(b)
+	p := spawn(b, newDB(b), setting, "--trusted-proxy=127.0.0.1", "--metrics-addr="+figures)
+	paths := []string{"/", "/agents", "/api/agents", "/api/posts"}
+	for i := range cachedAgents {
+		handle := fmt.Sprint("agent-", i)
+		p.agent(handle, handle+"@example.org")
+		paths = append(paths, "/api/agents/"+handle)
+	}
+	addr := start(b, b.TempDir(), strings.TrimPrefix(p.base, "http://"))
+	reached, worked := requestsCounted(b, figures), p.processor()
+	b.SetParallelism((8 + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		var conn net.Conn
+		var from *bufio.Reader
+		for i := rand.IntN(len(paths)); pb.Next(); i++ {
+			if conn == nil { // nginx closes one after a thousand requests
+				var err error
+				if conn, err = net.Dial("tcp", addr); err != nil {
+					b.Error(err)
+					return
+				}
+				defer conn.Close()
+				from = bufio.NewReader(conn)
+			}
+			fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: callbook.example.org\r\nAccept-Encoding: gzip\r\n\r\n", paths[i%len(paths)])
+			a, err := http.ReadResponse(from, nil)
+			if err == nil {
+				_, err = io.Copy(io.Discard, a.Body)
+			}
+			if err != nil || a.StatusCode != 200 {
+				b.Errorf("%v %v", a, err)
+				return
+			}
+			if a.Close {
+				conn = nil
+			}
+		}
+	})
+	b.StopTimer()
+	n, came := float64(b.N), float64(requestsCounted(b, figures)-reached)
+	b.ReportMetric(n/b.Elapsed().Seconds(), "requests/s")
+	b.ReportMetric(100*(n-came)/n, "%hits")
+	b.ReportMetric((p.processor()-worked).Seconds()/n*1e6, "callbook-ms/1000")
+}
+
+// requestsCounted returns how many requests the program has counted in its metrics.
+func requestsCounted(t testing.TB, figures string) (n int) {
+	t.Helper()
+	a, err := http.Get("http://" + figures + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	lines := bufio.NewScanner(a.Body)
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), "} ")
+		if count, err := strconv.Atoi(value); err == nil && strings.HasPrefix(name, "callbook_http_requests_total{") {
+			n += count
+		}
+	}
+	return n
+}

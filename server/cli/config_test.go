@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -56,4 +57,19 @@ func FuzzConfig(f *testing.F) {
 			t.Errorf("%q: the password is told: %s", text, said)
 		}
 	})
+}
+
+// TestConfig_TheFileOfThePackagesWorks: as it is installed, and each example in it.
+func TestConfig_TheFileOfThePackagesWorks(t *testing.T) {
+	text, err := os.ReadFile("../../.release/package/callbook.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := parseServe(t, string(text)); err != nil || c.DB != "/var/lib/callbook/callbook.db" || c.BackupDir == "" || c.Addr != "127.0.0.1:8080" {
+		t.Errorf("%v %+v", err, c)
+	}
+	c, err := parseServe(t, regexp.MustCompile(`(?m)^#([a-z-]+ = )`).ReplaceAllString(string(text), "$1"))
+	if err != nil || len(c.Domain) != 1 || len(c.TrustedProxy) != 1 || c.MailFrom == "" || c.Contact == "" || c.MetricsAddr == "" {
+		t.Errorf("%v %+v", err, c)
+	}
 }

@@ -57,17 +57,21 @@ func TestRelease_RejectsWrongVersions(t *testing.T) {
 	}
 }
 
+// TestRelease_ContainerVariablesExist sets the variables of the image, and those of compose.yaml.
 func TestRelease_ContainerVariablesExist(t *testing.T) {
-	set := regexp.MustCompile(`(CALLBOOK_\w+)=(\S+)`)
-	image := regexp.MustCompile(`(?m)^ENV (.*)$`).FindStringSubmatch(readText(t, root+".release/Dockerfile"))
-	if image == nil || !set.MatchString(image[1]) {
-		t.Fatal("the image sets nothing")
-	}
-	for _, pair := range set.FindAllStringSubmatch(image[1], -1) {
-		t.Setenv(pair[1], pair[2])
-	}
-	if status, _, errors := finished("version"); status != 0 {
-		t.Errorf("status %d: %s", status, errors)
+	for file, set := range map[string]string{"package/image.json": `"(CALLBOOK_\w+)=([^"]+)"`, "compose.yaml": `(?m)^ +(CALLBOOK_\w+): "?([^"\n]+)"?$`} {
+		t.Run(file, func(t *testing.T) {
+			pairs := regexp.MustCompile(set).FindAllStringSubmatch(readText(t, root+".release/"+file), -1)
+			if len(pairs) < 2 {
+				t.Fatalf("it sets %q", pairs)
+			}
+			for _, pair := range pairs {
+				t.Setenv(pair[1], pair[2])
+			}
+			if status, _, errors := finished("version"); status != 0 {
+				t.Errorf("status %d: %s", status, errors)
+			}
+		})
 	}
 }
 

@@ -99,6 +99,10 @@ type Options struct {
 	// creates no file and changes no schema.
 	Beside bool
 
+	// ReadOnly opens a copy of the directory of another machine, which another process replaces by newer ones; see
+	// sqlitedb.Options. Every write fails with unavailable.
+	ReadOnly bool
+
 	// Rebuilding is called while documents and full-text rows of an older program are rebuilt,
 	// with the number of agents done and of all. 100,000 agents take minutes.
 	Rebuilding func(done, agents int64)
@@ -134,6 +138,7 @@ type Store struct {
 	random      io.Reader
 	quotas      domain.Quotas
 	mails       domain.MailCaps
+	watching    sync.RWMutex
 	watchers    []func(txn.Changes)
 
 	registration  domain.RegistrationMode
@@ -167,7 +172,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.db, err = txn.Open(ctx, txn.Options{
 		Options: sqlitedb.Options{
 			Path: o.Path, Clock: o.Clock, Normal: o.Normal, Batch: o.Batch, MaxBytes: o.MaxBytes, Reserve: o.Reserve,
-			NetworkDisk: o.NetworkDisk, NoBackup: o.NoBackup, Beside: o.Beside,
+			NetworkDisk: o.NetworkDisk, NoBackup: o.NoBackup, Beside: o.Beside, ReadOnly: o.ReadOnly, Accept: document.CheckFormat,
 			WatchPeriod: o.watchPeriod, ReadTimeout: o.ReadTimeout, QueryTimeout: o.QueryTimeout, Commit: o.commit,
 		},
 		Random: s.random, Secret: o.Secret, Migrations: o.migrations, Refresh: document.Refresh, Committed: s.committed,
@@ -183,7 +188,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.Watch(s.Lists.Committed)
 	s.matcher = watch.NewMatcher(s.db)
 	s.Watch(s.matcher.Committed)
-	if o.Beside {
+	if o.Beside || o.ReadOnly {
 		return s, nil
 	}
 	if o.Crashed {
@@ -200,7 +205,11 @@ func refold(t *txn.Tx) error { return errors.Join(blocklist.Refold(t), watch.Ref
 
 // Watch calls f after each commit and before its writes return. It must be called before the
 // store is used, and f must be fast.
-func (s *Store) Watch(f func(txn.Changes)) { s.watchers = append(s.watchers, f) }
+func (s *Store) Watch(f func(txn.Changes)) {
+	s.watching.Lock() // a newer copy of a read-only store may come at any time
+	defer s.watching.Unlock()
+	s.watchers = append(s.watchers, f)
+}
 
 func (s *Store) committed(c txn.Changes) {
 	if c.Empty() {
@@ -210,6 +219,8 @@ func (s *Store) committed(c txn.Changes) {
 		s.maintenance.Erased()
 	}
 	s.Committed(c)
+	s.watching.RLock()
+	defer s.watching.RUnlock()
 	for _, f := range s.watchers {
 		f(c)
 	}

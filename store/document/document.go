@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/jmoiron/sqlx"
 
 	"callbook/store/txn"
 )
@@ -45,25 +46,42 @@ const rebuildBatch = 500
 // transaction, and progress, unless that is nil, with the number of agents done and of all. The write-ahead log stays small,
 // because there are many transactions. If ctx ends between two of them, the next start begins anew, whatever its version.
 func RebuildIfOld(ctx context.Context, db *txn.DB, refold func(*txn.Tx) error, progress func(done, agents int64)) error {
-	const name = "document_format"
 	var stored string
-	_, err := db.Find(ctx, &stored, `SELECT CAST(value AS TEXT) FROM site WHERE name = ?`, name)
+	_, err := db.Find(ctx, &stored, selectFormat, formatName)
 	if err != nil || stored == format {
 		return err
 	}
 	err = db.Write(ctx, func(t *txn.Tx) error {
-		return errors.Join(t.ClearSearch(), rebuildAllEvidence(t), t.SetSiteValue(name, []byte("unfinished")))
+		return errors.Join(t.ClearSearch(), rebuildAllEvidence(t), t.SetSiteValue(formatName, []byte("unfinished")))
 	})
 	if err == nil {
 		err = rebuildAll(ctx, db, progress)
 	}
 	if err == nil {
 		err = db.Write(ctx, func(t *txn.Tx) error {
-			return errors.Join(refold(t), t.OptimizeSearch(), t.SetSiteValue(name, []byte(format)))
+			return errors.Join(refold(t), t.OptimizeSearch(), t.SetSiteValue(formatName, []byte(format)))
 		})
 	}
 	if err != nil {
 		return fmt.Errorf("rebuild the documents: %w", err)
+	}
+	return nil
+}
+
+const (
+	formatName   = "document_format"
+	selectFormat = `SELECT CAST(value AS TEXT) FROM site WHERE name = ?`
+)
+
+// CheckFormat returns an error if another version of the program built the derived data of a file.
+func CheckFormat(ctx context.Context, file *sqlx.DB) error {
+	var stored string
+	err := file.GetContext(ctx, &stored, selectFormat, formatName)
+	if err == nil && stored != format {
+		err = fmt.Errorf("format %s, this program knows %s: run the same version of callbook on both machines", stored, format)
+	}
+	if err != nil {
+		return fmt.Errorf("the documents of the copy: %w", err)
 	}
 	return nil
 }

@@ -69,6 +69,9 @@ const (
 	TopicNetwork  = "network"  // CodeForbidden for a client in a blocked network
 )
 
+// TopicReplica is the topic of an Error with unavailable, by which a read-only replica names the primary.
+const TopicReplica = "replica"
+
 // FieldError is an error of one field of a body or a query.
 type FieldError struct {
 	Field string // path of the field, such as offerings[1].title

@@ -43,6 +43,7 @@
 //     DB stops for good: [DB.Broken] is closed, every read and write fails with [ErrStopped], and
 //     Close leaves a damaged file as it is. The process should end.
 //   - A new file, an upgrade, a backup and a restore are complete or absent.
+//   - With [Options.ReadOnly] nothing is written, and each read sees one whole copy.
 //   - Only SQLite opens and closes the file, its log and its shared memory: other code that
 //     closed one of them would drop SQLite's locks.
 package sqlitedb
@@ -83,6 +84,10 @@ type Options struct {
 	NetworkDisk bool // accepts a file on a network file system, which Open otherwise rejects
 	NoBackup    bool // upgrades a file of an older version without a copy of it
 	Beside      bool // another process may serve the file: Open creates no file and changes no schema
+	ReadOnly    bool // the file is a copy that another process may replace by a newer one, by renaming it, at any time
+
+	// Accept checks a copy before it is served with ReadOnly. It may be nil.
+	Accept func(ctx context.Context, file *sqlx.DB) error
 
 	WatchPeriod  time.Duration // between two checks that the files are the ones that were opened; a second when 0
 	ReadTimeout  time.Duration // how long a read waits for a connection, and the deadline of WithDeadline; 2 seconds when 0
@@ -105,6 +110,7 @@ type Format struct {
 type Probe struct {
 	Read  string // selects a number
 	Write string // stores its argument, a BLOB, in place of that of the last probe
+	Last  string // selects that argument as TEXT; it begins with the time of the probe
 }
 
 // Hooks are called by the writer, and must be fast. None may be nil.
@@ -134,7 +140,7 @@ type DB struct {
 	upgrade        upgrade
 	writing        *sqlx.DB
 	reading        *sqlx.DB
-	readStatements statements
+	readStatements *statements
 	readers        *semaphore.Weighted // of the connections of the reading pool
 	writer         *writer
 	probe          singleflight.Group
@@ -143,6 +149,9 @@ type DB struct {
 	stop           context.CancelCauseFunc
 	full           atomic.Bool // a write found no space, and none as large has succeeded since
 	compacting     atomic.Bool // writes wait for VACUUM
+
+	serving atomic.Pointer[copied] // with ReadOnly
+	copyErr atomic.Pointer[error]  // of the newest copy
 
 	closing sync.RWMutex
 	closed  bool
@@ -165,7 +174,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	o.WatchPeriod = cmp.Or(o.WatchPeriod, watchPeriod)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, readTimeout)
 	o.QueryTimeout = cmp.Or(o.QueryTimeout, queryTimeout)
-	db := &DB{options: o, name: name, path: o.Path, readers: semaphore.NewWeighted(readConnections)}
+	db := &DB{options: o, name: name, path: o.Path, readers: semaphore.NewWeighted(readConnections), readStatements: &statements{}}
 	db.stopped, db.stop = context.WithCancelCause(context.Background())
 	if err := db.open(ctx); err != nil {
 		err = db.OpenError(err)
@@ -173,6 +182,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 			return nil, err // the files stay open, as in Close
 		}
 		return nil, errors.Join(err, db.closeFiles())
+	}
+	if o.ReadOnly {
+		go db.follow()
+		return db, nil
 	}
 	go db.writer.run()
 	if o.Beside {
@@ -231,7 +244,7 @@ func (db *DB) Counts() (commits, writes uint64) {
 // tests that check their query plans.
 func (db *DB) Statements() []string {
 	var texts []string
-	for _, s := range []*statements{&db.readStatements, &db.writer.statements} {
+	for _, s := range []*statements{db.readStatements, &db.writer.statements} {
 		for text := range s.prepared.Range {
 			texts = append(texts, text.(string))
 		}
@@ -255,7 +268,7 @@ func (db *DB) Close() error {
 	if db.untrusted() {
 		return nil // the caller knows from Broken
 	}
-	if !db.options.Beside {
+	if !db.options.Beside && !db.options.ReadOnly {
 		// Where it fails, as on a full disk, the log stays and the next start reads it.
 		_, err := db.writer.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
 		if _ = db.stopIfFatal(err); db.untrusted() {

@@ -20,6 +20,15 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if o.Beside && !Exists(o.Path) {
 		return errors.New("there is no database")
 	}
+	db.writer = &writer{db: db, jobs: make(chan *job, queueSize), done: make(chan struct{})}
+	if o.ReadOnly {
+		var served *copied
+		if db.reading, served, err = db.openCopy(ctx); err == nil {
+			db.upgrade = upgrade{from: served.schema, to: served.schema}
+			db.serving.Store(served)
+		}
+		return err
+	}
 	db.unclean = fileSize(o.Path+"-wal") > 0 // otherwise the last process closed the file
 	if err := db.checkPlace(ctx); err != nil {
 		return err
@@ -44,17 +53,18 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if isNew {
 		db.upgrade.from = 0
 	}
-	if db.reading, err = connect(ctx, o.Path, readOnly, readConnections,
-		"busy_timeout(5000)", "query_only(ON)", "trusted_schema(OFF)",
-		"cache_size(-2000)", "mmap_size(0)", "temp_store(MEMORY)"); err != nil {
+	if db.reading, err = connect(ctx, o.Path, readOnly, readConnections, readPragmas...); err != nil {
 		return err
 	}
-	w := &writer{db: db, jobs: make(chan *job, queueSize), done: make(chan struct{})}
-	db.writer = w
-	if w.conn, err = db.writing.Connx(ctx); err != nil {
+	if db.writer.conn, err = db.writing.Connx(ctx); err != nil {
 		return fmt.Errorf("open the writing connection: %w", err)
 	}
-	return w.readLimit()
+	return db.writer.readLimit()
+}
+
+// readPragmas are the settings of the reading connections.
+var readPragmas = []string{
+	"busy_timeout(5000)", "query_only(ON)", "trusted_schema(OFF)", "cache_size(-2000)", "mmap_size(0)", "temp_store(MEMORY)",
 }
 
 // connectWriter opens the writing pool of one connection, and reads back its pragmas.

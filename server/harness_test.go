@@ -129,6 +129,7 @@ type siteOptions struct {
 	owner   documents.Operator
 	serve   func(*Options) // changes further options; nil: none
 	shared  time.Duration  // see Options.SharedCache
+	replica Replica        // of a read-only store
 }
 
 // newFile is the file of a new directory. Each test has a copy of it, as making one is
@@ -184,7 +185,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	sent := mail.NewMemory(10_000)
 	st, err := store.Open(context.Background(), store.Options{
 		Path: o.path, Clock: now, Quotas: &o.quotas, Mails: &o.mails, Registration: o.mode, Normal: true, LoopbackLinks: o.dev != nil,
-		ReadTimeout: slowRead, QueryTimeout: slowRead,
+		ReadTimeout: slowRead, QueryTimeout: slowRead, ReadOnly: o.replica.Primary != "",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +198,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	}
 	serve := Options{
 		BaseURL: base, Limits: o.limits, TrustedProxies: o.trusted, Private: o.private,
-		Log: zerolog.New(log), Version: "test", Mail: sent, LinkCheck: o.links, Operator: o.owner, SharedCache: o.shared,
+		Log: zerolog.New(log), Version: "test", Mail: sent, LinkCheck: o.links, Operator: o.owner, SharedCache: o.shared, Replica: o.replica,
 	}
 	if o.mailOff {
 		serve.Mail = nil

@@ -30,7 +30,11 @@ type job struct {
 // the store, which runs every minute; a task of its own is for another period, or for anything
 // beside the database.
 func (s *Server) jobs() []job {
+	if s.options.Replica.Primary != "" {
+		return s.replicaJobs()
+	}
 	return []job{
+		{failure: "cannot probe the database", run: s.heartbeat, every: 10 * time.Second, slow: true},
 		{failure: "cannot run the jobs of the store", run: s.store.RunJobs},
 		{failure: "cannot match posts with watches", run: s.store.MatchPosts, every: time.Second, atStart: true},
 		{failure: "cannot drop unverified agents", run: s.dropUnverified, atStart: true},
@@ -52,10 +56,13 @@ func (s *Server) closeIdleConnections(context.Context) error {
 // startJobs delivers mail, wakes agents and runs the jobs in the background until ctx ends.
 func (s *Server) startJobs(ctx context.Context) *sync.WaitGroup {
 	working := &sync.WaitGroup{}
-	if s.outbox != nil {
+	writes := s.options.Replica.Primary == ""
+	if writes && s.outbox != nil {
 		working.Go(func() { s.deliverMails(ctx) })
 	}
-	working.Go(func() { s.wakeAgents(ctx) })
+	if writes {
+		working.Go(func() { s.wakeAgents(ctx) })
+	}
 	for _, j := range s.jobs() {
 		working.Go(func() { s.runPeriodically(ctx, j) })
 	}

@@ -31,6 +31,7 @@ var unreachable = map[string]string{
 	"header_too_large/general":    "65 header fields, which TestAbuse01_HeaderFieldsAreLimited sends",
 	"internal/general":            "a bug, by its meaning",
 	"unavailable/general":         "a site that is overloaded or shutting down",
+	"unavailable/replica":         "a read-only replica",
 	"storage_full/general":        "a full disk",
 	"suspended/general":           "only the operator suspends",
 	"awaiting_approval/general":   "a site where the operator approves agents",

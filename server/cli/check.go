@@ -131,7 +131,11 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 		f.problem(subject, "%v", err)
 		return false
 	}
-	if !sqlitedb.Exists(c.DB) {
+	switch exists := sqlitedb.Exists(c.DB); {
+	case !exists && c.ReadOnly:
+		f.problem(subject, "there is no copy of the primary's database at %s yet: start the program that restores it", c.DB)
+		return served
+	case !exists:
 		f.note(subject, "there is no database yet: callbook serve creates %s", c.DB)
 		return served
 	}
@@ -215,7 +219,7 @@ func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
 
 // checkMailPools reports the pools of mails that the site has spent within the last day.
 func (c *checkCommand) checkMailPools(ctx context.Context, f *findings) {
-	if !sqlitedb.Exists(c.DB) {
+	if c.ReadOnly || !sqlitedb.Exists(c.DB) {
 		return
 	}
 	st, err := store.Open(ctx, store.Options{Path: c.DB, Beside: true, Mails: c.caps()})

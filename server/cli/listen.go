@@ -35,7 +35,7 @@ func (c *serveCommand) endpoints(certificates *certificates) []endpoint {
 			return server.Front{Handler: s.Metrics(c.Pprof)}
 		}})
 	}
-	if c.OperatorAddr != "" {
+	if c.OperatorAddr != "" && !c.ReadOnly {
 		all = append(all, endpoint{flag: operatorFlag, addr: c.OperatorAddr, front: func(s *server.Server) server.Front {
 			return server.Front{Handler: s.OperatorPage(c.checkRunning)}
 		}})

@@ -50,6 +50,7 @@ type serveCommand struct {
 	Durability    string  `group:"database" enum:"full,normal" default:"full" help:"full: a write is on the disk before its response. normal: faster on slow disks, but a power cut may lose the last writes."`
 	SecretFile    string  `help:"File with a secret of at least 32 characters, the key of the hashes of mailed codes: a stolen database then does not tell them. Default: a key in the database." type:"path" placeholder:"PATH"`
 	cacheFlags    `embed:""`
+	replicaFlags  `embed:"" group:"replica"`
 	logFlags      `embed:"" group:"log"`
 	mailFlags     `embed:"" group:"mail"`
 	alertFlags    `embed:"" group:"alerts"`
@@ -87,9 +88,9 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	p.store = store.Options{
 		Path: c.DB, Quotas: &quotas, Mails: c.caps(), OwnerAgents: &c.OwnerAgents,
 		Registration: domain.RegistrationMode(c.Registration), SiteName: c.SiteName,
-		Normal: c.Durability == "normal", Reserve: reserveBytes, NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
+		Normal: c.Durability == "normal", Reserve: reserveBytes, NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk, ReadOnly: c.ReadOnly,
 	}
-	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Private: c.Private, Log: log, LogSlow: time.Duration(c.LogSlow), LogClients: c.LogClients, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1), SharedCache: time.Duration(c.SharedCache)}
+	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Private: c.Private, Log: log, LogSlow: time.Duration(c.LogSlow), LogClients: c.LogClients, Version: version(), Backups: c.schedule(c.DB), Replica: c.replica(), CacheBytes: cmp.Or(int64(c.CacheSize), -1), SharedCache: time.Duration(c.SharedCache)}
 	var errs [8]error
 	p.server.Operator, errs[7] = c.operator()
 	p.server.Contact, errs[0] = documents.ParseContact(c.Contact)
@@ -104,7 +105,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	for _, e := range c.endpoints(nil) {
 		errs[4] = errors.Join(errs[4], e.check())
 	}
-	err = errors.Join(append(errs[:], c.checkPaths(), c.checkSocket(), c.checkProfiles(), c.cacheFlags.check(), c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
+	err = errors.Join(append(errs[:], c.checkPaths(), c.checkSocket(), c.checkProfiles(), c.cacheFlags.check(), c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.replicaFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
 	if err != nil {
 		err = fmt.Errorf("%w:\n%w", errSettings, err)
 	}
@@ -226,6 +227,9 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 // lock locks the database for this process. Backups without a database show that the database is missing, and so
 // does its lock file.
 func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
+	if c.ReadOnly {
+		return sqlitedb.NoLock(), nil
+	}
 	lock, err := sqlitedb.AcquireLock(c.DB)
 	if err != nil {
 		return nil, c.withNextStep(err)
@@ -239,7 +243,7 @@ func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
 
 // maxBytes returns the maximum size of the database file; 0 for no limit. It logs the automatic one.
 func (c *serveCommand) maxBytes(log zerolog.Logger) int64 {
-	if c.MaxSize != autoSize {
+	if c.ReadOnly || c.MaxSize != autoSize {
 		return int64(c.MaxSize)
 	}
 	file := sqlitedb.FileOf(c.DB)
@@ -262,7 +266,7 @@ const progressPeriod = 10 * time.Second
 
 // openStore opens the database, and logs its creation, upgrade and durability.
 func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o store.Options) (*store.Store, error) {
-	if c.BackupDir != "" {
+	if c.BackupDir != "" && !c.ReadOnly {
 		if err := durable.MakeFolder(c.BackupDir); err != nil {
 			if errors.Is(err, syscall.EIO) {
 				err = fmt.Errorf("%w: %w", sqlitedb.ErrDisk, err)
@@ -270,7 +274,7 @@ func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o stor
 			return nil, fmt.Errorf("create the folder of --backup-dir: %w", err)
 		}
 	}
-	if !sqlitedb.Exists(c.DB) {
+	if !c.ReadOnly && !sqlitedb.Exists(c.DB) {
 		log.Info().Str("db", c.DB).Msg("there is no database yet: creating one")
 	}
 	var logged time.Time

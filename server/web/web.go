@@ -8,6 +8,7 @@ package web
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -26,6 +27,7 @@ import (
 	"callbook/server/ratelimit"
 	"callbook/static"
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // Pages of the directory (page.go) are built from responses of the public API alone; the owner's page uses the store.
@@ -171,6 +173,7 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 		Failure
 		Owner     bool // of the owner's page
 		Report    bool // of a form that reports something
+		Replica   any  // URL of the primary, if only that does this
 		RequestID string
 	}{view: s.View(r), Owner: isOwnerPath(r.URL.Path), RequestID: w.Header().Get("X-Request-Id")}
 	data.Report = !data.Owner && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/report")
@@ -184,6 +187,9 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 		if r.URL.Path == "/agents" || r.URL.Path == "/calls" {
 			data.Here = r.URL.Path
 		}
+	}
+	if rejection, ok := errors.AsType[*domain.Error](err); ok && rejection.Topic == domain.TopicReplica {
+		data.Replica = rejection.Names[0]
 	}
 	data.Failure = s.Fail(w, r, err)
 	if err := s.Render(w, data.Status, "error.html", data.Lang, data); err != nil {

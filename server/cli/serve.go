@@ -243,7 +243,10 @@ func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
 
 // maxBytes returns the maximum size of the database file; 0 for no limit. It logs the automatic one.
 func (c *serveCommand) maxBytes(log zerolog.Logger) int64 {
-	if c.ReadOnly || c.MaxSize != autoSize {
+	switch {
+	case c.ReadOnly:
+		return 0
+	case c.MaxSize != autoSize:
 		return int64(c.MaxSize)
 	}
 	file := sqlitedb.FileOf(c.DB)

@@ -39,6 +39,7 @@ func TestReadOnly_ServesTheNewestCopy(t *testing.T) {
 	}
 	now = now.Add(time.Minute)
 	primary.add("two")
+	primary.full.Store(true) // then the probe writes more than the time
 	primary.ok(primary.tryWrite())
 	primary.copyTo(d.path)
 	if words := d.words(); words != "one" {

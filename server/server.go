@@ -37,7 +37,7 @@
 //	mail         mail sinks and the outbox  linkcheck  fetches profile links
 //	documents    llms.txt, robots.txt, security.txt and the like
 //	alert        notifies the operator      wake       wakes agents
-//	webhook      signs requests
+//	webhook      signs requests             exporter   metrics for Prometheus, and profiles
 //	devmode      wraps a Server for callbook dev
 //	cli          commands; builds a Server and calls Serve
 //

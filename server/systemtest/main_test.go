@@ -506,3 +506,15 @@ func TestLog_HoldsNothingPrivate(t *testing.T) {
 		}
 	}
 }
+
+// TestLog_ShowsSlowRequestsAndClientsIfWanted: each request is slow here.
+func TestLog_ShowsSlowRequestsAndClientsIfWanted(t *testing.T) {
+	for _, command := range []string{"serve", "dev"} {
+		p := start(t, command, "--addr", "127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"), "--log=json", "--log-slow=1ns", "--log-clients")
+		p.call("GET", "/api/stats", "")
+		p.stop()
+		if event := regexp.MustCompile(`(?m)^\{"level":"warn","route":"/api/stats","network":"[0-9a-f]{16}","method":"GET",.*$`); !event.MatchString(p.err.String()) {
+			t.Errorf("%s: the log: %s", command, p.err)
+		}
+	}
+}

@@ -281,7 +281,7 @@ func (r *modelRun) checkWake(a *modelAgent) {
 	}
 	watches, err := r.s.Watches(background, a.Caller)
 	if r.outcome("the watches of "+a.Handle, granted, err); err == nil {
-		r.equal("the watches of "+a.Handle, watches, a.watched())
+		r.equal("the watches of "+a.Handle, watches, watchRecords(a))
 	}
 }
 

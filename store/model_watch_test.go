@@ -94,7 +94,7 @@ func (w *modelWatch) values() []string {
 	return []string{domain.Deref(w.Kind), domain.Deref(w.Tag), domain.Deref(w.Q), domain.Deref(w.Language)}
 }
 
-func (a *modelAgent) watched() []domain.Watch {
+func watchRecords(a *modelAgent) []domain.Watch {
 	all := []domain.Watch{}
 	for _, w := range a.watches {
 		all = append(all, w.Watch)
@@ -149,7 +149,7 @@ func (m *model) replaceWatches(a *modelAgent, codes []int) verdict {
 	var watches []modelWatch
 	for _, code := range codes {
 		w := newModelWatch(code)
-		if w.Watch == (domain.Watch{}) || slices.ContainsFunc(watches, w.same) {
+		if strings.Join(w.values(), "") == "" || slices.ContainsFunc(watches, w.same) {
 			return verdict{code: domain.CodeValidationFailed}
 		}
 		w.after = m.published
@@ -342,7 +342,7 @@ func doWatches(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	got, err := r.s.ReplaceWatches(background, on.who.Caller, domain.WatchDrafts{Watches: drafts})
 	want := r.m.replaceWatches(on.who, codes)
 	if err == nil {
-		r.equal("the watches", got, on.who.watched())
+		r.equal("the watches", got, watchRecords(on.who))
 	}
 	return want, err
 }

@@ -13,6 +13,7 @@ import (
 	"callbook/server/alert"
 	"callbook/server/mail"
 	"callbook/store/domain"
+	"callbook/store/sqlitedb"
 )
 
 // Background jobs.
@@ -40,6 +41,7 @@ func (s *Server) jobs() []job {
 		{failure: "cannot drop unverified agents", run: s.dropUnverified, atStart: true},
 		{failure: "cannot recheck links", run: s.links.CheckDue, slow: true},
 		{failure: "cannot back up the database", run: s.backUp, atStart: true},
+		{failure: "cannot read the database", run: s.reportWrites, atStart: true},
 		{failure: "cannot read the free space of the disk", run: s.reportDiskSpace, atStart: true},
 		{failure: "cannot read how many mails the site has sent", run: s.reportSpentMails, atStart: true},
 		{failure: "cannot store how many requests were rejected", run: s.storeAbuse},
@@ -174,6 +176,22 @@ func (s *Server) backUp(ctx context.Context) error {
 	}
 	if _, newest, newestErr := s.options.Backups.Newest(now); newestErr == nil && !newest.IsZero() {
 		s.newestBackup.Store(new(domain.Time(newest.UnixMilli())))
+	}
+	return err
+}
+
+// reportWrites logs once that writes do not work, and once that they do again.
+func (s *Server) reportWrites(ctx context.Context) error {
+	_, err := s.store.Ready(ctx)
+	fail := errors.Is(err, sqlitedb.ErrWrites)
+	switch was := s.writesFail.Swap(fail); {
+	case fail && !was:
+		s.options.Log.Warn().Err(err).Msg("writes do not work; reads do")
+	case was && err == nil:
+		s.options.Log.Info().Msg("writes work again")
+	}
+	if fail {
+		return nil
 	}
 	return err
 }

@@ -12,6 +12,26 @@ import (
 	"callbook/store/domain"
 )
 
+// TestNotice_SocketWithoutTheHeader: a proxy in front of a Unix socket that does not send the address of the client.
+func TestNotice_SocketWithoutTheHeader(t *testing.T) {
+	s := newSite(t, func(*siteOptions) {})
+	for header, want := range map[string]int{"203.0.113.7": 0, "": 1} {
+		for range 2 {
+			r := httptest.NewRequest(http.MethodGet, "/api", nil)
+			if r.RemoteAddr = "@"; header != "" {
+				r.Header.Set("X-Forwarded-For", header)
+			}
+			s.server.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		if n := strings.Count(s.log.String(), "the Unix socket has no X-Forwarded-For"); header == "" && n != want || n > 1 {
+			t.Errorf("with the header %q: %d notices, want %d", header, n, want)
+		}
+	}
+	if strings.Contains(s.log.String(), proxyNotice) {
+		t.Error("the socket is reported as a proxy that is not trusted")
+	}
+}
+
 const proxyNotice = "whose X-Forwarded-For header is not trusted"
 
 func TestAbuse20_AMissingTrustedProxyIsReported(t *testing.T) {

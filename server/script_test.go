@@ -33,6 +33,7 @@ var unreachable = map[string]string{
 	"unavailable/general":         "a site that is overloaded or shutting down",
 	"unavailable/replica":         "a read-only replica",
 	"storage_full/general":        "a full disk",
+	"unavailable/read_only":       "a read-only disk",
 	"suspended/general":           "only the operator suspends",
 	"awaiting_approval/general":   "a site where the operator approves agents",
 	"invite_required/general":     "a site where agents register by invitation",

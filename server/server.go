@@ -150,6 +150,7 @@ type Server struct {
 	newestBackup  atomic.Pointer[domain.Time]   // time of the newest backup
 	disk          func() (sqlitedb.Disk, error) // of the database
 	backupFailed  atomic.Bool                   // the last one failed
+	writesFail    atomic.Bool                   // when the database was last probed by a job
 	mailsSpent    atomic.Bool                   // a pool of mails is spent
 	diskLow       atomic.Bool                   // space on it is low
 	spentMails    sync.Map                      // when each spent pool of mails was last reported
@@ -251,7 +252,11 @@ func (s *Server) wrap(routes http.Handler) http.Handler {
 	if s.options.Wrap != nil {
 		routes = s.options.Wrap(routes)
 	}
-	routes = middleware.NoticeProxy(routes, s.options.TrustedProxies, s.store.Now, func() {
+	routes = middleware.NoticeProxy(routes, s.options.TrustedProxies, s.store.Now, func(socket bool) {
+		if socket {
+			s.options.Log.Warn().Msg("a request over the Unix socket has no X-Forwarded-For header: all visitors without it count as one address; have the proxy set it to the address of the client")
+			return
+		}
 		s.options.Log.Warn().Msg("a request came through a proxy whose X-Forwarded-For header is not trusted: all visitors count as one address; set --trusted-proxy to the address of the proxy")
 		s.store.RecordUntrustedProxy()
 	})

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -72,7 +71,7 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	c.checkAddress(f, served)
 	c.checkCertificates(f)
 	c.checkPublic(f)
-	c.checkCopies(f)
+	c.checkCopies(f, served)
 	if f.problems > 0 {
 		return fmt.Errorf("found %d problems: each line marked ERROR says how to fix one", f.problems)
 	}
@@ -89,7 +88,7 @@ func (c *serveCommand) checkRunning(ctx context.Context, st *store.Store) string
 	f.mailPools(ctx, st)
 	check.checkCertificates(f)
 	check.checkPublic(f)
-	check.checkCopies(f)
+	check.checkCopies(f, true)
 	return out.String()
 }
 
@@ -190,7 +189,7 @@ func (c *checkCommand) checkDisk(f *findings) {
 		f.problem(subject, "%v (%s)", sqlitedb.ErrNetworkDisk, d.Network)
 	case d.Network != "":
 		f.note(subject, "the database is on a network file system (%s), where writes may be lost and the file damaged", d.Network)
-	case errors.Is(sqlitedb.MayWrite(filepath.Dir(sqlitedb.FileOf(c.DB))), syscall.EROFS):
+	case sqlitedb.IsReadOnly(filepath.Dir(sqlitedb.FileOf(c.DB))):
 		f.problem(subject, "it is mounted read-only, so that all writes fail: look for disk errors with dmesg, then remount it with mount -o remount,rw, or restore a backup to another disk")
 	case d.Free < d.Least():
 		f.problem(subject, "%d MiB are free, at least %d MiB are needed: free some space", d.Free>>20, d.Least()>>20)
@@ -203,6 +202,7 @@ func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
 	const subject = "mail"
 	sink, err := c.openMail(zerolog.Nop())
 	if err == nil && sink != nil {
+		c.checkMailAddress(ctx, f)
 		err = mail.Check(ctx, sink)
 	}
 	switch {
@@ -214,6 +214,23 @@ func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
 		f.note(subject, "mails are written to the log only: set --mail, so that agents get their codes")
 	default:
 		f.ok(subject, "ready to send mails")
+	}
+}
+
+// checkMailAddress reports if the unit of the service denies an address of the mail server: this command may reach it, the
+// service may not.
+func (c *checkCommand) checkMailAddress(ctx context.Context, f *findings) {
+	setting, _ := c.setting() // openMail has read it
+	unit, rules := installedUnit(unitFolders)
+	server, err := url.Parse(mail.Describe(setting))
+	if err != nil || server.Hostname() == "" || unit == "" {
+		return
+	}
+	addresses, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", server.Hostname()) // mail.Check reports the error
+	for _, addr := range addresses {
+		if addr = addr.Unmap(); rules.denies(addr) {
+			f.problem("mail", "the unit %s denies %s, an address of the mail server: add the line IPAddressAllow=%s below [Service] with systemctl edit %s, then restart the service", unit, addr, addr, filepath.Base(unit))
+		}
 	}
 }
 
@@ -333,7 +350,7 @@ func (c *checkCommand) checkPublic(f *findings) {
 	}
 	if c.Limits == "off" {
 		f.note("limits", "off: for tests and private networks only")
-	} else if c.LimitRegistrations == 0 && c.Registration == string(domain.RegistrationOpen) {
+	} else if c.openToFloods() {
 		f.problem("limits", "one address may register any number of agents: set --limit-registrations to 1 or more, or --registration to another value than open")
 	}
 	if c.Durability != "full" {
@@ -341,7 +358,8 @@ func (c *checkCommand) checkPublic(f *findings) {
 	}
 }
 
-func (c *checkCommand) checkCopies(f *findings) {
+// checkCopies checks the scheduled backups. A service that runs has made the first one at its start.
+func (c *checkCommand) checkCopies(f *findings, served bool) {
 	const subject = "backups"
 	if c.BackupDir == "" {
 		f.note(subject, "the service makes none: set --backup-dir to a folder on another disk")
@@ -356,6 +374,8 @@ func (c *checkCommand) checkCopies(f *findings) {
 		f.problem(subject, "the folder cannot be read: %v: make the user of the service its owner, or give another --backup-dir", err)
 	case denied != nil:
 		f.problem(subject, "this user cannot write to it: run the check as the user of the service, or make that user the owner of the folder (%v)", denied)
+	case newest.IsZero() && served:
+		f.problem(subject, "there is none in %s though the service runs: unless it has just started, they fail; look for \"cannot back up the database\" in its log, and free space in the folder", c.BackupDir)
 	case newest.IsZero():
 		f.note(subject, "there is none yet in %s", c.BackupDir)
 	case age > 2*time.Duration(c.BackupEvery):

@@ -44,7 +44,7 @@ type serveCommand struct {
 	OperatorAddr  string   `help:"Address of a listener for the operator's page, of this machine only: 127.0.0.1:8081, or unix: and the path of a socket. callbook admin page prints a link to it. Default: none." placeholder:"ADDR"`
 	backupFlags   `embed:"" group:"database"`
 	NoBackup      bool    `group:"database" help:"Upgrade a database of an older version without keeping a copy. With the copy, an upgrade needs free space of 3.2 times the size of the database."`
-	MaxSize       maxSize `group:"database" default:"auto" help:"Largest size of the database file, such as 10GB. At this size writes are rejected and reads continue. auto: half of the disk space that would be free at startup without the database; a larger one does not grow. 0: no limit." placeholder:"SIZE"`
+	MaxSize       maxSize `group:"database" default:"auto" help:"Largest size of the database file, such as 10GB. At this size writes are rejected, except deletions, and reads continue. auto: half of the disk space that would be free at startup without the database; a larger one does not grow. 0: no limit." placeholder:"SIZE"`
 	CacheSize     size    `default:"16MiB" help:"Memory for cached responses, such as 128MB. 0: no cache." placeholder:"SIZE"`
 	NetworkDisk   bool    `group:"database" help:"Allow a database on a network file system. Writes may be lost there, and the file may be damaged."`
 	Durability    string  `group:"database" enum:"full,normal" default:"full" help:"full: a write is on the disk before its response. normal: faster on slow disks, but a power cut may lose the last writes."`
@@ -151,6 +151,11 @@ func (c *serveCommand) exposedSecrets() (files []string) {
 	return files
 }
 
+// openToFloods reports whether one address may register any number of agents, though limits are on.
+func (c *serveCommand) openToFloods() bool {
+	return c.Limits != "off" && c.LimitRegistrations == 0 && c.Registration == string(domain.RegistrationOpen)
+}
+
 // checkPaths rejects a database among its own scheduled backups, which would be deleted with them.
 func (c *serveCommand) checkPaths() error {
 	switch {
@@ -179,6 +184,9 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	p.store.MaxBytes, p.store.Crashed = c.maxBytes(log), !lock.SameBoot()
 	for _, file := range c.exposedSecrets() {
 		log.Warn().Str("file", file).Msg("other users of this machine can read a file that contains a secret: take the permission away with chmod o-r")
+	}
+	if c.openToFloods() {
+		log.Warn().Msg("one address may register any number of agents: set --limit-registrations to 1 or more, or --registration to another value than open")
 	}
 	certificates, err := c.certificates(log)
 	if err != nil {

@@ -17,6 +17,17 @@ func TestCheck_ReportsProblems(t *testing.T) {
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", whole)
 	key := join(p, "tide-reader")
 	p.object("POST", "/api/me/verify", "", "Authorization: Bearer "+key)
+	for copies, want := range map[string]string{"none though the service runs": "there is none in", "some": "the newest is of"} {
+		folder := t.TempDir()
+		if copies == "some" {
+			if err := os.WriteFile(filepath.Join(folder, time.Now().UTC().Format("callbook-20060102T150405Z.db")), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, printed := finish("check", "--db", whole, "--backup-dir", folder); !strings.Contains(printed, want) {
+			t.Errorf("backups, %s: %s", copies, printed)
+		}
+	}
 	if status, printed := finish("check", "--db", whole); status != 0 || !strings.Contains(printed, "another process serves") || !strings.Contains(printed, "1 agents") {
 		t.Errorf("while it is served: %d, %s", status, printed)
 	}

@@ -204,6 +204,38 @@ func TestFullDisk_KeepsWatchdogAlive(t *testing.T) {
 	p.ends()
 }
 
+// TestReadOnlyDisk_IsReported checks that a file system that stopped after an error, as ext4 does, is not reported as full, and
+// that check does not find it in order although the system grants the right to write.
+func TestReadOnlyDisk_IsReported(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	image := filepath.Join(folder, "image")
+	if err := os.WriteFile(image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	disk := filepath.Join(folder, "disk")
+	for _, command := range []string{"truncate -s 64M " + image, "mkfs.ext4 -q -F " + image, "mkdir " + disk, "mount -o loop " + image + " " + disk} {
+		if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
+			t.Skipf("needs root and ext4, to mount a disk: %v: %s", err, out)
+		}
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "--lazy", disk).Run() })
+	db := filepath.Join(disk, "callbook.db")
+	p := spawn(t, db)
+	if out, err := exec.Command("mount", "-o", "remount,abort", disk).CombinedOutput(); err != nil {
+		t.Skipf("needs a file system that stops: %v: %s", err, out)
+	}
+	if status, text := p.call("POST", "/api/agents", registrationFor("newcomer", "a@example.org")); status != 503 || !strings.Contains(text, `"code":"unavailable"`) || !strings.Contains(text, "accepts no writes") {
+		t.Errorf("a write: %d %s", status, text)
+	}
+	if status, text := p.call("GET", "/readyz", ""); status != 200 || !strings.Contains(text, `"code":"read_only"`) {
+		t.Errorf("ready: %d %s", status, text)
+	}
+	if status, printed := finish("check", "--db", db); status != 1 || !strings.Contains(printed, "mounted read-only") {
+		t.Errorf("check: %d %s", status, printed)
+	}
+}
+
 // wantWhole checks a database that no process serves.
 func wantWhole(t testing.TB, db string) {
 	t.Helper()

@@ -49,6 +49,7 @@ var (
 func (db *DB) writeError(err error) error {
 	switch code := sqliteCode(db.stopIfFatal(err)); {
 	case isFull(code) && IsReadOnly(filepath.Dir(db.path)): // SQLite does not say so
+		db.probed.Store(0) // an earlier probe no longer counts
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	case isFull(code):
 		db.full.Store(true)

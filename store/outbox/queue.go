@@ -1,0 +1,148 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"callbook/store/domain"
+	"callbook/store/txn"
+)
+
+// The mails that wait.
+
+// Insert puts a mail into the outbox. It replaces one of the same kind to the same agent, which may
+// have another recipient unless it is a notice.
+func Insert(t *txn.Tx, agentID int64, kind, recipient, secret string, expires domain.Time) error {
+	replaced, args := `agent_id = ? AND kind = ?`, []any{agentID, kind}
+	if isNotice(kind) {
+		replaced, args = replaced+` AND recipient = ?`, append(args, recipient)
+	}
+	if _, err := giveUp(t, replaced, args...); err != nil {
+		return err
+	}
+	id, err := t.NewID(domain.IdMail)
+	if err != nil {
+		return err
+	}
+	t.Changes.Mail = true
+	err = t.Exec(`
+		INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at)
+		VALUES (?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`, id, agentID, kind, recipient, secret, t.Now, t.Now, expires)
+	if err != nil {
+		return fmt.Errorf("insert a mail into the outbox: %w", err)
+	}
+	return nil
+}
+
+// Delete deletes the mail of a kind to an agent from the outbox.
+func Delete(t *txn.Tx, agentID int64, kind string) error {
+	return deleteMails(t, `agent_id = ? AND kind = ?`, agentID, kind)
+}
+
+// DeleteExpired deletes the mails that have expired, and those that may have been delivered
+// twice.
+func DeleteExpired(t *txn.Tx) error {
+	if _, err := giveUp(t, `uncertain = 2 AND next_try_at <= ?`, t.Now); err != nil {
+		return err
+	}
+	n, err := giveUp(t, `expires_at <= ?`, t.Now)
+	t.Changes.MailsExpired += n
+	return err
+}
+
+// giveUp deletes mails that are no longer to be sent, and returns how many. Verifications that were never sent, as while the
+// mail server is down, do not count any longer: not against their agent, the mailbox, which got nothing, and the pool. They
+// still count against the networks of the client, so that a stranger cannot make the site try a mailbox that takes no mail
+// more often than others. Other mails wait for a day or longer, after which they do not count anyway.
+func giveUp(t *txn.Tx, where string, args ...any) (int, error) {
+	err := t.Exec(`
+		UPDATE mail_log SET agent_id = NULL, sent = 0
+		WHERE (agent_id, at) IN (SELECT agent_id, created_at FROM outbox WHERE kind = 'verify' AND uncertain = 0 AND (`+where+`))`, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := t.Change(`DELETE FROM outbox WHERE `+where, args...)
+	t.TouchErased(n)
+	return int(n), err
+}
+
+func deleteMails(t *txn.Tx, where string, args ...any) error {
+	n, err := t.Change(`DELETE FROM outbox WHERE `+where, args...)
+	t.TouchErased(n)
+	return err
+}
+
+// NextAt returns when the next mail must be sent; 0 if the outbox is empty.
+func NextAt(ctx context.Context, db *txn.DB) (domain.Time, error) {
+	var next *domain.Time
+	err := db.Get(ctx, &next, `SELECT MIN(next_try_at) FROM outbox`)
+	if err != nil || next == nil {
+		return 0, err
+	}
+	return *next, nil
+}
+
+// Start returns a mail to send now, if there is one, and records that its delivery has started.
+// It must be followed by Finish. If it is not, as when the program is killed, the mail is tried
+// once more.
+func Start(ctx context.Context, db *txn.DB) (mail domain.Mail, found bool, err error) {
+	if next, err := NextAt(ctx, db); err != nil || next == 0 || next > db.Now() {
+		return domain.Mail{}, false, err
+	}
+	err = db.Write(ctx, func(t *txn.Tx) error {
+		mail, found = domain.Mail{}, false
+		if err := DeleteExpired(t); err != nil {
+			return err
+		}
+		err := t.Get(&mail, `
+			SELECT o.seq, o.id, o.agent_id, o.kind, o.recipient, h.handle, a.name, o.secret, o.tries, o.created_at, o.expires_at
+			FROM outbox o
+			JOIN agents a ON a.id = o.agent_id
+			JOIN handles h ON h.id = o.agent_id
+			WHERE o.next_try_at <= ?
+			ORDER BY o.next_try_at, o.seq
+			LIMIT 1`, t.Now)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		found = true
+		if mail.Stop, err = stopToken(t, mail.To); err != nil {
+			return err
+		}
+		return t.Exec(`
+			UPDATE outbox SET tries = tries + 1, uncertain = uncertain + 1, next_try_at = ?
+			WHERE seq = ?`, t.Now.Add(domain.MailBackoff(mail.Tries)), mail.Seq)
+	})
+	return mail, found, err
+}
+
+// Finish records the outcome of a delivery. It deletes a mail that was delivered or rejected. A rejected one counts no
+// longer against its agent, but still in the pool and against mailbox and networks; the agent gets an event, but for
+// notices, which are not the agent's. See giveUp for a mail that expires.
+func Finish(t *txn.Tx, mail domain.Mail, outcome domain.MailOutcome) error {
+	switch outcome {
+	case domain.MailDelivered:
+		return deleteMails(t, `seq = ?`, mail.Seq)
+	case domain.MailRefused:
+		n, err := t.Change(`DELETE FROM outbox WHERE seq = ?`, mail.Seq)
+		if err != nil || n == 0 { // it has ended otherwise meanwhile
+			return err
+		}
+		t.TouchErased(n)
+		err = t.Exec(`
+			UPDATE mail_log SET agent_id = NULL
+			WHERE seq = (SELECT MAX(seq) FROM mail_log WHERE agent_id = ? AND at = ?)`, mail.AgentID, mail.CreatedAt)
+		if err == nil && !isNotice(mail.Kind) {
+			err = t.InsertEvent(mail.AgentID, domain.EventMailFailed, domain.EventSubject{Handle: mail.Handle})
+		}
+		return err
+	case domain.MailDelayed:
+		return t.Exec(`UPDATE outbox SET uncertain = uncertain - 1 WHERE seq = ? AND uncertain > 0`, mail.Seq)
+	}
+	return deleteMails(t, `seq = ? AND uncertain = 2`, mail.Seq)
+}

@@ -44,7 +44,7 @@ const rebuildBatch = 500
 
 // RebuildIfOld rebuilds all derived data if an older program built it. It calls refold in its last
 // transaction, and progress, unless that is nil, with the number of agents done and of all. The write-ahead log stays small,
-// because there are many transactions. If ctx ends between two of them, the next start begins anew, whatever its version.
+// because there are many transactions. If ctx ends between two of them, the next start of any version begins again.
 func RebuildIfOld(ctx context.Context, db *txn.DB, refold func(*txn.Tx) error, progress func(done, agents int64)) error {
 	var stored string
 	_, err := db.Find(ctx, &stored, selectFormat, formatName)

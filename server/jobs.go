@@ -186,7 +186,7 @@ func (s *Server) reportWrites(ctx context.Context) error {
 	fail := errors.Is(err, sqlitedb.ErrWrites)
 	switch was := s.writesFail.Swap(fail); {
 	case fail && !was:
-		s.options.Log.Warn().Err(err).Msg("writes do not work; reads do")
+		s.options.Log.Warn().Err(err).Msg("writes fail; reads work")
 	case was && err == nil:
 		s.options.Log.Info().Msg("writes work again")
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -54,6 +55,32 @@ func TestJobs_LogLowDiskSpaceOnce(t *testing.T) {
 		if low, enough := said(); low != tt.low || enough != tt.enough {
 			t.Errorf("%s: logged %d and %d times, want %d and %d", tt.when, low, enough, tt.low, tt.enough)
 		}
+	}
+}
+
+// TestJobs_LogOnceThatWritesFail, and that they work again.
+func TestJobs_LogOnceThatWritesFail(t *testing.T) {
+	s := newSite(t)
+	other, err := sql.Open("sqlite", "file:"+s.path+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	lock, err := other.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, when := range []string{"while another program writes", "later", "afterwards"} {
+		if when == "afterwards" {
+			_ = lock.Rollback()
+		}
+		s.clock.Advance(time.Minute) // an earlier probe does not count
+		if err := s.server.reportWrites(t.Context()); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	if n, again := strings.Count(s.log.String(), "writes fail; reads work"), strings.Count(s.log.String(), "writes work again"); n != 1 || again != 1 {
+		t.Errorf("logged %d and %d times:\n%s", n, again, s.log)
 	}
 }
 

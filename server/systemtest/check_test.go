@@ -14,7 +14,10 @@ import (
 func TestCheck_ReportsProblems(t *testing.T) {
 	folder := t.TempDir()
 	whole := filepath.Join(folder, "whole.db")
-	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", whole)
+	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", whole, "--limit-registrations", "0")
+	if !strings.Contains(p.err.String(), "one address may register any number of agents") {
+		t.Errorf("the log at the start: %s", p.err)
+	}
 	key := join(p, "tide-reader")
 	p.object("POST", "/api/me/verify", "", "Authorization: Bearer "+key)
 	for copies, want := range map[string]string{"none though the service runs": "there is none in", "some": "the newest is of"} {

@@ -59,8 +59,8 @@ func (t *tx) sendCode(agent *document.AgentRow, order outbox.Order) error {
 	if err := outbox.InsertCode(t.Tx, order, code, expires); err != nil {
 		return err
 	}
-	if !allowed { // only the connection to the mail server is tried: the agent must not learn by what counts that no mail is sent
-		order.To, code = "", ""
+	if !allowed {
+		return outbox.Delete(t.Tx, order.AgentID, order.Kind)
 	}
 	return outbox.Insert(t.Tx, order.AgentID, order.Kind, order.To, code, expires)
 }

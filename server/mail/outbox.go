@@ -29,9 +29,6 @@ type Outbox struct {
 	wake  chan struct{}
 
 	counts [len(outcomes)]*metrics.Counter // by outcome
-
-	tried   time.Time // when the connection was last tried without a mail
-	failure error     // the result
 }
 
 // NewOutbox returns an outbox that counts the outcomes of its mails in a set of metrics.
@@ -103,11 +100,7 @@ func (o *Outbox) send(ctx context.Context, due domain.Mail) error {
 	if err != nil {
 		return err
 	}
-	if due.To == "" { // no mail may be sent
-		err = o.tryConnection(ctx)
-	} else {
-		err = o.sink.Send(ctx, message)
-	}
+	err = o.sink.Send(ctx, message)
 	outcome, event := domain.MailDelivered, o.log.Debug()
 	switch {
 	case errors.Is(err, ErrRefused):
@@ -121,14 +114,6 @@ func (o *Outbox) send(ctx context.Context, due domain.Mail) error {
 	event.Err(err).Str("kind", due.Kind).Str("handle", due.Handle).Str("mail", due.ID).Int("try", due.Tries+1).Msg("a mail " + outcomes[outcome].text)
 	// The result is stored even during shutdown: otherwise the mail would be sent twice.
 	return o.store.FinishMail(context.WithoutCancel(ctx), due, outcome)
-}
-
-// tryConnection checks the sink, at most once a minute.
-func (o *Outbox) tryConnection(ctx context.Context) error {
-	if now := o.store.Now(); now.Sub(o.tried).Abs() >= time.Minute {
-		o.tried, o.failure = now, Check(ctx, o.sink)
-	}
-	return o.failure
 }
 
 // expired is the outcome of a mail that was not delivered in time.

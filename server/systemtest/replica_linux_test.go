@@ -83,6 +83,9 @@ func newStandby(t *testing.T) *standby {
 	}
 	t.Cleanup(func() {
 		s.stopping.Store(true)
+		if text, _ := os.ReadFile(filepath.Join(s.folder, "commands.log")); t.Failed() {
+			t.Logf("Litestream and the script:\n%s", text[max(0, len(text)-8000):])
+		}
 		for _, c := range []*exec.Cmd{s.copying, s.follow} {
 			s.killCommand(c)
 		}

@@ -125,6 +125,9 @@ func (s *standby) killCommand(c *exec.Cmd) {
 func (s *standby) startPrimary() { s.primary = spawn(s.TB, s.primaryPath(), "--addr="+s.address) }
 
 func (s *standby) startCopying() {
+	if err := s.command("litestream", "reset", "-config", filepath.Join(s.folder, "litestream.yml"), s.primaryPath()).Wait(); err != nil {
+		s.Fatalf("litestream reset: %v", err)
+	}
 	s.copying = s.command("litestream", "replicate", "-config", filepath.Join(s.folder, "litestream.yml"))
 }
 

@@ -23,7 +23,11 @@ func (db *DB) open(ctx context.Context) (err error) {
 	db.writer = &writer{db: db, jobs: make(chan *job, queueSize), done: make(chan struct{})}
 	if o.ReadOnly {
 		var served *copied
-		if db.reading, served, err = db.openCopy(ctx); err == nil {
+		err = errSuperseded
+		for try := 0; errors.Is(err, errSuperseded) && try < 10; try++ {
+			db.reading, served, err = db.openCopy(ctx)
+		}
+		if err == nil {
 			db.upgrade = upgrade{from: served.schema, to: served.schema}
 			db.serving.Store(served)
 		}

@@ -23,6 +23,8 @@ type copied struct {
 	written time.Time // when the primary last probed its database before the copy was made
 }
 
+var errSuperseded = errors.New("a newer copy has just replaced the file")
+
 // snapshots opens connections to one copy only. A pool opens a connection whenever it needs one, when the path may
 // already name a newer copy.
 type snapshots struct {
@@ -40,7 +42,7 @@ func (s *snapshots) Connect(context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	if info, err := os.Stat(s.path); err != nil || !os.SameFile(info, s.file) {
-		return nil, errors.Join(errors.New("a newer copy has just replaced the file"), conn.Close())
+		return nil, errors.Join(errSuperseded, conn.Close())
 	}
 	return conn, nil
 }

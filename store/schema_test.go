@@ -148,6 +148,7 @@ var releasedMigrations = map[string]string{
 	"00005_search.sql":      "47246361c5190877d27fbfa7de2159097e90344c774c5f752ee67b3ef8aa91b1",
 	"00006_abuse.sql":       "77fd80933c9e1c24299787ce2f156b025d43e19139553ac80a28174965d68f19",
 	"00007_hardening.sql":   "1774cf85f9bc8e18deb07d1ed2178a985d1dc9d582c514471f3c10561389ce9e",
+	"00008_agents.sql":      "17b4477fde14a4b2677fb37ac8a61797f2c43092f3f4305cf6fdf1947c6ce031",
 }
 
 func TestMigrations_ReleasedFilesAreUnchanged(t *testing.T) {
@@ -177,6 +178,7 @@ var releasedDatabases = map[string]string{
 	"schema-5.db": "de19042da838e6486133759f80503759cecacf31fdc16e91cc2b673df8baa760",
 	"schema-6.db": "2a20f9edbf2e65c4a75a278dd180567eae7ea92613a061d05728bac16470598e",
 	"schema-7.db": "a04ef3ec6e92dbd57276e1fe816fabcdc0f51baec167c53d89e20298791d4265",
+	"schema-8.db": "00c61f25dbc1ab075e54bfae79e4e6f316f74fac1be0526291c4ec253acbe473",
 }
 
 // released returns the path of a copy of such a database.

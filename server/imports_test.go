@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"server/operator"},
 	{"server/web", "server/tools", "server/messages", "server/wake"},
 	{"server/api", "server/mcp", "server/mail", "server/linkcheck", "server/documents"},
-	{"server/middleware", "server/manual", "server/quiet", "server/alert", "server/exporter"},
+	{"server/middleware", "server/manual", "server/quiet", "server/alert", "server/exporter", "server/cli/reference"},
 	{"server/webhook", "server/ratelimit", "server/httpcache"},
 	{"store"},
 	{"store/admin", "store/inbox"},

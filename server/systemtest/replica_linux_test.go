@@ -48,7 +48,7 @@ type standbyAgent struct {
 func newStandby(t *testing.T) *standby {
 	t.Helper()
 	if _, err := exec.LookPath("litestream"); err != nil {
-		t.Skip("needs litestream, which the step litestream of .ci/run installs")
+		t.Skip("needs litestream: install it and set PATH, as .ci/run litestream does")
 	}
 	proof.OneByOne(t)
 	s := &standby{TB: t, folder: t.TempDir(), address: freeAddress(t)}

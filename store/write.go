@@ -32,11 +32,13 @@ func (s *Store) runAs(caller domain.Caller, onItself bool, act func(*tx) error) 
 
 // write is txn.DB.Write.
 func (s *Store) write(ctx context.Context, act func(*tx) error) error {
+	s.Lists.Refresh()
 	return s.db.Write(ctx, s.run(act))
 }
 
 // writeAs is write for an act of a caller.
 func (s *Store) writeAs(ctx context.Context, caller domain.Caller, act func(*tx) error) error {
+	s.Lists.Refresh()
 	return s.db.Write(ctx, s.runAs(caller, false, act))
 }
 
@@ -47,16 +49,19 @@ func (s *Store) writeOwn(ctx context.Context, caller domain.Caller, act func(*tx
 
 // writeOrReject is txn.DB.WriteOrReject.
 func (s *Store) writeOrReject(ctx context.Context, act func(*tx) error) error {
+	s.Lists.Refresh()
 	return s.db.WriteOrReject(ctx, s.run(act))
 }
 
 // writeOrRejectAs is writeOrReject for an act of a caller.
 func (s *Store) writeOrRejectAs(ctx context.Context, caller domain.Caller, act func(*tx) error) error {
+	s.Lists.Refresh()
 	return s.db.WriteOrReject(ctx, s.runAs(caller, false, act))
 }
 
 // writeOrRejectOwn is writeOrReject for an act of a caller on itself.
 func (s *Store) writeOrRejectOwn(ctx context.Context, caller domain.Caller, act func(*tx) error) error {
+	s.Lists.Refresh()
 	return s.db.WriteOrReject(ctx, s.runAs(caller, true, act))
 }
 
@@ -102,7 +107,7 @@ func (t *tx) checkKey(caller domain.Caller) (state callerState, err error) {
 // counted returns the address of a client for limits of networks, which do not count the zero Addr: that of a client in
 // an exempt network.
 func (t *tx) counted(client netip.Addr) netip.Addr {
-	if t.store.Lists.NetworkExempt(client) {
+	if t.store.Lists.WasExempt(client) {
 		return netip.Addr{}
 	}
 	return client

@@ -48,13 +48,16 @@ func (f siteFlags) operator() (o documents.Operator, err error) {
 
 // cacheFlags are for caches in front of the program.
 type cacheFlags struct {
-	SharedCache duration `default:"0s" help:"Time for which caches in front of the program may use a public response, such as 5s, and for as long again while they fetch a new one. At most 1h. 0s: they ask each time." placeholder:"DURATION"`
+	SharedCache duration `default:"0s" help:"Time for which caches in front of the program may use a public response, such as 5s, and for as long again while they fetch a new one. At most 1m, since deleted agents stay visible for that time, too. 0s: they ask each time." placeholder:"DURATION"`
 }
 
-// check rejects what Cache-Control cannot express.
-func (f cacheFlags) check() error {
-	if d := time.Duration(f.SharedCache); d < 0 || d > time.Hour || d%time.Second != 0 {
-		return errors.New("--shared-cache must be whole seconds up to 1h, such as 5s, or 0s")
+// check rejects what Cache-Control cannot express, and caches of a private site, which would not know its rules.
+func (f cacheFlags) check(private bool) error {
+	switch d := time.Duration(f.SharedCache); {
+	case d < 0 || d > time.Minute || d%time.Second != 0:
+		return errors.New("--shared-cache must be whole seconds up to 1m, such as 5s, or 0s")
+	case d > 0 && private:
+		return errors.New("--shared-cache and --private exclude each other: a cache in front would not check the Host of requests")
 	}
 	return nil
 }

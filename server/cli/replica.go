@@ -21,6 +21,8 @@ func (f replicaFlags) check() error {
 		return errors.New("--max-lag: give a positive duration, such as 5m")
 	case f.ReadOnly && f.Primary == "":
 		return errors.New("--read-only: set --primary to the URL of the server that writes")
+	case f.Primary != "" && !f.ReadOnly:
+		return errors.New("--primary needs --read-only: without it, this server would write into the copy")
 	case f.Primary != "" && server.CheckBaseURL(f.Primary) != nil:
 		return fmt.Errorf("--primary: %w", server.CheckBaseURL(f.Primary))
 	}

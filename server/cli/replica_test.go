@@ -19,7 +19,7 @@ func TestReplicaFlags_AreChecked(t *testing.T) {
 	}{
 		"none":                         {nil, "", server.Replica{}},
 		"no primary":                   {[]string{"--read-only"}, "set --primary", server.Replica{}},
-		"primary of another replica":   {[]string{primary}, "", server.Replica{}},
+		"not read-only":                {[]string{primary}, "--primary needs --read-only", server.Replica{}},
 		"read-only":                    {[]string{"--read-only", primary}, "", server.Replica{Primary: "https://directory.example.org", MaxLag: 5 * time.Minute}},
 		"with a limit":                 {[]string{"--read-only", primary, "--max-lag=90s"}, "", server.Replica{Primary: "https://directory.example.org", MaxLag: 90 * time.Second}},
 		"no URL":                       {[]string{"--read-only", "--primary=directory"}, "--primary: ", server.Replica{}},

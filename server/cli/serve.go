@@ -105,7 +105,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	for _, e := range c.endpoints(nil) {
 		errs[4] = errors.Join(errs[4], e.check())
 	}
-	err = errors.Join(append(errs[:], c.checkPaths(), c.checkSocket(), c.checkProfiles(), c.cacheFlags.check(), c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.replicaFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
+	err = errors.Join(append(errs[:], c.checkPaths(), c.checkSocket(), c.checkProfiles(), c.cacheFlags.check(c.Private), c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.replicaFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
 	if err != nil {
 		err = fmt.Errorf("%w:\n%w", errSettings, err)
 	}

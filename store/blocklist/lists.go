@@ -40,34 +40,47 @@ func (l *Lists) Committed(c txn.Changes) {
 }
 
 // HostBlocked reports whether links to a host are blocked.
-func (l *Lists) HostBlocked(host string) bool { return holdsName(l.read().hosts, host) }
+func (l *Lists) HostBlocked(host string) bool {
+	l.Refresh()
+	return holdsName(l.current.Load().hosts, host)
+}
 
 // NetworkBlocked reports whether the network of a client is blocked.
-func (l *Lists) NetworkBlocked(client netip.Addr) bool { return l.has(Network, client) }
+func (l *Lists) NetworkBlocked(client netip.Addr) bool {
+	l.Refresh()
+	return l.has(Network, client)
+}
 
 // NetworkExempt reports whether limits of networks do not count a client.
-func (l *Lists) NetworkExempt(client netip.Addr) bool { return l.has(Exempt, client) }
+func (l *Lists) NetworkExempt(client netip.Addr) bool {
+	l.Refresh()
+	return l.has(Exempt, client)
+}
+
+// WasExempt is NetworkExempt by the lists as they were read last, for transactions, which must not wait for a read.
+func (l *Lists) WasExempt(client netip.Addr) bool { return l.has(Exempt, client) }
 
 func (l *Lists) has(kind Kind, client netip.Addr) bool {
 	client = client.Unmap().WithZone("")
-	return slices.ContainsFunc(l.read().networks[kind], func(p netip.Prefix) bool { return p.Contains(client) })
+	return slices.ContainsFunc(l.current.Load().networks[kind], func(p netip.Prefix) bool { return p.Contains(client) })
 }
 
-// read returns the lists, those from before if the database does not respond.
-func (l *Lists) read() *lists {
-	if !l.stale.Load() {
-		return l.current.Load()
+// Refresh reads the lists if they have changed. They stay as they are while another goroutine reads them, and if the
+// database does not respond.
+func (l *Lists) Refresh() {
+	if !l.stale.Load() || !l.mu.TryLock() {
+		return
 	}
-	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stale.Swap(false) {
-		if entries, err := List(context.Background(), l.db); err == nil {
-			l.current.Store(newLists(entries))
-		} else {
-			l.stale.Store(true)
-		}
+	if !l.stale.Swap(false) {
+		return
 	}
-	return l.current.Load()
+	entries, err := List(context.Background(), l.db)
+	if err != nil {
+		l.stale.Store(true)
+		return
+	}
+	l.current.Store(newLists(entries))
 }
 
 func newLists(entries []Entry) *lists {

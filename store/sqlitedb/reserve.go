@@ -25,19 +25,22 @@ func reserveOf(path string) string { return path + ".reserve" }
 // retryFreeing runs those writes of a batch again that free space and found none. A commit that failed for lack of space
 // is not stored: its pages in the log are overwritten by the next one.
 func (w *writer) retryFreeing(batch []*job) {
+	batch = slices.DeleteFunc(slices.Clone(batch), func(j *job) bool { return !j.freeing || !errors.Is(j.err, ErrNoSpace) })
+	if len(batch) == 0 || w.db.Failure() != nil {
+		return
+	}
+	_ = os.Remove(reserveOf(w.db.path))
+	w.limitPages(w.maxPages + w.db.options.Reserve/pageSize)
 	for _, j := range batch {
-		if !j.freeing || !errors.Is(j.err, ErrNoSpace) || w.db.Failure() != nil {
-			continue
+		if w.reuseLog(); w.db.Failure() != nil {
+			return
 		}
 		j.err = nil
-		_ = os.Remove(reserveOf(w.db.path))
-		w.limitPages(w.maxPages + w.db.options.Reserve/pageSize)
-		w.reuseLog()
 		w.commit([]*job{j})
-		w.grown = w.maxPages > 0
-		w.limitPages(w.maxPages)
-		w.fillReserve()
 	}
+	w.grown = w.maxPages > 0
+	w.limitPages(w.maxPages)
+	w.fillReserve()
 }
 
 // limitPages sets the size up to which the file may grow, if it is limited at all. One that is larger keeps its size.
@@ -84,14 +87,17 @@ func (w *writer) checkLimit(batch []*job) error {
 }
 
 // fillReserve makes the file that keeps space on the disk as large as it should be, or as there is room. Its
-// contents cannot be compressed. A failure needs no report: a full disk is reported anyway.
+// contents cannot be compressed. A failure needs no report: a full disk is reported anyway. After a failure that stops the
+// database, nothing is written.
 func (w *writer) fillReserve() {
 	name, want := reserveOf(w.db.path), w.db.options.Reserve
 	missing := want - fileSize(name)
-	if missing <= 0 {
+	if missing <= 0 || w.db.Failure() != nil {
 		return
 	}
-	w.reuseLog()
+	if w.reuseLog(); w.db.Failure() != nil {
+		return
+	}
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return

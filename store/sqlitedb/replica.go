@@ -164,3 +164,10 @@ func (db *DB) CopyState() (written time.Time, err error) {
 	}
 	return db.serving.Load().written, err
 }
+
+// lastCopy reports whether the served copy can no longer be opened, because the path names another one. The driver drops
+// a connection whose query is interrupted, and this copy would have one less.
+func (db *DB) lastCopy() bool {
+	failed := db.copyErr.Load()
+	return failed != nil && *failed != nil
+}

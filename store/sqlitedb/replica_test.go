@@ -183,6 +183,26 @@ func TestReadOnly_KeepsTheCopyThatWorks(t *testing.T) {
 	}
 }
 
+// TestReadOnly_KeepsTheConnectionsOfAnOldCopy: slow queries cost none of them, while the newest copy cannot be served.
+func TestReadOnly_KeepsTheConnectionsOfAnOldCopy(t *testing.T) {
+	primary := newDB(t)
+	primary.add("one")
+	primary.ok(primary.tryWrite())
+	d := replicaOf(t, primary, func(o *Options) { o.QueryTimeout, o.WatchPeriod = time.Millisecond, time.Hour })
+	d.ok(os.Remove(d.path))
+	err := d.openNewer(t.Context())
+	d.copyErr.Store(&err)
+	for range 2 * readConnections {
+		ctx, cancel := d.WithDeadline(t.Context())
+		var n int
+		_ = d.Get(ctx, &n, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100000) SELECT COUNT(*) FROM n`)
+		cancel()
+	}
+	if words := d.words(); words != "one" {
+		t.Errorf("words %q", words)
+	}
+}
+
 // TestReadOnly_StopsIfTheCopyChanges: readers may have seen half of the change.
 func TestReadOnly_StopsIfTheCopyChanges(t *testing.T) {
 	for name, change := range map[string]func(path string) error{

@@ -725,7 +725,7 @@ func TestAging_YearOfUse(t *testing.T) {
 	a.grows(samples[months/3:])
 	const startedLater = 12 // with the first call that needs them
 	if now := a.goroutines(); now > bornWith+startedLater {
-		t.Errorf("%d goroutines at rest, %d at the start", now, bornWith)
+		t.Errorf("%d goroutines at rest, %d at the start:\n%s", now, bornWith, a.err.String())
 	}
 	for _, name := range []string{db, db + "-wal"} { // nobody has them open now
 		text, err := os.ReadFile(name)

@@ -14,8 +14,10 @@ type tx struct {
 	store *Store
 }
 
-// run returns act as a write of package txn.
+// run returns act as a write of package txn. It reads the operator's lists before, because a transaction must not wait for a
+// read.
 func (s *Store) run(act func(*tx) error) func(*txn.Tx) error {
+	s.Lists.Refresh()
 	return func(t *txn.Tx) error { return act(&tx{Tx: t, store: s}) }
 }
 
@@ -32,13 +34,11 @@ func (s *Store) runAs(caller domain.Caller, onItself bool, act func(*tx) error) 
 
 // write is txn.DB.Write.
 func (s *Store) write(ctx context.Context, act func(*tx) error) error {
-	s.Lists.Refresh()
 	return s.db.Write(ctx, s.run(act))
 }
 
 // writeAs is write for an act of a caller.
 func (s *Store) writeAs(ctx context.Context, caller domain.Caller, act func(*tx) error) error {
-	s.Lists.Refresh()
 	return s.db.Write(ctx, s.runAs(caller, false, act))
 }
 
@@ -49,19 +49,16 @@ func (s *Store) writeOwn(ctx context.Context, caller domain.Caller, act func(*tx
 
 // writeOrReject is txn.DB.WriteOrReject.
 func (s *Store) writeOrReject(ctx context.Context, act func(*tx) error) error {
-	s.Lists.Refresh()
 	return s.db.WriteOrReject(ctx, s.run(act))
 }
 
 // writeOrRejectAs is writeOrReject for an act of a caller.
 func (s *Store) writeOrRejectAs(ctx context.Context, caller domain.Caller, act func(*tx) error) error {
-	s.Lists.Refresh()
 	return s.db.WriteOrReject(ctx, s.runAs(caller, false, act))
 }
 
 // writeOrRejectOwn is writeOrReject for an act of a caller on itself.
 func (s *Store) writeOrRejectOwn(ctx context.Context, caller domain.Caller, act func(*tx) error) error {
-	s.Lists.Refresh()
 	return s.db.WriteOrReject(ctx, s.runAs(caller, true, act))
 }
 

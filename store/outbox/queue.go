@@ -10,8 +10,6 @@ import (
 	"callbook/store/txn"
 )
 
-// The mails that wait.
-
 // Insert puts a mail into the outbox. It replaces one of the same kind to the same agent, which may
 // have another recipient unless it is a notice.
 func Insert(t *txn.Tx, agentID int64, kind, recipient, secret string, expires domain.Time) error {

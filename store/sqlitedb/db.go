@@ -20,8 +20,9 @@
 // Four connections read, each statement prepared once, and see the commits from before their
 // statement started. A read waits for a connection for [Options.ReadTimeout]. A query under a
 // context with a deadline is interrupted after [Options.QueryTimeout], and those under a context
-// of [DB.WithDeadline] when they have run for so long together; any other runs to its end, because the driver and database/sql start a goroutine each for a
-// context that can be cancelled, which takes as long as a query by key.
+// of [DB.WithDeadline] when they have run for so long together. Any other runs to its end, because
+// the driver and database/sql start a goroutine each for a context that can be cancelled, which
+// takes as long as a query by key.
 //
 // # In the background
 //

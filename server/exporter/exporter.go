@@ -3,11 +3,14 @@ package exporter
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/pprof"
+	"runtime/pprof"
+	"strconv"
+	"time"
 )
 
 // Write writes the samples of the metrics in the list, each metric with its help and type, which the metrics library
@@ -51,9 +54,38 @@ func Handler(samples func(context.Context, io.Writer), profiles bool) http.Handl
 		_ = Write(w, b.Bytes()) // a client that has disconnected is not an error
 	})
 	if profiles {
-		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+		mux.HandleFunc("GET /debug/pprof/profile", cpuProfile)
+		mux.HandleFunc("GET /debug/pprof/{name}", profile)
 	}
 	return mux
+}
+
+// cpuProfile records for ?seconds, 30 unless given and at most 300, what the program spends processor time on. It does
+// what net/http/pprof does for `go tool pprof`, which would add 200 KB to the program for pages and comparisons.
+func cpuProfile(w http.ResponseWriter, r *http.Request) {
+	seconds, err := strconv.Atoi(cmp.Or(r.FormValue("seconds"), "30"))
+	if err != nil || seconds < 1 || seconds > 300 {
+		http.Error(w, "seconds must be a number from 1 to 300", http.StatusBadRequest)
+		return
+	}
+	if err := pprof.StartCPUProfile(w); err != nil {
+		http.Error(w, "another profile is being recorded: try again when it is done", http.StatusConflict)
+		return
+	}
+	defer pprof.StopCPUProfile()
+	select {
+	case <-time.After(time.Duration(seconds) * time.Second):
+	case <-r.Context().Done():
+	}
+}
+
+// profile writes the profile that the path names, such as heap or goroutine, as text if ?debug is 1 or 2.
+func profile(w http.ResponseWriter, r *http.Request) {
+	p := pprof.Lookup(r.PathValue("name"))
+	if p == nil {
+		http.Error(w, "no such profile: there are profile, heap, allocs, goroutine, threadcreate, block and mutex", http.StatusNotFound)
+		return
+	}
+	debug, _ := strconv.Atoi(r.FormValue("debug"))
+	_ = p.WriteTo(w, debug) // a client that has disconnected is not an error
 }

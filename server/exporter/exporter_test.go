@@ -56,12 +56,14 @@ func TestHandler_ServesProfilesIfWanted(t *testing.T) {
 	for _, profiles := range []bool{false, true} {
 		h := Handler(func(_ context.Context, w io.Writer) { _, _ = io.WriteString(w, "go_goroutines 1\n") }, profiles)
 		for path, served := range map[string]bool{
-			"/metrics": true, "/debug/pprof/": profiles, "/debug/pprof/heap": profiles, "/debug/pprof/goroutine?debug=1": profiles,
-			"/debug/pprof/cmdline": false, "/": false,
+			"/metrics": true, "/debug/pprof/profile?seconds=300": profiles, "/debug/pprof/heap": profiles, "/debug/pprof/goroutine?debug=1": profiles,
+			"/debug/pprof/cmdline": false, "/debug/pprof/profile?seconds=301": false, "/": false,
 		} {
 			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-			if served != (w.Code == 200) || !served && w.Code != 404 {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // a profile of the processor's time ends when its client has disconnected
+			h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", path, nil))
+			if served != (w.Code == 200) || !served && w.Code != 404 && w.Code != 400 {
 				t.Errorf("profiles %t: %s: %d", profiles, path, w.Code)
 			}
 		}

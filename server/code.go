@@ -9,7 +9,7 @@ import (
 // CodeSent is the response when a code was queued.
 type CodeSent struct {
 	Status      string      `json:"status" enum:"code_sent"`
-	ExpiresAt   domain.Time `json:"expires_at" doc:"From then on the code is refused."`
+	ExpiresAt   domain.Time `json:"expires_at" doc:"From then on the code is rejected."`
 	ResendAfter domain.Time `json:"resend_after" doc:"When another code may be asked for."`
 	HowEN       string      `json:"how_en"`
 	HowZH       string      `json:"how_zh"`

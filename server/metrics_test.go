@@ -160,7 +160,7 @@ func TestMetrics_CountMailsByOutcome(t *testing.T) {
 			t.Errorf("there is no line %s", line)
 		}
 	}
-	for name, err := range map[string]error{"delivered": nil, "rejected": mail.ErrRefused, "uncertain": mail.ErrUncertain, "delayed": errors.New("no server")} {
+	for name, err := range map[string]error{"delivered": nil, "rejected": mail.ErrRejected, "uncertain": mail.ErrUncertain, "delayed": errors.New("no server")} {
 		expect(name, 0)
 		s.send("POST", "/api/me/verify", s.agent(name), nil).status(202)
 		outcome = err

@@ -272,7 +272,7 @@ func doAskOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	}
 	ended := domain.MailDelivered
 	if a.choice != "" {
-		ended = domain.MailRefused
+		ended = domain.MailRejected
 	}
 	if token := r.mailed(sent, kind, a.who, a.text, ended); sent && ended == domain.MailDelivered {
 		on.who.link(token)
@@ -281,7 +281,7 @@ func doAskOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	if err == nil {
 		r.equal("the claim's times", got, domain.CodeSent{ExpiresAt: r.m.now.Add(72 * time.Hour), ResendAfter: r.m.nextMail(on.who, domain.MailClaim, a.text)})
 	}
-	if sent && ended == domain.MailRefused {
+	if sent && ended == domain.MailRejected {
 		r.m.mails[len(r.m.mails)-1].agent = nil // it counts against nobody
 		r.m.tell(on.who, modelEvent{kind: domain.EventMailFailed, handle: on.who.Handle})
 	}

@@ -500,7 +500,7 @@ func TestOutbox_DeliveryOutcomes(t *testing.T) {
 		tries    []time.Duration
 	}{
 		"delivered":            {domain.MailVerify, []domain.MailOutcome{domain.MailDelivered}, []time.Duration{0}},
-		"refused for good":     {domain.MailVerify, []domain.MailOutcome{domain.MailRefused}, []time.Duration{0}},
+		"refused for good":     {domain.MailVerify, []domain.MailOutcome{domain.MailRejected}, []time.Duration{0}},
 		"delivered at last":    {domain.MailVerify, []domain.MailOutcome{domain.MailDelayed, domain.MailDelayed, domain.MailDelivered}, []time.Duration{0, 1 * m, 3 * m}},
 		"a code out of time":   {domain.MailVerify, []domain.MailOutcome{domain.MailDelayed}, []time.Duration{0, 1 * m, 3 * m, 7 * m}},
 		"uncertain":            {domain.MailVerify, []domain.MailOutcome{domain.MailUncertain}, []time.Duration{0, 1 * m}},
@@ -545,7 +545,7 @@ func TestOutbox_RejectedMailsDoNotCountAgainstTheirAgent(t *testing.T) {
 		events  string
 	}{
 		"delivered":             {domain.MailDelivered, time.Minute, true, ""},
-		"rejected for good":     {domain.MailRefused, time.Minute, false, domain.EventMailFailed + " of harbour-pilot"},
+		"rejected for good":     {domain.MailRejected, time.Minute, false, domain.EventMailFailed + " of harbour-pilot"},
 		"perhaps delivered":     {domain.MailUncertain, time.Hour, true, ""},
 		"waiting":               {domain.MailDelayed, time.Minute, true, ""},
 		"expired without a try": {crash, time.Hour, true, ""},
@@ -673,7 +673,7 @@ func TestOutbox_MailFields(t *testing.T) {
 
 // A mail whose delivery ends late must not take the one that came in its place.
 func TestOutbox_LateOutcomeChangesNoOtherMail(t *testing.T) {
-	for _, outcome := range []domain.MailOutcome{domain.MailDelivered, domain.MailRefused, domain.MailDelayed, domain.MailUncertain} {
+	for _, outcome := range []domain.MailOutcome{domain.MailDelivered, domain.MailRejected, domain.MailDelayed, domain.MailUncertain} {
 		s := newStore(t, noCaps)
 		pilot, _ := s.register("harbour-pilot")
 		s.ok(s.sends()["verify"](pilot))
@@ -698,7 +698,7 @@ func TestOutbox_SentMailsLeaveTheFile(t *testing.T) {
 			return nil
 		},
 		"refused": func(s *testStore, _ domain.Caller, mail domain.Mail) []domain.Mail {
-			s.ok(s.FinishMail(ctx, mail, domain.MailRefused))
+			s.ok(s.FinishMail(ctx, mail, domain.MailRejected))
 			return nil
 		},
 		"uncertain twice": func(s *testStore, _ domain.Caller, mail domain.Mail) []domain.Mail {

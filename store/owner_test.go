@@ -630,7 +630,7 @@ func TestOwner_LevelAndEvidenceFollowTheClaim(t *testing.T) {
 // to a spelling of the owner's address where no mail arrives.
 func TestOwner_UndeliveredLinkLeavesTheOldOneValid(t *testing.T) {
 	ctx := context.Background()
-	for name, outcome := range map[string]domain.MailOutcome{"refused": domain.MailRefused, "delayed": domain.MailDelayed, "perhaps delivered": domain.MailUncertain} {
+	for name, outcome := range map[string]domain.MailOutcome{"refused": domain.MailRejected, "delayed": domain.MailDelayed, "perhaps delivered": domain.MailUncertain} {
 		s := newStore(t, noCaps)
 		pilot := s.verified("harbour-pilot")
 		token := s.owned(pilot, mei)

@@ -314,7 +314,7 @@ func TestOpenAPI_DocumentsTheOperation(t *testing.T) {
 	if diff := cmp.Diff(want, views.Discriminator); diff != "" || len(views.AnyOf) != 2 {
 		t.Errorf("%d views of a list are documented, want 2 (-want +got): %s", len(views.AnyOf), diff)
 	}
-	if list.Responses["400"].Description != "Refused: invalid_query." {
+	if list.Responses["400"].Description != "Rejected: invalid_query." {
 		t.Errorf("a read without a body: %s", list.Responses["400"].Description)
 	}
 	body := api.Resolve(s.engine.Registry, add.RequestBody.Content["application/json"].Schema)

@@ -53,7 +53,7 @@ type ErrorObject struct {
 	Code      domain.Code  `json:"code" doc:"Stable name of the refusal." example:"not_found"`
 	MessageEN string       `json:"message_en" minLength:"1"`
 	MessageZH string       `json:"message_zh" minLength:"1"`
-	Details   []Detail     `json:"details,omitempty" doc:"Every fault of a refused body or query at once."`
+	Details   []Detail     `json:"details,omitempty" doc:"Every fault of a rejected body or query at once."`
 	RetryAt   *domain.Time `json:"retry_at,omitempty" nullable:"false" doc:"With 429: when the same call may succeed."`
 	Reason    string       `json:"reason,omitempty" doc:"With suspended: the operator's words."`
 	Until     *domain.Time `json:"until,omitempty" nullable:"false" doc:"With suspended: its end, when one is set."`

@@ -244,7 +244,7 @@ func (e *Engine) errorResponse(op *Operation, codes []domain.Code) *huma.Respons
 	for i, code := range codes {
 		names[i] = string(code)
 	}
-	r := e.response("Refused: "+strings.Join(names, ", ")+".", schemaOf(e.Registry, reflect.TypeFor[ErrorBody]()))
+	r := e.response("Rejected: "+strings.Join(names, ", ")+".", schemaOf(e.Registry, reflect.TypeFor[ErrorBody]()))
 	_, object, _ := e.Errors.Describe(e.exampleError(codes[0], op), "5f0c2a9be1d74c3896a0d1b2")
 	r.Content["application/json"].Example = ErrorBody{object}
 	return r

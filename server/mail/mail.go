@@ -7,7 +7,7 @@
 // Send has three outcomes, because a mail server does not always report the result:
 //
 //   - Not delivered: any error except the two below. The same mail is retried.
-//   - Delivered (no error), or never deliverable (ErrRefused). The mail is done.
+//   - Delivered (no error), or never deliverable (ErrRejected). The mail is done.
 //   - Unknown (ErrUncertain): the whole mail was sent, but the response was lost. No protocol can
 //     close this gap. Dropping such a mail may lose a code; retrying it without limit may fill a
 //     mailbox. The caller retries once, and treats a second unknown outcome as delivered.
@@ -49,9 +49,9 @@ import (
 	"callbook/store/text"
 )
 
-// ErrRefused reports that a mail will never be delivered: the server rejected it with a 5xx status, or it must not
+// ErrRejected reports that a mail will never be delivered: the server rejected it with a 5xx status, or it must not
 // be sent at all.
-var ErrRefused = errors.New("the mail was refused for good")
+var ErrRejected = errors.New("the mail was rejected for good")
 
 // ErrUncertain reports that a mail was sent but the response was lost: it may have been delivered.
 var ErrUncertain = errors.New("the mail may have been delivered")
@@ -166,13 +166,13 @@ func (m *Message) check() error {
 	default:
 		return nil
 	}
-	return &failure{text: "the mail's " + field + " is not well-formed", kind: ErrRefused}
+	return &failure{text: "the mail's " + field + " is not well-formed", kind: ErrRejected}
 }
 
 // failure is an error of Send whose text may be logged.
 type failure struct {
 	text        string
-	kind, cause error // ErrRefused, ErrUncertain or nil; the context's error or nil
+	kind, cause error // ErrRejected, ErrUncertain or nil; the context's error or nil
 }
 
 func (f *failure) Error() string { return f.text }

@@ -59,10 +59,10 @@ func outcome(err error) string {
 	switch {
 	case err == nil:
 		return "delivered"
-	case errors.Is(err, ErrRefused) && errors.Is(err, ErrUncertain):
-		return "refused and uncertain"
-	case errors.Is(err, ErrRefused):
-		return "refused"
+	case errors.Is(err, ErrRejected) && errors.Is(err, ErrUncertain):
+		return "rejected and uncertain"
+	case errors.Is(err, ErrRejected):
+		return "rejected"
 	case errors.Is(err, ErrUncertain):
 		return "uncertain"
 	}
@@ -289,7 +289,7 @@ func TestSinks_RejectMalformedMails(t *testing.T) {
 			t.Run(c.outcome+" by "+name, func(t *testing.T) {
 				m := newMessage()
 				c.set(&m)
-				if got := send(t, sink, m); got != "refused" {
+				if got := send(t, sink, m); got != "rejected" {
 					t.Errorf("the mail was %s", got)
 				}
 			})

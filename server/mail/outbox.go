@@ -103,8 +103,8 @@ func (o *Outbox) send(ctx context.Context, due domain.Mail) error {
 	err = o.sink.Send(ctx, message)
 	outcome, event := domain.MailDelivered, o.log.Debug()
 	switch {
-	case errors.Is(err, ErrRefused):
-		outcome, event = domain.MailRefused, o.log.Error()
+	case errors.Is(err, ErrRejected):
+		outcome, event = domain.MailRejected, o.log.Error()
 	case errors.Is(err, ErrUncertain):
 		outcome, event = domain.MailUncertain, o.log.Warn()
 	case err != nil:
@@ -122,7 +122,7 @@ const expired = domain.MailUncertain + 1
 // outcomes are the names of outcomes in metrics, and their texts in the log.
 var outcomes = [...]struct{ name, text string }{
 	domain.MailDelivered: {"delivered", "was delivered"},
-	domain.MailRefused:   {"rejected", "was rejected permanently"},
+	domain.MailRejected:  {"rejected", "was rejected permanently"},
 	domain.MailDelayed:   {"delayed", "was not delivered and will be retried"},
 	domain.MailUncertain: {"uncertain", "may have been delivered"},
 	expired:              {name: "expired"},

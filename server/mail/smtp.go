@@ -212,7 +212,7 @@ func connectFailure(ctx context.Context, host string, err error) error {
 	reply, replied := errors.AsType[*textproto.Error](err)
 	switch {
 	case replied:
-		return &failure{text: fmt.Sprintf("the server refused %s with %d", step, reply.Code)}
+		return &failure{text: fmt.Sprintf("the server rejected %s with %d", step, reply.Code)}
 	case strings.HasSuffix(message, "does not support STARTTLS"):
 		return &failure{text: "the server offers no STARTTLS, and mails do not leave this machine unencrypted: use smtps://, or another port"}
 	case strings.HasSuffix(message, "does not support SMTP AUTH"), errors.Is(err, gomail.ErrNoSupportedAuthDiscovered):
@@ -237,9 +237,9 @@ func sendFailure(ctx context.Context, err error) error {
 	step := cmp.Or(steps[failed.Reason], "the mail")
 	switch code := failed.ErrorCode(); {
 	case code != 0:
-		f := &failure{text: strings.TrimSpace(fmt.Sprintf("the server refused %s with %d %s", step, code, failed.EnhancedStatusCode()))}
+		f := &failure{text: strings.TrimSpace(fmt.Sprintf("the server rejected %s with %d %s", step, code, failed.EnhancedStatusCode()))}
 		if code >= 500 && !slices.Contains(wantsLogin, code) {
-			f.kind = ErrRefused
+			f.kind = ErrRejected
 		}
 		return f
 	case failed.Reason == gomail.ErrSMTPDataClose:

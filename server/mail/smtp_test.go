@@ -433,20 +433,20 @@ func TestSMTP_FailureAtEachStep(t *testing.T) {
 		{"greeting", "the connection", "not delivered", "not delivered", "not delivered", "not delivered"},
 		{"EHLO", "the connection", "not delivered", "not delivered", "not delivered", "not delivered"},
 		{"AUTH", "the user and password", "not delivered", "not delivered", "not delivered", "not delivered"},
-		{"MAIL", "the sender", "not delivered", "refused", "not delivered", "not delivered"},
-		{"RCPT", "the recipient", "not delivered", "refused", "not delivered", "not delivered"},
-		{"DATA", "the text", "not delivered", "refused", "not delivered", "not delivered"},
-		{".", "the mail", "not delivered", "refused", "uncertain", "uncertain"},
+		{"MAIL", "the sender", "not delivered", "rejected", "not delivered", "not delivered"},
+		{"RCPT", "the recipient", "not delivered", "rejected", "not delivered", "not delivered"},
+		{"DATA", "the text", "not delivered", "rejected", "not delivered", "not delivered"},
+		{".", "the mail", "not delivered", "rejected", "uncertain", "uncertain"},
 	} {
 		status, gibberish, dropped := " 4.2.1", "no valid response came", "no valid response came"
 		if c.step == "greeting" || c.step == "EHLO" || c.step == "AUTH" { // go-mail tells more of these
 			status, gibberish, dropped = "", "the other side did not keep to the protocol", "the connection was closed"
 		}
 		for _, way := range []struct{ name, says, want, text string }{
-			{"4xx", "450-4.2.1" + words + "\r\n450 4.2.1" + words, c.fours, "the server refused " + c.name + " with 450" + status},
-			{"a login is wanted", "530 5.7.0" + words, c.fours, "the server refused " + c.name + " with 530" + strings.Replace(status, "4.2.1", "5.7.0", 1)},
-			{"4xx without words", "452 ", c.fours, "the server refused " + c.name + " with 452"},
-			{"5xx", "550 5.1.1" + words, c.fives, "the server refused " + c.name + " with 550" + strings.Replace(status, "4.2.1", "5.1.1", 1)},
+			{"4xx", "450-4.2.1" + words + "\r\n450 4.2.1" + words, c.fours, "the server rejected " + c.name + " with 450" + status},
+			{"a login is wanted", "530 5.7.0" + words, c.fours, "the server rejected " + c.name + " with 530" + strings.Replace(status, "4.2.1", "5.7.0", 1)},
+			{"4xx without words", "452 ", c.fours, "the server rejected " + c.name + " with 452"},
+			{"5xx", "550 5.1.1" + words, c.fives, "the server rejected " + c.name + " with 550" + strings.Replace(status, "4.2.1", "5.1.1", 1)},
 			{"half an answer", "250-5.1.1" + words, c.drops, ""},
 			{"gibberish", "5" + words, c.drops, c.name + " failed: " + gibberish},
 			{"drop", drop, c.drops, c.name + " failed: " + dropped},
@@ -514,12 +514,12 @@ func TestSMTP_IgnoresFailedQuit(t *testing.T) {
 		took          time.Duration
 	}{
 		{"said", "221 bye", 0},
-		{"refused", "554 " + serverWords, 0},
+		{"rejected", "554 " + serverWords, 0},
 		{"dropped", drop, 0},
 		{"left open", hang, quitTimeout},
 	} {
 		t.Run(c.outcome, func(t *testing.T) {
-			for end, want := range map[string]string{"250 ok": "delivered", "450 no": "not delivered", "550 no": "refused", "354 go": "uncertain"} {
+			for end, want := range map[string]string{"250 ok": "delivered", "450 no": "not delivered", "550 no": "rejected", "354 go": "uncertain"} {
 				s := greeted()
 				s["."], s["QUIT"] = end, c.says
 				took, heard, err := play(t, "smtp://localhost", s, newMessage(), 0)

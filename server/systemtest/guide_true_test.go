@@ -39,7 +39,7 @@ func newDirectory(p *program) directory {
 					answer = responses[ref[strings.LastIndex(ref, "/")+1:]]
 				}
 				description := answer.(map[string]any)["description"].(string)
-				if codes, ok := strings.CutPrefix(description, "Refused: "); ok {
+				if codes, ok := strings.CutPrefix(description, "Rejected: "); ok {
 					for code := range strings.SplitSeq(strings.TrimSuffix(codes, "."), ", ") {
 						d.codes[code] = append(d.codes[code], status)
 					}

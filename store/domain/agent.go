@@ -193,7 +193,7 @@ type Profile struct {
 
 // Settings is a merge patch of an agent: absent fields do not change, null clears an optional field.
 type Settings struct {
-	Handle  string `json:"handle,omitempty" format:"immutable" doc:"Refused: a handle never changes." readOnly:"true"`
+	Handle  string `json:"handle,omitempty" format:"immutable" doc:"Rejected: a handle never changes." readOnly:"true"`
 	Name    string `json:"name,omitempty" minLength:"1" maxLength:"60" doc:"Display name, with a letter or a digit: no scripts that look alike together, no word reserved for the site."`
 	Owner   string `json:"owner,omitempty" minLength:"1" maxLength:"60" doc:"The accountable human owner. A change ends the owner claim until the owner confirms it anew."`
 	Mailbox string `json:"mailbox,omitempty" format:"email" minLength:"1" maxLength:"254" doc:"Mailbox of the agent. A change puts the agent back to level 0."`

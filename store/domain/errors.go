@@ -92,7 +92,7 @@ type Error struct {
 	Until   time.Time    // with CodeSuspended: its end, zero when none is set
 }
 
-func (e *Error) Error() string { return "refused: " + string(e.Code) }
+func (e *Error) Error() string { return "rejected: " + string(e.Code) }
 
 // Is makes errors.Is(err, &Error{Code: c}) match by code.
 func (e *Error) Is(target error) bool {

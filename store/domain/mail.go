@@ -86,7 +86,7 @@ type MailOutcome int
 
 const (
 	MailDelivered MailOutcome = iota
-	MailRefused               // permanently: not retried
+	MailRejected              // permanently: not retried
 	MailDelayed               // not delivered: retried later
 	MailUncertain             // may have been delivered: retried once
 )

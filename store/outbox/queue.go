@@ -112,7 +112,7 @@ func Finish(t *txn.Tx, mail domain.Mail, outcome domain.MailOutcome) error {
 	switch outcome {
 	case domain.MailDelivered:
 		return deleteMails(t, `seq = ?`, mail.Seq)
-	case domain.MailRefused:
+	case domain.MailRejected:
 		n, err := t.Change(`DELETE FROM outbox WHERE seq = ?`, mail.Seq)
 		if err != nil || n == 0 { // it has ended otherwise meanwhile
 			return err

@@ -955,6 +955,33 @@ func TestQueries_PostsOfAKindUseTheirIndex(t *testing.T) {
 	}
 }
 
+// TestQueries_CountsReadIndexesOnly: a table has all texts. SQLite reads whole tables to merge the sides of a UNION, and all posts of
+// a kind to find those of few authors.
+func TestQueries_CountsReadIndexesOnly(t *testing.T) {
+	s := newStore(t)
+	s.everything()
+	n := 0
+	for _, query := range s.db.Statements() {
+		if !strings.Contains(query, "AS agents_verified") {
+			continue
+		}
+		n++
+		for step := range strings.Lines(plan(t, s.connection("ro"), query)) {
+			if tables.MatchString(step) && !indexOnly.MatchString(step) {
+				t.Error(step)
+			}
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d queries of counts", n)
+	}
+}
+
+var (
+	tables    = regexp.MustCompile(`^(SCAN|SEARCH) (agents|agent_documents|offerings|posts|p|replies|r|requests)\b`)
+	indexOnly = regexp.MustCompile(`COVERING INDEX|\(rowid=\?\)|posts_author `) // the posts of hidden authors
+)
+
 func TestQueries_ScanNoTable(t *testing.T) {
 	s := newStore(t)
 	s.everything()

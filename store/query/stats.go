@@ -45,11 +45,11 @@ func (r *Reader) readStats(ctx context.Context, now domain.Time) (stats domain.S
 	stats.AsOf = now
 	err = r.db.Get(ctx, &stats, `
 		WITH hidden (id) AS (
-			SELECT a.id
+			SELECT DISTINCT a.id -- for a UNION SQLite would read all agents, to merge them
 			FROM (
 				SELECT id FROM agents WHERE suspended_at IS NOT NULL
-				UNION SELECT id FROM agents WHERE deletion_at IS NOT NULL
-				UNION SELECT id FROM agents WHERE awaiting_since IS NOT NULL) a
+				UNION ALL SELECT id FROM agents WHERE deletion_at IS NOT NULL
+				UNION ALL SELECT id FROM agents WHERE awaiting_since IS NOT NULL) a
 			WHERE NOT EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = a.id))
 		SELECT
 			(SELECT COUNT(*) FROM agent_documents) AS agents,
@@ -62,17 +62,17 @@ func (r *Reader) readStats(ctx context.Context, now domain.Time) (stats domain.S
 			(SELECT COUNT(*) FROM posts)
 				- (SELECT COUNT(*) FROM posts WHERE author_id IN (SELECT id FROM hidden)) AS posts,
 			(SELECT COUNT(*) FROM posts WHERE kind = 'seeking')
-				- (SELECT COUNT(*) FROM posts WHERE kind = 'seeking' AND author_id IN (SELECT id FROM hidden)) AS posts_seeking,
+				- (SELECT COUNT(CASE kind WHEN 'seeking' THEN 1 END) FROM posts WHERE author_id IN (SELECT id FROM hidden)) AS posts_seeking,
 			(SELECT COUNT(*) FROM posts WHERE kind = 'offering')
-				- (SELECT COUNT(*) FROM posts WHERE kind = 'offering' AND author_id IN (SELECT id FROM hidden)) AS posts_offering,
+				- (SELECT COUNT(CASE kind WHEN 'offering' THEN 1 END) FROM posts WHERE author_id IN (SELECT id FROM hidden)) AS posts_offering,
 			(SELECT COUNT(*) FROM posts WHERE kind = 'announce')
-				- (SELECT COUNT(*) FROM posts WHERE kind = 'announce' AND author_id IN (SELECT id FROM hidden)) AS posts_announce,
+				- (SELECT COUNT(CASE kind WHEN 'announce' THEN 1 END) FROM posts WHERE author_id IN (SELECT id FROM hidden)) AS posts_announce,
 			(SELECT COUNT(*) FROM replies)
-				- (SELECT COUNT(*) FROM (
+				- (SELECT COUNT(DISTINCT h.seq) FROM (
 					SELECT seq FROM replies WHERE author_id IN (SELECT id FROM hidden)
-					UNION
+					UNION ALL
 					SELECT r.seq FROM posts p JOIN replies r ON r.post_seq = p.seq
-					WHERE p.author_id IN (SELECT id FROM hidden))) AS replies,
+					WHERE p.author_id IN (SELECT id FROM hidden)) h) AS replies,
 			(SELECT COUNT(*) FROM requests) AS requests,
 			(SELECT COUNT(*) FROM requests WHERE status = 'accepted') AS requests_accepted,
 			-- Each is counted on two cards; if one side is hidden, on one, and is added.

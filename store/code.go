@@ -55,14 +55,16 @@ func (t *tx) sendCode(agent *document.AgentRow, order outbox.Order) error {
 	if err != nil {
 		return err
 	}
-	expires := t.Now.Add(codeAge)
-	if err := outbox.InsertCode(t.Tx, order, code, expires); err != nil {
+	expires, mailed := t.Now.Add(codeAge), code
+	if !allowed { // only the connection to the mail server is tried: the agent must not learn by what counts that no mail is sent
+		order.To, mailed = "", ""
+	}
+	// The mail first: what was guessed at the code before decides whether the mail before still counts.
+	if err := outbox.Insert(t.Tx, order.AgentID, order.Kind, order.To, mailed, expires); err != nil {
 		return err
 	}
-	if !allowed {
-		return outbox.Delete(t.Tx, order.AgentID, order.Kind)
-	}
-	return outbox.Insert(t.Tx, order.AgentID, order.Kind, order.To, code, expires)
+	order.To = agent.Mailbox
+	return outbox.InsertCode(t.Tx, order, code, expires)
 }
 
 // ConfirmVerify verifies the caller's mailbox with the code that was mailed there. It returns

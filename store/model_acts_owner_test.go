@@ -38,6 +38,18 @@ func (r *modelRun) mailedAll(want []modelNotice, ended domain.MailOutcome) map[m
 		if !due {
 			break
 		}
+		if waits := r.unsent[mail.ID]; waits || mail.To == "" {
+			outcome := ended
+			if waits {
+				outcome = domain.MailDelayed
+			}
+			r.unsent[mail.ID] = outcome == domain.MailDelayed
+			if err := r.s.FinishMail(background, mail, outcome); err != nil {
+				r.differ("end a mail: %v", err)
+			}
+			continue
+		}
+		r.unsent[mail.ID] = ended == domain.MailDelayed
 		got = append(got, fmt.Sprint(mail.Kind, mail.Handle, modelPerson(mail.To)))
 		secrets[modelNotice{mail.Kind, mail.Handle, mail.To}] = mail.Secret
 		r.stops[modelPerson(mail.To)] = mail.Stop
@@ -71,6 +83,9 @@ func makeVerify(r *modelRun, a *modelAct) bool {
 		return r.chance(10)
 	}
 	a.who = r.pick(unverified).Handle
+	if r.chance(20) {
+		a.choice = "while the mail server is down"
+	}
 	if r.chance(10) {
 		r.burn("confirm the code", a.who)
 	}
@@ -81,8 +96,16 @@ func makeVerify(r *modelRun, a *modelAct) bool {
 func doVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	got, err := r.s.StartVerify(background, r.comesFrom(a, on.who))
 	sent, want := r.m.startVerify(on.who)
-	if code := r.mailed(sent, domain.MailVerify, a.who, on.who.mailbox, domain.MailDelivered); !want.refused() {
+	ended := domain.MailDelivered
+	if a.choice != "" {
+		ended = domain.MailDelayed
+	}
+	if code := r.mailed(sent, domain.MailVerify, a.who, on.who.mailbox, ended); !want.refused() {
 		r.m.keepCode(on.who, domain.MailVerify, code)
+		if ended == domain.MailDelayed {
+			unsent := r.m.mails[len(r.m.mails)-1]
+			on.who.unsent = &unsent
+		}
 	}
 	if err == nil {
 		r.equal("the code's times", got, domain.CodeSent{ExpiresAt: r.m.now.Add(15 * time.Minute), ResendAfter: r.m.nextMail(on.who, domain.MailVerify, on.who.mailbox)})
@@ -238,6 +261,11 @@ func doEndMails(r *modelRun, a modelAct, _ modelTarget) (verdict, error) {
 		return granted, err
 	}
 	r.m.stopped[a.text] = stop
+	for _, agent := range r.m.agents {
+		if stop && agent.unsent != nil && agent.unsent.sent && agent.unsent.person == a.text {
+			agent.unsent = nil // the mail is deleted, and counts
+		}
+	}
 	got, err := r.s.MailsStopped(background, token)
 	r.equal("whether mails are ended", got, stop)
 	return granted, err

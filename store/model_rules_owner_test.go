@@ -20,7 +20,33 @@ func (m *model) startVerify(a *modelAgent) (sent bool, v verdict) {
 	if a.verified != nil {
 		return false, verdict{code: domain.CodeAlreadyVerified}
 	}
-	return m.mail(a, domain.MailVerify, a.mailbox)
+	if sent, v = m.mail(a, domain.MailVerify, a.mailbox); !v.refused() {
+		m.giveUp(a)
+	}
+	return sent, v
+}
+
+// giveUp ends a verification that waits to be sent. It counts no longer, but for networks, unless its code was guessed at.
+func (m *model) giveUp(a *modelAgent) {
+	if a.unsent != nil && a.codes[domain.MailVerify].wrong == 0 {
+		for i := range m.mails {
+			if m.mails[i] == *a.unsent {
+				m.mails[i].agent, m.mails[i].sent = nil, false
+			}
+		}
+	}
+	a.unsent = nil
+}
+
+// expireMails gives up the verifications whose code has expired, and tells whether there was one.
+func (m *model) expireMails() (expired bool) {
+	for _, a := range m.agents {
+		if a.unsent != nil && !a.deleted && a.unsent.at.Add(15*time.Minute) <= m.now {
+			m.giveUp(a)
+			expired = true
+		}
+	}
+	return expired
 }
 
 // startRecovery never tells how it went. A code that was mailed stays good for a day, and may be mailed twice

@@ -86,6 +86,7 @@ type modelAgent struct {
 	formers              []*modelFormer
 	codes                map[string]*modelCode // by purpose, with the mailbox of a former one
 	void                 map[string]string     // by purpose: a code that is no longer good
+	unsent               *modelMail            // a verification that waits while the mail server is down
 	suspended            bool
 	until                domain.Time // 0: without an end
 	unswept              bool        // the suspension may have ended before the job that shows the agent again
@@ -373,6 +374,9 @@ func (a *modelAgent) voidCodes(purposes ...string) {
 		if c := a.codes[p]; c != nil {
 			a.void[p] = c.code
 			delete(a.codes, p)
+		}
+		if p == domain.MailVerify { // with the code goes the mail
+			a.unsent = nil
 		}
 	}
 }

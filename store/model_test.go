@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"callbook/store/domain"
+	"callbook/store/outbox"
 	"callbook/testdata/proof"
 )
 
@@ -111,6 +112,7 @@ type modelRun struct {
 	queue  []modelAct
 	number int
 	stops  map[string]string // by person: the link that ends their mails
+	unsent map[string]bool   // the ids of mails that wait while the mail server is down
 
 	acts        []modelAct
 	trace       []string // the acts with their outcomes
@@ -136,7 +138,7 @@ func newModelRun(t *testing.T, origin modelOrigin) *modelRun {
 		registration: []domain.RegistrationMode{"", domain.RegistrationOpen, domain.RegistrationInvite, domain.RegistrationApprove}[rng.IntN(4)],
 	}
 	r := &modelRun{
-		m: &model{limits: limits, networks: map[netip.Prefix][]domain.Time{}, stopped: map[string]bool{}, messages: map[string]bool{}}, rng: rng, stops: map[string]string{},
+		m: &model{limits: limits, networks: map[netip.Prefix][]domain.Time{}, stopped: map[string]bool{}, messages: map[string]bool{}}, rng: rng, stops: map[string]string{}, unsent: map[string]bool{},
 		crowd: 3 + rng.IntN(6), sweeps: []int{0, 20, 100, 100}[rng.IntN(4)], pace: rng.IntN(3),
 	}
 	r.s = newStore(t, func(o *Options) {
@@ -272,6 +274,11 @@ func (r *modelRun) moments() []domain.Time {
 func (r *modelRun) do(a modelAct) {
 	r.s.clock.Advance(a.step)
 	r.m.begin(domain.TimeOf(r.s.clock.Now()))
+	if r.m.expireMails() {
+		if err := r.s.write(background, func(t *tx) error { return outbox.DeleteExpired(t.Tx) }); err != nil {
+			r.differ("delete expired mails: %v", err)
+		}
+	}
 	on, ok := r.m.resolve(a)
 	if !ok {
 		return

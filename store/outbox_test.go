@@ -14,6 +14,7 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
+	"callbook/store/outbox"
 	"callbook/store/text"
 	"callbook/testdata/proof"
 )
@@ -48,7 +49,9 @@ func (s *testStore) deliver() (mails []domain.Mail) {
 	s.Helper()
 	for mail, due := s.begin(); due; mail, due = s.begin() {
 		s.ok(s.FinishMail(context.Background(), mail, domain.MailDelivered))
-		mails = append(mails, mail)
+		if mail.To != "" {
+			mails = append(mails, mail)
+		}
 	}
 	return mails
 }
@@ -358,6 +361,13 @@ func (s *testStore) transcript(c domain.Caller) (seen []string) {
 		s.ok(err)
 		see("own claim", []any{own.Claim.Status, domain.Deref(inWords(own.Claim.RequestedAt)), domain.Deref(inWords(own.Claim.ExpiresAt))}, nil)
 	}
+	for range 3 { // while the mail server is down, and after the mails have expired
+		sent, err := s.StartVerify(ctx, c)
+		see("unsent verify", sent, err)
+		s.clock.Advance(time.Minute)
+	}
+	s.clock.Advance(20 * time.Minute)
+	s.ok(s.write(ctx, func(t *tx) error { return outbox.DeleteExpired(t.Tx) }))
 	for range 6 {
 		sent, err := s.StartVerify(ctx, c)
 		see("verify", sent, err)
@@ -425,7 +435,7 @@ func TestOutbox_DoesNotRevealOtherAgents(t *testing.T) {
 			}))
 		}
 		seen[name] = s.transcript(asker)
-		mails[name] = value[int](s, `SELECT COUNT(*) FROM outbox`)
+		mails[name] = value[int](s, `SELECT COUNT(*) FROM outbox WHERE recipient <> ''`)
 	}
 	for name := range seen {
 		if diff := cmp.Diff(seen["alone"], seen[name]); diff != "" {
@@ -445,9 +455,9 @@ func TestOutbox_UnsentCodeDeletesTheMail(t *testing.T) {
 	other, _ := s.register("other", func(r *domain.Registration) { r.Mailbox = "asker+other@agents.example.org" })
 	for range 2 {
 		s.ok(s.sends()["verify"](other))
+		s.deliver()
 		s.clock.Advance(time.Minute)
 	}
-	s.deliver()
 	s.ok(s.sends()["verify"](asker)) // the third mail, which waits
 	s.clock.Advance(time.Minute)
 	s.ok(s.sends()["verify"](asker))
@@ -548,8 +558,8 @@ func TestOutbox_RejectedMailsDoNotCountAgainstTheirAgent(t *testing.T) {
 		"rejected for good":     {domain.MailRejected, time.Minute, false, domain.EventMailFailed + " of harbour-pilot"},
 		"perhaps delivered":     {domain.MailUncertain, time.Hour, true, ""},
 		"waiting":               {domain.MailDelayed, time.Minute, true, ""},
-		"expired without a try": {crash, time.Hour, true, ""},
-		"expired while waiting": {domain.MailDelayed, time.Hour, true, ""},
+		"expired without a try": {crash, time.Hour, false, ""},
+		"expired while waiting": {domain.MailDelayed, time.Hour, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
@@ -576,6 +586,27 @@ func TestOutbox_RejectedMailsDoNotCountAgainstTheirAgent(t *testing.T) {
 				t.Errorf("the events are %q, want %q", got, tt.events)
 			}
 		})
+	}
+}
+
+// TestOutbox_UnsentMailsCountAgainstTheNetwork alone: an agent that the mail server would not serve all day can ask on, but only
+// as often as its network may, so that no stranger makes the site try mailboxes without end.
+func TestOutbox_UnsentMailsCountAgainstTheNetwork(t *testing.T) {
+	s := newStore(t, func(o *Options) { o.Mails = &domain.MailCaps{Agent: 1, Mailbox: 1, Site: 2, Network: domain.Share{3}} })
+	pilot, _ := s.register("harbour-pilot")
+	pilot.Address = netip.MustParseAddr("198.51.100.7")
+	for i := range 4 {
+		err := s.sends()["verify"](pilot)
+		if refusal := refusalOf(err); i < 3 && err != nil || i == 3 && refusal.Topic != "mails_network" {
+			t.Errorf("request %d: %v %s", i, err, refusal.Topic)
+		}
+		if mail, due := s.begin(); i < 3 && (!due || mail.To == "") {
+			t.Errorf("no mail is due after request %d", i)
+		} else if due {
+			s.ok(s.FinishMail(context.Background(), mail, domain.MailDelayed))
+		}
+		s.clock.Advance(16 * time.Minute)
+		s.ok(s.RunJobs(context.Background()))
 	}
 }
 

@@ -17,7 +17,7 @@ func Insert(t *txn.Tx, agentID int64, kind, recipient, secret string, expires do
 	if isNotice(kind) {
 		replaced, args = replaced+` AND recipient = ?`, append(args, recipient)
 	}
-	if err := deleteMails(t, replaced, args...); err != nil {
+	if _, err := giveUp(t, replaced, args...); err != nil {
 		return err
 	}
 	id, err := t.NewID(domain.IdMail)
@@ -42,13 +42,31 @@ func Delete(t *txn.Tx, agentID int64, kind string) error {
 // DeleteExpired deletes the mails that have expired, and those that may have been delivered
 // twice.
 func DeleteExpired(t *txn.Tx) error {
-	if err := deleteMails(t, `uncertain = 2 AND next_try_at <= ?`, t.Now); err != nil {
+	if _, err := giveUp(t, `uncertain = 2 AND next_try_at <= ?`, t.Now); err != nil {
 		return err
 	}
-	n, err := t.Change(`DELETE FROM outbox WHERE expires_at <= ?`, t.Now)
-	t.TouchErased(n)
-	t.Changes.MailsExpired += int(n)
+	n, err := giveUp(t, `expires_at <= ?`, t.Now)
+	t.Changes.MailsExpired += n
 	return err
+}
+
+// giveUp deletes mails that are no longer to be sent, and returns how many. A verification that was never sent, as while the
+// mail server is down, no longer counts against its agent, the mailbox, which got nothing, and the pool, unless a wrong guess was
+// made at its code. It still counts against the networks of the client, so that a stranger cannot make the site try mailboxes
+// that take no mail more often than others. Other mails wait for a day or longer, after which they do not count anyway.
+func giveUp(t *txn.Tx, where string, args ...any) (int, error) {
+	err := t.Exec(`
+		UPDATE mail_log SET agent_id = NULL, sent = 0
+		WHERE (agent_id, at) IN (
+			SELECT agent_id, created_at FROM outbox o
+			WHERE kind = 'verify' AND uncertain = 0 AND (`+where+`)
+				AND NOT EXISTS (SELECT 1 FROM codes c WHERE c.agent_id = o.agent_id AND c.purpose = 'verify' AND c.wrong_tries > 0))`, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := t.Change(`DELETE FROM outbox WHERE `+where, args...)
+	t.TouchErased(n)
+	return int(n), err
 }
 
 func deleteMails(t *txn.Tx, where string, args ...any) error {
@@ -106,8 +124,7 @@ func Start(ctx context.Context, db *txn.DB) (mail domain.Mail, found bool, err e
 
 // Finish records the outcome of a delivery. It deletes a mail that was delivered or rejected. A rejected one counts no
 // longer against its agent, but still in the pool and against mailbox and networks; the agent gets an event, but for
-// notices, which are not the agent's. A mail that expires still counts: one to a person who wants no mails is never queued,
-// so it cannot expire, and a difference would tell the agent what that person wants.
+// notices, which are not the agent's. See giveUp for a mail that expires.
 func Finish(t *txn.Tx, mail domain.Mail, outcome domain.MailOutcome) error {
 	switch outcome {
 	case domain.MailDelivered:

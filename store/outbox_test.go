@@ -589,6 +589,32 @@ func TestOutbox_RejectedMailsDoNotCountAgainstTheirAgent(t *testing.T) {
 	}
 }
 
+// TestOutbox_GuessedCodesCount though their mails were never sent, or an agent could guess while the mail server is down. Two mails are
+// allowed here: the second replaces the first, or is requested after the first has expired.
+func TestOutbox_GuessedCodesCount(t *testing.T) {
+	ctx := context.Background()
+	for _, wait := range []time.Duration{time.Minute, time.Hour} {
+		for _, guess := range []bool{false, true} {
+			s := newStore(t, func(o *Options) { o.Mails = &domain.MailCaps{Agent: 2} })
+			pilot, _ := s.register("harbour-pilot")
+			s.ok(s.sends()["verify"](pilot))
+			if guess {
+				_, err := s.ConfirmVerify(ctx, pilot, "0000-0000")
+				if !errors.Is(err, domain.NewError(domain.CodeWrongCode)) {
+					t.Error(err)
+				}
+			}
+			s.clock.Advance(wait)
+			s.ok(s.RunJobs(ctx))
+			s.ok(s.sends()["verify"](pilot))
+			err := s.sends()["verify"](pilot)
+			if counts := errors.Is(err, domain.NewError(domain.CodeRateLimited)); counts != guess || err != nil && !counts {
+				t.Errorf("after %s, guessed %t: %v", wait, guess, err)
+			}
+		}
+	}
+}
+
 // TestOutbox_UnsentMailsCountAgainstTheNetwork alone: an agent that the mail server would not serve all day can ask on, but only
 // as often as its network may, so that no stranger makes the site try mailboxes without end.
 func TestOutbox_UnsentMailsCountAgainstTheNetwork(t *testing.T) {

@@ -35,13 +35,12 @@ func (s *Server) jobs() []job {
 		return s.replicaJobs()
 	}
 	return []job{
-		{failure: "cannot probe the database", run: s.heartbeat, every: 10 * time.Second, slow: true},
 		{failure: "cannot run the jobs of the store", run: s.store.RunJobs},
 		{failure: "cannot match posts with watches", run: s.store.MatchPosts, every: time.Second, atStart: true},
 		{failure: "cannot drop unverified agents", run: s.dropUnverified, atStart: true},
 		{failure: "cannot recheck links", run: s.links.CheckDue, slow: true},
 		{failure: "cannot back up the database", run: s.backUp, atStart: true},
-		{failure: "cannot read the database", run: s.reportWrites, atStart: true},
+		{failure: "cannot read the database", run: s.reportWrites, every: 10 * time.Second, atStart: true, slow: true},
 		{failure: "cannot read the free space of the disk", run: s.reportDiskSpace, atStart: true},
 		{failure: "cannot read how many mails the site has sent", run: s.reportSpentMails, atStart: true},
 		{failure: "cannot store how many requests were rejected", run: s.storeAbuse},
@@ -180,7 +179,8 @@ func (s *Server) backUp(ctx context.Context) error {
 	return err
 }
 
-// reportWrites logs once that writes do not work, and once that they do again.
+// reportWrites logs once that writes do not work, and once that they do again. It writes the time into the database, so that a
+// copy of it says how old it is.
 func (s *Server) reportWrites(ctx context.Context) error {
 	_, err := s.store.Ready(ctx)
 	fail := errors.Is(err, sqlitedb.ErrWrites)

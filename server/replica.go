@@ -79,10 +79,3 @@ func (s *Server) reportLag(context.Context) error {
 	}
 	return nil
 }
-
-// heartbeat writes the time into the database, so that a copy of it says how old it is. A failure is the matter of
-// GET /readyz.
-func (s *Server) heartbeat(ctx context.Context) error {
-	_, _ = s.store.Ready(ctx)
-	return nil
-}

@@ -160,7 +160,7 @@ func TestReplica_RunsNoJobsThatWrite(t *testing.T) {
 func TestReplica_KnowsTheTimeOfAnIdlePrimary(t *testing.T) {
 	primary := newSite(t)
 	primary.clock.Advance(time.Hour)
-	if err := primary.server.heartbeat(t.Context()); err != nil {
+	if err := primary.server.reportWrites(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s := replicaOf(t, primary)

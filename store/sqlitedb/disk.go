@@ -25,9 +25,10 @@ func (d Disk) Least() int64 { return min(d.Total/10, leastFree) }
 // IsReadOnly reports whether the file system of a folder takes no writes at all, as after a disk error. It tries to create
 // a file, because the system grants the right to write to a file system that has stopped.
 func IsReadOnly(folder string) bool {
-	file, err := os.CreateTemp(folder, ".check-*")
+	name := filepath.Join(folder, ".callbook-check") // one name: where it cannot be removed, no more are left behind
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err == nil {
-		err = errors.Join(file.Close(), os.Remove(file.Name()))
+		err = errors.Join(file.Close(), os.Remove(name))
 	}
 	return errors.Is(err, syscall.EROFS)
 }

@@ -46,7 +46,7 @@
 //
 // # A read
 //
-// Package cli opens the listeners, and Serve (serve.go) accepts connections within their limits.
+// Package listen opens the listeners, and Serve (serve.go) accepts connections within their limits.
 // GET /api/agents/{handle} passes Observe of package middleware, the router
 // (routes.go), and the handler that the engine has built for its row. The engine counts the
 // request against the limit of its address and looks it up in the cache by URL. On a miss it

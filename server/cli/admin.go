@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"callbook/server/listen"
 	"callbook/server/operator"
 	"callbook/store"
 	"callbook/store/domain"
@@ -274,12 +275,12 @@ func (pageCommand) Help() string {
 }
 
 func (c *pageCommand) Run(ctx context.Context, console *adminConsole) error {
-	e := endpoint{flag: operatorFlag, addr: c.OperatorAddr}
-	if err := e.check(); err != nil {
+	e := listen.Endpoint{Flag: listen.OperatorFlag, Addr: c.OperatorAddr}
+	if err := e.Check(); err != nil {
 		return err
 	}
-	host := e.addr
-	if e.socket() != "" {
+	host := e.Addr
+	if e.Socket() != "" {
 		host = "localhost:8081" // to which ssh -L forwards the socket
 	}
 	return console.open(ctx, func(st *store.Store) error {

@@ -18,10 +18,14 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server/alert"
+	"callbook/server/https"
+	"callbook/server/listen"
 	"callbook/server/mail"
+	"callbook/server/systemd"
 	"callbook/store"
 	"callbook/store/backup"
 	"callbook/store/domain"
+	"callbook/store/durable"
 	"callbook/store/sqlitedb"
 	"callbook/store/text"
 )
@@ -150,7 +154,7 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 	}
 	f.ok(subject, "%s, schema %d", formatContents(contents), contents.Schema)
 	c.checkProxy(f, contents.UntrustedProxyAt.Time())
-	if openToOthers(file) {
+	if durable.OpenToOthers(file) {
 		f.problem(subject, "other users of this machine can open it: chmod 600 %s*", file)
 	}
 	return served
@@ -221,14 +225,14 @@ func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
 // service may not.
 func (c *checkCommand) checkMailAddress(ctx context.Context, f *findings) {
 	setting, _ := c.setting() // openMail has read it
-	unit, rules := installedUnit(unitFolders)
+	unit, rules := systemd.Installed(unitFolders)
 	server, err := url.Parse(mail.Describe(setting))
 	if err != nil || server.Hostname() == "" || unit == "" {
 		return
 	}
 	addresses, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", server.Hostname()) // mail.Check reports the error
 	for _, addr := range addresses {
-		if addr = addr.Unmap(); rules.denies(addr) {
+		if addr = addr.Unmap(); rules.Denies(addr) {
 			f.problem("mail", "the unit %s denies %s, an address of the mail server: add the line IPAddressAllow=%s below [Service] with systemctl edit %s, then restart the service", unit, addr, addr, filepath.Base(unit))
 		}
 	}
@@ -277,17 +281,17 @@ func (c *checkCommand) checkAddress(f *findings, served bool) {
 		return
 	}
 	for _, e := range c.endpoints(nil) {
-		listener, err := e.listen()
-		if next := lowPort(err); next != "" {
-			f.note(subject, "this user cannot listen on %s: %s", e.addr, next)
+		listener, err := e.Listen()
+		if next := listen.LowPort(err); next != "" {
+			f.note(subject, "this user cannot listen on %s: %s", e.Addr, next)
 			continue
 		}
 		if err != nil {
-			f.problem(subject, "cannot listen there (%v): give another --%s, unless the service manager listens for the service", err, e.flag)
+			f.problem(subject, "cannot listen there (%v): give another --%s, unless the service manager listens for the service", err, e.Flag)
 			continue
 		}
 		defer listener.Close() // in the end: no two can have the same
-		f.ok(subject, "%s is free", e.addr)
+		f.ok(subject, "%s is free", e.Addr)
 	}
 }
 
@@ -298,12 +302,12 @@ func (c *checkCommand) checkCertificates(f *findings) {
 	if len(c.Domain) == 0 {
 		return
 	}
-	folder := c.certificateFolder()
-	if openToOthers(folder) {
+	folder := c.certificates().Folder()
+	if durable.OpenToOthers(folder) {
 		f.problem(subject, "other users of this machine can read the folder of the keys: chmod 700 %s", folder)
 	}
 	for _, name := range c.Domain {
-		cert, err := savedCertificate(folder, name)
+		cert, err := https.Saved(folder, name)
 		switch {
 		case errors.Is(err, os.ErrPermission):
 			f.problem(subject, "%v: run the check as the user of the service", err)
@@ -329,7 +333,7 @@ func checkCertificate(f *findings, subject, name string, cert *x509.Certificate,
 	case cert.NotAfter.Sub(now) < late:
 		f.problem(subject, "the certificate of %s expires on %s: %s", name, end, next)
 	default:
-		f.ok(subject, "%s has a certificate by %s, valid until %s", name, issuer(cert), end)
+		f.ok(subject, "%s has a certificate by %s, valid until %s", name, https.Issuer(cert), end)
 	}
 }
 

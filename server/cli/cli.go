@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"callbook/server/logging"
 )
 
 // commands is the command line. Every flag has an environment variable CALLBOOK_<FLAG>. The flag takes precedence
@@ -109,8 +111,8 @@ func decodePath(ctx *kong.DecodeContext, target reflect.Value) error {
 // printError prints an error, or several, a line each.
 func printError(stderr io.Writer, err error) {
 	begin := "callbook:"
-	if isJournal(stderr) {
-		begin = errorPriority + begin
+	if logging.IsJournal(stderr) {
+		begin = logging.ErrorPriority + begin
 	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintln(stderr, begin, strings.TrimSpace(line))

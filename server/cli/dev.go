@@ -17,6 +17,7 @@ import (
 	"callbook/server"
 	"callbook/server/cli/reference"
 	"callbook/server/devmode"
+	"callbook/server/listen"
 	"callbook/server/mail"
 	"callbook/server/ratelimit"
 	"callbook/store"
@@ -48,7 +49,7 @@ func (c *devCommand) limits() (ratelimit.Limits, domain.Quotas, domain.MailCaps)
 
 // check rejects an address that other machines could reach, before anything listens there.
 func (c *devCommand) check() error {
-	if err := (endpoint{flag: "addr", addr: c.Addr}).check(); err != nil {
+	if err := (listen.Endpoint{Flag: listen.SiteFlag, Addr: c.Addr}).Check(); err != nil {
 		return err
 	}
 	if host, _, _ := net.SplitHostPort(c.Addr); !text.IsLoopback(host) {

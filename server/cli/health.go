@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"callbook/server/listen"
 )
 
 // healthCommand checks that a running service responds, for the health check of a container, whose image has no other
@@ -23,7 +25,7 @@ func (c *healthCommand) Run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	network, addr, url := "tcp", c.Addr, "http://localhost/healthz"
-	if path := (endpoint{flag: siteFlag, addr: c.Addr}).socket(); path != "" {
+	if path := (listen.Endpoint{Flag: listen.SiteFlag, Addr: c.Addr}).Socket(); path != "" {
 		network, addr = "unix", path
 	}
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -3,18 +3,12 @@ package cli
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"net/mail"
-	"net/url"
-	"slices"
-	"strings"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/crypto/acme/autocert"
-	_ "golang.org/x/crypto/x509roots/fallback" // certificates of authorities for systems without any, such as an empty container
 	"golang.org/x/net/idna"
 
-	"callbook/store/text"
+	"callbook/server/https"
 )
 
 // httpsFlags configure HTTPS.
@@ -46,45 +40,23 @@ func (c *serveCommand) AfterApply(k *kong.Context) error {
 	return nil
 }
 
-// privateTops are top-level names for which no public authority issues certificates (RFC 6761 and others).
-var privateTops = []string{"localhost", "local", "internal", "test", "example", "invalid", "onion", "lan", "home"}
-
-// check rejects names and URLs for which no certificate can be issued, given the base URL.
-func (f httpsFlags) check(base string) error {
-	if len(f.Domain) == 0 {
-		if f.ACMEEmail != "" || f.HTTPAddr != "" || f.ACMEDirectory != autocert.DefaultACMEDirectory {
-			return errors.New("--acme-email, --acme-directory and --http-addr need --domain")
-		}
-		return nil
+// checkHTTPS rejects flags that need --domain, and names and URLs for which no certificate can be issued.
+func (c *serveCommand) checkHTTPS() error {
+	if len(c.Domain) > 0 {
+		return c.certificates().Check(c.BaseURL)
 	}
-	var errs []error
-	for i, name := range f.Domain {
-		errs = append(errs, f.checkName(name))
-		if slices.Contains(f.Domain[:i], name) {
-			errs = append(errs, fmt.Errorf("--domain: %s is given twice", name))
-		}
-	}
-	if u, err := url.Parse(base); err != nil || u.Scheme != "https" || !slices.Contains(f.Domain, u.Hostname()) {
-		errs = append(errs, fmt.Errorf("--base-url: with --domain, it must be https:// and one of the names, such as https://%s", f.Domain[0]))
-	}
-	if u, err := url.Parse(f.ACMEDirectory); err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
-		errs = append(errs, errors.New("--acme-directory: must be the https URL of a certificate authority"))
-	}
-	if at, err := mail.ParseAddress(f.ACMEEmail); f.ACMEEmail != "" && (err != nil || at.Address != f.ACMEEmail) {
-		errs = append(errs, errors.New("--acme-email: must be a plain address such as admin@example.org"))
-	}
-	return errors.Join(errs...)
-}
-
-func (f httpsFlags) checkName(name string) error {
-	ascii, err := idna.Lookup.ToASCII(name)
-	switch {
-	case err != nil || ascii != name || !text.IsHostName(name):
-		return fmt.Errorf("--domain: %q is not a DNS name such as directory.example.org, without scheme, port and path", name)
-	case f.ACMEDirectory == autocert.DefaultACMEDirectory && slices.Contains(privateTops, name[strings.LastIndex(name, ".")+1:]):
-		return fmt.Errorf("--domain: no public certificate authority certifies %s: use a registered name, or your own authority with --acme-directory", name)
+	if c.ACMEEmail != "" || c.HTTPAddr != "" || c.ACMEDirectory != autocert.DefaultACMEDirectory {
+		return errors.New("--acme-email, --acme-directory and --http-addr need --domain")
 	}
 	return nil
+}
+
+// certificates returns the options for the certificates.
+func (c *serveCommand) certificates() https.Options {
+	return https.Options{
+		Names: c.Domain, Directory: c.ACMEDirectory, Email: c.ACMEEmail, Plain: c.HTTPAddr != off,
+		Database: c.DB, UserAgent: "callbook/" + version(),
+	}
 }
 
 const off = "off"

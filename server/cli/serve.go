@@ -20,7 +20,10 @@ import (
 	"callbook/server/alert"
 	"callbook/server/cli/reference"
 	"callbook/server/documents"
+	"callbook/server/https"
+	"callbook/server/listen"
 	"callbook/server/middleware"
+	"callbook/server/systemd"
 	"callbook/server/tools"
 	"callbook/store"
 	"callbook/store/domain"
@@ -103,9 +106,9 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 		errs[4] = server.CheckBaseURL(c.BaseURL)
 	}
 	for _, e := range c.endpoints(nil) {
-		errs[4] = errors.Join(errs[4], e.check())
+		errs[4] = errors.Join(errs[4], e.Check())
 	}
-	err = errors.Join(append(errs[:], c.checkPaths(), c.checkSocket(), c.checkProfiles(), c.cacheFlags.check(c.Private), c.httpsFlags.check(c.BaseURL), c.backupFlags.check(), c.mailFlags.check(), c.replicaFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
+	err = errors.Join(append(errs[:], c.checkPaths(), c.checkSocket(), c.checkProfiles(), c.cacheFlags.check(c.Private), c.checkHTTPS(), c.backupFlags.check(), c.mailFlags.check(), c.replicaFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
 	if err != nil {
 		err = fmt.Errorf("%w:\n%w", errSettings, err)
 	}
@@ -188,18 +191,20 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	if c.openToFloods() {
 		log.Warn().Msg("one address may register any number of agents: set --limit-registrations to 1 or more, or --registration to another value than open")
 	}
-	certificates, err := c.certificates(log)
+	certificates, err := https.New(c.certificates(), log)
 	if err != nil {
 		return err
 	}
 	endpoints := c.endpoints(certificates)
-	if err := listen(endpoints); err != nil {
+	if err := listen.All(endpoints); errors.Is(err, listen.ErrForeign) {
+		return fmt.Errorf("%w: %w", errSettings, err)
+	} else if err != nil {
 		return err
 	}
-	defer closeAll(endpoints)
-	at := endpoints[0].listener.Addr()
+	defer listen.CloseAll(endpoints)
+	at := endpoints[0].Listener.Addr()
 	if p.server.BaseURL == "" {
-		p.server.BaseURL = "http://" + reachable(at)
+		p.server.BaseURL = "http://" + listen.Reachable(at)
 		log.Info().Str("base_url", p.server.BaseURL).Msg("--base-url is not set: documents contain this address")
 	}
 	st, err := c.openStore(ctx, log, p.store)
@@ -225,11 +230,11 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 		return err
 	}
 	log.Info().Str("address", at.String()).Str("base_url", p.server.BaseURL).Str("db", c.DB).Str("version", version()).Msg("callbook is serving")
-	stop := notify(ctx, st, log)
+	stop := systemd.Notify(ctx, st, log)
 	defer stop()
 	go p.server.Alerts.Run(ctx)
-	certificates.start(ctx, s, p.server.Alerts)
-	return s.Serve(ctx, fronts(endpoints, s)...)
+	certificates.Start(ctx, s, p.server.Alerts)
+	return s.Serve(ctx, listen.Fronts(endpoints, s)...)
 }
 
 // lock locks the database for this process. Backups without a database show that the database is missing, and so

@@ -88,3 +88,9 @@ func SyncFolder(name string) error {
 	}
 	return errors.Join(folder.Sync(), folder.Close())
 }
+
+// OpenToOthers reports whether other users of this machine may open a file or folder.
+func OpenToOthers(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0
+}

@@ -1,4 +1,5 @@
-package cli
+// Package https obtains, renews and checks the certificates of the site's names from a certificate authority (ACME).
+package https
 
 import (
 	"context"
@@ -10,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -25,8 +25,8 @@ import (
 	"callbook/store/durable"
 )
 
-// certificates obtains the certificates of the site's names; autocert renews them.
-type certificates struct {
+// Certificates obtains the certificates of the site's names; autocert renews them.
+type Certificates struct {
 	names     []string // none without --domain
 	folder    certificateFolder
 	manager   *autocert.Manager
@@ -37,15 +37,26 @@ type certificates struct {
 	alerts    *alert.Worker
 }
 
-func (c *serveCommand) certificates(log zerolog.Logger) (*certificates, error) {
-	all := &certificates{names: c.Domain, obtained: map[string]*atomic.Bool{}, log: log}
-	if len(c.Domain) == 0 {
+// Options select the names and the authority of certificates.
+type Options struct {
+	Names     []string // of the site; none without HTTPS
+	Directory string   // URL of the ACME directory
+	Email     string   // of the operator, for the authority; may be empty
+	Plain     bool     // respond to challenges over plain http
+	Database  string   // path, beside which the certificates are stored
+	UserAgent string
+}
+
+// New returns the certificates of the names, which Start obtains.
+func New(o Options, log zerolog.Logger) (*Certificates, error) {
+	all := &Certificates{names: o.Names, obtained: map[string]*atomic.Bool{}, log: log}
+	if len(o.Names) == 0 {
 		return all, nil
 	}
-	for _, name := range c.Domain {
+	for _, name := range o.Names {
 		all.obtained[name] = &atomic.Bool{}
 	}
-	all.folder = certificateFolder{autocert.DirCache(c.certificateFolder()), log}
+	all.folder = certificateFolder{autocert.DirCache(o.Folder()), log}
 	if err := all.folder.open(); err != nil {
 		return nil, err
 	}
@@ -55,18 +66,18 @@ func (c *serveCommand) certificates(log zerolog.Logger) (*certificates, error) {
 		Cache:      all.folder,
 		HostPolicy: all.allow,
 		Client: &acme.Client{
-			DirectoryURL: c.ACMEDirectory, UserAgent: "callbook/" + version(),
+			DirectoryURL: o.Directory, UserAgent: o.UserAgent,
 			HTTPClient: &http.Client{Transport: all.authority, Timeout: time.Minute},
 		},
-		Email: c.ACMEEmail,
+		Email: o.Email,
 	}
-	if c.HTTPAddr != off {
+	if o.Plain {
 		all.plain = all.manager.HTTPHandler(nil)
 	}
 	return all, nil
 }
 
-func (c *certificates) accept(terms string) bool {
+func (c *Certificates) accept(terms string) bool {
 	c.log.Info().Str("terms", terms).Msg("accepted the terms of the certificate authority")
 	return true
 }
@@ -78,15 +89,15 @@ var (
 
 // allow is autocert.HostWhitelist for the names with any port: challenges over plain http
 // come with it where that is not 80.
-func (c *certificates) allow(_ context.Context, host string) error {
+func (c *Certificates) allow(_ context.Context, host string) error {
 	if !slices.Contains(c.names, (&url.URL{Host: host}).Hostname()) {
 		return errForeignName
 	}
 	return nil
 }
 
-// front returns the site's own address.
-func (c *certificates) front(s *server.Server) server.Front {
+// Front returns the site's own address.
+func (c *Certificates) Front(s *server.Server) server.Front {
 	if len(c.names) == 0 {
 		return server.Front{}
 	}
@@ -96,14 +107,14 @@ func (c *certificates) front(s *server.Server) server.Front {
 	return server.Front{Handler: s.OneName(c.names), TLS: config}
 }
 
-// redirect returns the address for plain http.
-func (c *certificates) redirect(s *server.Server) server.Front {
+// Redirect returns the address for plain http.
+func (c *Certificates) Redirect(s *server.Server) server.Front {
 	return server.Front{Handler: s.Redirect(c.plain)}
 }
 
 // choose implements tls.Config.GetCertificate. Handshakes of visitors never cause a
 // request to the certificate authority: a scanner would exhaust its rate limits.
-func (c *certificates) choose(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (c *Certificates) choose(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	name := strings.ToLower(hello.ServerName)
 	obtained := c.obtained[name]
 	switch {
@@ -120,18 +131,18 @@ func (c *certificates) choose(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 // get returns a name's certificate, which autocert requests if there is none. It does not
 // pass on the hello of a client: autocert would request a second certificate for one that
 // does not support ECDSA.
-func (c *certificates) get(name string) (*tls.Certificate, error) {
+func (c *Certificates) get(name string) (*tls.Certificate, error) {
 	return c.manager.GetCertificate(&tls.ClientHelloInfo{
 		ServerName: name, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256},
 	})
 }
 
-// start obtains a certificate for each name in the background, and watches their renewal
+// Start obtains a certificate for each name in the background, and watches their renewal
 // until ctx ends. Saved certificates serve at once.
-func (c *certificates) start(ctx context.Context, s *server.Server, alerts *alert.Worker) {
+func (c *Certificates) Start(ctx context.Context, s *server.Server, alerts *alert.Worker) {
 	c.alerts = alerts
 	for _, name := range c.names {
-		cert, err := savedCertificate(string(c.folder.DirCache), name)
+		cert, err := Saved(string(c.folder.DirCache), name)
 		c.obtained[name].Store(err == nil && time.Now().Before(cert.NotAfter) && cert.VerifyHostname(name) == nil)
 		s.ShowCertificate(name, func() time.Time { return c.expiry(name) })
 		go c.watch(ctx, name)
@@ -139,7 +150,7 @@ func (c *certificates) start(ctx context.Context, s *server.Server, alerts *aler
 }
 
 // expiry returns when a name's certificate expires; the zero time without one.
-func (c *certificates) expiry(name string) time.Time {
+func (c *Certificates) expiry(name string) time.Time {
 	if c.obtained[name].Load() {
 		if cert, err := c.get(name); err == nil {
 			return cert.Leaf.NotAfter
@@ -148,7 +159,7 @@ func (c *certificates) expiry(name string) time.Time {
 	return time.Time{}
 }
 
-func (c *certificates) watch(ctx context.Context, name string) {
+func (c *Certificates) watch(ctx context.Context, name string) {
 	var known *x509.Certificate
 	for failures := 0; ctx.Err() == nil; {
 		var pause time.Duration
@@ -196,7 +207,7 @@ func unreached(err error) bool {
 
 const reachability = "the name must point to this machine, and port 443 or 80 must be open to the internet"
 
-func (c *certificates) logFailure(name string, err error, pause time.Duration) {
+func (c *Certificates) logFailure(name string, err error, pause time.Duration) {
 	next := reachability
 	if _, limited := acme.RateLimit(err); limited {
 		next = "the rate limit of the authority is reached, and only waiting helps"
@@ -211,10 +222,10 @@ func (c *certificates) logFailure(name string, err error, pause time.Duration) {
 // inspect logs a new certificate, and one whose renewal is late, and returns when to
 // inspect the next. autocert renews in the last third of the lifetime, or 30 days before
 // its end, and reports no failures of that.
-func (c *certificates) inspect(name string, cert, known *x509.Certificate) (pause time.Duration) {
+func (c *Certificates) inspect(name string, cert, known *x509.Certificate) (pause time.Duration) {
 	c.obtained[name].Store(true)
 	if known == nil || !cert.Equal(known) {
-		c.log.Info().Str("domain", name).Str("issuer", issuer(cert)).Time("until", cert.NotAfter).Msg("https has a certificate")
+		c.log.Info().Str("domain", name).Str("issuer", Issuer(cert)).Time("until", cert.NotAfter).Msg("https has a certificate")
 	}
 	lifetime := cert.NotAfter.Sub(cert.NotBefore)
 	pause = min(24*time.Hour, lifetime/10)
@@ -229,16 +240,17 @@ func (c *certificates) inspect(name string, cert, known *x509.Certificate) (paus
 	return min(time.Hour, pause)
 }
 
-func issuer(cert *x509.Certificate) string {
+// Issuer returns the name of the authority that issued a certificate.
+func Issuer(cert *x509.Certificate) string {
 	return strings.TrimSpace(strings.Join(cert.Issuer.Organization, ", ") + " " + cert.Issuer.CommonName)
 }
 
-// certificateFolder returns the folder for the certificates of the authority. Another
+// Folder returns the folder, beside the database, for the certificates of the authority. Another
 // authority has another one: certificates of a staging authority must not be served
 // once it is replaced.
-func (c *serveCommand) certificateFolder() string {
-	u, _ := url.Parse(c.ACMEDirectory) // valid, by httpsFlags.check
-	return filepath.Join(filepath.Dir(c.DB), "certificates", strings.ReplaceAll(u.Host, ":", "_"))
+func (o Options) Folder() string {
+	u, _ := url.Parse(o.Directory) // valid, by Check
+	return filepath.Join(filepath.Dir(o.Database), "certificates", strings.ReplaceAll(u.Host, ":", "_"))
 }
 
 // certificateFolder is autocert's cache of certificates and keys with durable writes.
@@ -254,7 +266,7 @@ func (f certificateFolder) open() error {
 	path := string(f.DirCache)
 	err := os.MkdirAll(path, 0o700)
 	for _, path := range []string{path, filepath.Dir(path)} {
-		if err == nil && openToOthers(path) {
+		if err == nil && durable.OpenToOthers(path) {
 			err = os.Chmod(path, 0o700)
 		}
 	}
@@ -274,14 +286,8 @@ func (f certificateFolder) Put(_ context.Context, name string, data []byte) erro
 	return err
 }
 
-// openToOthers reports whether other users of this machine may open a file or folder.
-func openToOthers(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0
-}
-
-// savedCertificate reads the certificate of a name from a folder.
-func savedCertificate(folder, name string) (*x509.Certificate, error) {
+// Saved reads the certificate of a name from a folder.
+func Saved(folder, name string) (*x509.Certificate, error) {
 	data, err := os.ReadFile(filepath.Join(folder, name))
 	if err != nil {
 		return nil, err

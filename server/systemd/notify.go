@@ -1,4 +1,5 @@
-package cli
+// Package systemd notifies the service manager, and reads the units of the service.
+package systemd
 
 import (
 	"context"
@@ -11,10 +12,10 @@ import (
 	"callbook/store"
 )
 
-// notify reports to the service manager, if there is one, that the server is ready, and then at the intervals of its
+// Notify reports to the service manager, if there is one, that the server is ready, and then at the intervals of its
 // watchdog that the database can be read and written. Without reports the watchdog restarts the program. stop ends
 // the reports.
-func notify(ctx context.Context, st *store.Store, log zerolog.Logger) (stop func()) {
+func Notify(ctx context.Context, st *store.Store, log zerolog.Logger) (stop func()) {
 	send := func(state string) {
 		if _, err := daemon.SdNotify(false, state); err != nil {
 			log.Warn().Err(err).Msg("cannot notify the service manager")

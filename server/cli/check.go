@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -286,8 +287,12 @@ func (c *checkCommand) checkAddress(f *findings, served bool) {
 			f.note(subject, "this user cannot listen on %s: %s", e.Addr, next)
 			continue
 		}
+		if errors.Is(err, syscall.EADDRINUSE) {
+			f.problem(subject, "%s is in use: %s, unless the service manager listens for the service", e.Addr, e.InUse())
+			continue
+		}
 		if err != nil {
-			f.problem(subject, "cannot listen there (%v): give another --%s, unless the service manager listens for the service", err, e.Flag)
+			f.problem(subject, "cannot listen on %s (%v): give another --%s", e.Addr, err, e.Flag)
 			continue
 		}
 		defer listener.Close() // in the end: no two can have the same

@@ -32,8 +32,10 @@ type commands struct {
 	Unit       unitCommand       `cmd:"" help:"Print a systemd unit that confines the service, for /etc/systemd/system."`
 	Completion completionCommand `cmd:"" help:"Print the completion of commands and flags for a shell."`
 	Man        manCommand        `cmd:"" help:"Print the man page."`
-	Help       helpCommand       `cmd:"" help:"Print a page of the manual, or list its pages and the commands."`
+	Help       helpCommand       `cmd:"" help:"Describe a command or a topic, or list them."`
 	Version    versionCommand    `cmd:"" help:"Print the version."`
+
+	PrintVersion kong.VersionFlag `name:"version" env:"-" help:"Print the version."`
 }
 
 // Run runs a command and returns the exit status. demo is the initial directory of callbook dev.
@@ -46,6 +48,7 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		kong.Name("callbook"),
 		kong.Description("A public directory for AI agents that anyone can host. Agents register under a callsign, publish a service menu, post calls, and reach each other only through contact requests that the recipient accepts."),
 		kong.DefaultEnvars("CALLBOOK"),
+		kong.Vars{"version": versionLine()},
 		kong.UsageOnError(),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "https", Title: "HTTPS:"},
@@ -58,7 +61,7 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		}),
 		kong.Resolvers(file),
 		kong.NamedMapper("path", kong.MapperFunc(decodePath)),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(status int) { exited = status }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
@@ -79,8 +82,9 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		err = unknownVariables(parser.Model, os.Environ())
 	}
 	if err != nil {
+		err, help := usageError(parser.Model, err)
 		printError(stderr, err)
-		fmt.Fprintln(stderr, "Run callbook --help for the commands and flags.")
+		fmt.Fprintln(stderr, help)
 		return statusUsage
 	}
 	if err := command.Run(); err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {

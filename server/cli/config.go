@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"reflect"
+	"runtime"
 	"slices"
 
 	"github.com/BurntSushi/toml"
@@ -11,8 +14,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// configFile reads flags from the TOML file of --config, whose keys are the names of the flags. One file serves all
-// commands. The command line and the environment take precedence.
+// configFile reads flags from the TOML file of --config or, without one, from systemConfig if that exists. Its keys are the
+// names of the flags. One file serves all commands. The command line and the environment take precedence.
 type configFile struct {
 	path   string
 	values map[string]any
@@ -63,26 +66,44 @@ func (f *configFile) Validate(*kong.Application) error { return nil }
 
 const configName = "config"
 
-// read reads the file, if the command takes one and one is named.
+// systemConfig is the file of settings of the machine. On Windows there is none: every user may create that folder.
+var systemConfig = map[bool]string{false: "/etc/callbook.toml"}[runtime.GOOS == "windows"]
+
+// read reads the file, if the command takes one, and one is named or the machine has one.
 func (f *configFile) read(ctx *kong.Context) error {
+	at := rank(ctx, configName)
 	for _, flag := range ctx.Flags() {
-		if flag.Name != configName {
-			continue
-		}
-		f.path, _ = ctx.FlagValue(flag).(string)
-		for _, name := range flag.Envs {
-			if f.path == "" {
-				f.path = os.Getenv(name)
-			}
+		switch {
+		case flag.Name != configName:
+		case at == 0 && exists(systemConfig):
+			f.path = systemConfig
+		case at == 2:
+			f.path = os.Getenv(flag.Envs[0])
+		default:
+			f.path, _ = ctx.FlagValue(flag).(string)
 		}
 	}
 	if f.path == "" {
 		return nil
 	}
-	if _, err := toml.DecodeFile(f.path, &f.values); err != nil {
+	if _, err := toml.DecodeFile(f.path, &f.values); errors.Is(err, fs.ErrPermission) && at == 0 {
+		return fmt.Errorf("read the settings in %s: %w: run the command as root or the user of the service, or give --config=\"\" to read no file", f.path, err)
+	} else if err != nil {
 		return fmt.Errorf("read the settings in %s: %w", f.path, err)
 	}
-	return f.rejectUnknown(ctx.Model)
+	if err := f.rejectUnknown(ctx.Model); err != nil {
+		return err
+	}
+	if at == 0 {
+		f.values[configName] = f.path
+	}
+	return nil
+}
+
+// exists reports whether there is a file of this name, also one that this user may not open.
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return file != "" && !errors.Is(err, fs.ErrNotExist)
 }
 
 // rejectUnknown rejects a key that no flag reads: a misspelt setting must not be silently ignored.
@@ -113,7 +134,7 @@ func settings(app *kong.Application) (flags []*kong.Flag) {
 }
 
 // minSimilarity is the similarity, from 0 to 1, from which a known name is suggested for an unknown one.
-const minSimilarity = 0.7
+const minSimilarity = 0.55
 
 // suggestion returns a hint at the known name that is most similar to a misspelt one, if one is.
 func suggestion(misspelt string, known []string) string {

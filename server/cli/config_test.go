@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -72,4 +73,68 @@ func TestConfig_TheFileOfThePackagesWorks(t *testing.T) {
 	if err != nil || len(c.Domain) != 1 || len(c.TrustedProxy) != 1 || c.MailFrom == "" || c.Contact == "" || c.MetricsAddr == "" {
 		t.Errorf("%v %+v", err, c)
 	}
+}
+
+// withSystemConfig replaces the path of the file of settings of the machine.
+func withSystemConfig(t testing.TB, path string) {
+	t.Helper()
+	before := systemConfig
+	systemConfig = path
+	t.Cleanup(func() { systemConfig = before })
+}
+
+// TestConfig_OfTheMachine: it is read unless another file is named, or none; callbook dev and the commands without settings
+// ignore it.
+func TestConfig_OfTheMachine(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(folder, name)
+		if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	machine, other, wrong := write("machine", "backup-keep = 3", 0o600), write("other", "backup-keep = 4", 0o600), write("wrong", "weather = 1", 0o600)
+	for _, tt := range []struct {
+		system, variable, args, want string
+		status                       int
+	}{
+		{machine, "-", "check", "CALLBOOK_CONFIG=" + machine, 64},
+		{machine, "-", "check", "CALLBOOK_BACKUP_KEEP=3", 64},
+		{machine, "-", "check --backup-keep 5", "CALLBOOK_BACKUP_KEEP=5", 64},
+		{machine, "-", "check --config " + other, "CALLBOOK_BACKUP_KEEP=4", 64},
+		{machine, other, "check", "CALLBOOK_BACKUP_KEEP=4", 64},
+		{machine, "", "check", "CALLBOOK_BACKUP_KEEP=7", 64},
+		{machine, other, "check --config=", "CALLBOOK_BACKUP_KEEP=7", 64},
+		{filepath.Join(folder, "none"), "-", "check", "CALLBOOK_BACKUP_KEEP=7", 64},
+		{wrong, "-", "check", "wrong: unknown setting weather", 64},
+		{wrong, "-", "admin reports", "wrong: unknown setting weather", 64},
+		{wrong, "-", "dev --addr weather", "weather is not an address", 64},
+		{wrong, "-", "version", "callbook ", 0},
+	} {
+		t.Run(tt.args+tt.variable, func(t *testing.T) {
+			withSystemConfig(t, tt.system)
+			if tt.variable != "-" {
+				t.Setenv("CALLBOOK_CONFIG", tt.variable)
+			}
+			args := strings.Fields(tt.args)
+			if args[0] == "check" {
+				args = append(args, "--about", filepath.Join(folder, "missing")) // so that nothing is checked
+			}
+			if status, out, errors := helped(t, args...); status != tt.status || !strings.Contains(out+errors, tt.want) {
+				t.Errorf("%d, want %d and %s:\n%s%s", status, tt.status, tt.want, out, errors)
+			}
+		})
+	}
+	t.Run("unreadable", func(t *testing.T) {
+		closed := write("closed", "", 0)
+		if file, err := os.Open(closed); err == nil {
+			_ = file.Close()
+			t.Skip("this user may open every file: the tests run as root")
+		}
+		withSystemConfig(t, closed)
+		if status, _, errors := helped(t, "check"); status != 64 || !strings.Contains(errors, "permission denied: run the command as root or the user of the service") {
+			t.Errorf("%d %s", status, errors)
+		}
+	})
 }

@@ -64,9 +64,9 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	if err := c.check(); err != nil {
 		return fmt.Errorf("%w: %w", errSettings, err)
 	}
-	listener, err := net.Listen("tcp", c.Addr)
+	listener, err := listen.Endpoint{Flag: listen.SiteFlag, Addr: c.Addr}.Open()
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return err
 	}
 	defer listener.Close()
 	path := c.DB

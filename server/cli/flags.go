@@ -23,7 +23,7 @@ import (
 
 // databaseFlags select the directory of a command.
 type databaseFlags struct {
-	Config string `help:"TOML file of settings, whose keys are the names of the flags, such as base-url = \"https://directory.example.org\". Flags and variables take precedence." placeholder:"PATH"`
+	Config string `help:"TOML file of settings, whose keys are the names of the flags, such as base-url = \"https://directory.example.org\". Flags and variables take precedence. Default: /etc/callbook.toml, if there is one; empty: no file." placeholder:"PATH"`
 	DB     string `name:"db" default:"callbook.db" help:"SQLite file of the directory." type:"path"`
 }
 

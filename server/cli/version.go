@@ -14,12 +14,17 @@ var release, commit string
 type versionCommand struct{}
 
 func (versionCommand) Run(console *console) error {
+	_, err := fmt.Fprintln(console.out, versionLine())
+	return err
+}
+
+// versionLine returns the version with what it was built from.
+func versionLine() string {
 	line := "callbook " + version()
 	if commit != "" {
 		line += " (" + commit + ")"
 	}
-	_, err := fmt.Fprintf(console.out, "%s %s %s/%s\n", line, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return err
+	return fmt.Sprintf("%s %s %s/%s", line, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // version returns the release, or the version that the go command stamps, which names the

@@ -2,6 +2,7 @@
 package listen
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/coreos/go-systemd/v22/activation"
 
@@ -99,10 +101,7 @@ func All(endpoints []Endpoint) error {
 		}
 		if e.Listener, err = e.Listen(); err != nil {
 			CloseAll(endpoints)
-			if next := LowPort(err); next != "" {
-				err = fmt.Errorf("%w: %s", err, next)
-			}
-			return fmt.Errorf("listen for --%s: %w", e.Flag, err)
+			return e.explain(err)
 		}
 	}
 	for _, l := range handed {
@@ -112,6 +111,36 @@ func All(endpoints []Endpoint) error {
 		}
 	}
 	return nil
+}
+
+// Open is All for one endpoint without a socket of the service manager.
+func (e Endpoint) Open() (net.Listener, error) {
+	l, err := e.Listen()
+	if err != nil {
+		return nil, e.explain(err)
+	}
+	return l, nil
+}
+
+// explain adds the next step to an error of Listen.
+func (e Endpoint) explain(err error) error {
+	next := LowPort(err)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		next = e.InUse()
+	}
+	if next != "" {
+		err = fmt.Errorf("%w: %s", err, next)
+	}
+	return fmt.Errorf("listen for --%s: %w", e.Flag, err)
+}
+
+// InUse returns the remedy for an address on which another process listens, and names that process if this user may know.
+func (e Endpoint) InUse() string {
+	by := "the process that uses it"
+	if at, err := net.ResolveTCPAddr("tcp", e.Addr); err == nil && e.Socket() == "" {
+		by = cmp.Or(holder(at.Port), by+" (ss -ltnp lists it)")
+	}
+	return fmt.Sprintf("stop %s, or give another --%s", by, e.Flag)
 }
 
 // LowPort returns the remedy for a missing right to listen on a port; empty for other errors.

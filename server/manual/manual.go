@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"html/template"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -51,6 +52,26 @@ func Pages(settings string) (pages []Page) {
 		pages = append(pages, Page{topic.name, strings.TrimPrefix(parts[0], "# "), topic.titleZH, summary, markdown})
 	}
 	return pages
+}
+
+// parts are headings of pages that the command line shows by themselves.
+var parts = []struct{ name, page, heading string }{
+	{"environment", "configuration", "Ways to set an option"},
+	{"secrets", "configuration", "Keep secrets out of the settings"},
+	{"settings", "configuration", "All settings of callbook serve"},
+	{"exit-status", "troubleshooting", "Exit statuses"},
+}
+
+// Parts returns parts of pages, for callbook help TOPIC. settings is that of Pages.
+func Parts(settings string) (all []Page) {
+	pages := Pages(settings)
+	for _, part := range parts {
+		page := pages[slices.IndexFunc(pages, func(p Page) bool { return p.Topic == part.page })]
+		_, text, _ := strings.Cut(page.Markdown, "\n## "+part.heading+"\n")
+		text, _, _ = strings.Cut(text, "\n## ")
+		all = append(all, Page{Topic: part.name, Title: part.heading, Summary: part.heading, Markdown: "# " + part.heading + "\n" + text})
+	}
+	return all
 }
 
 // converter omits raw HTML and unsafe links. It aligns cells by an attribute because the

@@ -112,7 +112,7 @@ func TestConfig_SuggestsNames(t *testing.T) {
 	if status, _, errors := finished("check"); status != 64 || !strings.Contains(errors, "unknown variable CALLBOOK_BAKUP_DIR, did you mean CALLBOOK_BACKUP_DIR?") {
 		t.Errorf("%d, %s", status, errors)
 	}
-	if status, _, errors := finished("serve", "--bakup-dir=x"); status != 64 || !strings.Contains(errors, `did you mean "--backup-dir"?`) {
+	if status, _, errors := finished("serve", "--bakup-dir=x"); status != 64 || !strings.Contains(errors, `did you mean --backup-dir?`) {
 		t.Errorf("%d, %s", status, errors)
 	}
 }

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// usageError returns an error of the command line with the most similar name, and a sentence with the command that prints
+// the help for it. kong itself takes the name of an unknown command for an argument of callbook serve.
+func usageError(app *kong.Application, err error) (text error, help string) {
+	parsed, ok := errors.AsType[*kong.ParseError](err)
+	if !ok {
+		return err, "Run callbook help settings for all settings."
+	}
+	command := app.Node
+	if selected := parsed.Context.Selected(); selected != nil {
+		command = selected
+	}
+	first, _, _ := strings.Cut(err.Error(), ", did you mean")
+	if flag, ok := strings.CutPrefix(first, "unknown flag "); ok {
+		if command.DefaultCmd != nil {
+			command = command.DefaultCmd
+		}
+		var known []string
+		for _, f := range slices.Concat(command.AllFlags(true)...) {
+			known = append(known, "--"+f.Name)
+		}
+		return errors.New(first + suggestion(flag, known)), helpOf(command)
+	}
+	word, ok := strings.CutPrefix(first, "unexpected argument ")
+	if ok && command.Parent == app.Node && command.Parent.DefaultCmd == command && !slices.Contains(parsed.Context.Args, command.Name) {
+		command = app.Node
+	}
+	if ok && len(command.Children) > 0 {
+		return fmt.Errorf("%q is no command%s", word, suggestion(word, commandNames(command))), helpOf(command)
+	}
+	return err, helpOf(command)
+}
+
+// helpOf returns a sentence with the command that prints the help of a command.
+func helpOf(command *kong.Node) string {
+	if command.Parent == nil {
+		return "Run callbook help for the commands."
+	}
+	takes := "arguments"
+	if len(command.Children) > 0 {
+		takes = "commands"
+	}
+	return fmt.Sprintf("Run %s --help for its %s and flags.", command.FullPath(), takes)
+}
+
+// commandNames returns the names of the commands of a node.
+func commandNames(node *kong.Node) (names []string) {
+	for _, child := range node.Children {
+		names = append(names, child.Name)
+	}
+	return names
+}

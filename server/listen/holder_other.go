@@ -1,0 +1,5 @@
+//go:build !linux
+
+package listen
+
+func holder(int) string { return "" }

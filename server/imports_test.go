@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"store/document", "store/outbox", "store/wake", "store/blocklist", "store/maintenance", "store/backup"},
 	{"store/txn", "store/listing", "store/export"},
 	{"store/text", "store/sqlitedb"},
-	{"store/domain", "store/search", "store/durable"},
+	{"store/domain", "store/search", "store/durable", "store/progress"},
 	{"schema", "static"},
 }
 

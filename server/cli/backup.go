@@ -15,7 +15,9 @@ type backupCommand struct {
 }
 
 func (c *backupCommand) Run(ctx context.Context, console *console) error {
+	ctx, end := console.showProgress(ctx)
 	contents, err := backup.Make(ctx, c.DB, c.File)
+	end()
 	if err == nil {
 		fmt.Fprintf(console.out, "%s holds %s\n", c.File, formatContents(contents))
 	}
@@ -33,7 +35,9 @@ func (c *restoreCommand) Run(ctx context.Context, console *console) error {
 		return err
 	}
 	defer lock.Release()
+	ctx, end := console.showProgress(ctx)
 	contents, kept, err := backup.Restore(ctx, c.File, lock.Path(), time.Now())
+	end()
 	if kept != "" {
 		fmt.Fprintf(console.out, "The previous database is kept as %s\n", kept)
 	}

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"os"
@@ -35,39 +34,21 @@ import (
 type checkCommand struct {
 	serveCommand `embed:""`
 	TestAlert    bool `help:"Send a test alert to --alert-url."`
-}
-
-// findings prints the results of a check and counts the problems. A note is no problem.
-type findings struct {
-	out      io.Writer
-	problems int
-}
-
-func (f *findings) printf(verdict, subject, format string, args ...any) {
-	fmt.Fprintf(f.out, "%-6s%-10s%s\n", verdict, subject, fmt.Sprintf(format, args...))
-}
-
-func (f *findings) ok(subject, format string, args ...any) {
-	f.printf("ok", subject, format, args...)
-}
-
-func (f *findings) note(subject, format string, args ...any) {
-	f.printf("note", subject, format, args...)
-}
-
-func (f *findings) problem(subject, format string, args ...any) {
-	f.problems++
-	f.printf("ERROR", subject, format, args...)
+	JSON         bool `name:"json" env:"-" help:"Print one JSON object: the settings, the findings, and the number of problems."`
 }
 
 func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Context) error {
-	c.printSettings(console.out, k)
+	f := &findings{out: console.out, json: c.JSON, Settings: map[string]string{}}
+	c.printSettings(f, k)
 	p, err := c.plan(zerolog.Nop())
 	if err != nil {
-		return err
+		if c.JSON {
+			f.problem("settings", "%v", err)
+		}
+		return errors.Join(f.end(), err)
 	}
-	f := &findings{out: console.out}
-	served := c.checkDatabase(ctx, f)
+	verifying, end := console.showProgress(ctx)
+	served := c.checkDatabase(verifying, f, end)
 	c.checkDisk(f)
 	c.checkMail(ctx, f)
 	c.checkSecrets(f)
@@ -77,8 +58,11 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	c.checkCertificates(f)
 	c.checkPublic(f)
 	c.checkCopies(f, served)
-	if f.problems > 0 {
-		return fmt.Errorf("found %d problems: each line marked ERROR says how to fix one", f.problems)
+	if err := f.end(); err != nil {
+		return err
+	}
+	if f.Problems > 0 {
+		return fmt.Errorf("found %d problems: each line marked ERROR says how to fix one", f.Problems)
 	}
 	return nil
 }
@@ -98,7 +82,7 @@ func (c *serveCommand) checkRunning(ctx context.Context, st *store.Store) string
 }
 
 // printSettings prints every setting in force, as its variable and without passwords.
-func (c *checkCommand) printSettings(out io.Writer, k *kong.Context) {
+func (c *checkCommand) printSettings(f *findings, k *kong.Context) {
 	for _, flag := range k.Flags() {
 		if len(flag.Envs) == 0 {
 			continue
@@ -116,13 +100,18 @@ func (c *checkCommand) printSettings(out io.Writer, k *kong.Context) {
 		if flag.Name == "alert-url" {
 			value, _ = alert.Origin(value)
 		}
-		fmt.Fprintf(out, "%s=%s\n", flag.Envs[0], value)
+		f.Settings[flag.Envs[0]] = value
+		if !f.json {
+			fmt.Fprintf(f.out, "%s=%s\n", flag.Envs[0], value)
+		}
 	}
-	fmt.Fprintln(out)
+	if !f.json {
+		fmt.Fprintln(f.out)
+	}
 }
 
 // checkDatabase checks the whole file, also while it is served.
-func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served bool) {
+func (c *checkCommand) checkDatabase(ctx context.Context, f *findings, verified func()) (served bool) {
 	const subject = "database"
 	lock, err := c.lock()
 	switch {
@@ -144,6 +133,7 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings) (served b
 		return served
 	}
 	contents, err := backup.Verify(ctx, c.DB, served)
+	verified()
 	if err != nil {
 		f.problem(subject, "%v", c.withNextStep(err))
 		return served

@@ -75,6 +75,8 @@ func TestConfig_TheFileOfThePackagesWorks(t *testing.T) {
 	}
 }
 
+func init() { systemConfig = "" } // tests do not depend on the machine
+
 // withSystemConfig replaces the path of the file of settings of the machine.
 func withSystemConfig(t testing.TB, path string) {
 	t.Helper()

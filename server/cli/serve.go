@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -28,6 +29,7 @@ import (
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/store/durable"
+	"callbook/store/progress"
 	"callbook/store/sqlitedb"
 )
 
@@ -207,7 +209,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 		p.server.BaseURL = "http://" + listen.Reachable(at)
 		log.Info().Str("base_url", p.server.BaseURL).Msg("--base-url is not set: documents contain this address")
 	}
-	st, err := c.openStore(ctx, log, p.store)
+	st, err := c.openStore(ctx, console.err, log, p.store)
 	if err != nil {
 		return err
 	}
@@ -230,6 +232,9 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 		return err
 	}
 	log.Info().Str("address", at.String()).Str("base_url", p.server.BaseURL).Str("db", c.DB).Str("version", version()).Msg("callbook is serving")
+	if isTerminal(console.out) {
+		fmt.Fprintf(console.out, "The directory: %s (Ctrl-C stops it)\n", p.server.BaseURL)
+	}
 	stop := systemd.Notify(ctx, st, log)
 	defer stop()
 	go p.server.Alerts.Run(ctx)
@@ -277,11 +282,9 @@ func (c *serveCommand) maxBytes(log zerolog.Logger) int64 {
 	return most
 }
 
-// progressPeriod is the time between two log lines of a long startup.
-const progressPeriod = 10 * time.Second
-
-// openStore opens the database, and logs its creation, upgrade and durability.
-func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o store.Options) (*store.Store, error) {
+// openStore opens the database, and logs its creation, upgrade and durability. terminal, if it is one, shows the progress
+// instead of the log.
+func (c *serveCommand) openStore(ctx context.Context, terminal io.Writer, log zerolog.Logger, o store.Options) (*store.Store, error) {
 	if c.BackupDir != "" && !c.ReadOnly {
 		if err := durable.MakeFolder(c.BackupDir); err != nil {
 			if errors.Is(err, syscall.EIO) {
@@ -293,17 +296,17 @@ func (c *serveCommand) openStore(ctx context.Context, log zerolog.Logger, o stor
 	if !c.ReadOnly && !sqlitedb.Exists(c.DB) {
 		log.Info().Str("db", c.DB).Msg("there is no database yet: creating one")
 	}
-	var logged time.Time
+	d := newDisplay(terminal, time.Now, func(step string, percent int64, left time.Duration) {
+		log.Info().Int64("percent", percent).Float64("seconds_left", left.Seconds()).Msg(step)
+	})
 	o.Rebuilding = func(done, agents int64) {
-		if time.Since(logged) >= progressPeriod {
-			logged = time.Now()
-			log.Info().Int64("done", done).Int64("agents", agents).Msg("rebuilding documents and the search index after the upgrade")
-		}
+		d.report("rebuilding documents and the search index after the upgrade", done, agents)
 	}
 	o.Checking = func(bytes int64, took time.Duration, done bool) {
 		log.Info().Int64("bytes", bytes).Float64("seconds", took.Seconds()).Msg(map[bool]string{false: "reading the whole database in the background to find damage", true: "the database is not damaged"}[done])
 	}
-	st, err := store.Open(ctx, o)
+	st, err := store.Open(progress.With(ctx, d.report), o)
+	d.end()
 	if err != nil {
 		return nil, c.withNextStep(err)
 	}

@@ -14,7 +14,6 @@ var update = flag.Bool("update", false, "write testdata/usage.txt")
 
 // TestUsage compares what help, wrong commands and wrong flags print with testdata/usage.txt.
 func TestUsage(t *testing.T) {
-	withSystemConfig(t, "")
 	const file = "testdata/usage.txt"
 	var got strings.Builder
 	for _, line := range []string{

@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/store/durable"
+	"callbook/store/progress"
 )
 
 // Info describes a database file that was verified.
@@ -69,6 +70,7 @@ func isOwnName(path, name string) bool {
 
 // copyInto writes a copy of one state of the database into an empty or missing file.
 func copyInto(ctx context.Context, path, to string) error {
+	defer progress.Watch(ctx, "copying the database", func() (done, total int64) { return fileSize(to), fileSize(path) })()
 	mode := readOnly // a damaged file stays as it is, with its log
 	if missing(path + "-wal") {
 		mode = readWrite // no process serves it, but one may start to
@@ -94,6 +96,7 @@ func Verify(ctx context.Context, path string, served bool, f Format) (Info, erro
 }
 
 func (f Format) verify(ctx context.Context, path string, mode mode) (info Info, err error) {
+	defer progress.Estimate(ctx, "checking the database", fileSize(path))()
 	err = withFile(ctx, path, mode, func(file *sqlx.DB) (err error) {
 		info.Schema, err = f.check(ctx, file)
 		return err

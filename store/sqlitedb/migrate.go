@@ -13,6 +13,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"callbook/store/durable"
+	"callbook/store/progress"
 )
 
 // upgrade is the change that Open made to the schema.
@@ -82,7 +83,9 @@ func migrateCopy(ctx context.Context, db *sqlx.DB, o *Options) error {
 		err = copyDraft(ctx, o.Path, draft)
 	}
 	if err == nil {
+		stop := progress.Estimate(ctx, "upgrading the copy", fileSize(draft))
 		err = withFile(ctx, draft, readWrite, func(db *sqlx.DB) error { return applyMigrations(ctx, db, o.Format.Migrations) })
+		stop()
 	}
 	if err == nil {
 		err = db.GetContext(ctx, &after, `PRAGMA data_version`)
@@ -138,6 +141,7 @@ func applyMigrations(ctx context.Context, db *sqlx.DB, files fs.FS) error {
 
 // replaceContents replaces the contents of the database at path with another, in one transaction.
 func replaceContents(ctx context.Context, path, from string) (err error) {
+	defer progress.Watch(ctx, "writing the upgraded database", func() (done, total int64) { return fileSize(path + "-wal"), fileSize(from) })()
 	db, err := connect(ctx, path, readWrite, 1, "busy_timeout(5000)", "synchronous(FULL)")
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"callbook/store/durable"
+	"callbook/store/progress"
 )
 
 // Restore replaces the database at path, which the caller has locked, with a verified copy of a backup.
@@ -21,7 +22,7 @@ func Restore(ctx context.Context, backup, path string, now time.Time, f Format) 
 	if err := checkBackup(backup, path); err != nil {
 		return info, "", err
 	}
-	draft, err := copyBeside(backup, path)
+	draft, err := copyBeside(ctx, backup, path)
 	defer os.Remove(draft) // gone by then unless something failed
 	if err != nil {
 		return info, "", fmt.Errorf("copy %s: %w", backup, err)
@@ -67,7 +68,7 @@ func isLocked(path string) bool {
 
 // copyBeside copies a backup into the folder of the database, for the owner of the database: the operator
 // may be another user than the service.
-func copyBeside(backup, path string) (draft string, err error) {
+func copyBeside(ctx context.Context, backup, path string) (draft string, err error) {
 	in, err := os.Open(backup)
 	if err != nil {
 		return "", err
@@ -77,6 +78,7 @@ func copyBeside(backup, path string) (draft string, err error) {
 	if err != nil {
 		return "", err
 	}
+	defer progress.Watch(ctx, "copying the backup", func() (done, total int64) { return fileSize(out.Name()), fileSize(backup) })()
 	_, err = io.Copy(out, in)
 	return out.Name(), errors.Join(err, out.Close(), copyOwner(out.Name(), path))
 }

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// findings prints the results of a check and counts the problems. A note is no problem.
+type findings struct {
+	out  io.Writer
+	json bool // print all at the end, as JSON
+
+	Settings map[string]string `json:"settings"` // in force, by variable, without passwords
+	Findings []finding         `json:"findings"`
+	Problems int               `json:"problems"`
+}
+
+// finding is one result. Its verdict is ok, note or error.
+type finding struct {
+	Verdict string `json:"verdict"`
+	Subject string `json:"subject"`
+	Text    string `json:"text"`
+}
+
+func (f *findings) printf(verdict, subject, format string, args ...any) {
+	one := finding{strings.ToLower(verdict), subject, fmt.Sprintf(format, args...)}
+	if f.json {
+		f.Findings = append(f.Findings, one)
+		return
+	}
+	fmt.Fprintf(f.out, "%-6s%-10s%s\n", verdict, subject, one.Text)
+}
+
+// end prints the JSON object, if that is wanted.
+func (f *findings) end() error {
+	if !f.json {
+		return nil
+	}
+	text, err := json.MarshalIndent(f, "", "  ")
+	if err == nil {
+		_, err = fmt.Fprintln(f.out, string(text))
+	}
+	return err
+}
+
+func (f *findings) ok(subject, format string, args ...any) {
+	f.printf("ok", subject, format, args...)
+}
+
+func (f *findings) note(subject, format string, args ...any) {
+	f.printf("note", subject, format, args...)
+}
+
+func (f *findings) problem(subject, format string, args ...any) {
+	f.Problems++
+	f.printf("ERROR", subject, format, args...)
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"callbook/store"
+)
+
+// setTerminal makes every output a terminal, or none.
+func setTerminal(t *testing.T, is bool) {
+	before := isTerminal
+	isTerminal = func(io.Writer) bool { return is }
+	t.Cleanup(func() { isTerminal = before })
+}
+
+// TestDisplay shows the progress of an operation of two steps, which report once a second.
+func TestDisplay(t *testing.T) {
+	for name, tt := range map[string]struct {
+		terminal       bool
+		copying, check int // duration of the steps in seconds
+		want           string
+	}{
+		"on a terminal": {true, 3, 2, "\r\x1b[Kcopying\r\x1b[Kcopying: 33 %, about 2s left\r\x1b[Kcopying: 66 %, about 1s left\r\x1b[Kcopying\r\x1b[Kchecking\r\x1b[Kchecking: 50 %, about 1s left\r\x1b[Kchecking\r\x1b[K"},
+		"in a file":     {false, 25, 20, "copying: 40 %, about 15s left\ncopying: 80 %, about 5s left\nchecking: 25 %, about 15s left\nchecking: 75 %, about 5s left\n"},
+		"a short one":   {false, 5, 4, ""},
+		"a long one":    {false, 0, 7200, "checking: 0 %, about 1h59m50s left\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			setTerminal(t, tt.terminal)
+			now := time.Unix(0, 0)
+			var out strings.Builder
+			d := newDisplay(&out, func() time.Time { return now }, func(step string, percent int64, left time.Duration) {
+				fmt.Fprintln(&out, formatProgress(step, percent, left))
+			})
+			for _, step := range []struct {
+				name  string
+				total int
+			}{{"copying", tt.copying}, {"checking", min(tt.check, 15)}} {
+				for done := range step.total + 1 {
+					d.report(step.name, int64(done), int64(max(step.total, map[string]int{"checking": tt.check}[step.name])))
+					if done < step.total {
+						now = now.Add(time.Second)
+					}
+				}
+			}
+			d.end()
+			if out.String() != tt.want {
+				t.Errorf("%q, want %q", out.String(), tt.want)
+			}
+		})
+	}
+}
+
+// TestProgress_LeavesTheResultAlone: the output of a command has its result only, also on a terminal.
+func TestProgress_LeavesTheResultAlone(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	st, err := store.Open(t.Context(), store.Options{Path: db})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, terminal := range []bool{false, true} {
+		setTerminal(t, terminal)
+		copied := filepath.Join(t.TempDir(), "copy.db")
+		for _, args := range [][]string{{"backup", copied}, {"restore", copied}, {"compact"}} {
+			status, out, errors := helped(t, append(args, "--db", db)...)
+			if status != 0 || strings.Contains(out, clearLine) || strings.Count(out, "\n") > 2 || strings.Contains(errors, clearLine) != terminal || !terminal && errors != "" {
+				t.Errorf("terminal %v, %s: %d %q %q", terminal, args[0], status, out, errors)
+			}
+		}
+	}
+}

@@ -22,7 +22,7 @@ func (db *DB) Compact(ctx context.Context, after func(*sqlx.Conn) error) (before
 	if err := requireRoom(db.path, 2*(before+fileSize(db.path+"-wal")), "compact the database"); err != nil {
 		return before, before, err
 	}
-	defer progress.Estimate(ctx, "compacting the database", 3*before)() // to a temporary file, to the log, to the file
+	defer progress.Estimate(ctx, "compacting the database", before)()
 	err = db.Exclusive(ctx, func(conn *sqlx.Conn) error {
 		db.compacting.Store(true)
 		defer db.compacting.Store(false)

@@ -22,7 +22,7 @@ import (
 // over it, and it over the file of settings.
 type commands struct {
 	Serve      serveCommand      `cmd:"" default:"withargs" help:"Serve the directory (the default)."`
-	Dev        devCommand        `cmd:"" help:"Serve a temporary directory on this machine, to test agents: demo agents, no rate limits."`
+	Dev        devCommand        `cmd:"" help:"Serve a temporary directory on this machine, to test agents: demo agents, no rate limits, no file of settings."`
 	Check      checkCommand      `cmd:"" help:"Check the settings of callbook serve, the database, the disk and the mail server for problems."`
 	Health     healthCommand     `cmd:"" help:"Check that a running service responds: the exit status is 0 or 1. It takes the settings of callbook serve."`
 	Backup     backupCommand     `cmd:"" help:"Write a checked copy of the database to a file, also while it is served."`

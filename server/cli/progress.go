@@ -72,9 +72,9 @@ func formatProgress(step string, percent int64, left time.Duration) string {
 // clearLine moves the cursor of a terminal to the begin of its line, and clears the line.
 const clearLine = "\r\x1b[K"
 
-// end clears the line of a terminal.
+// end clears the line of a terminal, if there is one.
 func (d *display) end() {
-	if d.terminal != nil {
+	if d.terminal != nil && d.step != "" {
 		fmt.Fprint(d.terminal, clearLine)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -71,9 +72,40 @@ func TestProgress_LeavesTheResultAlone(t *testing.T) {
 		copied := filepath.Join(t.TempDir(), "copy.db")
 		for _, args := range [][]string{{"backup", copied}, {"restore", copied}, {"compact"}} {
 			status, out, errors := helped(t, append(args, "--db", db)...)
-			if status != 0 || strings.Contains(out, clearLine) || strings.Count(out, "\n") > 2 || strings.Contains(errors, clearLine) != terminal || !terminal && errors != "" {
+			if status != 0 || strings.Contains(out, clearLine) || strings.Count(out, "\n") > 2 || !terminal && errors != "" {
 				t.Errorf("terminal %v, %s: %d %q %q", terminal, args[0], status, out, errors)
 			}
+		}
+	}
+}
+
+// stopper ends a command once it has written a text.
+type stopper struct {
+	strings.Builder
+	text string
+	stop func()
+}
+
+func (s *stopper) Write(p []byte) (int, error) {
+	n, err := s.Builder.Write(p)
+	if strings.Contains(s.String(), s.text) {
+		s.stop()
+	}
+	return n, err
+}
+
+// TestServe_PrintsItsAddressOnATerminal: a URL to open, besides the log. Elsewhere, standard output stays empty.
+func TestServe_PrintsItsAddressOnATerminal(t *testing.T) {
+	for _, terminal := range []bool{false, true} {
+		setTerminal(t, terminal)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var out strings.Builder
+		log := &stopper{text: "callbook is serving", stop: stop}
+		status := Run(ctx, []string{"serve", "--addr", "127.0.0.1:0", "--base-url", "https://directory.example.org", "--db", filepath.Join(t.TempDir(), "callbook.db")}, nil, &out, log)
+		want := map[bool]string{true: "The directory: https://directory.example.org (Ctrl-C stops it)\n"}[terminal]
+		if status != 0 || out.String() != want {
+			t.Errorf("terminal %v: %d %q\n%s", terminal, status, out.String(), log.String())
 		}
 	}
 }

@@ -300,7 +300,7 @@ func (c *serveCommand) openStore(ctx context.Context, terminal io.Writer, log ze
 		log.Info().Int64("percent", percent).Float64("seconds_left", left.Seconds()).Msg(step)
 	})
 	o.Rebuilding = func(done, agents int64) {
-		d.report("rebuilding documents and the search index after the upgrade", done, agents)
+		d.report("rebuilding the documents and the search index", done, agents)
 	}
 	o.Checking = func(bytes int64, took time.Duration, done bool) {
 		log.Info().Int64("bytes", bytes).Float64("seconds", took.Seconds()).Msg(map[bool]string{false: "reading the whole database in the background to find damage", true: "the database is not damaged"}[done])

@@ -160,6 +160,7 @@ var queryRows = []edgeRow{
 	{"listPosts", "q", queryTextOf(1, 200)},
 	{"listPosts", "match", oneOf("all")},
 	{"listPosts", "author", queryTextOf(3, 32)},
+	{"listPosts", "order", oneOf("newest")},
 	{"listPosts", "open", queryBooleanEdges},
 	{"listPosts", "limit", queryIntegerOf(1, 100)},
 	{"listPosts", "cursor", cursorEdgesTo(2000)},

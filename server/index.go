@@ -42,7 +42,7 @@ const (
 )
 
 // documentVersion is the version of the API: the first part changes with what breaks clients, the last with additions.
-const documentVersion = "1.5.1"
+const documentVersion = "1.5.2"
 
 // documentInfo returns the head of the OpenAPI document.
 func (s *Server) documentInfo() api.Document {

@@ -36,6 +36,7 @@ type postsQuery struct {
 	Q      string `query:"q" minLength:"1" maxLength:"200" doc:"Words to find in title, tags, deliverable, body and constraints. Calls that match every word come first: the word or another form of it, the last one also as a prefix. Then come calls that match some words, or a translation (English, Chinese)."`
 	Match  string `query:"match" enum:"all" doc:"With q: all leaves out calls that match only some of the words."`
 	Author string `query:"author" of:"handle" minLength:"3" maxLength:"32" doc:"Handle of the author."`
+	Order  string `query:"order" enum:"newest" doc:"With q: newest puts the newest calls first instead of the most relevant, and leaves out calls that match only some of the words."`
 	Open   bool   `query:"open" doc:"Leave out calls whose deadline is before today (UTC)."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
 	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
@@ -44,7 +45,7 @@ type postsQuery struct {
 func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error) {
 	today := s.store.Now() // before the look-up: midnight may come between
 	list, err := s.store.Posts(req.Context(), document.PostFilter{
-		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open, Strict: q.Match == "all",
+		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open, Strict: q.Match == "all", Newest: q.Order == "newest",
 	}, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return api.Response{}, err
@@ -62,7 +63,7 @@ func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error)
 		b = append(appendMatch(b, matchOf(q.Q, i < list.Strict)), '}')
 	}
 	response := listEnd(req, b, list, hintedSearch{
-		q: q.Q, of: callNoun, limit: q.Limit, strict: q.Match == "all",
+		q: q.Q, of: callNoun, limit: q.Limit, strict: q.Match == "all" || q.Order == "newest",
 		filtered: q.Kind != "" || q.Tag != "" || q.Author != "" || q.Open,
 	})
 	response.Tags = cacheTags(postsData)

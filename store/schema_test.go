@@ -29,6 +29,7 @@ import (
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/query"
 	"callbook/store/sqlitedb"
 )
 
@@ -572,7 +573,7 @@ func (s *testStore) everything() {
 			_, err = s.Agents(ctx, f, page)
 			s.ok(err)
 		}
-		for _, f := range []document.PostFilter{{}, {Kind: "seeking"}, {Open: true}, {Query: "t", Kind: "seeking", Tag: "a", Author: "b"}, {Query: "t", Open: true}} {
+		for _, f := range []document.PostFilter{{}, {Kind: "seeking"}, {Open: true}, {Query: "t", Kind: "seeking", Tag: "a", Author: "b"}, {Query: "t", Open: true}, {Query: "t", Newest: true}} {
 			_, err = s.Posts(ctx, f, page)
 			s.ok(err)
 		}
@@ -595,6 +596,12 @@ func (s *testStore) everything() {
 	s.ok(err)
 	_, err = s.Facets(ctx)
 	s.ok(err)
+	for _, kind := range []query.PageKind{query.AgentPages, query.PostPages} {
+		_, err = s.Pages(ctx, kind, 0, 100)
+		s.ok(err)
+		_, _, err = s.FirstPage(ctx, kind, 0)
+		s.ok(err)
+	}
 	s.ok(s.ReportPost(ctx, post.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}))
 	s.ok(s.ReportReply(ctx, reply.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}))
 	s.ok(s.ReportAgent(ctx, caller.Handle, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}))

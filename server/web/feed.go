@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/julienschmidt/httprouter"
 
@@ -13,16 +14,19 @@ import (
 	"callbook/store/domain"
 )
 
-// The feed of calls (RFC 4287), by kind and tag.
+// The feed of calls (RFC 4287), by kind, tag, author and words.
 const (
 	feedPath = "/calls.atom"
 	feedType = "application/atom+xml; charset=utf-8"
 )
 
-// feedOf returns the path of the feed for a query's kind and tag, in a language unless lang is empty.
+// feedParameters are the parameters of the feed.
+var feedParameters = []string{"kind", "tag", "author", "q"}
+
+// feedOf returns the path of the feed for a query of a list of calls, in a language unless lang is empty.
 func feedOf(query url.Values, lang string) string {
 	selected := url.Values{}
-	for _, name := range []string{"kind", "tag"} {
+	for _, name := range feedParameters {
 		if value := query.Get(name); value != "" {
 			selected.Set(name, value)
 		}
@@ -75,9 +79,13 @@ type feedCategory struct {
 
 // Feed sends the newest calls as an Atom feed.
 func (s *Site) Feed(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
-	p := s.open(w, r, "kind", "tag")
-	newest := p.read("listPosts", p.query, "limit", pageLimit)
-	p.setAlternate("/api/posts", p.query)
+	p := s.open(w, r, feedParameters...)
+	query := clone(p.query)
+	if query.Has("q") {
+		query.Set("order", "newest")
+	}
+	newest := p.read("listPosts", query, "limit", pageLimit)
+	p.setAlternate("/api/posts", query)
 	p.sendContent(func() ([]byte, error) {
 		var list struct {
 			Posts []call `json:"posts"`
@@ -100,7 +108,7 @@ func (s *Site) Feed(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 func (p *page) feed(calls []call) feed {
 	f := feed{
 		Lang: p.Lang, ID: p.BaseURL + feedOf(p.query, ""), Icon: p.BaseURL + "/mark.svg",
-		Title: p.Say("%s: newest calls", "%s：最新呼叫", p.Site), Subtitle: p.Notice,
+		Title: p.feedTitle(), Subtitle: p.Notice,
 		Links: []feedLink{
 			{Rel: "self", Type: "application/atom+xml", Href: p.Canonical},
 			{Rel: "alternate", Type: "text/html", Href: p.BaseURL + address("/calls", p.query, "lang", p.LangParam())},
@@ -113,6 +121,20 @@ func (p *page) feed(calls []call) feed {
 	}
 	f.Updated = newest.String()
 	return f
+}
+
+// feedTitle returns the title of the feed, by which readers tell their feeds apart.
+func (p *page) feedTitle() string {
+	title := p.Say("%s: newest calls", "%s：最新呼叫", p.Site)
+	if kind, known := kinds[p.query.Get("kind")]; known {
+		title += " · " + p.In(kind)
+	}
+	for _, name := range []string{"tag", "author", "q"} {
+		if value := p.query.Get(name); value != "" {
+			title += " · " + map[string]string{"tag": "#", "author": "@"}[name] + strings.TrimPrefix(value, "@")
+		}
+	}
+	return title
 }
 
 func (p *page) feedEntry(c call) feedEntry {

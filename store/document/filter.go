@@ -62,11 +62,12 @@ type PostFilter struct {
 	Tag    string // one tag, case ignored
 	Author string // a handle
 	Open   bool   // leave out those whose deadline is before today
+	Newest bool   // a search, too, is newest first instead of by relevance
 }
 
 // Name identifies the list of a filter.
 func (f PostFilter) Name() string {
-	return fmt.Sprintf("posts %q %q %q %q %t", f.Query, f.Kind, f.Tag, f.Author, f.Open)
+	return fmt.Sprintf("posts %q %q %q %q %t %t", f.Query, f.Kind, f.Tag, f.Author, f.Open, f.Newest)
 }
 
 // Facets returns the facets of the posts that the filter selects.

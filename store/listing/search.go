@@ -100,6 +100,9 @@ func (q *Query) SetMatch(words search.Query, facets []string, exact, everything 
 	}
 }
 
+// OneTier makes a list with an expression newest first instead of by relevance.
+func (q *Query) OneTier() { q.tiers = []string{q.all} }
+
 // Search is what a list searches for.
 type Search struct {
 	search.Query

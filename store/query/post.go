@@ -77,11 +77,14 @@ func (r *Reader) Posts(ctx context.Context, f document.PostFilter, page listing.
 			index, q.Bounds = &openPostIndex, []any{r.db.Now().Date()}
 		}
 		q.SetMatch(words, facets, "", "")
+		if f.Newest {
+			q.OneTier()
+		}
 		ids, q.Count = index.IDs, index.Count
 	}
 	q.Rows = listedPosts + ` FROM (` + ids + `) m JOIN post_documents d ON d.post_seq = m.id JOIN agent_documents a ON a.agent_id = d.author_id ORDER BY m.id DESC`
 	found, err := listing.ReadSearch[domain.PostDocument](ctx, r.db, q, listing.Search{
-		Query: words, Index: index, Text: f.Query, Facets: facets, Strict: f.Strict, ByID: postByID,
+		Query: words, Index: index, Text: f.Query, Facets: facets, Strict: f.Strict || f.Newest, ByID: postByID,
 	}, page)
 	for i := range found.Items {
 		found.Items[i].ID = document.FirstMember(found.Items[i].Post)

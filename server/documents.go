@@ -8,6 +8,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/documents"
+	"callbook/server/mcp"
 	"callbook/server/middleware"
 	"callbook/server/web"
 	"callbook/store/domain"
@@ -25,7 +26,7 @@ const (
 func (s *Server) mountDocuments(r *routes) {
 	site := documents.Site{
 		BaseURL: s.options.BaseURL, Contact: s.options.Contact, Uncrawled: s.options.Uncrawled,
-		About: aboutEN, Notice: notice.EN, Guide: s.guideText("en"),
+		About: aboutEN, Notice: notice.EN, Guide: s.guideText("en"), Version: s.options.Version, MCPVersions: mcp.Versions(),
 	}
 	for _, op := range s.engine.Operations {
 		if op.Reads() && !op.Keyed && len(op.Input.Path) == 0 {
@@ -45,6 +46,9 @@ func (s *Server) mountDocuments(r *routes) {
 	catalog := api.NewCached(string(site.Catalog()))
 	catalog.Link = "<" + s.options.BaseURL + documents.CatalogPath + `>; rel="api-catalog"`
 	r.public(documents.CatalogPath, s.serveDocument(linksetType, func(http.Header, *http.Request) *api.Cached { return catalog }))
+	card := string(site.ServerCard())
+	r.public(documents.CardPath, s.serveStatic(documents.CardType, card))
+	r.public(documents.CardOfSite, s.serveStatic(documents.CardType, card))
 	r.public(documents.SkillsPath, s.serveStatic(api.JSONType, string(site.Skills())))
 	// Generated for each request: it contains the date.
 	r.public(documents.SecurityPath, s.serveDocument(plainType, func(http.Header, *http.Request) *api.Cached { return api.NewCached(site.Security(s.store.Now())) }))

@@ -29,6 +29,9 @@ var documentTypes = map[string]string{
 	documents.SecurityPath: "text/plain; charset=utf-8",
 	documents.SkillsPath:   "application/json; charset=utf-8",
 	"/openapi.json":        "application/json; charset=utf-8",
+	documents.CardPath:     documents.CardType,
+	documents.CardOfSite:   documents.CardType,
+	documents.SitemapPath:  "application/xml; charset=utf-8",
 }
 
 // furtherGuide is one of the guide's further pages.
@@ -172,7 +175,7 @@ func TestLLMsText_FollowsTheConvention(t *testing.T) {
 			s.followLink(m[2])
 		}
 	}
-	wanted := []string{documents.GuideEN, documents.GuideZH, "/openapi.json", "/mcp", "/", "/agents", "/calls", "/guide", "/docs", "/docs/reference", "/calls.atom", documents.CatalogPath, documents.SkillsPath}
+	wanted := []string{documents.GuideEN, documents.GuideZH, "/openapi.json", "/mcp", "/", "/agents", "/calls", "/guide", "/docs", "/docs/reference", "/calls.atom", documents.CatalogPath, documents.SkillsPath, documents.CardPath, documents.SitemapPath}
 	for _, op := range s.server.engine.Operations {
 		if op.Method == "GET" && !op.Keyed && !strings.Contains(op.Path, "{") {
 			wanted = append(wanted, op.Path)
@@ -208,7 +211,11 @@ func (s *site) followLink(link string) *result {
 // robotsRules reads a robots.txt of one group, strictly (RFC 9309).
 func robotsRules(t *testing.T, text string) (rules [][2]string) {
 	t.Helper()
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	group, sitemap, _ := strings.Cut(text, "\n\nSitemap: ")
+	if u, err := url.Parse(strings.TrimSuffix(sitemap, "\n")); err != nil || !u.IsAbs() || u.Path != documents.SitemapPath {
+		t.Errorf("sitemap %q", sitemap)
+	}
+	lines := strings.Split(group, "\n")
 	if lines[0] != "User-agent: *" {
 		t.Fatalf("not for all: %s", text)
 	}

@@ -19,7 +19,7 @@ func newPages(s *Server) (*web.Site, error) {
 		BaseURL: s.options.BaseURL, Contact: s.options.Contact, Log: s.options.Log,
 		Name: s.options.Operator.SiteName(), Detail: s.options.Operator.About, Legal: s.options.Operator.Legal,
 		About: web.Text{EN: aboutEN, ZH: aboutZH}, Notice: web.Text(notice), Manual: manual.Pages(s.options.Settings),
-		Guide: s.guideText, OpenAPI: s.openAPI,
+		Guide: s.guideText, OpenAPI: s.openAPI, Listed: append(cacheTags(agentsData), cacheTags(postsData)...),
 	})
 }
 
@@ -32,7 +32,11 @@ func (s *Server) OperatorPage(check func(context.Context, *store.Store) string) 
 func (s *Server) mountPages(r *routes) {
 	r.public("/style.css", s.serveStatic("text/css; charset=utf-8", static.Style))
 	r.public("/mark.svg", s.serveStatic("image/svg+xml", static.Mark))
+	r.public("/mark.png", s.serveStatic("image/png", static.MarkPNG))
 	for path, show := range s.pages.Routes() {
+		r.public(path, show)
+	}
+	for path, show := range s.pages.SitemapRoutes() {
 		r.public(path, show)
 	}
 	for path, report := range s.pages.ReportRoutes() {

@@ -13,6 +13,11 @@ var Style string
 //go:embed mark.svg
 var Mark string
 
+// MarkPNG is the mark in 512 by 512 pixels, for previews of links, which show no SVG.
+//
+//go:embed mark.png
+var MarkPNG string
+
 // Guide is the guide for agents and its further pages, a file for each language. Words in braces are placeholders.
 //
 //go:embed skill.*.md references/*.md

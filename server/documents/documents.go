@@ -28,6 +28,9 @@ const (
 	CatalogPath  = "/.well-known/api-catalog"
 	SkillsPath   = "/.well-known/agent-skills/index.json"
 	SecurityPath = "/.well-known/security.txt"
+	CardPath     = MCPPath + "/server-card" // reserved by the extension for the endpoint at MCPPath
+	CardOfSite   = "/.well-known/mcp/server-card.json"
+	SitemapPath  = "/sitemap.xml"
 )
 
 // Site describes a site.
@@ -38,6 +41,8 @@ type Site struct {
 	About, Notice string
 	Guide         []byte // the English onboarding guide
 	Reads         []Link // public reads without parameters in the path
+	Version       string // of the program; empty: unknown
+	MCPVersions   []string
 }
 
 // Link is a line of llms.txt.
@@ -96,17 +101,19 @@ func (s Site) LLMs() string {
 	link("Feed of calls", "/calls.atom", "The newest calls as an Atom feed.")
 	link("API catalogue", CatalogPath, "The API, its descriptions and the guide for programs (RFC 9727).")
 	link("Skill index", SkillsPath, "The onboarding guide as an agent skill, with its SHA-256.")
+	link("MCP server card", CardPath, "The address and protocol versions of the MCP endpoint.")
+	link("Sitemap", SitemapPath, "The pages of all agents and calls.")
 	return b.String()
 }
 
 // Robots keeps crawlers from secrets, from addresses that are not pages, and from the
 // endless variants of a page: next pages, searches, combined filters.
 func (s Site) Robots() string {
-	rules := []string{"User-agent: *", "Disallow: /owner/", "Disallow: " + MCPPath}
+	rules := []string{"User-agent: *", "Disallow: /owner/", "Disallow: " + MCPPath, "Allow: " + CardPath}
 	for _, path := range s.Uncrawled {
 		rules = append(rules, "Disallow: "+path)
 	}
-	rules = append(rules, "Disallow: /*?*cursor=", "Disallow: /*?*offset=", "Disallow: /*?*q=", "Disallow: /*?*&", "Allow: /")
+	rules = append(rules, "Disallow: /*?*cursor=", "Disallow: /*?*offset=", "Disallow: /*?*q=", "Disallow: /*?*&", "Allow: /", "", "Sitemap: "+s.BaseURL+SitemapPath)
 	return strings.Join(rules, "\n") + "\n"
 }
 

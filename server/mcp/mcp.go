@@ -72,6 +72,9 @@ type Options struct {
 	Busy func(w http.ResponseWriter, r *http.Request)
 }
 
+// Versions returns the versions of the protocol that an endpoint speaks.
+func Versions() []string { return sdk.SupportedProtocolVersions() }
+
 // Limits of concurrent requests, each of which costs almost a millisecond and hundreds of kilobytes. Others wait:
 // callTime limits waiting and running together.
 const (

@@ -5,6 +5,9 @@ import "net/http"
 // vary is the Vary header of every response, which may be compressed.
 var vary = []string{"Accept-Encoding"}
 
+// VaryByForm is the Vary header of a page, which has a form in Markdown, too.
+var VaryByForm = []string{"Accept-Encoding, Accept-Language, Accept"}
+
 // VaryByLanguage is the Vary header of a response that depends on the language as well. It is one line: nginx before 1.23
 // reads only the last one, and would serve compressed responses to every client.
 var VaryByLanguage = []string{"Accept-Encoding, Accept-Language"}

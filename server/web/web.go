@@ -48,6 +48,7 @@ type Options struct {
 	Manual  []manual.Page   // as manual.Pages returns it
 	Guide   func(lang string) []byte
 	OpenAPI func() *api.Cached
+	Listed  []api.Tag      // of the list of all agents, and of that of all calls
 	Log     zerolog.Logger // log of the operator
 }
 
@@ -150,7 +151,7 @@ func pageHeaders(h http.Header, lang string) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
-	h["Vary"] = middleware.VaryByLanguage
+	h["Vary"] = middleware.VaryByForm
 }
 
 // Render sends a page that is not cached. It sends nothing if its template fails.

@@ -1,0 +1,160 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"encoding/xml"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/julienschmidt/httprouter"
+
+	"callbook/server/api"
+	"callbook/store/domain"
+	"callbook/store/query"
+)
+
+// The sitemap (sitemaps.org) names the pages of the site: in one file, or, when there are many agents or calls, in parts and an
+// index of them. A part covers a range of numbers of agents or of calls, so that it is read without the others, and changes
+// only with its own records.
+const (
+	sitemapPath = "/sitemap.xml"
+	sitemapPart = "/sitemap/{part}"
+	sitemapType = "application/xml; charset=utf-8"
+	sitemapStep = 10000 // numbers that a part covers; a file may name 50,000 pages
+)
+
+// sitemapKinds are the kinds of the records that have pages, with the names of their parts and the paths of their pages.
+var sitemapKinds = []struct {
+	kind query.PageKind
+	name string
+	path string
+}{
+	{query.AgentPages, "agents", "/agents/"},
+	{query.PostPages, "calls", "/calls/"},
+}
+
+type sitemapInput struct {
+	Part string `path:"part"`
+}
+
+// SitemapRoutes returns the handlers of the sitemap by path. They are for programs, so their errors are those of the API.
+func (s *Site) SitemapRoutes() map[string]httprouter.Handle {
+	op := api.Public[sitemapInput, api.None]("getSitemap", http.MethodGet, sitemapPart, "", s.options.Reads, s.sitemap)
+	s.options.Engine.Prepare(op)
+	show := func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		err := s.options.Engine.Allow(w, r, s.options.Reads)
+		var cached *api.Cached
+		if err == nil {
+			cached, err = s.options.Engine.Read(r.Context(), op, url.Values{"part": {cmp.Or(params.ByName("part"), "all")}})
+		}
+		if err != nil {
+			s.options.Engine.WriteError(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", sitemapType)
+		_ = s.options.Engine.WriteCached(w, r, cached)
+	}
+	return map[string]httprouter.Handle{sitemapPath: show, sitemapPart: show}
+}
+
+// pagesPart is the part of the sitemap with the pages that every site has.
+const pagesPart = "pages.xml"
+
+// sitemap returns the whole sitemap or its index, or a part of it.
+func (s *Site) sitemap(req *api.Request, in sitemapInput) (response api.Response, err error) {
+	var parts, pages []string
+	switch in.Part {
+	case "all":
+		if parts, err = s.sitemapParts(req.Context()); err != nil || len(parts) > len(sitemapKinds) {
+			parts = append(parts, pagesPart)
+			break
+		}
+		pages = s.sitePages()
+		for _, part := range parts {
+			more, err := s.recordPages(req.Context(), part)
+			if err != nil {
+				return response, err
+			}
+			pages = append(pages, more...)
+		}
+		parts = nil
+	case pagesPart:
+		pages = s.sitePages()
+	default:
+		pages, err = s.recordPages(req.Context(), in.Part)
+	}
+	if err != nil {
+		return response, err
+	}
+	return api.Response{Body: s.writeSitemap(parts, pages), Tags: s.options.Listed}, nil
+}
+
+// sitemapParts returns the names of the parts that name a record.
+func (s *Site) sitemapParts(ctx context.Context) (parts []string, err error) {
+	for _, k := range sitemapKinds {
+		for from := int64(0); ; {
+			first, found, err := s.options.Store.FirstPage(ctx, k.kind, from)
+			if err != nil {
+				return nil, err
+			}
+			if !found {
+				break
+			}
+			parts = append(parts, fmt.Sprintf("%s-%d.xml", k.name, first/sitemapStep))
+			from = (first/sitemapStep + 1) * sitemapStep
+		}
+	}
+	return parts, nil
+}
+
+// sitePages returns the paths of the pages that every site has.
+func (s *Site) sitePages() []string {
+	pages := []string{"/", "/agents", "/calls", "/guide", "/about", "/docs", "/docs/" + referenceTopic}
+	for _, page := range s.options.Manual {
+		pages = append(pages, "/docs/"+page.Topic)
+	}
+	return pages
+}
+
+// recordPages returns the paths of the pages in a part. It returns not_found for a part that names no record.
+func (s *Site) recordPages(ctx context.Context, part string) ([]string, error) {
+	for _, k := range sitemapKinds {
+		number, ok := strings.CutPrefix(part, k.name+"-")
+		n, err := strconv.ParseInt(strings.TrimSuffix(number, ".xml"), 10, 32)
+		if !ok || err != nil || part != fmt.Sprintf("%s-%d.xml", k.name, n) {
+			continue
+		}
+		names, err := s.options.Store.Pages(ctx, k.kind, n*sitemapStep, (n+1)*sitemapStep)
+		if err != nil {
+			return nil, err
+		}
+		for i, name := range names {
+			names[i] = k.path + name
+		}
+		if len(names) > 0 {
+			return names, nil
+		}
+	}
+	return nil, &domain.Error{Code: domain.CodeNotFound}
+}
+
+// writeSitemap returns an index of parts, or without parts a list of pages. Handles and ids have no character that a URL
+// would escape, and neither have the other paths.
+func (s *Site) writeSitemap(parts, pages []string) []byte {
+	root, element, prefix, paths := "urlset", "url", "", pages
+	if len(parts) > 0 {
+		root, element, prefix, paths = "sitemapindex", "sitemap", "/sitemap/", parts
+	}
+	base := html.EscapeString(s.options.BaseURL + prefix)
+	b := fmt.Appendf(nil, xml.Header+"<%s xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n", root)
+	for _, path := range paths {
+		b = fmt.Appendf(b, "<%s><loc>%s%s</loc></%[1]s>\n", element, base, html.EscapeString(path))
+	}
+	return fmt.Appendf(b, "</%s>\n", root)
+}

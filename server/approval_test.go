@@ -37,7 +37,8 @@ func TestApproval_NothingIsVisible(t *testing.T) {
 		}
 	}
 	paths = append(paths, strings.Fields("/ /?lang=zh /agents /calls /calls.atom /llms.txt /skill.md /robots.txt /api/agents?new=true /api/agents?language=tlh "+
-		"/api/agents?verified=true /api/agents?min_level=1 /agents/zqhandle /api/agents/zqhandle /api/collabs?handle=zqhandle /api/posts?author=zqhandle")...)
+		"/api/agents?verified=true /api/agents?min_level=1 /agents/zqhandle /api/agents/zqhandle /api/collabs?handle=zqhandle /api/posts?author=zqhandle "+
+		"/sitemap.xml /mcp/server-card /agents/zqhandle/badge.svg /calls.atom?author=zqhandle /calls.atom?q=zqtag")...)
 	look := func() map[string]string {
 		s.clock.Advance(2 * domain.StatsAge)
 		all := map[string]string{}

@@ -819,6 +819,11 @@ func (s *sweep) openPages() {
 			s.request("told", method, path, nil)
 		}
 	}
+	for _, handle := range strings.Fields("public told suspended claimed asker") { // what describes agents to programs, without the mailbox that a page may show
+		for _, path := range []string{"/agents/" + handle, "/agents/" + handle + "?lang=zh", "/agents?q=" + handle, "/", "/calls", "/agents/" + handle + "/badge.svg", "/calls.atom?q=tides&author=" + handle, "/sitemap.xml", "/sitemap/agents-0.xml", "/mcp/server-card"} {
+			s.request("none", "GET", path, nil, "Accept: text/markdown")
+		}
+	}
 	opened := 0
 	for handle, token := range s.tokens {
 		page, err := s.store.OwnerPage(context.Background(), token)

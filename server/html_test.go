@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -72,6 +73,8 @@ func structure(doc *html.Node) (lines []string) {
 			name, _ := attribute(n, "name")
 			for _, a := range n.Attr {
 				switch {
+				case n.Data == "meta" && a.Key == "content" && !strings.Contains(a.Val, "width="):
+					a.Val = "…"
 				case a.Key == "datetime" || a.Key == "value" && n.Data == "input" && name != "act" && name != "lang":
 					a.Val = "…"
 				case a.Key == "href" || a.Key == "action":
@@ -166,6 +169,9 @@ func pageProblems(doc *html.Node, leads func(address string) bool) (problems []s
 	count := map[string]int{}
 	for _, n := range elements(doc) {
 		count[n.Data]++
+		if kind, _ := attribute(n, "type"); n.Data == "script" && kind == "application/ld+json" && json.Valid([]byte(innerText(n))) {
+			count["script"]-- // it is data, which no browser executes
+		}
 		if id, ok := attribute(n, "id"); ok {
 			if ids[id] || id == "" {
 				problems = append(problems, "id "+id+" twice or empty")
@@ -266,10 +272,10 @@ func ownWords(doc *html.Node) string {
 }
 
 // isQuoted tells of an element whose text is not the page's own: agents' words,
-// handles, code, addresses elsewhere, languages by their own names.
+// handles, code, data for programs, addresses elsewhere, languages by their own names.
 func isQuoted(n *html.Node) bool {
 	switch n.Data {
-	case "q", "blockquote", "code":
+	case "q", "blockquote", "code", "script":
 		return true
 	case "option":
 		_, named := attribute(n, "lang")

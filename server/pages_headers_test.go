@@ -45,7 +45,7 @@ var (
 	constantResponse    = everyResponse.and("Access-Control-Allow-Origin", "*", "Cache-Control", api.Revalidate, "Etag", "W/")
 	jsonResponse        = constantResponse.and("Content-Type", api.JSONType)
 	jsonUncached        = everyResponse.and("Content-Type", api.JSONType, "Cache-Control", "no-store")
-	pageResponseHeaders = constantResponse.and("Content-Type", htmlType, "Content-Security-Policy", policyOfPages, "Vary", "Accept-Encoding, Accept-Language", "Content-Language", "en",
+	pageResponseHeaders = constantResponse.and("Content-Type", htmlType, "Content-Security-Policy", policyOfPages, "Vary", "Accept-Encoding, Accept-Language, Accept", "Content-Language", "en",
 		"Referrer-Policy", "no-referrer", "Cross-Origin-Opener-Policy", "same-origin", "Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 	pageError        = pageResponseHeaders.and("Etag", "", "Access-Control-Allow-Origin", "", "Cache-Control", "no-store")
 	ownerPageHeaders = pageError.and("X-Robots-Tag", "noindex", "Cross-Origin-Resource-Policy", "same-origin")
@@ -65,13 +65,17 @@ type headerRow struct {
 func headerRows(s *peopleSite, token string) []headerRow {
 	call := s.posts["whole"]
 	rows := []headerRow{
-		{"GET /", "", 200, pageResponseHeaders.and("Link", twinAt("/api"))},
+		{"GET /", "", 200, pageResponseHeaders.and("Link", twinAt("/api")+`, </>; rel="alternate"; type="text/markdown", </calls.atom>; rel="alternate"; type="application/atom+xml", `+
+			`</openapi.json>; rel="service-desc"; type="application/json", </skill.md>; rel="service-doc"; type="text/markdown", </.well-known/api-catalog>; rel="api-catalog"`)},
 		{"GET /agents?min_level=1&utm_source=x", "", 200, pageResponseHeaders.and("Link", twinAt("/api/agents?min_level=1"))},
 		{"GET /agents/harbour-pilot?lang=zh", "", 200, pageResponseHeaders.and("Link", twinAt("/api/agents/harbour-pilot"), "Content-Language", "zh")},
 		{"GET /calls?tag=c%2B%2B+%26+more&lang=en", "", 200, pageResponseHeaders.and("Link", twinAt("/api/posts?tag=c%2B%2B+%26+more"))},
 		{"GET /calls/" + call, "", 200, pageResponseHeaders.and("Link", twinAt("/api/posts/"+call))},
-		{"GET /calls.atom?tag=tides", "", 200, pageResponseHeaders.and("Link", twinAt("/api/posts?tag=tides"), "Content-Type", "application/atom+xml; charset=utf-8", "Content-Security-Policy", policyOfRest,
+		{"GET /calls.atom?tag=tides", "", 200, pageResponseHeaders.and("Link", twinAt("/api/posts?tag=tides"), "Vary", "Accept-Encoding, Accept-Language", "Content-Type", "application/atom+xml; charset=utf-8", "Content-Security-Policy", policyOfRest,
 			"Referrer-Policy", "", "Cross-Origin-Opener-Policy", "", "Permissions-Policy", "")},
+		{"GET /agents/harbour-pilot/badge.svg?lang=zh", "", 200, constantResponse.and("Vary", "Accept-Encoding, Accept-Language", "Content-Language", "zh", "Content-Type", "image/svg+xml")},
+		{"GET /agents/harbour-pilot", "text/markdown", 200, pageResponseHeaders.and("Link", twinAt("/api/agents/harbour-pilot"), "Content-Type", markdownType)},
+		{"GET /mark.png", "", 200, constantResponse.and("Content-Type", "image/png")},
 		{"GET /style.css", "", 200, constantResponse.and("Content-Type", "text/css; charset=utf-8")},
 		{"GET /mark.svg", "", 200, constantResponse.and("Content-Type", "image/svg+xml")},
 
@@ -162,7 +166,7 @@ func TestHeaders_OfEveryRoute(t *testing.T) {
 		}
 		zipped := s.sendRaw(method, path, append(sent, "Accept-Encoding: gzip")...)
 		want := row.want
-		if len(a.Body) >= 1024 {
+		if len(a.Body) >= 1024 && path != "/mark.png" {
 			want = want.and("Content-Encoding", "gzip")
 		}
 		if diff := cmp.Diff(want, headersOf(zipped)); diff != "" {

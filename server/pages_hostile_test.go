@@ -242,7 +242,7 @@ func TestPages_HostileQueriesStayText(t *testing.T) {
 		path   string
 		status int
 	}{
-		{"/agents?q=T&capability=T&utm_source=T&T=1", 200}, {"/calls?q=T&tag=T&lang=T", 200}, {"/calls.atom?tag=T", 200},
+		{"/agents?q=T&capability=T&utm_source=T&T=1", 200}, {"/calls?q=T&tag=T&lang=T", 200}, {"/calls.atom?tag=T&q=T", 200},
 		{"/agents?language=TT!&cursor=T&min_level=T!", 400}, {"/calls?kind=T&open=T!&lang=zh", 400}, {"/agents/T!", 404}, {"/T/T", 404},
 	}
 	for _, question := range questions {

@@ -57,6 +57,7 @@ var unreachable = map[string]string{
 	"forbidden/host":              "of a site that is private",
 	"forbidden/dev":               "of callbook dev, not of the API",
 	"method_not_allowed/page":     "of pages, not of the API",
+	"bad_value/style":             "of badges, not of the API",
 	"bad_format/duration":         "of callbook dev, not of the API",
 	"too_few":                     "no list has a least number of items",
 }

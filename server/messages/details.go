@@ -55,6 +55,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"past":          {EN: "lies in the past: today is %s (UTC) by the clock of this server; give that date or later", ZH: "已经过去：本服务器时钟的今天是 %s（UTC）；请给出该日期或更晚的日期"},
 		"deadline":      {EN: "lies in the past; give today (UTC) or later", ZH: "已经过去；请给出今天（UTC）或更晚的日期"},
 		"cursor":        {EN: "is not a cursor of this list; start without it and follow next", ZH: "不是此列表的游标；请去掉它，从头开始并沿 next 翻页"},
+		"style":         {EN: "must be flat or plain; leave it out for flat", ZH: "必须是 flat 或 plain；不填即为 flat"},
 		"offset":        {EN: "does not go with cursor, which already says where to go on; leave one of them out", ZH: "不能与 cursor 同时使用（cursor 已表明位置）；请去掉其一"},
 		"event":         {EN: "is not the id of an event; give the id of your last event or the next of the last answer, or leave it out", ZH: "不是事件的 id；请给出你最后一个事件的 id 或上次回答的 next，或去掉此参数"},
 		"inbox":         {EN: "is not the id of an event; give the next of GET /api/me/inbox", ZH: "不是事件的 id；请填写 GET /api/me/inbox 返回的 next"},

@@ -111,11 +111,13 @@ func (s *Site) Agent(w http.ResponseWriter, r *http.Request, params httprouter.P
 	card := p.read("getAgent", url.Values{"handle": {handle}})
 	work := p.read("listCollabs", url.Values{"handle": {handle}, "limit": {"5"}})
 	p.setAlternate("/api/agents/"+url.PathEscape(handle), nil)
+	p.Feed = feedOf(url.Values{"author": {handle}}, p.LangParam())
 	p.send("agent.html", func() (any, error) {
 		data := agentPage{view: p.view}
 		if err := card.decode(&data); err != nil {
 			return nil, err
 		}
+		data.Preview = data.preview()
 		return data, work.decode(&data.Work)
 	})
 }

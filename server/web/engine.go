@@ -82,7 +82,7 @@ func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) Failure {
 func (s *Site) Routes() map[string]httprouter.Handle {
 	routes := map[string]httprouter.Handle{
 		"/": s.Home, "/agents": s.Agents, "/agents/{handle}": s.Agent,
-		"/calls": s.Calls, "/calls/{id}": s.Call, feedPath: s.Feed,
+		"/calls": s.Calls, "/calls/{id}": s.Call, feedPath: s.Feed, badgePath: s.Badge,
 		"/guide": s.Guide, "/about": s.About,
 		"/docs": s.Docs, "/docs/{topic}": s.Docs, "/docs/{topic}/{operation}": s.Reference,
 	}

@@ -1,12 +1,14 @@
 package web
 
 import (
-	"callbook/store/domain"
 	"fmt"
 	"html/template"
 	"net/http"
 
 	"github.com/julienschmidt/httprouter"
+
+	"callbook/server/documents"
+	"callbook/store/domain"
 )
 
 type homePage struct {
@@ -20,6 +22,15 @@ type homePage struct {
 	Popular  []string // capabilities
 }
 
+// homeLinks lead programs from the home page to the other descriptions of the site (RFC 8288, RFC 8631, RFC 9727).
+var homeLinks = []string{
+	`</>; rel="alternate"; type="text/markdown"`,
+	"<" + feedPath + `>; rel="alternate"; type="application/atom+xml"`,
+	"<" + documents.OpenAPIPath + `>; rel="service-desc"; type="application/json"`,
+	"<" + documents.GuidePath + `>; rel="service-doc"; type="text/markdown"`,
+	"<" + documents.CatalogPath + `>; rel="api-catalog"`,
+}
+
 // Home shows the home page: the purpose of the site, how an agent joins, and the newest agents and calls,
 // those of trust level 0 last.
 func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
@@ -28,12 +39,14 @@ func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 	stats, popular, today := p.counts(), p.popular(), p.today()
 	p.Feed = feedOf(nil, p.LangParam())
 	p.setAlternate("/api", nil)
+	w.Header()["Link"] = append(w.Header()["Link"], homeLinks...)
 	p.send("home.html", func() (any, error) {
 		data := homePage{view: p.view, Operator: s.operator, Stats: stats, Popular: popular}
 		if err := lists.decode(&data.Lists); err != nil {
 			return nil, err
 		}
 		setToday(data.Lists.Posts, today)
+		data.Preview = p.sitePreview()
 		return data, nil
 	})
 }

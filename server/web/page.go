@@ -96,15 +96,28 @@ func (p *page) setAlternate(path string, query url.Values) {
 	p.w.Header().Add("Link", "<"+p.Alternate+`>; rel="alternate"; type="application/json"`)
 }
 
-// send sends the page, or an error page.
+// send sends the page, in HTML or in Markdown, or an error page.
 func (p *page) send(template string, data func() (any, error)) {
+	inMarkdown := prefersMarkdown(p.r.Header.Values("Accept"))
+	if inMarkdown {
+		p.parts = append(p.parts, markdownType)
+	}
 	p.sendContent(func() ([]byte, error) {
 		d, err := data()
 		if err != nil {
 			return nil, err
 		}
-		return p.site.execute(template, d)
-	}, func(h http.Header) { pageHeaders(h, p.Lang) })
+		body, err := p.site.execute(template, d)
+		if err != nil || !inMarkdown {
+			return body, err
+		}
+		return p.markdown(body)
+	}, func(h http.Header) {
+		pageHeaders(h, p.Lang)
+		if inMarkdown {
+			h.Set("Content-Type", markdownType)
+		}
+	})
 }
 
 func (p *page) sendContent(content func() ([]byte, error), headers func(http.Header)) {

@@ -43,6 +43,14 @@ func (v view) Level(level int) string { return v.In(levels[level]) }
 // Standing returns the short text of a trust level.
 func (v view) Standing(level int) string { return v.In(standings[level]) }
 
+// Confirmed returns the text of a number of confirmed collaborations.
+func (v view) Confirmed(n int) string {
+	if n == 1 {
+		return v.Say("1 confirmed collaboration", "1 次已确认的合作")
+	}
+	return v.Say("%d confirmed collaborations", "%d 次已确认的合作", n)
+}
+
 // Kind returns the text of a kind of call.
 func (v view) Kind(kind string) string { return v.In(kinds[kind]) }
 

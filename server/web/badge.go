@@ -50,9 +50,9 @@ func (p *page) badge(shown agentPage, plain bool) []byte {
 	proven := p.Standing(level) + p.Say(" · %d confirmed", " · %d 次合作", confirmed)
 	title := html.EscapeString(p.Say("%s on %s: %s, %s", "%s（%s）：%s，%s", shown.Agent.Handle, p.Site, p.Standing(level), p.Confirmed(confirmed)))
 	left, right := textWidth(shown.Agent.Handle), textWidth(proven)
-	fill, behind, edge, round := "#fff", [2]string{"#3a3f45", badgeColours[level]}, "none", 3
+	fill, behind, round := "#fff", [2]string{"#3a3f45", badgeColours[level]}, 3
 	if plain {
-		fill, behind, edge, round = "#24292f", [2]string{"#fff", "#fff"}, "#57606a", 0
+		fill, behind, round = "#24292f", [2]string{"#fff", "#fff"}, 0
 	}
 	const gap = 8 // beside each text
 	middle, whole := left+2*gap, left+right+4*gap
@@ -60,7 +60,9 @@ func (p *page) badge(shown agentPage, plain bool) []byte {
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="20" role="img" aria-label="%s" xml:lang="%s"><title>%[2]s</title>`, whole, title, p.Lang)
 	fmt.Fprintf(&b, `<clipPath id="c"><rect width="%d" height="20" rx="%d"/></clipPath><g clip-path="url(#c)">`, whole, round)
 	fmt.Fprintf(&b, `<path fill="%s" d="M0 0h%dv20H0z"/><path fill="%s" d="M%[2]d 0H%[4]dv20H%[2]dz"/></g>`, behind[0], middle, behind[1], whole)
-	fmt.Fprintf(&b, `<path fill="none" stroke="%s" d="M.5.5h%dv19H.5zM%d.5v19"/>`, edge, whole-1, middle)
+	if plain {
+		fmt.Fprintf(&b, `<path fill="none" stroke="#57606a" d="M.5.5h%dv19H.5zM%d.5 .5v19"/>`, whole-1, middle)
+	}
 	fmt.Fprintf(&b, `<g fill="%s" font-family="Arial,Helvetica,Liberation Sans,Noto Sans CJK SC,sans-serif" font-size="11">`, fill)
 	fmt.Fprintf(&b, `<text x="%d" y="14" textLength="%d">%s</text>`, gap, left, html.EscapeString(shown.Agent.Handle))
 	fmt.Fprintf(&b, `<text x="%d" y="14" textLength="%d">%s</text></g></svg>`, middle+gap, right, html.EscapeString(proven))

@@ -134,6 +134,21 @@ func cards(b *bench, p *process, most int) []*ask {
 	return asks
 }
 
+// fewBadges asks for the badges of the agents of fewCards.
+func fewBadges(_ context.Context, b *bench, p *process) ([]*ask, error) {
+	asks := make([]*ask, min(cardsOfFew, b.agents))
+	for i := range asks {
+		handle := handleOf(b.spread(i))
+		asks[i] = &ask{bytes: get(p.addr, "/agents/"+handle+"/badge.svg"), status: http.StatusOK, check: func(body []byte) error {
+			if !bytes.Contains(body, []byte(">"+handle+"</text>")) {
+				return fmt.Errorf("no badge of %s", handle)
+			}
+			return nil
+		}}
+	}
+	return asks, nil
+}
+
 func isCard(handle string) func([]byte) error {
 	return func(body []byte) error {
 		if !bytes.HasPrefix(body, []byte(`{"notice":`)) || !bytes.Contains(body, []byte(`"handle":"`+handle+`"`)) {

@@ -101,6 +101,8 @@ var readRows = []row{
 	{name: "card/304", what: "a card, not modified (304)", measure: reading{on: cached, asks: knownCards}.measure,
 		goals: []goal{atLeast(ofFloor, 0.80)}},
 	{name: "card/gzip", what: "a card, cached, compressed", measure: reading{on: cached, asks: compressedCards}.measure},
+	{name: "badge/cached", what: "a badge, cached", measure: reading{on: cached, asks: fewBadges}.measure},
+	{name: "badge/uncached", what: "a badge, not cached", measure: reading{on: uncached, asks: fewBadges}.measure},
 	{name: "calls/cached", what: "20 calls of a kind, cached", measure: reading{on: cached, asks: callsOfKind, peer: peerCallsOfKind}.measure,
 		goals: []goal{atLeast(ofFloor, 0.70), atLeast(timesPocketBase, 18)}},
 	{name: "calls/uncached", what: "20 calls of a kind, not cached", measure: reading{on: uncached, asks: callsOfKind, peer: peerCallsOfKind}.measure,

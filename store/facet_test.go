@@ -98,3 +98,52 @@ func TestFacets_FiftyMostFrequent(t *testing.T) {
 		t.Errorf("%d capabilities, the first %+v", len(facets.Capabilities), facets.Capabilities[0])
 	}
 }
+
+// TestAgents_AnyOfSeveralValues: the values of a key are alternatives, and the keys combine, with and without words.
+func TestAgents_AnyOfSeveralValues(t *testing.T) {
+	s, ctx := newStore(t), context.Background()
+	for handle, tt := range map[string]struct{ capabilities, languages, tags []string }{
+		"one":   {[]string{"Tide tables", "C++"}, []string{"zh-cn"}, []string{"Tides"}},
+		"two":   {[]string{"tide TABLES"}, []string{"en"}, []string{"harbour work"}},
+		"three": {[]string{"c++"}, []string{"en"}, []string{"tides"}},
+	} {
+		c, _ := s.register(handle, func(r *domain.Registration) { r.Capabilities, r.Languages = tt.capabilities, tt.languages })
+		_, err := s.ReplaceOfferings(ctx, c, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "soundings", Deliverable: "d", Mode: "free", Tags: tt.tags}}})
+		s.ok(err)
+	}
+	for name, tt := range map[string]struct {
+		filter document.AgentFilter
+		want   string
+	}{
+		"one of two capabilities":      {document.AgentFilter{AnyCapability: []string{"C++", "tide tables"}}, "one three two"},
+		"capability that is not there": {document.AgentFilter{AnyCapability: []string{"c#", "c"}}, ""},
+		"tag or language":              {document.AgentFilter{AnyTag: []string{"harbour WORK", "ZH-cn"}}, "one two"},
+		"beginning of a language":      {document.AgentFilter{AnyTag: []string{"zh"}}, "one"},
+		"both keys":                    {document.AgentFilter{AnyCapability: []string{"c++", "x"}, AnyTag: []string{"en", "x"}}, "three"},
+		"both keys, but no agent":      {document.AgentFilter{AnyCapability: []string{"c++"}, AnyTag: []string{"harbour work"}}, ""},
+		"words":                        {document.AgentFilter{Query: "soundings", AnyCapability: []string{"c++", "x"}}, "one three"},
+		"words, some of which match":   {document.AgentFilter{Query: "soundings zeppelin", AnyCapability: []string{"c++", "x"}}, "one three"},
+		"words, one facet":             {document.AgentFilter{Query: "soundings", Capability: "c++", AnyTag: []string{"zh", "x"}}, "one"},
+		"an operator as a value":       {document.AgentFilter{AnyTag: []string{`" OR "`, "en OR zh", "*"}}, ""},
+	} {
+		var got []string
+		for page := (listing.Page{Limit: 1}); ; {
+			list, err := s.Agents(ctx, tt.filter, page)
+			s.ok(err)
+			for _, d := range list.Items {
+				got = append(got, d.Handle)
+			}
+			if page.Cursor = list.Next; page.Cursor == "" {
+				break
+			}
+		}
+		if slices.Sort(got); strings.Join(got, " ") != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+	first, err := s.Agents(ctx, document.AgentFilter{AnyTag: []string{"en"}}, listing.Page{Limit: 1})
+	s.ok(err)
+	if _, err := s.Agents(ctx, document.AgentFilter{AnyTag: []string{"zh"}}, listing.Page{Limit: 1, Cursor: first.Next}); err == nil {
+		t.Error("a cursor of other tags is accepted")
+	}
+}

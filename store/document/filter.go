@@ -18,6 +18,9 @@ type AgentFilter struct {
 	New        bool   // joined in the last 30 days
 	Strict     bool   // leave out agents that match only some words
 	Brief      bool   // does not filter: reads only what a brief item shows
+
+	AnyCapability []string // one of these, case ignored
+	AnyTag        []string // one of these tags of the menu, or languages
 }
 
 // Name identifies the list of a filter.
@@ -26,7 +29,11 @@ func (f AgentFilter) Name() string {
 	if f.Verified != nil {
 		verified = strconv.FormatBool(*f.Verified)
 	}
-	return fmt.Sprintf("agents %q %q %q %s %d %t", f.Query, f.Capability, f.Language, verified, f.MinLevel, f.New)
+	name := fmt.Sprintf("agents %q %q %q %s %d %t", f.Query, f.Capability, f.Language, verified, f.MinLevel, f.New)
+	if len(f.AnyCapability)+len(f.AnyTag) > 0 { // a cursor of before these filters stays valid
+		name += fmt.Sprintf(" %q %q", f.AnyCapability, f.AnyTag)
+	}
+	return name
 }
 
 // Facets returns the facets of the agents that the filter selects.
@@ -47,6 +54,18 @@ func (f AgentFilter) Facets() []string {
 	}
 	if least > 0 {
 		facets = append(facets, search.Facet(FacetLevel, "from"+string(rune('0'+least))))
+	}
+	var capabilities, tags []string
+	for _, c := range f.AnyCapability {
+		capabilities = append(capabilities, search.Facet(FacetCapability, c))
+	}
+	for i, language := range text.CanonicalLanguages(f.AnyTag) {
+		tags = append(tags, search.Facet(FacetTag, f.AnyTag[i]), search.Facet(FacetLanguage, language))
+	}
+	for _, values := range [][]string{capabilities, tags} {
+		if values != nil {
+			facets = append(facets, search.AnyFacet(values))
+		}
 	}
 	return facets
 }

@@ -37,6 +37,9 @@ var agentColumns = [2][2]string{
 // than the documents, to skip.
 const deepOffset = 100
 
+// allAgents is the name of the list without filters.
+var allAgents = document.AgentFilter{}.Name()
+
 // NewWindow is how long an agent counts as new.
 const NewWindow = 30 * domain.Day
 
@@ -87,7 +90,7 @@ func (r *Reader) listContext(ctx context.Context, plain bool) (context.Context, 
 // Agents lists agents, newest first; a search by relevance. It returns invalid_query if the cursor is
 // not one of this list.
 func (r *Reader) Agents(ctx context.Context, f document.AgentFilter, page listing.Page) (listing.List[domain.AgentDocument], error) {
-	ctx, cancel := r.listContext(ctx, f == (document.AgentFilter{Brief: f.Brief}) && page.Offset == 0)
+	ctx, cancel := r.listContext(ctx, f.Name() == allAgents && page.Offset == 0)
 	defer cancel()
 	changes := r.agentTotals.Changes()
 	words, err := agentIndex.ParseQuery(ctx, r.db, f.Query)

@@ -226,7 +226,11 @@ func (q Query) within(n int, facets []string) string {
 func Within(match string, facets []string) string {
 	parts := make([]string, 0, len(facets)+1)
 	for _, f := range facets {
-		parts = append(parts, `"`+f+`"`)
+		if part := `"` + strings.ReplaceAll(f, " ", `" OR "`) + `"`; len(part) > len(f)+2 {
+			parts = append(parts, "("+part+")")
+		} else {
+			parts = append(parts, part)
+		}
 	}
 	if match != "" {
 		parts = append(parts, match)

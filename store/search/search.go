@@ -74,6 +74,9 @@ func Facet(kind rune, value string) string {
 	return string(firstFacet+kind) + token(Fold(value))
 }
 
+// AnyFacet returns a facet for Within that stands for any of several.
+func AnyFacet(facets []string) string { return strings.Join(facets, " ") } // none contains a space
+
 // FacetText returns the value, folded, of a token that Facet returned.
 func FacetText(tok string) string {
 	_, size := utf8.DecodeRuneInString(tok)

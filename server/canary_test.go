@@ -15,6 +15,7 @@ import (
 	"html"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -30,6 +31,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/server/api"
+	"callbook/server/documents"
 	"callbook/server/middleware"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
@@ -605,6 +607,7 @@ func TestSecrets_NeverShown(t *testing.T) {
 	s.runDue()
 	s.checkFiles(files, "once all mails are delivered", func(c *secretText) bool { return !slices.Contains([]string{"mailbox", "watch", "wake"}, c.kind) })
 	s.requestAll()
+	s.requestEntries()
 	s.requestInvalid()
 	s.openPages()
 	s.requestOddPaths()
@@ -691,6 +694,27 @@ func (s *sweep) requestAll() {
 				}
 			}
 		}
+	}
+}
+
+// requestEntries reads the registry of Agentic Resource Discovery as every agent: the lists, every entry, and a search for
+// each secret.
+func (s *sweep) requestEntries() {
+	s.Helper()
+	for _, caller := range append(slices.Collect(maps.Keys(s.keys)), "none") {
+		s.request(caller, "GET", documents.ARDPath, nil)
+		s.request(caller, "GET", "/ard/agents?pageSize=100", nil).status(200)
+		s.request(caller, "GET", "/ard/agents/urn:air:callbook.example.org:agent:"+caller, nil)
+		s.request(caller, "POST", "/ard/explore", `{"query":{"text":"tide"},"resultType":{"facets":[{"field":"capabilities"},{"field":"tags"}]}}`).status(200)
+	}
+	for _, secret := range s.samples() {
+		search := map[string]any{"query": map[string]any{"text": secret, "filter": map[string]any{"tags": secret}}, "pageToken": secret}
+		s.request("none", "POST", "/ard/search", search).status(400)
+		delete(search, "pageToken")
+		s.request("none", "POST", "/ard/search", search)
+		s.request("none", "POST", "/ard/search", map[string]any{"query": map[string]any{"text": "an agent " + secret}})
+		s.request("none", "POST", "/ard/search", map[string]any{"query": map[string]any{"text": "tide"}, secret: secret}).status(400)
+		s.request("none", "GET", "/ard/agents/"+url.PathEscape(secret), nil)
 	}
 }
 

@@ -27,6 +27,7 @@ func (s *Server) mountDocuments(r *routes) {
 	site := documents.Site{
 		BaseURL: s.options.BaseURL, Contact: s.options.Contact, Uncrawled: s.options.Uncrawled,
 		About: aboutEN, Notice: notice.EN, Guide: s.guideText("en"), Version: s.options.Version, MCPVersions: mcp.Versions(),
+		ARD: s.ard != nil,
 	}
 	for _, op := range s.engine.Operations {
 		if op.Reads() && !op.Keyed && len(op.Input.Path) == 0 {
@@ -50,8 +51,24 @@ func (s *Server) mountDocuments(r *routes) {
 	r.public(documents.CardPath, s.serveStatic(documents.CardType, card))
 	r.public(documents.CardOfSite, s.serveStatic(documents.CardType, card))
 	r.public(documents.SkillsPath, s.serveStatic(api.JSONType, string(site.Skills())))
+	if s.ard != nil {
+		s.mountARD(r)
+	}
 	// Generated for each request: it contains the date.
 	r.public(documents.SecurityPath, s.serveDocument(plainType, func(http.Header, *http.Request) *api.Cached { return api.NewCached(site.Security(s.store.Now())) }))
+}
+
+// mountARD adds the manifest and the registry of Agentic Resource Discovery.
+func (s *Server) mountARD(r *routes) {
+	manifest := s.ard.Manifest()
+	r.public(documents.ARDPath, s.serveStatic(api.JSONType, manifest))
+	r.public(documents.OldARDPath, s.serveStatic(api.JSONType, manifest))
+	for _, op := range s.ard.Reads() {
+		r.public(op.Path, s.engine.Handler(op))
+	}
+	for path, search := range s.ard.Searches() {
+		r.search(path, search)
+	}
 }
 
 // serveDocument returns a handler for a document; choose selects its form and sets the headers

@@ -32,6 +32,8 @@ var documentTypes = map[string]string{
 	documents.CardPath:     documents.CardType,
 	documents.CardOfSite:   documents.CardType,
 	documents.SitemapPath:  "application/xml; charset=utf-8",
+	documents.ARDPath:      "application/json; charset=utf-8",
+	documents.OldARDPath:   "application/json; charset=utf-8",
 }
 
 // furtherGuide is one of the guide's further pages.
@@ -221,6 +223,9 @@ func robotsRules(t *testing.T, text string) (rules [][2]string) {
 	}
 	for _, line := range lines[1:] {
 		name, pattern, found := strings.Cut(line, ": ")
+		if name == "Agentmap" { // of no crawler
+			continue
+		}
 		if !found || name != "Allow" && name != "Disallow" || !regexp.MustCompile(`^/[!-~]*$`).MatchString(pattern) {
 			t.Fatalf("no rule: %q", line)
 		}

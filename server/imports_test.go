@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"server/devmode", "server/https", "server/listen", "server/systemd"},
 	{"server"},
 	{"server/operator"},
-	{"server/web", "server/tools", "server/messages", "server/wake"},
+	{"server/web", "server/tools", "server/ard", "server/messages", "server/wake"},
 	{"server/api", "server/mcp", "server/mail", "server/linkcheck", "server/documents"},
 	{"server/middleware", "server/manual", "server/quiet", "server/alert", "server/exporter", "server/cli/reference", "server/logging"},
 	{"server/webhook", "server/ratelimit", "server/httpcache"},

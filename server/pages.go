@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"callbook/server/documents"
 	"callbook/server/manual"
 	"callbook/server/operator"
 	"callbook/server/web"
@@ -14,11 +15,15 @@ import (
 
 // newPages builds the pages for people.
 func newPages(s *Server) (*web.Site, error) {
+	manifest := ""
+	if s.ard != nil {
+		manifest = documents.ARDPath
+	}
 	return web.New(web.Options{
 		Store: s.store, Engine: s.engine, Home: s.homeOperation(), Reads: limitReads,
 		BaseURL: s.options.BaseURL, Contact: s.options.Contact, Log: s.options.Log,
 		Name: s.options.Operator.SiteName(), Detail: s.options.Operator.About, Legal: s.options.Operator.Legal,
-		About: web.Text{EN: aboutEN, ZH: aboutZH}, Notice: web.Text(notice), Manual: manual.Pages(s.options.Settings),
+		About: web.Text{EN: aboutEN, ZH: aboutZH}, Notice: web.Text(notice), ARD: manifest, Manual: manual.Pages(s.options.Settings),
 		Guide: s.guideText, OpenAPI: s.openAPI, Listed: append(cacheTags(agentsData), cacheTags(postsData)...),
 	})
 }
@@ -63,7 +68,7 @@ func showsPage(r *http.Request) bool { return web.Owns(r.URL.Path) || wantsHTML(
 // wantsHTML reports whether a browser opened an address that is not a page: browsers prefer HTML
 // to all else. Addresses for programs respond to browsers as they do to programs.
 func wantsHTML(r *http.Request) bool {
-	for _, part := range []string{"/api", "/mcp", "/dev", "/.well-known"} {
+	for _, part := range []string{"/api", "/mcp", "/ard", "/dev", "/.well-known"} {
 		if r.URL.Path == part || strings.HasPrefix(r.URL.Path, part+"/") {
 			return false
 		}

@@ -66,7 +66,7 @@ func headerRows(s *peopleSite, token string) []headerRow {
 	call := s.posts["whole"]
 	rows := []headerRow{
 		{"GET /", "", 200, pageResponseHeaders.and("Link", twinAt("/api")+`, </>; rel="alternate"; type="text/markdown", </calls.atom>; rel="alternate"; type="application/atom+xml", `+
-			`</openapi.json>; rel="service-desc"; type="application/json", </skill.md>; rel="service-doc"; type="text/markdown", </.well-known/api-catalog>; rel="api-catalog"`)},
+			`</openapi.json>; rel="service-desc"; type="application/json", </skill.md>; rel="service-doc"; type="text/markdown", </.well-known/api-catalog>; rel="api-catalog", <`+documents.ARDPath+`>; rel="ard"; type="application/json"`)},
 		{"GET /agents?min_level=1&utm_source=x", "", 200, pageResponseHeaders.and("Link", twinAt("/api/agents?min_level=1"))},
 		{"GET /agents/harbour-pilot?lang=zh", "", 200, pageResponseHeaders.and("Link", twinAt("/api/agents/harbour-pilot"), "Content-Language", "zh")},
 		{"GET /calls?tag=c%2B%2B+%26+more&lang=en", "", 200, pageResponseHeaders.and("Link", twinAt("/api/posts?tag=c%2B%2B+%26+more"))},
@@ -114,6 +114,9 @@ func headerRows(s *peopleSite, token string) []headerRow {
 		{"POST /api/agents", "", 403, jsonUncached},
 		{"GET /dev/agents", "text/html", 404, jsonUncached},
 		{"GET /.well-known/nothing", "text/html", 404, jsonUncached},
+		{"GET /ard/agents", "text/html", 200, jsonResponse},
+		{"GET /ard/agents/nobody", "text/html", 404, jsonUncached.and("Access-Control-Allow-Origin", "*")},
+		{"GET /ard/search", "text/html", 405, jsonUncached.and("Allow", "OPTIONS, POST")},
 		{"GET /healthz", "text/html", 200, jsonUncached},
 		{"GET /readyz", "", 200, jsonUncached},
 	}

@@ -264,7 +264,7 @@ var badPaths = map[string]int{
 }
 
 // leadsOn is where a page of the directory may lead.
-var leadsOn = regexp.MustCompile(`^(/((agents|calls)(/[a-z0-9_-]+(/report|/replies/[a-z0-9_]+/report)?)?|docs(/reference|/security)?|guide|about|calls\.atom|api(/[a-z0-9/_-]+)?|skill\.md|skill/references/[a-z]+\.md|openapi\.json|style\.css|mark\.svg)?(\?[\w=&%.+~-]*)?(#operator)?|\?[\w=&%.+~-]*|#[a-z]+|https?://[^\s"'<>]+)$`)
+var leadsOn = regexp.MustCompile(`^(/((agents|calls)(/[a-z0-9_-]+(/report|/replies/[a-z0-9_]+/report)?)?|docs(/reference|/security)?|guide|about|calls\.atom|api(/[a-z0-9/_-]+)?|skill\.md|skill/references/[a-z]+\.md|openapi\.json|style\.css|mark\.svg|\.well-known/ard\.json)?(\?[\w=&%.+~-]*)?(#operator)?|\?[\w=&%.+~-]*|#[a-z]+|https?://[^\s"'<>]+)$`)
 
 func TestPages_AreValidHTML(t *testing.T) {
 	s := newPeopleSite(t)
@@ -302,7 +302,7 @@ func loadProblems(doc *html.Node) (problems []string) {
 	for _, n := range elements(doc, "link") {
 		rel, _ := attribute(n, "rel")
 		href, _ := attribute(n, "href")
-		if rel != "canonical" && rel != "alternate" && (rel != "expect" || href != "#end") {
+		if rel != "canonical" && rel != "alternate" && (rel != "ard" || href != "/.well-known/ard.json") && (rel != "expect" || href != "#end") {
 			loaded[rel] = href
 		}
 	}

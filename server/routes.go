@@ -15,7 +15,7 @@ import (
 // routes collects the routes of the server by path and method.
 type routes struct {
 	router       *httprouter.Router
-	publicRoutes *httprouter.Router // readable from any origin
+	publicRoutes *httprouter.Router // readable from any origin, by GET or, with a body, by POST
 	wrap         func(method, route string, h httprouter.Handle) httprouter.Handle
 }
 
@@ -36,9 +36,15 @@ func (r *routes) public(path string, h httprouter.Handle) {
 	r.publicRoutes.GET(pattern(path), h)
 }
 
-// isPublic reports whether any origin may read a path.
-func (r *routes) isPublic(path string) bool {
-	h, _, _ := r.publicRoutes.Lookup(http.MethodGet, path)
+// search adds a route for a POST that changes nothing, which any origin may send.
+func (r *routes) search(path string, h httprouter.Handle) {
+	r.handle(http.MethodPost, path, h)
+	r.publicRoutes.POST(pattern(path), h)
+}
+
+// isPublic reports whether any origin may send a method to a path.
+func (r *routes) isPublic(method, path string) bool {
+	h, _, _ := r.publicRoutes.Lookup(method, path)
 	return h != nil
 }
 
@@ -58,7 +64,8 @@ func (s *Server) newHandler() http.Handler {
 			s.mcp.Gate.Preflight(w, req)
 			return
 		}
-		middleware.Preflight(w, !s.options.Private && r.isPublic(req.URL.Path))
+		shared := func(method string) bool { return !s.options.Private && r.isPublic(method, req.URL.Path) }
+		middleware.Preflight(w, shared(http.MethodGet), shared(http.MethodPost))
 	})
 	notFound := s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
 		if showsPage(req) {

@@ -33,6 +33,7 @@
 //	ratelimit    token buckets and pools    httpcache  responses by URL, invalidated by tag
 //	web          HTML pages                 tools      operations as tools of the MCP endpoint
 //	messages     the texts of errors        mcp        the protocol of that endpoint
+//	ard          the site and its agents for Agentic Resource Discovery
 //	operator     the operator's page, on a listener of its own
 //	mail         mail sinks and the outbox  linkcheck  fetches profile links
 //	documents    llms.txt, robots.txt, security.txt and the like
@@ -43,7 +44,7 @@
 //	devmode      wraps a Server for callbook dev
 //	cli          commands; builds a Server and calls Serve
 //
-// Imports point in one direction: cli, devmode, server, operator, then web, tools and messages, then mcp, mail, linkcheck and api,
+// Imports point in one direction: cli, devmode, server, operator, then web, tools, ard and messages, then mcp, mail, linkcheck and api,
 // then middleware, then ratelimit and httpcache, then store. Server knows neither cli nor devmode.
 //
 // # A read
@@ -92,6 +93,7 @@ import (
 
 	"callbook/server/alert"
 	"callbook/server/api"
+	"callbook/server/ard"
 	"callbook/server/documents"
 	"callbook/server/httpcache"
 	"callbook/server/linkcheck"
@@ -148,6 +150,7 @@ type Server struct {
 	wakes         *wake.Worker
 	pages         *web.Site
 	mcp           *tools.Endpoint
+	ard           *ard.Registry                 // nil: the address of the site has no domain name
 	nextBackupTry atomic.Int64                  // in milliseconds, after a failed one
 	newestBackup  atomic.Pointer[domain.Time]   // time of the newest backup
 	disk          func() (sqlitedb.Disk, error) // of the database
@@ -189,6 +192,10 @@ func New(st *store.Store, o Options) (*Server, error) {
 		Origins: origins, Foreign: limitReads, FailedKeys: limitFailedKeys, KeyLimits: keyLimits, NetworkWrites: limitNetworkWrites,
 		Errors: messages.Catalogue, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.operations())
+	s.ard = ard.New(ard.Options{
+		Engine: s.engine, Store: st, BaseURL: o.BaseURL, Name: o.Operator.SiteName(), Limit: limitReads, Tags: cacheTags(agentsData),
+	})
+	s.engine.ErrorForm = s.ard.ErrorForm
 	s.engine.Limiter.Exempt = st.Lists.NetworkExempt
 	s.observer = &middleware.Observer{
 		Log: o.Log, Slow: o.LogSlow, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(messages.Errors)),

@@ -83,6 +83,7 @@ type Config struct {
 	NetworkWrites ratelimit.Class                               // counts the writes of a network with all API keys
 	CheckNetwork  func(client netip.Addr) error                 // rejects writes; nil: none
 	Errors        *Catalogue
+	ErrorForm     func(r *http.Request, status int, o ErrorObject) []byte // body of an error response in another form; nil, also if there is no such function: ErrorBody
 	Document      Document
 	LoopbackLinks bool // accept links to this machine
 }

@@ -96,7 +96,14 @@ func WriteJSON(w http.ResponseWriter, status int, body []byte) error {
 // WriteError sends the response to an error.
 func (e *Engine) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status, object := e.ErrorResponse(w, r, err)
-	_ = WriteJSON(w, status, Marshal(ErrorBody{Error: object}))
+	var body []byte
+	if e.ErrorForm != nil {
+		body = e.ErrorForm(r, status, object)
+	}
+	if body == nil {
+		body = Marshal(ErrorBody{Error: object})
+	}
+	_ = WriteJSON(w, status, body)
 }
 
 // ErrorResponse returns the status and the object of an error, sets the headers of the error

@@ -31,6 +31,8 @@ const (
 	CardPath     = MCPPath + "/server-card" // reserved by the extension for the endpoint at MCPPath
 	CardOfSite   = "/.well-known/mcp/server-card.json"
 	SitemapPath  = "/sitemap.xml"
+	ARDPath      = "/.well-known/ard.json"
+	OldARDPath   = "/.well-known/ai-catalog.json" // of versions up to 0.9
 )
 
 // Site describes a site.
@@ -40,6 +42,7 @@ type Site struct {
 	Uncrawled     []string // further paths that robots.txt disallows
 	About, Notice string
 	Guide         []byte // the English onboarding guide
+	ARD           bool   // the site has a manifest at ARDPath
 	Reads         []Link // public reads without parameters in the path
 	Version       string // of the program; empty: unknown
 	MCPVersions   []string
@@ -103,6 +106,9 @@ func (s Site) LLMs() string {
 	link("Skill index", SkillsPath, "The onboarding guide as an agent skill, with its SHA-256.")
 	link("MCP server card", CardPath, "The address and protocol versions of the MCP endpoint.")
 	link("Sitemap", SitemapPath, "The pages of all agents and calls.")
+	if s.ARD {
+		link("ARD manifest", ARDPath, "The site and its registry of agents for Agentic Resource Discovery.")
+	}
 	return b.String()
 }
 
@@ -114,6 +120,9 @@ func (s Site) Robots() string {
 		rules = append(rules, "Disallow: "+path)
 	}
 	rules = append(rules, "Disallow: /*?*cursor=", "Disallow: /*?*offset=", "Disallow: /*?*q=", "Disallow: /*?*&", "Allow: /", "", "Sitemap: "+s.BaseURL+SitemapPath)
+	if s.ARD {
+		rules = append(rules, "Agentmap: "+s.BaseURL+ARDPath)
+	}
 	return strings.Join(rules, "\n") + "\n"
 }
 

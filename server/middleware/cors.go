@@ -21,12 +21,16 @@ var sameOrigin = []string{"same-origin"}
 
 // Preflight responds to OPTIONS. Public reads are allowed from any origin; nothing else is, and
 // never with credentials.
-func Preflight(w http.ResponseWriter, readable bool) {
+func Preflight(w http.ResponseWriter, readable, searchable bool) {
 	h := w.Header()
-	if readable {
+	if readable || searchable {
 		h.Set("Access-Control-Allow-Origin", "*")
 		h.Set("Access-Control-Allow-Methods", "GET, HEAD")
 		h.Set("Access-Control-Allow-Headers", "If-None-Match, X-Request-Id")
+		if searchable {
+			h.Set("Access-Control-Allow-Methods", "POST")
+			h.Set("Access-Control-Allow-Headers", "Content-Type, X-Request-Id")
+		}
 		h.Set("Access-Control-Max-Age", "86400")
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -20,6 +20,7 @@ type homePage struct {
 	Stats    domain.Stats
 	Operator template.HTML
 	Popular  []string // capabilities
+	ARD      string   // path of the manifest of the site; empty for none
 }
 
 // homeLinks lead programs from the home page to the other descriptions of the site (RFC 8288, RFC 8631, RFC 9727).
@@ -40,8 +41,11 @@ func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 	p.Feed = feedOf(nil, p.LangParam())
 	p.setAlternate("/api", nil)
 	w.Header()["Link"] = append(w.Header()["Link"], homeLinks...)
+	if s.options.ARD != "" {
+		w.Header().Add("Link", "<"+s.options.ARD+`>; rel="ard"; type="application/json"`)
+	}
 	p.send("home.html", func() (any, error) {
-		data := homePage{view: p.view, Operator: s.operator, Stats: stats, Popular: popular}
+		data := homePage{view: p.view, Operator: s.operator, Stats: stats, Popular: popular, ARD: s.options.ARD}
 		if err := lists.decode(&data.Lists); err != nil {
 			return nil, err
 		}

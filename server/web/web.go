@@ -45,6 +45,7 @@ type Options struct {
 	Detail  string          // what the operator says about it, in Markdown
 	Legal   string          // address of the legal notice; empty: none
 	Notice  Text            // warning about agents' text
+	ARD     string          // path of the manifest for Agentic Resource Discovery; empty: none
 	Manual  []manual.Page   // as manual.Pages returns it
 	Guide   func(lang string) []byte
 	OpenAPI func() *api.Cached

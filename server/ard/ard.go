@@ -1,0 +1,126 @@
+// Package ard publishes the site, and searches its agents, by Agentic Resource Discovery (ARD) 0.91: the manifest
+// names what the site offers, and the registry returns agents as entries of a catalog. It exists on sites whose address
+// has a domain name, which all identifiers begin with. It contains no SQL: the lists of the store find the agents.
+//
+// The operations of the registry are not in the list of the API, but the engine runs them: it counts, validates and caches
+// as for those. A POST becomes a read with the decoded body as its parameters (body.go). ErrorForm puts every error below
+// Path into the form of the protocol.
+package ard
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"callbook/server/api"
+	"callbook/server/documents"
+	"callbook/server/ratelimit"
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/listing"
+)
+
+// Path is the path that all operations of the registry begin with.
+const Path = "/ard"
+
+// AgentType is the media type of the document that the url of an agent's entry leads to.
+const AgentType = "application/vnd.callbook.agent+json"
+
+// Store is the part of a store.Store that the registry uses.
+type Store interface {
+	Agents(ctx context.Context, f document.AgentFilter, page listing.Page) (listing.List[domain.AgentDocument], error)
+	Card(ctx context.Context, handle string) (domain.AgentDocument, error)
+	Facets(ctx context.Context) (domain.Facets, error)
+}
+
+// Options configures a Registry.
+type Options struct {
+	Engine  *api.Engine
+	Store   Store
+	BaseURL string          // as in server.Options
+	Name    string          // of the site
+	Limit   ratelimit.Class // counts each request
+	Tags    []api.Tag       // of responses that any agent is part of
+}
+
+// Registry serves the catalog of a site.
+type Registry struct {
+	Options
+	host                       string // of the base URL, in every identifier
+	list, get, search, explore *api.Operation
+}
+
+var domainName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$`)
+
+// New returns the registry of a site; nil if the base URL has no domain name.
+func New(o Options) *Registry {
+	base, err := url.Parse(o.BaseURL)
+	if err != nil {
+		return nil
+	}
+	host := strings.ToLower(base.Hostname())
+	if _, err := netip.ParseAddr(host); err == nil || !domainName.MatchString(host) || strings.HasSuffix(host, ".localhost") {
+		return nil
+	}
+	r := &Registry{Options: o, host: host}
+	r.list = api.Public[listQuery, List]("listEntries", http.MethodGet, Path+"/agents", "List the agents as entries of a catalog", o.Limit, r.listEntries)
+	r.get = api.Public[entryPath, Entry]("getEntry", http.MethodGet, Path+"/agents/{urn}", "One entry of the catalog", o.Limit, r.getEntry)
+	r.search = api.Public[query, Results]("searchEntries", http.MethodGet, Path+"/search", "Search the agents as entries of a catalog", o.Limit, r.searchEntries)
+	r.explore = api.Public[query, Exploration]("exploreEntries", http.MethodGet, Path+"/explore", "Count the agents that a search finds by values of their entries", o.Limit, r.exploreEntries)
+	for _, op := range []*api.Operation{r.list, r.get, r.search, r.explore} {
+		o.Engine.Prepare(op)
+	}
+	return r
+}
+
+// Reads returns the operations that are read with GET, and Searches the handlers of those with POST, by path.
+func (r *Registry) Reads() []*api.Operation { return []*api.Operation{r.list, r.get} }
+
+// Manifest is what /.well-known/ard.json contains (4.1).
+type Manifest struct {
+	SpecVersion string   `json:"specVersion"`
+	Host        Host     `json:"host"`
+	Entries     []*Entry `json:"entries"`
+}
+
+// Host is the operator of a catalog (4.3).
+type Host struct {
+	DisplayName      string `json:"displayName"`
+	Identifier       string `json:"identifier"`
+	DocumentationURL string `json:"documentationUrl"`
+}
+
+// Manifest returns the manifest of the site.
+func (r *Registry) Manifest() string {
+	return string(api.Marshal(Manifest{SpecVersion: "1.0", Host: Host{r.Name, r.host, r.BaseURL + "/docs"}, Entries: r.own()}))
+}
+
+// own returns the entries of the site itself.
+func (r *Registry) own() []*Entry {
+	entry := func(kind, name, title, media, path, description string, queries ...string) *Entry {
+		return &Entry{
+			Identifier: r.urn(kind, name), DisplayName: r.Name + ": " + title, Type: media, URL: r.BaseURL + path,
+			Description: description, Queries: queries,
+		}
+	}
+	find, offers := "find an AI agent that can do a piece of work", "which AI agents offer a service, and is their mailbox or owner verified"
+	return []*Entry{
+		entry("registry", "agents", "agents", "application/ai-registry+json", Path,
+			"Search a public directory of AI agents by what they do; results are relevant, not vetted.", find, offers, "帮我找一个能做某项工作的 AI 智能体"),
+		entry("mcp", "directory", "MCP server", "application/mcp-server-card+json", "/mcp/server-card",
+			"Read-only MCP tools that search the directory, its calls and its confirmed collaborations.", find, "open calls in which agents seek or offer work"),
+		entry("skill", "callbook", "skill", `text/markdown; profile="urn:air:agent-skills"`, documents.GuideEN,
+			"How an agent joins the directory, publishes a menu of services, posts calls and asks others for contact.",
+			"register my agent in a public directory", "ask another AI agent for contact"),
+		entry("api", "rest", "REST API", "application/vnd.oai.openapi+json", documents.OpenAPIPath,
+			"The REST API of the directory as an OpenAPI 3.1 document.", "API to register an AI agent", "API to search AI agents and their services"),
+	}
+}
+
+// urn returns the identifier of an entry (4.2.1).
+func (r *Registry) urn(kind, name string) string {
+	return "urn:air:" + r.host + ":" + kind + ":" + name
+}

@@ -1,0 +1,260 @@
+package ard
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/julienschmidt/httprouter"
+
+	"callbook/server/api"
+	"callbook/server/middleware"
+	"callbook/store/domain"
+	"callbook/store/text"
+)
+
+// body is the body of a search (7.2) or an exploration (7.3), whose members differ. Results come from this registry
+// alone, whatever the federation.
+type body struct {
+	Query struct {
+		Text   string            `json:"text"`
+		Filter map[string]values `json:"filter"`
+	} `json:"query"`
+	Federation string      `json:"federation,omitempty"`
+	PageSize   *int        `json:"pageSize"`
+	PageToken  string      `json:"pageToken"`
+	ResultType *resultType `json:"resultType"`
+}
+
+// query has the parameters of the operations that a body is converted to.
+type query struct {
+	Text       string `query:"text" minLength:"1" maxLength:"200"`
+	Filter     string `query:"filter"`
+	Federation string `query:"federation" enum:"auto,referrals,none"`
+	PageSize   int    `query:"pageSize" minimum:"1" maximum:"100" default:"10"`
+	PageToken  string `query:"pageToken" maxLength:"2000"`
+	Facets     string `query:"facets"`
+}
+
+// args returns the parameters of a body with a checked filter. A search needs a text.
+func (b *body) args(f filter) url.Values {
+	args := url.Values{"filter": {string(api.Marshal(f))}}
+	set := func(name, value string, given bool) {
+		if given {
+			args.Set(name, value)
+		}
+	}
+	set("text", b.Query.Text, b.Query.Text != "" || b.ResultType == nil)
+	set("federation", b.Federation, b.Federation != "")
+	set("pageToken", b.PageToken, b.PageToken != "")
+	if b.PageSize != nil {
+		args.Set("pageSize", strconv.Itoa(*b.PageSize))
+	}
+	if b.ResultType != nil {
+		args.Set("facets", string(api.Marshal(b.ResultType.Facets)))
+	}
+	return args
+}
+
+// values are the values of a filter. A scalar is a list of one (7.1).
+type values []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *values) UnmarshalJSON(b []byte) error {
+	list := []jsontext.Value{b}
+	if jsontext.Value(b).Kind() == '[' {
+		if err := json.Unmarshal(b, &list); err != nil {
+			return err
+		}
+	}
+	*v = values{}
+	for _, item := range list {
+		value := string(item)
+		switch item.Kind() {
+		case '"':
+			if err := json.Unmarshal(item, &value); err != nil {
+				return err
+			}
+		case '0', 't', 'f':
+		default:
+			return errors.New("it is no scalar")
+		}
+		*v = append(*v, text.Normalize(value))
+	}
+	return nil
+}
+
+// fault is an error of a body, in the words of this package.
+type fault api.Text
+
+func (f fault) Error() string { return f.EN }
+
+var (
+	shapeSearch = fault{
+		`The body must be one JSON object {"query": {"text": "…", "filter": {…}}, "federation": "none", "pageSize": 10, "pageToken": "…"}; only query.text is required. The values of a filter are texts, or lists of texts. Leave out other members.`,
+		`请求体必须是一个 JSON 对象：{"query": {"text": "…", "filter": {…}}, "federation": "none", "pageSize": 10, "pageToken": "…"}，其中只有 query.text 必填。filter 的值为文本或文本列表。请去掉其他成员。`,
+	}
+	shapeExplore = fault{
+		`The body must be one JSON object {"query": {"text": "…", "filter": {…}}, "resultType": {"facets": [{"field": "tags", "limit": 20, "minCount": 1}]}}; only resultType is required, with 1 to 10 facets of the fields type, publisher, capabilities, tags and metadata.trustLevel, each once, a limit of 1 to 100, and a minCount from 1 on.`,
+		`请求体必须是一个 JSON 对象：{"query": {"text": "…", "filter": {…}}, "resultType": {"facets": [{"field": "tags", "limit": 20, "minCount": 1}]}}，其中只有 resultType 必填，须含 1 到 10 个 facet；field 为 type、publisher、capabilities、tags 或 metadata.trustLevel，不得重复；limit 为 1 到 100；minCount 不小于 1。`,
+	}
+	unsupportedFilter = fault{
+		"query.filter has a key that this registry does not filter by. Use type, publisher, capabilities, tags and metadata.trustLevel.",
+		"query.filter 中有本注册表不支持的键。请使用 type、publisher、capabilities、tags 和 metadata.trustLevel。",
+	}
+	invalidValues = fault{
+		"Each key of query.filter needs 1 to 20 values of 1 to 60 characters on one line; metadata.trustLevel takes 0, 1 and 2, and means at least that level.",
+		"query.filter 的每个键需要 1 到 20 个值，每个值为单行的 1 到 60 个字符；metadata.trustLevel 的取值为 0、1 和 2，表示至少该等级。",
+	}
+)
+
+// filter is a checked query.filter: the values of a key are alternatives, and the keys combine.
+type filter struct {
+	None         bool     `json:"none"` // another type or publisher
+	Capabilities []string `json:"capabilities"`
+	Tags         []string `json:"tags"`
+	Level        int      `json:"level"` // at least
+}
+
+// maxValues and maxValue are the limits of one key: the number of its values, and of their characters.
+const maxValues, maxValue = 20, 60
+
+func (r *Registry) filter(keys map[string]values) (f filter, err error) {
+	for key, of := range keys {
+		if len(of) == 0 || len(of) > maxValues || slices.ContainsFunc(of, func(v string) bool {
+			return v == "" || utf8.RuneCountInString(v) > maxValue || !text.CheckLine(v)
+		}) {
+			return f, invalidValues
+		}
+		is := func(want string) bool {
+			return slices.ContainsFunc(of, func(v string) bool { return strings.EqualFold(v, want) })
+		}
+		switch key {
+		case "type":
+			f.None = f.None || !is(AgentType)
+		case "publisher":
+			f.None = f.None || !is(r.host)
+		case "capabilities":
+			f.Capabilities = of
+		case "tags":
+			f.Tags = of
+		case "metadata.trustLevel":
+			if f.Level, err = strconv.Atoi(slices.Min(of)); err != nil || f.Level < 0 || f.Level > 2 || len(slices.Max(of)) > 1 {
+				return f, invalidValues
+			}
+		default:
+			return f, unsupportedFilter
+		}
+	}
+	return f, nil
+}
+
+// Searches returns the handlers of the operations whose parameters are a body, by path.
+func (r *Registry) Searches() map[string]httprouter.Handle {
+	return map[string]httprouter.Handle{
+		r.search.Path: r.handler(r.search, shapeSearch, func(b *body) bool { return b.ResultType == nil }),
+		r.explore.Path: r.handler(r.explore, shapeExplore, func(b *body) bool {
+			return b.Federation == "" && b.PageSize == nil && b.PageToken == "" && b.ResultType.valid()
+		}),
+	}
+}
+
+// handler returns the handler of an operation. shape is the error of a body that cannot be decoded or is not valid.
+func (r *Registry) handler(op *api.Operation, shape fault, valid func(*body) bool) httprouter.Handle {
+	run := func(w http.ResponseWriter, req *http.Request) ([]byte, error) {
+		if err := r.Engine.Allow(w, req, r.Limit); err != nil {
+			return nil, err
+		}
+		if err := middleware.Reserve(w); err != nil {
+			return nil, err
+		}
+		content, err := api.ReadBody(w, req)
+		if err != nil {
+			return nil, err
+		}
+		var b body
+		if err := json.Unmarshal(content, &b, json.RejectUnknownMembers(true)); err != nil || !valid(&b) {
+			return nil, shape
+		}
+		f, err := r.filter(b.Query.Filter)
+		if err != nil {
+			return nil, err
+		}
+		found, err := r.Engine.Read(req.Context(), op, b.args(f))
+		if err != nil {
+			return nil, err
+		}
+		return found.Body, nil
+	}
+	return func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) {
+		w.Header()["Access-Control-Allow-Origin"] = middleware.AnyOrigin
+		middleware.SetSafe(w)
+		content, err := run(w, req)
+		if err != nil {
+			r.writeError(w, req, err)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		_ = api.WriteJSON(w, http.StatusOK, content)
+	}
+}
+
+func (r *Registry) writeError(w http.ResponseWriter, req *http.Request, err error) {
+	own, ok := errors.AsType[fault](err)
+	if !ok {
+		r.Engine.WriteError(w, req, err)
+		return
+	}
+	status, _ := r.Engine.ErrorResponse(w, req, api.NewError(domain.CodeInvalidQuery, ""))
+	_ = api.WriteJSON(w, status, api.Marshal(Error{invalidArgument, own.EN + " " + own.ZH}))
+}
+
+// Error is the body of an error response (Appendix B).
+type Error struct {
+	Code    string `json:"errorCode"`
+	Message string `json:"message"`
+}
+
+const invalidArgument = "INVALID_ARGUMENT"
+
+// ErrorForm returns the body of an error response of the registry; nil for a request that is not for it.
+func (r *Registry) ErrorForm(req *http.Request, status int, o api.ErrorObject) []byte {
+	if r == nil || req.URL.Path != Path && !strings.HasPrefix(req.URL.Path, Path+"/") {
+		return nil
+	}
+	code := invalidArgument
+	switch {
+	case status == http.StatusNotFound:
+		code = "NOT_FOUND"
+	case status == http.StatusTooManyRequests:
+		code = "RATE_LIMIT_EXCEEDED"
+	case status >= http.StatusInternalServerError:
+		code = "INTERNAL_ERROR"
+	}
+	en, zh := o.MessageEN, o.MessageZH
+	for i, d := range o.Details {
+		if i == 0 {
+			en, zh = "", ""
+		}
+		en, zh = en+d.MessageEN+". ", zh+d.MessageZH+"。"
+	}
+	return api.Marshal(Error{code, strings.TrimSpace(en) + " " + zh})
+}
+
+// nameToken names the parameter of an error after the protocol.
+func nameToken(err error) error {
+	if e, ok := errors.AsType[*domain.Error](err); ok {
+		for i := range e.Fields {
+			if e.Fields[i].Field == "cursor" {
+				e.Fields[i].Field = "pageToken"
+			}
+		}
+	}
+	return err
+}

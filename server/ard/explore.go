@@ -1,0 +1,204 @@
+package ard
+
+import (
+	"slices"
+	"sort"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"callbook/server/api"
+	"callbook/store/document"
+	"callbook/store/domain"
+	"callbook/store/listing"
+	"callbook/store/search"
+)
+
+// resultType is what an exploration counts (7.3).
+type resultType struct {
+	Facets []facet `json:"facets"`
+}
+
+type facet struct {
+	Field    string `json:"field"`
+	Limit    *int   `json:"limit"`
+	MinCount *int   `json:"minCount"`
+}
+
+// fields are the fields that an exploration counts, with the values of an entry.
+var fields = map[string]func(host string, e *Entry) []string{
+	"type":         func(string, *Entry) []string { return []string{AgentType} },
+	"publisher":    func(host string, _ *Entry) []string { return []string{host} },
+	"capabilities": func(_ string, e *Entry) []string { return fold(e.Capabilities) },
+	"tags":         func(_ string, e *Entry) []string { return e.Tags },
+	"metadata.trustLevel": func(_ string, e *Entry) []string {
+		return []string{strconv.Itoa(e.Metadata.TrustLevel)}
+	},
+}
+
+// An exploration reads a page as large as that of a search first, so that both find the same agents, and then larger ones.
+const (
+	searchPage     = 10
+	exploredPages  = 11
+	exploredAgents = 1000
+)
+
+const (
+	maxFacets    = 10
+	maxBuckets   = 100
+	usualBuckets = 20
+)
+
+// fold returns values as GET /api/facets has them.
+func fold(values []string) (folded []string) {
+	for _, v := range values {
+		folded = append(folded, search.Fold(v))
+	}
+	return folded
+}
+
+// valid reports whether the fields are countable, each once, and the numbers are within their limits.
+func (t *resultType) valid() bool {
+	if t == nil || len(t.Facets) == 0 || len(t.Facets) > maxFacets {
+		return false
+	}
+	seen := map[string]bool{}
+	for _, f := range t.Facets {
+		limit, least := limits(f)
+		if fields[f.Field] == nil || seen[f.Field] || limit < 1 || limit > maxBuckets || least < 1 {
+			return false
+		}
+		seen[f.Field] = true
+	}
+	return true
+}
+
+func limits(f facet) (limit, least int) {
+	limit, least = usualBuckets, 1
+	if f.Limit != nil {
+		limit = *f.Limit
+	}
+	if f.MinCount != nil {
+		least = *f.MinCount
+	}
+	return limit, least
+}
+
+// Exploration is the response of POST /ard/explore.
+type Exploration struct {
+	ResultType string             `json:"resultType"`
+	Facets     map[string]Buckets `json:"facets"`
+}
+
+// Buckets are the most frequent values of a field.
+type Buckets struct {
+	Buckets []Bucket `json:"buckets"`
+	Other   int      `json:"otherCount,omitzero"`
+}
+
+// Bucket is a value, and the number of entries that have it.
+type Bucket struct {
+	Value string `json:"value"`
+	Count int    `json:"count"`
+}
+
+func (r *Registry) exploreEntries(req *api.Request, q query) (api.Response, error) {
+	var asked []facet
+	if err := json.Unmarshal([]byte(q.Facets), &asked); err != nil {
+		return api.Response{}, err
+	}
+	f, ok, err := agentFilter(q.Text, q.Filter)
+	var counts map[string]map[string]int
+	var until time.Time
+	switch {
+	case err != nil || !ok:
+	case q.Text == "" && f.MinLevel == 0 && len(f.AnyCapability)+len(f.AnyTag) == 0:
+		counts, until, err = r.countAll(req)
+	default:
+		counts, err = r.countFound(req, f, asked)
+	}
+	if err != nil {
+		return api.Response{}, err
+	}
+	response := Exploration{ResultType: "facets", Facets: map[string]Buckets{}}
+	for _, f := range asked {
+		response.Facets[f.Field] = buckets(counts[f.Field], f)
+	}
+	return api.Response{Body: api.Marshal(response), Tags: r.Tags, Expires: until}, nil
+}
+
+// countAll counts the values of all agents as GET /api/facets has them: the most frequent ones, for a time.
+func (r *Registry) countAll(req *api.Request) (counts map[string]map[string]int, until time.Time, err error) {
+	all, err := r.Store.Facets(req.Context())
+	agents, levels := 0, map[string]int{}
+	for _, l := range all.Levels {
+		agents += l.Agents
+		levels[strconv.Itoa(l.Value)] = l.Agents
+	}
+	count := func(lists ...[]domain.FacetValue) map[string]int {
+		values := map[string]int{}
+		for _, v := range slices.Concat(lists...) {
+			values[v.Value] = max(values[v.Value], v.Agents)
+		}
+		return values
+	}
+	return map[string]map[string]int{
+		"type": {AgentType: agents}, "publisher": {r.host: agents}, "metadata.trustLevel": levels,
+		"capabilities": count(all.Capabilities), "tags": count(all.Languages, all.Tags),
+	}, all.AsOf.Time().Add(domain.FacetsAge), err
+}
+
+// countFound counts the values of the agents that a search finds, up to exploredAgents.
+func (r *Registry) countFound(req *api.Request, f document.AgentFilter, asked []facet) (map[string]map[string]int, error) {
+	counts := map[string]map[string]int{}
+	for _, a := range asked {
+		counts[a.Field] = map[string]int{}
+	}
+	page, agents := listing.Page{Limit: searchPage}, 0
+	for range exploredPages {
+		list, err := r.Store.Agents(req.Context(), f, page)
+		if err != nil {
+			return nil, err
+		}
+		entries, err := r.entries(list.Items)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			for field, values := range counts {
+				seen := map[string]bool{}
+				for _, v := range fields[field](r.host, e) {
+					if !seen[v] {
+						seen[v] = true
+						values[v]++
+					}
+				}
+			}
+		}
+		if agents += len(list.Items); list.Next == "" || agents >= exploredAgents {
+			break
+		}
+		page = listing.Page{Limit: min(100, exploredAgents-agents), Cursor: list.Next}
+	}
+	return counts, nil
+}
+
+// buckets returns the buckets of a facet, the most frequent first.
+func buckets(counts map[string]int, f facet) Buckets {
+	limit, least := limits(f)
+	all := []Bucket{}
+	for value, n := range counts {
+		if n >= least {
+			all = append(all, Bucket{value, n})
+		}
+	}
+	sort.Slice(all, func(i, j int) bool {
+		return all[i].Count > all[j].Count || all[i].Count == all[j].Count && all[i].Value < all[j].Value
+	})
+	shown := Buckets{Buckets: all[:min(len(all), limit)]}
+	for _, b := range all[len(shown.Buckets):] {
+		shown.Other += b.Count
+	}
+	return shown
+}

@@ -10,7 +10,6 @@ package ard
 import (
 	"context"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
@@ -62,7 +61,7 @@ func New(o Options) *Registry {
 		return nil
 	}
 	host := strings.ToLower(base.Hostname())
-	if _, err := netip.ParseAddr(host); err == nil || !domainName.MatchString(host) || strings.HasSuffix(host, ".localhost") {
+	if !domainName.MatchString(host) || strings.HasSuffix(host, ".localhost") { // no number ends like a name
 		return nil
 	}
 	r := &Registry{Options: o, host: host}
@@ -76,7 +75,7 @@ func New(o Options) *Registry {
 	return r
 }
 
-// Reads returns the operations that are read with GET, and Searches the handlers of those with POST, by path.
+// Reads returns the operations that are read with GET. Searches has those with POST.
 func (r *Registry) Reads() []*api.Operation { return []*api.Operation{r.list, r.get} }
 
 // Manifest is what /.well-known/ard.json contains (4.1).

@@ -268,7 +268,7 @@ func TestRobotsText_DisallowsEndlessPages(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"/owner/secret", "/mcp", "/ard/agents?pageToken=x", "/agents?cursor=x", "/calls?kind=seeking&cursor=x", "/api/posts/pst_0?cursor=x", "/api/agents?offset=20",
+		"/owner/secret", "/mcp", "/agents?cursor=x", "/calls?kind=seeking&cursor=x", "/api/posts/pst_0?cursor=x", "/api/agents?offset=20",
 		"/agents?q=tides", "/agents?lang=zh&q=tides", "/calls?kind=seeking&tag=tides",
 	} {
 		if crawls(rules, path) {

@@ -74,7 +74,7 @@ func newARDSite(t testing.TB, options ...func(*siteOptions)) *site {
 	return s
 }
 
-// search sends a search, or an exploration if the body has a resultType.
+// discover sends a search, or an exploration if the body has a resultType.
 func (s *site) discover(body string, headers ...string) *result {
 	s.Helper()
 	path := "/ard/search"

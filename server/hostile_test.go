@@ -381,7 +381,7 @@ var hostileHeaders = []string{
 
 // elsewhere are addresses that the document does not name.
 var elsewhere = []string{
-	"/mcp", "/mcp", "/mcp", "/agents", "/agents/edges", "/agents/%ff", "/calls", "/calls/pst_" + hostileMark, "/calls.atom", "/owner/" + hostileMark, "/owner/%00", "/owner/", "/", "/skill.md", "/llms.txt", "/healthz", "/openapi.json",
+	"/mcp", "/mcp", "/mcp", "/ard/search", "/ard/explore", "/ard/agents?pageToken=" + hostileMark, "/ard/agents/urn:air:callbook.example.org:agent:" + hostileMark, "/agents", "/agents/edges", "/agents/%ff", "/calls", "/calls/pst_" + hostileMark, "/calls.atom", "/owner/" + hostileMark, "/owner/%00", "/owner/", "/", "/skill.md", "/llms.txt", "/healthz", "/openapi.json",
 	"/API/agents", "/api/", "/api/agents/", "//api/agents", "/api/../api/me", "/api/me/../../owner/x", "/%61pi/agents", "/api/agents/edges/requests/" + hostileMark, "/metrics", "/dev/clock", "/.git/config", "/static/../main.go", "http://" + hostileMark + "/api",
 }
 
@@ -389,6 +389,8 @@ var hostileMessages = []string{
 	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_agents","arguments":{"q":"` + hostileMark + `","limit":1}}}`,
 	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_agent","arguments":{"handle":"edges"}}}`, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + hostileMark + `","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}`,
 	`{"jsonrpc":"2.0","id":"a","method":"resources/read","params":{"uri":"callbook://agents/%00"}}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "form=a&act=confirm&handle=" + hostileMark, "%zz&&=;",
+	`{"query":{"text":"` + hostileMark + `","filter":{"tags":["` + hostileMark + `",1],"metadata.trustLevel":1}},"pageSize":3,"pageToken":"3.AAAA"}`,
+	`{"query":{"text":"edges","filter":{"type":"` + hostileMark + `"}},"resultType":{"facets":[{"field":"tags","limit":3,"minCount":1}]}}`,
 }
 
 // hostile makes requests by chance of those that are right and those that are not.

@@ -388,6 +388,7 @@ func TestARD_Errors(t *testing.T) {
 		"a value on two lines":        {"POST", "search", `{"query":{"text":"tide","filter":{"tags":"a\nb"}}}`, 400, "INVALID_ARGUMENT", "one line"},
 		"21 values":                   {"POST", "search", `{"query":{"text":"tide","filter":{"tags":[` + strings.Repeat(`"a",`, 20) + `"b"]}}}`, 400, "INVALID_ARGUMENT", "1 to 20 values"},
 		"level 3":                     {"POST", "search", `{"query":{"text":"tide","filter":{"metadata.trustLevel":3}}}`, 400, "INVALID_ARGUMENT", "0, 1 and 2"},
+		"a level between others":      {"POST", "search", `{"query":{"text":"tide","filter":{"metadata.trustLevel":[1,15,2]}}}`, 400, "INVALID_ARGUMENT", "0, 1 and 2"},
 		"a level that is no number":   {"POST", "search", `{"query":{"text":"tide","filter":{"metadata.trustLevel":["1","` + mark + `"]}}}`, 400, "INVALID_ARGUMENT", "0, 1 and 2"},
 		"a search that counts":        {"POST", "search", `{"query":{"text":"tide"},"resultType":{"facets":[{"field":"tags"}]}}`, 400, "INVALID_ARGUMENT", "JSON object"},
 		"7.3: no resultType":          {"POST", "explore", `{"query":{"text":"tide"}}`, 400, "INVALID_ARGUMENT", "resultType"},

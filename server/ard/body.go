@@ -15,6 +15,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/middleware"
+	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/text"
 )
@@ -116,10 +117,8 @@ var (
 
 // filter is a checked query.filter: the values of a key are alternatives, and the keys combine.
 type filter struct {
-	None         bool     `json:"none"` // another type or publisher
-	Capabilities []string `json:"capabilities"`
-	Tags         []string `json:"tags"`
-	Level        int      `json:"level"` // at least
+	None bool // another type or publisher
+	document.AgentFilter
 }
 
 // maxValues and maxValue are the limits of one key: the number of its values, and of their characters.
@@ -141,13 +140,14 @@ func (r *Registry) filter(keys map[string]values) (f filter, err error) {
 		case "publisher":
 			f.None = f.None || !is(r.host)
 		case "capabilities":
-			f.Capabilities = of
+			f.AnyCapability = of
 		case "tags":
-			f.Tags = of
+			f.AnyTag = of
 		case "metadata.trustLevel":
-			if f.Level, err = strconv.Atoi(slices.Min(of)); err != nil || f.Level < 0 || f.Level > 2 || len(slices.Max(of)) > 1 {
+			if slices.ContainsFunc(of, func(v string) bool { return len(v) != 1 || v < "0" || v > "2" }) {
 				return f, invalidValues
 			}
+			f.MinLevel = int(slices.Min(of)[0] - '0')
 		default:
 			return f, unsupportedFilter
 		}

@@ -108,15 +108,15 @@ func (r *Registry) exploreEntries(req *api.Request, q query) (api.Response, erro
 	if err := json.Unmarshal([]byte(q.Facets), &asked); err != nil {
 		return api.Response{}, err
 	}
-	f, ok, err := agentFilter(q.Text, q.Filter)
+	f, err := agentFilter(q.Text, q.Filter)
 	var counts map[string]map[string]int
 	var until time.Time
 	switch {
-	case err != nil || !ok:
+	case err != nil || f.None:
 	case q.Text == "" && f.MinLevel == 0 && len(f.AnyCapability)+len(f.AnyTag) == 0:
 		counts, until, err = r.countAll(req)
 	default:
-		counts, err = r.countFound(req, f, asked)
+		counts, err = r.countFound(req, f.AgentFilter, asked)
 	}
 	if err != nil {
 		return api.Response{}, err

@@ -8,7 +8,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"callbook/server/api"
-	"callbook/store/document"
 	"callbook/store/listing"
 )
 
@@ -25,11 +24,11 @@ type Result struct {
 	Source string `json:"source"` // address of the registry
 }
 
-// agentFilter returns the filter of the store for a text and a filter, as JSON; ok is false if it can find no agent.
-func agentFilter(text, filters string) (f document.AgentFilter, ok bool, err error) {
-	var checked filter
-	err = json.Unmarshal([]byte(filters), &checked)
-	return document.AgentFilter{Query: text, MinLevel: checked.Level, AnyCapability: checked.Capabilities, AnyTag: checked.Tags}, !checked.None, err
+// agentFilter returns the filter of the store for a text and a filter, as JSON.
+func agentFilter(text, filters string) (f filter, err error) {
+	err = json.Unmarshal([]byte(filters), &f)
+	f.Query = text
+	return f, err
 }
 
 // Scores of the matches of every word begin with the first, and end with the second; those of some words follow.
@@ -49,15 +48,15 @@ func score(rank int, strict bool) int {
 
 func (r *Registry) searchEntries(req *api.Request, q query) (api.Response, error) {
 	results := Results{Results: []Result{}}
-	f, ok, err := agentFilter(q.Text, q.Filter)
+	f, err := agentFilter(q.Text, q.Filter)
 	rank, cursor, valid := parseToken(q.PageToken)
-	if err != nil || !ok {
+	if err != nil || f.None {
 		return api.Response{Body: api.Marshal(results)}, err
 	}
 	if !valid {
 		cursor = "-" // no list has it
 	}
-	list, err := r.Store.Agents(req.Context(), f, listing.Page{Limit: q.PageSize, Cursor: cursor})
+	list, err := r.Store.Agents(req.Context(), f.AgentFilter, listing.Page{Limit: q.PageSize, Cursor: cursor})
 	if err != nil {
 		return api.Response{}, nameToken(err)
 	}

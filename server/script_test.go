@@ -59,6 +59,8 @@ var unreachable = map[string]string{
 	"method_not_allowed/page":     "of pages, not of the API",
 	"bad_value/style":             "of badges, not of the API",
 	"bad_format/duration":         "of callbook dev, not of the API",
+	"bad_value/fault":             "of callbook dev, not of the API",
+	"too_many/faults":             "of callbook dev, not of the API",
 	"too_few":                     "no list has a least number of items",
 }
 

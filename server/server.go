@@ -247,6 +247,9 @@ func (s *Server) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	s.engine.WriteError(w, r, err)
 }
 
+// Operations returns the operations of the API.
+func (s *Server) Operations() []*api.Operation { return s.engine.Operations }
+
 // ServeHTTP serves a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 

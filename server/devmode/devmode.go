@@ -40,6 +40,8 @@ type Server struct {
 	store   *store.Store
 	router  *httprouter.Router
 	pages   *web.Site
+	faults  faults
+	journal journal
 	gate    sync.RWMutex // locked while the clock moves or the directory is reset
 	mu      sync.Mutex
 	agents  []Agent
@@ -54,7 +56,7 @@ type Options struct {
 
 // New builds a Server. Its store has to allow links to this machine.
 func New(st *store.Store, o server.Options, options Options) (*Server, error) {
-	d := &Server{options: options, store: st}
+	d := &Server{options: options, store: st, journal: journal{reports: map[string]*Report{}}}
 	d.router = d.routes()
 	o.Mail, o.LinkCheck.Loopback = options.Mail, true
 	o.MailNote = api.Text{
@@ -129,7 +131,13 @@ func (d *Server) routes() *httprouter.Router {
 		router.Handle(method, pagePath, d.showPage)
 		router.Handle(method, prefix+"agents", d.handle(list("agents", d.listAgents)))
 		router.Handle(method, prefix+"mail", d.handle(list("mail", d.listMail)))
+		router.Handle(method, prefix+"calls", d.handle(list("calls", d.listCalls)))
+		router.Handle(method, prefix+"report", d.handle(d.report))
+		router.Handle(method, prefix+"faults", d.handle(list("faults", d.listFaults)))
 	}
+	router.POST(prefix+"faults", d.handle(d.addFault))
+	router.DELETE(prefix+"faults", d.handle(d.clearFaults))
+	router.POST(prefix+"faults/clear", d.handle(d.clearFaults)) // of the page: a form cannot delete
 	router.POST(prefix+"clock", d.handle(d.advance))
 	router.POST(prefix+"reset", d.handle(d.reset))
 	return router
@@ -247,6 +255,8 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	d.options.Clock.offset.Store(0)
 	d.ResetLimits() // ids of agents are reused
 	d.options.Mail.Clear()
+	d.faults.clear()
+	d.journal.clear()
 	if in.Demo {
 		if err := d.Load(r.Context()); err != nil {
 			return nil, err
@@ -271,16 +281,12 @@ func (d *Server) guard(next http.Handler) http.Handler {
 			d.WriteError(w, r, errors.Join(api.NewError(api.CodeInvalidJSON, ""), err))
 			return
 		}
-		if !needsNoGate(r) {
-			d.gate.RLock()
-			defer d.gate.RUnlock()
-		}
 		if strings.HasPrefix(r.URL.Path+"/", prefix) && r.URL.RawPath == "" {
 			w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
-			d.router.ServeHTTP(w, r)
+			d.pass(d.router, w, r)
 			return
 		}
-		next.ServeHTTP(w, r)
+		d.serve(next, w, r)
 	})
 }
 

@@ -51,6 +51,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"date-time":     {EN: "must be a time such as 2026-11-20T09:30:00Z (RFC 3339)", ZH: "必须是如 2026-11-20T09:30:00Z 的时间（RFC 3339）"},
 	},
 	domain.FaultBadValue: {
+		"fault":         {EN: "is not right: a fault has one of status (401, 403, 404, 429, 500 or 503), delay_ms (1 to 60000) and drop (before or after), and may have operation (an operationId of /openapi.json), rate (above 0 and at most 1), times (1 to 1000) and seed (0 to 4294967295)", ZH: "有误：故障须有 status（401、403、404、429、500 或 503）、delay_ms（1 到 60000）、drop（before 或 after）三者之一，还可以有 operation（/openapi.json 中的 operationId）、rate（大于 0，最大 1）、times（1 到 1000）和 seed（0 到 4294967295）"},
 		"rules":         {EN: "must be true: it confirms the rules of the onboarding guide (onboarding in GET /api)", ZH: "必须为 true：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
 		"past":          {EN: "lies in the past: today is %s (UTC) by the clock of this server; give that date or later", ZH: "已经过去：本服务器时钟的今天是 %s（UTC）；请给出该日期或更晚的日期"},
 		"deadline":      {EN: "lies in the past; give today (UTC) or later", ZH: "已经过去；请给出今天（UTC）或更晚的日期"},
@@ -81,7 +82,8 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"confirm":     {EN: "is required: give your own handle, as in ?confirm=your-handle; deleting is for good", ZH: "为必填项：请填写你自己的 handle，如 ?confirm=your-handle；删除不可恢复"},
 	},
 	domain.FaultTooMany: {
-		"links": {EN: "is one too many: a card shows at most 5 links; remove one of those in GET /api/me first with {\"url\": …, \"remove\": true}", ZH: "超出数量：名片最多显示 5 个链接；请先用 GET /api/me 查看，再用 {\"url\": …, \"remove\": true} 删除一个"},
+		"faults": {EN: "is one too many: at most 100 wait at once; remove all with DELETE /dev/faults", ZH: "超出数量：最多同时有 100 个故障；请用 DELETE /dev/faults 全部移除"},
+		"links":  {EN: "is one too many: a card shows at most 5 links; remove one of those in GET /api/me first with {\"url\": …, \"remove\": true}", ZH: "超出数量：名片最多显示 5 个链接；请先用 GET /api/me 查看，再用 {\"url\": …, \"remove\": true} 删除一个"},
 	},
 	domain.FaultWrongType: {
 		"boolean": {EN: "must be true or false", ZH: "必须是 true 或 false"},

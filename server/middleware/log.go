@@ -46,7 +46,7 @@ type Observer struct {
 
 // LogError adds the cause of a failure to the log event of the request.
 func LogError(w http.ResponseWriter, err error) {
-	if r, ok := w.(*responseRecorder); ok {
+	if r, ok := recorderOf(w); ok {
 		if r.busy = err == error(ErrBusy); r.busy { // a busy server is no failure
 			CountAbuse(w)
 		} else {
@@ -57,21 +57,29 @@ func LogError(w http.ResponseWriter, err error) {
 
 // LogCode adds the code of an error response to the log event of the request.
 func LogCode(w http.ResponseWriter, code domain.Code) {
-	if r, ok := w.(*responseRecorder); ok {
+	if r, ok := recorderOf(w); ok {
 		r.code = code
 	}
 }
 
 // LogHandle adds the handle of the authenticated agent to the log event of the request, if the log names clients.
 func LogHandle(w http.ResponseWriter, handle string) {
-	if r, ok := w.(*responseRecorder); ok {
+	if r, ok := recorderOf(w); ok {
 		r.handle = handle
 	}
 }
 
+// LoggedHandle returns the handle of the authenticated agent, or an empty one.
+func LoggedHandle(w http.ResponseWriter) string {
+	if r, ok := recorderOf(w); ok {
+		return r.handle
+	}
+	return ""
+}
+
 // AllowWait declares that a request may wait for something to happen, which is not slow.
 func AllowWait(w http.ResponseWriter) {
-	if r, ok := w.(*responseRecorder); ok {
+	if r, ok := recorderOf(w); ok {
 		r.waits = true
 	}
 }

@@ -47,7 +47,7 @@ var ErrBusy = &domain.Error{Code: domain.CodeUnavailable}
 // Reserve counts the memory of a response before it is read from the database. It returns an error
 // with the code unavailable if there is none: then reading would be in vain.
 func Reserve(w http.ResponseWriter) error {
-	if r, ok := w.(*responseRecorder); ok && !r.acquireMemory(building) {
+	if r, ok := recorderOf(w); ok && !r.acquireMemory(building) {
 		closeConnection(w.Header())
 		return ErrBusy
 	}
@@ -61,7 +61,7 @@ func closeConnection(h http.Header) { h.Set("Connection", "close") }
 // SetSafe declares that the handler of a request changes nothing, whatever the method. Its
 // response is replaced by an error if there is no memory for it.
 func SetSafe(w http.ResponseWriter) {
-	if r, ok := w.(*responseRecorder); ok {
+	if r, ok := recorderOf(w); ok {
 		r.safe = true
 	}
 }

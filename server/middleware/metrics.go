@@ -71,21 +71,21 @@ func (m MethodMetrics) Of(r *http.Request) *RouteMetrics { return m[loggedMethod
 
 // SetRoute sets the route that a request is counted for.
 func SetRoute(w http.ResponseWriter, route *RouteMetrics) {
-	if r, ok := w.(*responseRecorder); ok {
+	if r, ok := recorderOf(w); ok {
 		r.route = route
 	}
 }
 
 // CountAbuse counts a request that is rejected as abuse (see domain.Error.IsAbuse) or with ErrBusy.
 func CountAbuse(w http.ResponseWriter) {
-	if r, ok := w.(*responseRecorder); ok {
+	if r, ok := recorderOf(w); ok {
 		r.observer.Metrics.AddAbuse(1)
 	}
 }
 
 // CountLimit counts a request that a limit rejects.
 func CountLimit(w http.ResponseWriter, limit string) {
-	if r, ok := w.(*responseRecorder); ok {
+	if r, ok := recorderOf(w); ok {
 		if rejections := r.observer.Metrics.limits[limit]; rejections != nil {
 			rejections.Inc()
 		}

@@ -40,6 +40,20 @@ type responseRecorder struct {
 	entered  bool           // the request is counted
 }
 
+// recorderOf returns the recorder that w is, or that writers with an Unwrap method wrap.
+func recorderOf(w http.ResponseWriter) (*responseRecorder, bool) {
+	for {
+		switch of := w.(type) {
+		case *responseRecorder:
+			return of, true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = of.Unwrap()
+		default:
+			return nil, false
+		}
+	}
+}
+
 // WriteHeader sets the status of the response. The header follows with the first Write, or when
 // the handler returns.
 func (r *responseRecorder) WriteHeader(status int) {

@@ -1,0 +1,256 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"callbook/store/domain"
+	"callbook/testdata/proof"
+)
+
+// fault adds a fault to callbook dev.
+func (s *site) fault(fault string) { s.Helper(); s.send("POST", "/dev/faults", "", fault).status(200) }
+
+// statuses sends a request some times and returns the statuses, 0 for a closed connection.
+func (s *site) statuses(times int, method, path, key string) (statuses []int) {
+	s.Helper()
+	for range times {
+		r, err := http.NewRequest(method, s.url+path, nil)
+		if err != nil {
+			s.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+key)
+		response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				s.Error(err)
+			}
+			statuses = append(statuses, 0)
+			continue
+		}
+		response.Body.Close()
+		statuses = append(statuses, response.StatusCode)
+	}
+	return statuses
+}
+
+func TestDevFaults_FailTheNextRequests(t *testing.T) {
+	s := newDevSite(t, false)
+	key := s.agent("tide-reader")
+	s.fault(`{"operation":"getMe","status":429}`)
+	limited := s.send("GET", "/api/me", key, nil).rejected(429, domain.CodeRateLimited)
+	if limited.Header.Get("Retry-After") != "1" || !strings.Contains(limited.text("error", "message_en"), "120 requests") || limited.text("error", "retry_at") == "" {
+		t.Errorf("Retry-After %q: %s", limited.Header.Get("Retry-After"), limited.Body)
+	}
+	s.fault(`{"status":503}`)
+	if retry := s.send("GET", "/api/me", key, nil).rejected(503, domain.CodeUnavailable).Header.Get("Retry-After"); retry != "10" {
+		t.Errorf("Retry-After %q", retry)
+	}
+	for _, status := range []int{401, 403, 404, 500} {
+		s.fault(fmt.Sprintf(`{"status":%d}`, status))
+		if got := s.statuses(1, "GET", "/api/me", key); got[0] != status {
+			t.Errorf("status %d, not %d", got[0], status)
+		}
+	}
+	s.fault(`{"operation":"getMe","status":503,"times":2}`)
+	s.fault(`{"operation":"getMe","drop":"before"}`)
+	if got := s.statuses(5, "GET", "/api/me", key); !slices.Equal(got, []int{503, 503, 0, 200, 200}) {
+		t.Errorf("statuses %v", got)
+	}
+	if got := s.statuses(1, "GET", "/api/agents", ""); got[0] != 200 {
+		t.Errorf("another operation: %v", got)
+	}
+	s.fault(`{"operation":"getMe","delay_ms":1}`)
+	if got := s.statuses(1, "GET", "/api/me", key); got[0] != 200 {
+		t.Errorf("with a delay: %v", got)
+	}
+	s.fault(`{"status":500}`)
+	s.send("DELETE", "/dev/faults", "", nil).status(200)
+	if n := s.send("GET", "/dev/faults", "", nil).status(200).len("faults"); n != 0 {
+		t.Errorf("%d faults", n)
+	}
+}
+
+func TestDevFaults_DropLosesTheResponse(t *testing.T) {
+	s := newDevSite(t, false)
+	key := s.agent("tide-reader")
+	for drop, posts := range map[string]int{"before": 0, "after": 1} {
+		s.fault(`{"operation":"createPost","drop":"` + drop + `"}`)
+		r, err := http.NewRequest("POST", s.url+"/api/posts", strings.NewReader(`{"kind":"announce","title":"Tides","body":"Of today."}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+key)
+		r.Header.Set("Content-Type", "application/json")
+		if response, err := s.client.Do(r); err == nil {
+			t.Errorf("%s: status %d", drop, response.StatusCode)
+		}
+		if n := s.send("GET", "/api/posts", "", nil).status(200).len("posts"); n != posts {
+			t.Errorf("%d posts after drop %s", n, drop)
+		}
+	}
+}
+
+func TestDevFaults_RepeatBySeed(t *testing.T) {
+	proof.OneByOne(t)
+	s := newDevSite(t, false)
+	key := s.agent("tide-reader")
+	sequence := func(fault string, among func(i int)) (all []int) {
+		s.send("DELETE", "/dev/faults", "", nil).status(200)
+		s.fault(fault)
+		for i := range 40 {
+			among(i)
+			all = append(all, s.statuses(1, "GET", "/api/me", key)...)
+		}
+		return all
+	}
+	others := func(i int) {
+		if i%3 == 0 {
+			s.statuses(1, "GET", "/api/stats", "")
+		}
+	}
+	for _, operation := range []string{`"operation":"getMe",`, ""} {
+		const seven, eight = `"rate":0.5,"status":503,"times":1000,"seed":7}`, `"rate":0.5,"status":503,"times":1000,"seed":8}`
+		alone := sequence("{"+operation+seven, func(int) {})
+		if n := len(slices.DeleteFunc(slices.Clone(alone), func(status int) bool { return status == 503 })); n < 8 || n > 32 {
+			t.Errorf("%d of 40 requests pass at a rate of one half", n)
+		}
+		if diff := cmp.Diff(alone, sequence("{"+operation+seven, others)); diff != "" {
+			t.Errorf("requests to another operation shift the sequence of %q: %s", operation, diff)
+		}
+		if slices.Equal(alone, sequence("{"+operation+eight, func(int) {})) {
+			t.Errorf("another seed produces the same sequence of %q", operation)
+		}
+	}
+}
+
+func TestDevFaults_RejectsInvalid(t *testing.T) {
+	s := newDevSite(t, false)
+	for fault, fields := range map[string][]string{
+		`{}`: {"fault"}, `[]`: {"fault"}, `{"status":429,"drop":"after"}`: {"fault"}, `{"status":418}`: {"status"}, `{"status":"429"}`: {"status"},
+		`{"delay_ms":0}`: {"delay_ms"}, `{"delay_ms":60001}`: {"delay_ms"}, `{"drop":"never"}`: {"drop"}, `{"status":429,"rate":0}`: {"rate"},
+		`{"status":429,"rate":1.1,"times":0}`: {"rate", "times"}, `{"status":429,"times":1001}`: {"times"}, `{"status":429,"seed":-1}`: {"seed"},
+		`{"status":429,"operation":"getYou"}`: {"operation"}, `{"status":429,"chance":1}`: {"chance"},
+	} {
+		var got []string
+		for _, d := range s.send("POST", "/dev/faults", "", fault).rejected(422, domain.CodeValidationFailed).details() {
+			field, _, _ := strings.Cut(d, " ")
+			got = append(got, field)
+		}
+		if !slices.Equal(got, fields) {
+			t.Errorf("%s: fields %v", fault, got)
+		}
+	}
+	for range 100 {
+		s.fault(`{"status":429,"operation":"getMe"}`)
+	}
+	s.send("POST", "/dev/faults", "", `{"status":429}`).rejected(422, domain.CodeValidationFailed)
+	s.send("GET", "/api/me", "", nil).rejected(429, domain.CodeRateLimited) // one is used up
+	s.fault(`{"status":429}`)
+}
+
+func TestDevJournal_ListsRequests(t *testing.T) {
+	s := newDevSite(t, false)
+	key := s.agent("tide-reader")
+	s.send("POST", "/api/posts", key, `{"kind":"announce","title":""}`).status(422)
+	s.send("GET", "/api/me", "cq_wrong", nil).status(401)
+	s.send("GET", "/api/agents/"+key, "", nil).status(404)
+	s.send("GET", "/owner/secret-token", "", nil, "Accept: text/html")
+	s.fault(`{"operation":"getMe","drop":"after"}`)
+	s.statuses(2, "GET", "/api/me", key)
+	s.statuses(1, "GET", "/api/stats?key="+key, "")
+	list := s.send("GET", "/dev/calls", "", nil).status(200)
+	var calls struct {
+		Calls []struct {
+			Method, Path, Operation, Handle string
+			Status                          int
+			Error                           struct {
+				Code    string
+				Details []struct{ Field string }
+			}
+		}
+	}
+	list.into(&calls)
+	var got []string
+	for _, c := range calls.Calls {
+		line := fmt.Sprintf("%s %s|%s|%s|%d|%s", c.Method, c.Path, c.Operation, c.Handle, c.Status, c.Error.Code)
+		for _, d := range c.Error.Details {
+			line += " " + d.Field
+		}
+		got = append(got, line)
+	}
+	if diff := cmp.Diff([]string{
+		"GET /api/stats|getStats||400|invalid_query key", "GET /api/me|getMe|tide-reader|200|", "GET /api/me|getMe|tide-reader|200|", "GET …||…", "GET /api/agents/…|getAgent||404|not_found",
+		"GET /api/me|getMe||401|unauthorized", "POST /api/posts|createPost|tide-reader|422|validation_failed body title", "POST /api/agents|registerAgent||201|",
+	}, got, cmp.FilterValues(func(a, b string) bool { return strings.HasPrefix(a+b, "GET …") }, cmp.Comparer(func(a, b string) bool { return strings.HasPrefix(a, b[:6]) || strings.HasPrefix(b, a[:6]) }))); diff != "" {
+		t.Error(diff)
+	}
+	if strings.Contains(string(list.Body), key) || strings.Contains(string(list.Body), "secret-token") {
+		t.Errorf("a secret in the journal: %s", list.Body)
+	}
+	for query, n := range map[string]int{"?handle=tide-reader": 3, "?operation=getMe": 3, "?status=401": 1, "?operation=getMe&handle=tide-reader&status=200": 2, "?handle=nobody": 0} {
+		if got := s.send("GET", "/dev/calls"+query, "", nil).status(200).len("calls"); got != n {
+			t.Errorf("%s: %d calls, not %d", query, got, n)
+		}
+	}
+	s.send("GET", "/dev/calls?status=ok", "", nil).rejected(400, domain.CodeInvalidQuery)
+	report := s.send("GET", "/dev/report", "", nil).status(200)
+	var reports struct {
+		Operations []struct {
+			Operation string
+			Calls     int
+			Errors    map[string]int
+		}
+		Never []string `json:"never_called"`
+	}
+	report.into(&reports)
+	for _, r := range reports.Operations {
+		if r.Operation == "getMe" && (r.Calls != 3 || r.Errors["dropped"] != 1 || r.Errors["unauthorized"] != 1) {
+			t.Errorf("%+v", r)
+		}
+	}
+	if len(reports.Operations) != 5 || len(reports.Never) != len(s.server.engine.Operations)-5 || slices.Contains(reports.Never, "getMe") {
+		t.Errorf("%s", report.Body)
+	}
+	s.send("POST", "/dev/reset", "", nil).status(200)
+	if n := s.send("GET", "/dev/calls", "", nil).status(200).len("calls"); n != 0 {
+		t.Errorf("%d requests after a reset", n)
+	}
+	if n := s.send("GET", "/dev/report", "", nil).status(200).len("operations"); n != 5 {
+		t.Errorf("%d operations in the report after a reset", n)
+	}
+}
+
+func TestDevJournal_IsBounded(t *testing.T) {
+	proof.OneByOne(t)
+	s := newDevSite(t, false)
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			for range 260 {
+				response, err := s.client.Get(s.url + "/api/stats")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, response.Body)
+				response.Body.Close()
+			}
+		})
+	}
+	clients.Wait()
+	if n := s.send("GET", "/dev/calls", "", nil).status(200).len("calls"); n != 1000 {
+		t.Errorf("%d requests in the journal", n)
+	}
+	if n := s.send("GET", "/dev/report", "", nil).status(200).value("operations", 0, "calls"); n != 1040.0 {
+		t.Errorf("%v requests in the report", n)
+	}
+}

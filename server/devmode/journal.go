@@ -1,0 +1,209 @@
+package devmode
+
+import (
+	"cmp"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"callbook/server/api"
+	"callbook/server/middleware"
+	"callbook/store/domain"
+)
+
+// maxEntries is how many requests the journal has, and maxPath the bytes of a path in it.
+const maxEntries, maxPath = 1000, 200
+
+// Entry is a request as GET /dev/calls lists it. It has no secret: no query, no header, and no body.
+type Entry struct {
+	At        domain.Time      `json:"at"`
+	Method    string           `json:"method"`
+	Path      string           `json:"path"`
+	Operation string           `json:"operation,omitzero"` // id; empty: none of the API
+	Handle    string           `json:"handle,omitzero"`    // of the agent whose key it had
+	Status    int              `json:"status"`             // 0: the connection was closed before the operation ran
+	MS        int64            `json:"ms"`
+	Fault     *Fault           `json:"fault,omitzero"`
+	Error     *api.ErrorObject `json:"error,omitzero"`
+}
+
+// Report is how requests to an operation ended since the start.
+type Report struct {
+	Operation string              `json:"operation"`
+	Calls     int                 `json:"calls"`
+	Errors    map[domain.Code]int `json:"errors"`
+}
+
+// codeDropped counts connections that faults closed.
+const codeDropped domain.Code = "dropped"
+
+// journal has the newest requests, and counts all of them by operation.
+type journal struct {
+	mu      sync.Mutex
+	entries []Entry // the oldest first
+	reports map[string]*Report
+}
+
+func (j *journal) add(e Entry) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.entries) == maxEntries {
+		j.entries = slices.Delete(j.entries, 0, 1)
+	}
+	j.entries = append(j.entries, e)
+	if e.Operation == "" {
+		return
+	}
+	report := j.reports[e.Operation]
+	if report == nil {
+		report = &Report{Operation: e.Operation, Errors: map[domain.Code]int{}}
+		j.reports[e.Operation] = report
+	}
+	report.Calls++
+	if e.Fault != nil && e.Fault.Drop != "" {
+		report.Errors[codeDropped]++
+	} else if e.Error != nil {
+		report.Errors[e.Error.Code]++
+	}
+}
+
+// clear empties the journal. The counts stay: a suite that resets between its tests reads them at its end.
+func (j *journal) clear() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.entries = nil
+}
+
+// list returns the entries that a filter selects, newest first.
+func (j *journal) list(selects func(Entry) bool) []Entry {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	list := []Entry{}
+	for _, e := range slices.Backward(j.entries) {
+		if selects(e) {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// listCalls handles GET /dev/calls.
+func (d *Server) listCalls(r *http.Request) ([]Entry, error) {
+	query := r.URL.Query()
+	status, err := strconv.Atoi(cmp.Or(query.Get("status"), "0"))
+	if err != nil {
+		return nil, &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{{Field: "status", Code: domain.FaultWrongType, Topic: "integer"}}}
+	}
+	is := func(name, value string) bool { return query.Get(name) == "" || query.Get(name) == value }
+	return d.journal.list(func(e Entry) bool {
+		return is("handle", e.Handle) && is("operation", e.Operation) && (query.Get("status") == "" || status == e.Status)
+	}), nil
+}
+
+// report handles GET /dev/report.
+func (d *Server) report(*http.Request, []byte) (any, error) {
+	d.journal.mu.Lock()
+	defer d.journal.mu.Unlock()
+	reports, never := []Report{}, []string{}
+	for _, op := range d.Operations() {
+		if report := d.journal.reports[op.ID]; report != nil {
+			reports = append(reports, *report)
+		} else {
+			never = append(never, op.ID)
+		}
+	}
+	return map[string]any{"operations": reports, "never_called": never}, nil
+}
+
+// secrets are the parts of paths that the journal leaves out: tokens of owners' pages, and keys and codes at a wrong place.
+var secrets = regexp.MustCompile(`^/owner/.+|cq_[^/]*|\b[0-9A-Z]{4}-[0-9A-Z]{4}\b`)
+
+// shownPath returns the path of a request without secrets.
+func shownPath(r *http.Request) string {
+	path := r.URL.Path
+	return secrets.ReplaceAllString(path[:min(len(path), maxPath)], "…")
+}
+
+// tap sees what a handler responds with.
+type tap struct {
+	http.ResponseWriter
+	status int
+	lost   bool   // the client gets nothing of it
+	body   []byte // of an error
+}
+
+func (t *tap) WriteHeader(status int) {
+	if t.status == 0 && status >= http.StatusOK {
+		t.status = status
+	}
+	if !t.lost {
+		t.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (t *tap) Write(b []byte) (int, error) {
+	t.WriteHeader(http.StatusOK)
+	if t.status >= http.StatusBadRequest && len(t.body) < api.MaxBody {
+		t.body = append(t.body, b...)
+	}
+	if t.lost {
+		return len(b), nil
+	}
+	return t.ResponseWriter.Write(b)
+}
+
+// Unwrap returns the wrapped writer, for http.ResponseController and package middleware.
+func (t *tap) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+
+// serve serves a request unless a fault prevents that, and adds it to the journal.
+func (d *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	began, op := time.Now(), d.operationOf(r) //clock: how long it took
+	entry := Entry{Method: r.Method, Path: shownPath(r)}
+	seen := &tap{ResponseWriter: w}
+	defer func() {
+		entry.At, entry.Status, entry.MS = domain.Time(d.store.Now().UnixMilli()), seen.status, time.Since(began).Milliseconds() //clock: as above
+		entry.Handle = middleware.LoggedHandle(w)
+		var response api.ErrorBody
+		if json.Unmarshal(seen.body, &response) == nil && response.Error.Code != "" {
+			entry.Error = &response.Error
+		}
+		d.journal.add(entry)
+	}()
+	if op != nil {
+		entry.Operation, entry.Fault = op.ID, d.faults.next(op.ID)
+	}
+	if entry.Fault == nil {
+		d.pass(next, seen, r)
+		return
+	}
+	switch fault := entry.Fault; {
+	case fault.Status != 0:
+		d.WriteError(seen, r, fault.error(op, d.store.Now()))
+	case fault.Drop == dropBefore:
+		panic(http.ErrAbortHandler) // closes the connection
+	case fault.Drop == dropAfter:
+		seen.lost = true
+		d.pass(next, seen, r)
+		panic(http.ErrAbortHandler)
+	default:
+		select {
+		case <-time.After(time.Duration(fault.DelayMS) * time.Millisecond):
+		case <-r.Context().Done():
+		}
+		d.pass(next, seen, r)
+	}
+}
+
+// pass serves a request, most of them while the clock does not move.
+func (d *Server) pass(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	if !needsNoGate(r) {
+		d.gate.RLock()
+		defer d.gate.RUnlock()
+	}
+	next.ServeHTTP(w, r)
+}

@@ -374,6 +374,18 @@ func TestDemo_PassesTheRulesOfTheAPI(t *testing.T) {
 	}
 }
 
+func TestDemo_AgentsWereActiveSinceTheirNewestPost(t *testing.T) {
+	proof.OneByOne(t)
+	s := newDevSite(t, true)
+	for _, agent := range s.devAgents() {
+		card := s.send("GET", "/api/agents/"+agent.Handle, "", nil).status(200)
+		posts := s.send("GET", "/api/posts?limit=1&author="+agent.Handle, "", nil).status(200)
+		if posts.len("posts") > 0 && card.text("agent", "last_active_at") < posts.text("posts", 0, "created_at") {
+			t.Errorf("%s was last active at %s, and posted at %s", agent.Handle, card.text("agent", "last_active_at"), posts.text("posts", 0, "created_at"))
+		}
+	}
+}
+
 func TestDemo_LiesInThePast(t *testing.T) {
 	proof.OneByOne(t)
 	s := newDevSite(t, true)

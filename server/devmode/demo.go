@@ -47,6 +47,7 @@ type demoReply struct {
 // demoStep is one step of the history of the demo.
 type demoStep struct {
 	daysAgo float64
+	by      string // handle of the agent that acts
 	name    string
 	run     func(context.Context) error
 }
@@ -67,7 +68,7 @@ func (d *Server) Load(ctx context.Context) error {
 	}
 	loader := &demoLoader{dev: d, store: d.store, callers: map[string]domain.Caller{}, menus: map[string][]domain.Offering{}, owners: map[string]string{}, today: d.options.Clock.Now()}
 	for _, a := range agents {
-		loader.add(a.JoinedDaysAgo, a.Handle, func(ctx context.Context) error { return loader.join(ctx, a) })
+		loader.add(a.JoinedDaysAgo, a.Handle, "the agent "+a.Handle, func(ctx context.Context) error { return loader.join(ctx, a) })
 	}
 	for _, p := range posts {
 		loader.addPost(p)
@@ -81,7 +82,11 @@ func (d *Server) Load(ctx context.Context) error {
 	slices.SortStableFunc(loader.steps, func(a, b demoStep) int { return cmp.Compare(b.daysAgo, a.daysAgo) })
 	for _, step := range loader.steps {
 		d.options.Clock.offset.Store(-int64(step.daysAgo * float64(domain.Day)))
-		if err := step.run(ctx); err != nil {
+		err := step.run(ctx)
+		if err == nil {
+			err = loader.authenticate(ctx, step.by)
+		}
+		if err != nil {
 			return fmt.Errorf("load the demo: %s: %w", step.name, err)
 		}
 	}
@@ -112,8 +117,18 @@ type demoLoader struct {
 	today   time.Time
 }
 
-func (l *demoLoader) add(daysAgo float64, what string, act func(context.Context) error) {
-	l.steps = append(l.steps, demoStep{daysAgo, what, act})
+func (l *demoLoader) add(daysAgo float64, by, what string, act func(context.Context) error) {
+	l.steps = append(l.steps, demoStep{daysAgo, by, what, act})
+}
+
+// authenticate uses the key of an agent, if it has one yet, after it has acted: the card shows when it was last active.
+func (l *demoLoader) authenticate(ctx context.Context, handle string) error {
+	i := slices.IndexFunc(l.agents, func(a Agent) bool { return a.Handle == handle })
+	if i < 0 {
+		return nil
+	}
+	_, err := l.store.Authenticate(ctx, l.agents[i].APIKey)
+	return err
 }
 
 // deadline returns the date a number of days after today.
@@ -168,13 +183,13 @@ func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 func (l *demoLoader) addPost(p demoPost) {
 	var id string
 	p.Deadline = l.deadline(p.DeadlineInDays)
-	l.add(p.PostedDaysAgo, "a call of "+p.By, func(ctx context.Context) error {
+	l.add(p.PostedDaysAgo, p.By, "a call of "+p.By, func(ctx context.Context) error {
 		doc, _, err := l.store.CreatePost(ctx, l.callers[p.By], p.PostDraft, domain.IdempotencyKey{})
 		id = doc.ID
 		return err
 	})
 	for _, r := range p.Replies {
-		l.add(r.PostedDaysAgo, "a reply of "+r.By, func(ctx context.Context) error {
+		l.add(r.PostedDaysAgo, r.By, "a reply of "+r.By, func(ctx context.Context) error {
 			_, _, err := l.store.CreateReply(ctx, l.callers[r.By], id, domain.ReplyDraft{Body: r.Body}, domain.IdempotencyKey{})
 			return err
 		})
@@ -247,7 +262,7 @@ func (l *demoLoader) addRequest(r demoRequest) {
 	var id string
 	what := "the request from " + r.From + " to " + r.To
 	r.Deadline = l.deadline(r.DeadlineInDays)
-	l.add(r.SentDaysAgo, what, func(ctx context.Context) error {
+	l.add(r.SentDaysAgo, r.From, what, func(ctx context.Context) error {
 		if r.Offering != nil {
 			r.OfferingID = l.menus[r.To][*r.Offering].ID
 		}
@@ -256,7 +271,11 @@ func (l *demoLoader) addRequest(r demoRequest) {
 		return err
 	})
 	for _, then := range r.Then {
-		l.add(then.DaysAgo, then.Act+" "+what, func(ctx context.Context) error { return l.apply(ctx, r, id, then) })
+		by := r.To
+		if then.Act == "withdraw" {
+			by = r.From
+		}
+		l.add(then.DaysAgo, by, then.Act+" "+what, func(ctx context.Context) error { return l.apply(ctx, r, id, then) })
 	}
 }
 
@@ -284,7 +303,7 @@ func (l *demoLoader) apply(ctx context.Context, r demoRequest, id string, then d
 func (l *demoLoader) addCollab(c demoCollab) {
 	var id string
 	what := "a collaboration of " + c.By + " with " + c.Partner
-	l.add(c.RecordedDaysAgo, what, func(ctx context.Context) error {
+	l.add(c.RecordedDaysAgo, c.By, what, func(ctx context.Context) error {
 		collab, _, err := l.store.RecordCollab(ctx, l.callers[c.By], domain.CollabDraft{Partner: c.Partner, Summary: c.Summary}, domain.IdempotencyKey{})
 		id = collab.ID
 		return err
@@ -292,7 +311,7 @@ func (l *demoLoader) addCollab(c demoCollab) {
 	if c.Then == "" {
 		return
 	}
-	l.add(c.ThenDaysAgo, c.Then+" "+what, func(ctx context.Context) (err error) {
+	l.add(c.ThenDaysAgo, c.Partner, c.Then+" "+what, func(ctx context.Context) (err error) {
 		if c.Then == "confirm" {
 			_, err = l.store.ConfirmCollab(ctx, l.callers[c.Partner], id)
 		} else {

@@ -82,7 +82,7 @@ func TestDevFaults_FailTheNextRequests(t *testing.T) {
 func TestDevFaults_DropLosesTheResponse(t *testing.T) {
 	s := newDevSite(t, false)
 	key := s.agent("tide-reader")
-	for drop, posts := range map[string]int{"before": 0, "after": 1} {
+	for posts, drop := range []string{"before", "after"} {
 		s.fault(`{"operation":"createPost","drop":"` + drop + `"}`)
 		r, err := http.NewRequest("POST", s.url+"/api/posts", strings.NewReader(`{"kind":"announce","title":"Tides","body":"Of today."}`))
 		if err != nil {
@@ -253,4 +253,48 @@ func TestDevJournal_IsBounded(t *testing.T) {
 	if n := s.send("GET", "/dev/report", "", nil).status(200).value("operations", 0, "calls"); n != 1040.0 {
 		t.Errorf("%v requests in the report", n)
 	}
+}
+
+func TestDevCounterparts_Act(t *testing.T) {
+	s := newDevSite(t, false)
+	if n := s.send("POST", "/dev/reset", "", `{"counterparts":true}`).status(200).value("agents"); n != 6.0 {
+		t.Fatalf("%v counterparts", n)
+	}
+	key := s.verified("harbour-pilot")
+	s.menu(key)
+	ids := map[string]string{}
+	for _, agent := range s.devAgents() {
+		ids[agent.Handle] = s.request(key, agent.Handle)
+	}
+	collab := s.collab(key, "confirms-all")
+	s.collab(key, "never-answers")
+	state := func(handle string) string {
+		request := s.send("GET", "/api/requests/"+ids[handle], key, nil).status(200)
+		reason, _ := request.value("request", "decline_reason").(string)
+		return strings.TrimSpace(request.text("request", "status") + " " + reason)
+	}
+	s.send("POST", "/dev/clock", "", `{"advance":"59s"}`).status(200)
+	for handle := range ids {
+		if got := state(handle); got != "pending" {
+			t.Errorf("%s acts before its time: %s", handle, got)
+		}
+	}
+	s.send("POST", "/dev/clock", "", `{"advance":"31d"}`).status(200)
+	for handle, want := range map[string]string{
+		"always-accepts": "accepted", "declines-busy": "declined busy", "asks-more": "declined need_more_info", "never-answers": "expired",
+		"confirms-all": "accepted", "tries-injection": "declined other",
+	} {
+		if got := state(handle); got != want {
+			t.Errorf("%s: %s, not %s", handle, got, want)
+		}
+	}
+	orders := s.send("GET", "/api/me/requests", key, nil).status(200)
+	if orders.len("requests") != 1 || orders.text("requests", 0, "from", "handle") != "tries-injection" {
+		t.Errorf("received: %s", orders.Body)
+	}
+	confirmed := s.send("GET", "/api/me/collabs?status=confirmed", key, nil).status(200)
+	if confirmed.len("collabs") != 1 || confirmed.text("collabs", 0, "id") != collab {
+		t.Errorf("confirmed: %s", confirmed.Body)
+	}
+	s.send("POST", "/dev/reset", "", `{"counterparts":"yes"}`).rejected(422, domain.CodeValidationFailed)
 }

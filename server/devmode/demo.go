@@ -52,19 +52,26 @@ type demoStep struct {
 	run     func(context.Context) error
 }
 
-// Load fills an empty directory with the demo: it replays every step in order while the clock
-// runs through the past half year.
-func (d *Server) Load(ctx context.Context) error {
+// Load fills an empty directory with the demo.
+func (d *Server) Load(ctx context.Context) error { return d.load(ctx, true) }
+
+// load fills an empty directory with the demo, or with its counterparts alone: it replays every step in order while the
+// clock runs through the past half year.
+func (d *Server) load(ctx context.Context, demo bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	defer d.options.Clock.offset.Store(0)
-	var agents []demoAgent
+	var agents, others []demoAgent
 	var posts []demoPost
 	var contacts demoContacts
 	if err := errors.Join(
 		readDemo(d.options.Demo, "agents.json", &agents), readDemo(d.options.Demo, "calls.json", &posts), readDemo(d.options.Demo, "contacts.json", &contacts),
+		readDemo(d.options.Demo, "counterparts.json", &others),
 	); err != nil {
 		return err
+	}
+	if agents = append(agents, others...); !demo {
+		agents, posts, contacts = others, nil, demoContacts{}
 	}
 	loader := &demoLoader{dev: d, store: d.store, callers: map[string]domain.Caller{}, menus: map[string][]domain.Offering{}, owners: map[string]string{}, today: d.options.Clock.Now()}
 	for _, a := range agents {

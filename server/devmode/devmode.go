@@ -50,7 +50,7 @@ type Server struct {
 // Options are the settings of a Server beside those of the one that it wraps.
 type Options struct {
 	Clock *Clock       // of the store
-	Demo  fs.FS        // agents.json, calls.json and contacts.json
+	Demo  fs.FS        // agents.json, calls.json, contacts.json and counterparts.json
 	Mail  *mail.Memory // receives the mails of the site
 }
 
@@ -229,18 +229,27 @@ func (d *Server) move(ctx context.Context, body []byte) error {
 			{Field: "advance", Code: domain.FaultBadFormat, Topic: "duration"},
 		}}
 	}
-	d.options.Clock.Advance(step)
-	return d.RunLocalJobs(ctx)
+	// Counterparts act before what they act on expires.
+	soon := min(step, reactionTime)
+	d.options.Clock.Advance(soon)
+	err = d.act(ctx)
+	d.options.Clock.Advance(step - soon)
+	return errors.Join(err, d.act(ctx), d.RunLocalJobs(ctx))
 }
 
 func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	var in struct {
-		Demo bool `json:"demo"`
+		Demo         bool `json:"demo"`
+		Counterparts bool `json:"counterparts"`
 	}
 	if len(body) > 0 {
 		if err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true)); err != nil {
+			field := "demo"
+			if semantic, ok := errors.AsType[*json.SemanticError](err); ok && semantic.JSONPointer != "" {
+				field = semantic.JSONPointer.LastToken()
+			}
 			return nil, &domain.Error{Code: domain.CodeValidationFailed, Fields: []domain.FieldError{
-				{Field: "demo", Code: domain.FaultWrongType, Topic: "boolean"},
+				{Field: field, Code: domain.FaultWrongType, Topic: "boolean"},
 			}}
 		}
 	}
@@ -257,8 +266,8 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	d.options.Mail.Clear()
 	d.faults.clear()
 	d.journal.clear()
-	if in.Demo {
-		if err := d.Load(r.Context()); err != nil {
+	if in.Demo || in.Counterparts {
+		if err := d.load(r.Context(), in.Demo); err != nil {
 			return nil, err
 		}
 	}

@@ -3,7 +3,7 @@ package demo
 
 import "embed"
 
-// Files holds agents.json, calls.json and contacts.json.
+// Files holds agents.json, calls.json, contacts.json and counterparts.json.
 //
 //go:embed *.json
 var Files embed.FS

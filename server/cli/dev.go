@@ -32,11 +32,13 @@ const devMails = 1000
 // devCommand does not read CALLBOOK_DB: that is the file of callbook serve, which
 // POST /dev/reset would empty.
 type devCommand struct {
-	Addr     string `default:"127.0.0.1:8080" help:"Loopback address to listen on."`
-	DB       string `name:"db" env:"CALLBOOK_DEV_DB" help:"Keep the directory in this file instead of a temporary one." type:"path"`
-	Empty    bool   `help:"Start without the demo agents."`
-	Limits   string `enum:"on,off" default:"off" env:"CALLBOOK_DEV_LIMITS" help:"on: the default limits for requests and mails, to test how an agent handles them."`
-	logFlags `embed:""`
+	Addr      string   `default:"127.0.0.1:8080" help:"Address to listen on: a loopback address, or any with --allow-host."`
+	AllowHost []string `help:"Host name by which other machines, such as containers, reach the test directory. Repeatable. The first is that of its links if --addr is no loopback address." placeholder:"NAME"`
+	Exec      string   `help:"Run this command of the shell with CALLBOOK_URL and CALLBOOK_KEYS (JSON, keys by handle) in its environment, stop after it, and exit with its status." placeholder:"COMMAND"`
+	DB        string   `name:"db" env:"CALLBOOK_DEV_DB" help:"Keep the directory in this file instead of a temporary one." type:"path"`
+	Empty     bool     `help:"Start without the demo agents."`
+	Limits    string   `enum:"on,off" default:"off" env:"CALLBOOK_DEV_LIMITS" help:"on: the default limits for requests and mails, to test how an agent handles them."`
+	logFlags  `embed:""`
 }
 
 // limits returns no limits, or the default ones with --limits on.
@@ -52,10 +54,24 @@ func (c *devCommand) check() error {
 	if err := (listen.Endpoint{Flag: listen.SiteFlag, Addr: c.Addr}).Check(); err != nil {
 		return err
 	}
-	if host, _, _ := net.SplitHostPort(c.Addr); !text.IsLoopback(host) {
-		return errors.New("dev serves this machine only: give --addr a loopback address such as 127.0.0.1:8080; to serve others, use callbook serve")
+	for _, name := range c.AllowHost {
+		if server.CheckBaseURL("http://"+name) != nil || strings.Contains(name, ":") {
+			return errors.New("--allow-host takes a host name without a scheme and a port, such as callbook or host.docker.internal")
+		}
+	}
+	if host, _, _ := net.SplitHostPort(c.Addr); !text.IsLoopback(host) && len(c.AllowHost) == 0 {
+		return errors.New("dev serves this machine only: give --addr a loopback address such as 127.0.0.1:8080, or name the host by which containers reach it with --allow-host; to serve others, use callbook serve")
 	}
 	return nil
+}
+
+// baseURL returns the address of the site for its own links.
+func (c *devCommand) baseURL(listener net.Listener) string {
+	host, port, _ := net.SplitHostPort(listener.Addr().String())
+	if !text.IsLoopback(host) {
+		host = c.AllowHost[0]
+	}
+	return "http://" + net.JoinHostPort(host, port)
 }
 
 func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context) (err error) {
@@ -95,17 +111,22 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	if err := st.MarkDev(ctx, fresh); err != nil {
 		return errors.Join(err, st.Close())
 	}
-	base := "http://" + listener.Addr().String()
+	base := c.baseURL(listener)
 	dev, err := devmode.New(st, server.Options{BaseURL: base, Limits: limits, Log: log, LogSlow: time.Duration(c.LogSlow), LogClients: c.LogClients, Version: version(), Settings: reference.Settings(k.Model)},
-		devmode.Options{Clock: clock, Demo: console.demo, Mail: mail.NewMemory(devMails)})
+		devmode.Options{Clock: clock, Demo: console.demo, Mail: mail.NewMemory(devMails), Hosts: c.AllowHost})
 	if err == nil && fresh && !c.Empty {
 		err = dev.Load(ctx)
 	}
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
+	front := server.Front{Listener: listener}
+	if c.Exec != "" { // standard output is that of the command
+		printWelcome(console.err, base, dev.Agents(), c.Limits)
+		return errors.Join(dev.Exec(ctx, c.Exec, base, console.out, console.err, front), st.Close())
+	}
 	printWelcome(console.out, base, dev.Agents(), c.Limits)
-	return errors.Join(dev.Serve(ctx, server.Front{Listener: listener}), st.Close())
+	return errors.Join(dev.Serve(ctx, front), st.Close())
 }
 
 // printWelcome prints the address, a demo agent of each trust level, and where the rest is. Scripts parse the first line.

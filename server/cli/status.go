@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -52,6 +53,9 @@ var exits = []exit{
 }
 
 func exitOf(err error) exit {
+	if command, ok := errors.AsType[*exec.ExitError](err); ok { // of callbook dev --exec
+		return exit{status: max(command.ExitCode(), statusFailed)}
+	}
 	for _, e := range exits {
 		if errors.Is(err, e.err) {
 			return e

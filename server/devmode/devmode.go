@@ -33,7 +33,7 @@ import (
 	storetext "callbook/store/text"
 )
 
-// Server is a server for testing agents. It serves this machine only.
+// Server is a server for testing agents. It serves this machine, and others only by the names of Options.Hosts.
 type Server struct {
 	*server.Server
 	options Options
@@ -52,6 +52,7 @@ type Options struct {
 	Clock *Clock       // of the store
 	Demo  fs.FS        // agents.json, calls.json, contacts.json and counterparts.json
 	Mail  *mail.Memory // receives the mails of the site
+	Hosts []string     // names by which other machines, such as containers, reach it
 }
 
 // New builds a Server. Its store has to allow links to this machine.
@@ -274,15 +275,15 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	return map[string]any{"agents": len(d.Agents())}, nil
 }
 
-// guard rejects requests that do not come for this machine by one of its names: a page elsewhere
+// guard rejects requests that do not come for this machine by one of its names, or for one of the allowed hosts: a page elsewhere
 // that a browser shows must not reach the keys, by its own name (DNS rebinding) or as a foreign
 // origin.
 func (d *Server) guard(next http.Handler) http.Handler {
 	d.router.NotFound = next
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
-		foreign := origin != "" && !localOrigin(origin) || origin == "" && isForeignWrite(r)
-		if !localHost(r.Host) || foreign && !ownForm(r) {
+		foreign := origin != "" && !d.isOwnOrigin(origin) || origin == "" && isForeignWrite(r)
+		if !d.isOwnHost(r.Host) || foreign && !ownForm(r) {
 			d.WriteError(w, r, api.NewError(domain.CodeForbidden, "dev"))
 			return
 		}
@@ -327,11 +328,13 @@ func ownForm(r *http.Request) bool {
 	return r.Header.Get("Origin") == "null" && r.Header.Get("Sec-Fetch-Site") == "same-origin"
 }
 
-func localOrigin(origin string) bool {
+func (d *Server) isOwnOrigin(origin string) bool {
 	u, err := url.Parse(origin)
-	return err == nil && localHost(u.Host)
+	return err == nil && d.isOwnHost(u.Host)
 }
 
-func localHost(host string) bool {
-	return storetext.IsLoopback((&url.URL{Host: host}).Hostname())
+// isOwnHost reports whether a host is this machine, or has one of the names that are allowed.
+func (d *Server) isOwnHost(host string) bool {
+	name := (&url.URL{Host: host}).Hostname()
+	return storetext.IsLoopback(name) || slices.ContainsFunc(d.options.Hosts, func(allowed string) bool { return strings.EqualFold(allowed, name) })
 }

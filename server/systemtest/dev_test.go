@@ -1,0 +1,56 @@
+package systemtest
+
+import (
+	"encoding/json"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+func TestDev_RunsACommand(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the command is one of sh; run on Unix")
+	}
+	status, out, _ := finished("dev", "--addr=127.0.0.1:0", "--log-level=error", "--exec", `echo "$CALLBOOK_URL $CALLBOOK_KEYS"; exit 7`)
+	url, list, _ := strings.Cut(out, " ")
+	keys := map[string]string{}
+	if err := json.Unmarshal([]byte(list), &keys); err != nil {
+		t.Errorf("CALLBOOK_KEYS: %v", err)
+	}
+	if status != 7 || !strings.HasPrefix(url, "http://127.0.0.1:") || !strings.HasPrefix(keys["always-accepts"], "cq_") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if _, err := http.Get(url + "/api"); err == nil {
+		t.Error("callbook dev goes on after the command")
+	}
+	if status, _, _ := finished("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec=true"); status != 0 {
+		t.Errorf("status %d of a command that succeeds", status)
+	}
+}
+
+func TestDev_AllowsHosts(t *testing.T) {
+	p := start(t, "dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--allow-host=callbook", "--allow-host=host.docker.internal")
+	for host, want := range map[string]int{"callbook:80": 200, "Host.Docker.Internal": 200, "localhost": 200, "callbook.example.org": 403, "other": 403} {
+		r, err := http.NewRequest("GET", p.base+"/dev/agents", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: status %d", host, response.StatusCode)
+		}
+	}
+	if status, _, errors := finished("dev", "--addr=127.0.0.1:0", "--allow-host=http://callbook"); status != 64 || !strings.Contains(errors, "host name") {
+		t.Errorf("status %d: %s", status, errors)
+	}
+	status, out, _ := finished("dev", "--addr=0.0.0.0:0", "--empty", "--log-level=error", "--allow-host=callbook", "--exec", `echo "$CALLBOOK_URL"`)
+	if status != 0 || !strings.HasPrefix(out, "http://callbook:") {
+		t.Errorf("status %d: %s", status, out)
+	}
+}

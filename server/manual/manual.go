@@ -38,6 +38,7 @@ var topics = []struct{ name, titleZH string }{
 	{"security", "安全"},
 	{"api", "使用 API"},
 	{"development", "开发智能体"},
+	{"testing", "测试智能体"},
 	{"changelog", "更新日志"},
 }
 

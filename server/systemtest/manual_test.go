@@ -99,7 +99,8 @@ func TestManual_EveryCommandWorks(t *testing.T) {
 		"scaling":         {"serve", nil},
 		"security":        {"serve", []string{"callbook "}},
 		"api":             {"dev", []string{`"api_key":"cq_`, `"mailbox_verified":true`, "福州潮位数据", `"next":"/api/posts?`, `"status":"accepted"`, `"type":"request.accepted"`, `"endpoints":[`}},
-		"development":     {"dev", []string{`"handle":"twinscript"`, `{"mail":[`, `{"now":"`, `{"agents":46}`, `{"agents":0}`}},
+		"development":     {"dev", []string{`"handle":"twinscript"`, `{"mail":[`, `{"now":"`, `"drop":"after"`, `"left":1000`, `{"faults":[]}`, `"never_called":[`, `{"agents":52}`, `{"agents":0}`}},
+		"testing":         {"dev", nil},
 		"changelog":       {"serve", nil},
 	}
 	files, err := filepath.Glob(root + "static/docs/*.md")
@@ -139,6 +140,20 @@ func TestManual_EveryCommandWorks(t *testing.T) {
 				t.Errorf("a request is rejected:\n%s", printed)
 			}
 		})
+	}
+}
+
+// TestManual_ShowsTheSuites checks that the page shows the suites that .ci/run runs.
+func TestManual_ShowsTheSuites(t *testing.T) {
+	page := readText(t, root+"static/docs/testing.md")
+	files, err := filepath.Glob(root + "testdata/dev/*agent*")
+	if err != nil || len(files) != 3 {
+		t.Fatalf("%d suites: %v", len(files), err)
+	}
+	for _, file := range files {
+		if text := readText(t, file); !strings.Contains(page, "\n"+text+"```\n") || !strings.Contains(page, "`"+filepath.Base(file)+"`") {
+			t.Errorf("the page does not show %s as it is", file)
+		}
 	}
 }
 

@@ -176,3 +176,29 @@ func TestDev_ReadsBodiesOfCurlAsJSON(t *testing.T) {
 		s.send("POST", "/dev/clock", "", form, formType, "Accept: text/html").status(status)
 	}
 }
+
+func TestDevPage_ShowsFaultsAndJournal(t *testing.T) {
+	s := newDevSite(t, false)
+	key := s.agent("tide-reader")
+	if got := s.pressDev("en", "drop", "after"); got.Status != 303 {
+		t.Errorf("status %d: %s", got.Status, got.Body)
+	}
+	s.send("POST", "/dev/faults", "", `{"operation":"getMe","status":503,"rate":0.5,"seed":7,"times":2}`).status(200)
+	s.statuses(1, "GET", "/api/stats", "")
+	s.send("POST", "/api/posts", key, `{"kind":"announce"}`).status(422)
+	for lang, want := range map[string][]string{
+		"en": {"drop after", "rate 0.5, seed 7: 2 of 2 still to come", "validation_failed", "title is required", "tide-reader"},
+		"zh": {"drop after", "比例 0.5，seed 7：还剩 2 次（共 2 次）", "title 为必填项"},
+	} {
+		text := innerText(s.devPage(lang))
+		for _, part := range want {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: no %q on the page", lang, part)
+			}
+		}
+	}
+	s.send("POST", "/dev/faults/clear", "", "", formType, "Accept: text/html").status(303)
+	if n := s.send("GET", "/dev/faults", "", nil).len("faults"); n != 0 {
+		t.Errorf("%d faults", n)
+	}
+}

@@ -1,6 +1,7 @@
 package devmode
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -30,6 +31,20 @@ type page struct {
 	Mails  []Mail
 	Older  int // mails that are not among Mails
 	Agents []Agent
+	Faults []Fault
+	Calls  []Entry  // the newest
+	IDs    []string // of the operations
+}
+
+// Effect returns what a fault does, as POST /dev/faults takes it.
+func (f Fault) Effect() string {
+	switch {
+	case f.Status != 0:
+		return fmt.Sprintf("status %d", f.Status)
+	case f.Drop != "":
+		return "drop " + f.Drop
+	}
+	return fmt.Sprintf("delay_ms %d", f.DelayMS)
 }
 
 // Links returns the links in the text of a mail, which has each in both languages.
@@ -49,6 +64,11 @@ func (d *Server) showPage(w http.ResponseWriter, r *http.Request, _ httprouter.P
 		p.Agents, err = d.listAgents(r)
 	}
 	p.Mails = mails[:min(len(mails), 20)]
+	p.Faults, p.Calls = d.faults.list(), d.journal.list(func(Entry) bool { return true })
+	p.Calls = p.Calls[:min(len(p.Calls), 30)]
+	for _, op := range d.Operations() {
+		p.IDs = append(p.IDs, op.ID)
+	}
 	p.Older = len(mails) - len(p.Mails)
 	if err == nil {
 		w.Header().Set("Cache-Control", "no-store")

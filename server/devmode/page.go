@@ -32,7 +32,7 @@ type page struct {
 	Older  int // mails that are not among Mails
 	Agents []Agent
 	Faults []Fault
-	Calls  []Entry  // the newest
+	Calls  []Entry  // the newest to the API: those for this page would change it
 	IDs    []string // of the operations
 }
 
@@ -64,7 +64,7 @@ func (d *Server) showPage(w http.ResponseWriter, r *http.Request, _ httprouter.P
 		p.Agents, err = d.listAgents(r)
 	}
 	p.Mails = mails[:min(len(mails), 20)]
-	p.Faults, p.Calls = d.faults.list(), d.journal.list(func(Entry) bool { return true })
+	p.Faults, p.Calls = d.faults.list(), d.journal.list(func(e Entry) bool { return strings.HasPrefix(e.Path, "/api/") })
 	p.Calls = p.Calls[:min(len(p.Calls), 30)]
 	for _, op := range d.Operations() {
 		p.IDs = append(p.IDs, op.ID)

@@ -129,26 +129,20 @@ func (f *faults) clear() {
 	f.all = nil
 }
 
-// addFault handles POST /dev/faults.
-func (d *Server) addFault(_ *http.Request, body []byte) (any, error) {
-	var in struct {
-		Operation string   `json:"operation"`
-		Rate      *float64 `json:"rate"`
-		Status    *int     `json:"status"`
-		DelayMS   *int     `json:"delay_ms"`
-		Drop      *string  `json:"drop"`
-		Times     *int     `json:"times"`
-		Seed      uint32   `json:"seed"`
-	}
-	var invalid []string // fields
-	if err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true)); err != nil {
-		semantic, _ := errors.AsType[*json.SemanticError](err)
-		if semantic == nil || semantic.JSONPointer == "" {
-			return nil, invalidFault("fault")
-		}
-		return nil, invalidFault(semantic.JSONPointer.LastToken())
-	}
-	fault := &Fault{Operation: in.Operation, Rate: 1, Times: 1, Seed: in.Seed, draws: map[string]*rand.Rand{}}
+// faultDraft is the body of POST /dev/faults.
+type faultDraft struct {
+	Operation string   `json:"operation"`
+	Rate      *float64 `json:"rate"`
+	Status    *int     `json:"status"`
+	DelayMS   *int     `json:"delay_ms"`
+	Drop      *string  `json:"drop"`
+	Times     *int     `json:"times"`
+	Seed      uint32   `json:"seed"`
+}
+
+// fault returns the fault with its defaults, and the invalid fields.
+func (in *faultDraft) fault() (fault *Fault, invalid []string) {
+	fault = &Fault{Operation: in.Operation, Rate: 1, Times: 1, Seed: in.Seed, draws: map[string]*rand.Rand{}}
 	check := func(field string, valid bool) {
 		if !valid {
 			invalid = append(invalid, field)
@@ -175,16 +169,33 @@ func (d *Server) addFault(_ *http.Request, body []byte) (any, error) {
 		fault.Times = *in.Times
 		check("times", fault.Times > 0 && fault.Times <= maxTimes)
 	}
-	check("operation", fault.Operation == "" || slices.ContainsFunc(d.Operations(), func(op *api.Operation) bool { return op.ID == fault.Operation }))
 	check("fault", effects == 1)
+	fault.Left = fault.Times
+	return fault, invalid
+}
+
+// addFault handles POST /dev/faults.
+func (d *Server) addFault(_ *http.Request, body []byte) (any, error) {
+	in := &faultDraft{}
+	if err := json.Unmarshal(body, in, json.RejectUnknownMembers(true)); err != nil {
+		semantic, _ := errors.AsType[*json.SemanticError](err)
+		if semantic == nil || semantic.JSONPointer == "" {
+			return nil, invalidFault("fault")
+		}
+		return nil, invalidFault(semantic.JSONPointer.LastToken())
+	}
+	fault, invalid := in.fault()
+	if fault.Operation != "" && !slices.ContainsFunc(d.Operations(), func(op *api.Operation) bool { return op.ID == fault.Operation }) {
+		invalid = append(invalid, "operation")
+	}
 	if len(invalid) > 0 {
 		return nil, invalidFault(invalid...)
 	}
-	fault.Left = fault.Times
+	added := *fault // requests may count against the fault as soon as it is added
 	if !d.faults.add(fault) {
 		return nil, &domain.Error{Code: domain.CodeValidationFailed, Fields: []domain.FieldError{{Field: "fault", Code: domain.FaultTooMany, Topic: "faults"}}}
 	}
-	return fault, nil
+	return added, nil
 }
 
 // invalidFault returns the error of a fault with invalid fields; the field fault is the fault as a whole.

@@ -5,9 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/xml"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -42,6 +45,40 @@ func TestAgentsJoinInOrder(t *testing.T) {
 	}
 	if first := f.start.Sub(f.joined(0)); first != history {
 		t.Errorf("the first joined %v ago", first)
+	}
+}
+
+// TestCharts: every side and size has a bar and its figure, and texts stay text.
+func TestCharts(t *testing.T) {
+	folder := t.TempDir()
+	r := result{Rows: []rowResult{
+		{What: "a card & more", figures: figures{Rate: 30000, P99: 2 * time.Millisecond, Peers: []peer{{"floor", 45000, time.Millisecond}, {"PocketBase", 4500, 9 * time.Millisecond}}}},
+		{What: "a card", figures: figures{Sizes: []sized{{10_000, 200 * time.Microsecond, 0}, {100_000, 210 * time.Microsecond, 0}}}},
+		{What: "memory", figures: figures{Value: 9}},
+	}}
+	if err := r.writeCharts(folder); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{
+		"throughput": {"a card &amp; more", ">Callbook<", ">30000<", ">floor<", ">45000<", ">PocketBase<", ">4500<"},
+		"latency":    {"a card &amp; more", ">2 ms<", ">1 ms<", ">9 ms<"},
+		"growth":     {">10000 agents<", ">200 µs<", ">100000 agents<", ">210 µs<"},
+	} {
+		text, err := os.ReadFile(filepath.Join(folder, name+".svg"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := xml.Unmarshal(text, new(struct{})); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, part := range want {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("%s lacks %s", name, part)
+			}
+		}
+		if strings.Contains(string(text), "memory") {
+			t.Errorf("%s has a row without bars", name)
+		}
 	}
 }
 

@@ -35,6 +35,7 @@ func (g growth) measure(ctx context.Context, b *bench, name string) (f figures, 
 	for i, s := range sides {
 		p50[i] = s.tally.p50
 		f.Notes = append(f.Notes, fmt.Sprintf("%7d agents: p50 %s", g.sizes[i], shortTime(s.tally.quantile(0.5))))
+		f.Sizes = append(f.Sizes, sized{g.sizes[i], s.tally.quantile(0.5), s.tally.quantile(0.99)})
 	}
 	largest := len(sides) - 1
 	f.of(sides[largest])

@@ -46,6 +46,7 @@ type settings struct {
 	profiles string
 	json     string
 	markdown bool
+	charts   string // folder; empty: none
 	before   string // an earlier program that reads are compared with; empty: none
 }
 
@@ -110,6 +111,7 @@ func parse(args []string, stderr io.Writer) (s settings, err error) {
 	flags.StringVar(&s.profiles, "profile", "", "folder for a CPU profile of each row; the program then runs inside this one")
 	flags.StringVar(&s.json, "json", "", "file for the result as JSON")
 	flags.BoolVar(&s.markdown, "markdown", false, "print the table as testdata/bench/README.md has it")
+	flags.StringVar(&s.charts, "charts", "", "folder for charts of the result as SVG: throughput, latency, and growth with --growth")
 	flags.StringVar(&s.before, "before", "", "an earlier program that serves the same directory: compare reads and writes with it")
 	only := flags.String("only", "", "regular expression: rows whose names it matches")
 	if err := flags.Parse(args); err != nil {

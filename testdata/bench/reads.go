@@ -54,10 +54,13 @@ func (r reading) measure(ctx context.Context, b *bench, name string) (f figures,
 	}
 	f.of(own)
 	f.OfFloor = over(own.tally.rates, base.tally.rates)
+	f.beside("floor", base)
 	if before != nil {
+		f.beside("before", before)
 		f.TimesBefore = over(own.tally.rates, before.tally.rates)
 	}
 	if r.peer != nil {
+		f.beside("PocketBase", sides[2])
 		f.TimesPocketBase = over(own.tally.rates, sides[2].tally.rates)
 	}
 	return f, nil

@@ -29,11 +29,32 @@ type figures struct {
 	Value           float64       `json:"value"`                  // where the row is about another figure
 	Unit            string        `json:"unit,omitempty"`         // of the value
 	Notes           []string      `json:"notes,omitempty"`        // lines below the table
+	Peers           []peer        `json:"peers,omitempty"`        // the other sides, for charts
+	Sizes           []sized       `json:"sizes,omitempty"`        // of a row about growth, for charts
+}
+
+// peer is what another side came to in the same turns.
+type peer struct {
+	Name string        `json:"name"`
+	Rate float64       `json:"requests_a_second"`
+	P99  time.Duration `json:"p99_ns"`
+}
+
+// sized is what a directory of a number of agents came to.
+type sized struct {
+	Agents int           `json:"agents"`
+	P50    time.Duration `json:"p50_ns"`
+	P99    time.Duration `json:"p99_ns"`
 }
 
 // of puts a side's own figures into a row.
 func (f *figures) of(s *side) {
 	f.Rate, f.P50, f.P99, f.CPU = s.tally.rate(), s.tally.quantile(0.5), s.tally.quantile(0.99), s.tally.perRequest()
+}
+
+// beside adds another side.
+func (f *figures) beside(name string, s *side) {
+	f.Peers = append(f.Peers, peer{name, s.tally.rate(), s.tally.quantile(0.99)})
 }
 
 // measured is which figure a goal is about.

@@ -76,6 +76,11 @@ func (r *result) print(s settings, w io.Writer) error {
 			return err
 		}
 	}
+	if s.charts != "" {
+		if err := r.writeCharts(s.charts); err != nil {
+			return err
+		}
+	}
 	text := r.table()
 	if s.markdown {
 		text = r.markdown()

@@ -240,6 +240,7 @@ func besidePocketBase(ctx context.Context, b *bench, name string) (f figures, er
 		return f, err
 	}
 	f.of(own)
+	f.beside("PocketBase", peer)
 	f.TimesPocketBase = over(own.tally.rates, peer.tally.rates)
 	return f, nil
 }
@@ -300,6 +301,7 @@ func besideBefore(write written) func(context.Context, *bench, string) (figures,
 			return f, err
 		}
 		f.of(own)
+		f.beside("before", before)
 		f.TimesBefore = over(own.tally.rates, before.tally.rates)
 		return f, nil
 	}

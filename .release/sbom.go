@@ -1,4 +1,5 @@
-// Release writes the bill of materials of a built program, in CycloneDX's JSON:
+// Release writes the certificates of the authorities that a container image trusts (release roots), or the bill of
+// materials of a built program, in CycloneDX's JSON:
 //
 //	release VERSION PROGRAM SQLITE-BILL >FILE
 //
@@ -23,8 +24,15 @@ import (
 const driver = "modernc.org/sqlite"
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == "roots" {
+		if err := writeRoots(os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "release:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "release VERSION PROGRAM SQLITE-BILL")
+		fmt.Fprintln(os.Stderr, "release VERSION PROGRAM SQLITE-BILL, or: release roots")
 		os.Exit(64)
 	}
 	if err := write(os.Stdout, os.Args[1], os.Args[2], os.Args[3]); err != nil {

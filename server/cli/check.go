@@ -55,6 +55,7 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	c.checkMailPools(ctx, f)
 	c.checkAlerts(ctx, f, p.alerts)
 	c.checkAddress(f, served)
+	c.checkAuthorities(f)
 	c.checkCertificates(f)
 	c.checkPublic(f)
 	c.checkCopies(f, served)
@@ -62,7 +63,7 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 		return err
 	}
 	if f.Problems > 0 {
-		return fmt.Errorf("found %d problems: each line marked ERROR says how to fix one", f.Problems)
+		return fmt.Errorf("found problems (%d): each line marked ERROR says how to fix one", f.Problems)
 	}
 	return nil
 }
@@ -287,6 +288,13 @@ func (c *checkCommand) checkAddress(f *findings, served bool) {
 		}
 		defer listener.Close() // in the end: no two can have the same
 		f.ok(subject, "%s is free", e.Addr)
+	}
+}
+
+// checkAuthorities reports a machine that trusts no certificate authority, such as an empty container.
+func (c *checkCommand) checkAuthorities(f *findings) {
+	if roots, err := x509.SystemCertPool(); err != nil || roots.Equal(x509.NewCertPool()) {
+		f.note("https", "this machine trusts no certificate authority, so that mail servers, profile links, receivers of alerts and, with --domain, the authority cannot be reached: install the package ca-certificates")
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/acme/autocert"
-	_ "golang.org/x/crypto/x509roots/fallback" // certificates of authorities for systems without any, such as an empty container
 	"golang.org/x/net/idna"
 
 	"callbook/store/text"

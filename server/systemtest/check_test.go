@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +119,19 @@ func TestCheck_ReportsProblems(t *testing.T) {
 		if strings.Contains(printed, "hunter2") {
 			t.Errorf("%s: the password is printed: %s", tt.name, printed)
 		}
+	}
+}
+
+// TestCheck_ReportsMissingAuthorities runs on a system without certificates of authorities, such as an empty container.
+func TestCheck_ReportsMissingAuthorities(t *testing.T) {
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		t.Skip("the system verifies certificates itself: run this on Linux; SSL_CERT_FILE has no effect here")
+	}
+	command := exec.Command(os.Args[0], "check", "--addr=127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	command.Env = append(os.Environ(), asProgram+"=1", "SSL_CERT_FILE="+os.DevNull, "SSL_CERT_DIR="+t.TempDir())
+	printed, err := command.CombinedOutput()
+	if want := "install the package ca-certificates"; err != nil || !strings.Contains(string(printed), want) {
+		t.Errorf("%v; want %q in:\n%s", err, want, printed)
 	}
 }
 

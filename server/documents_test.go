@@ -177,7 +177,7 @@ func TestLLMsText_FollowsTheConvention(t *testing.T) {
 			s.followLink(m[2])
 		}
 	}
-	wanted := []string{documents.GuideEN, documents.GuideZH, "/openapi.json", "/mcp", "/", "/agents", "/calls", "/guide", "/docs", "/docs/reference", "/calls.atom", documents.CatalogPath, documents.SkillsPath, documents.CardPath, documents.SitemapPath}
+	wanted := []string{documents.GuideEN, documents.GuideZH, "/openapi.json", "/mcp", "/", "/agents", "/calls", "/guide", "/docs", "/docs/reference", "/calls.atom", documents.CatalogPath, documents.SkillsPath, documents.CardPath, documents.SitemapPath, documents.ARDPath}
 	for _, op := range s.server.engine.Operations {
 		if op.Method == "GET" && !op.Keyed && !strings.Contains(op.Path, "{") {
 			wanted = append(wanted, op.Path)

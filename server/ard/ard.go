@@ -78,7 +78,7 @@ func New(o Options) *Registry {
 // Reads returns the operations that are read with GET. Searches has those with POST.
 func (r *Registry) Reads() []*api.Operation { return []*api.Operation{r.list, r.get} }
 
-// Manifest is what /.well-known/ard.json contains (4.1).
+// Manifest is the content of /.well-known/ard.json (4.1).
 type Manifest struct {
 	SpecVersion string   `json:"specVersion"`
 	Host        Host     `json:"host"`

@@ -27,7 +27,7 @@ type Entry struct {
 	Metadata     *Metadata    `json:"metadata,omitempty"`
 }
 
-// Metadata is what the directory knows about an agent.
+// Metadata has the facts that the directory knows about an agent.
 type Metadata struct {
 	TrustLevel   int    `json:"trustLevel"`
 	OwnerClaimed bool   `json:"ownerClaimed"`

@@ -15,7 +15,7 @@ import (
 	"callbook/store/search"
 )
 
-// resultType is what an exploration counts (7.3).
+// resultType names the records that an exploration counts (7.3).
 type resultType struct {
 	Facets []facet `json:"facets"`
 }

@@ -230,7 +230,7 @@ func (d *Server) move(ctx context.Context, body []byte) error {
 			{Field: "advance", Code: domain.FaultBadFormat, Topic: "duration"},
 		}}
 	}
-	// Counterparts act before what they act on expires.
+	// Counterparts act before requests to them expire.
 	soon := min(step, reactionTime)
 	d.options.Clock.Advance(soon)
 	err = d.act(ctx)

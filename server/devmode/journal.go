@@ -129,7 +129,7 @@ func shownPath(r *http.Request) string {
 	return secrets.ReplaceAllString(path[:min(len(path), maxPath)], "…")
 }
 
-// tap sees what a handler responds with.
+// tap records the response of a handler.
 type tap struct {
 	http.ResponseWriter
 	status int

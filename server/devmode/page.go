@@ -36,7 +36,7 @@ type page struct {
 	IDs    []string // of the operations
 }
 
-// Effect returns what a fault does, as POST /dev/faults takes it.
+// Effect describes a fault, as POST /dev/faults takes it.
 func (f Fault) Effect() string {
 	switch {
 	case f.Status != 0:
@@ -87,7 +87,7 @@ func isForm(r *http.Request) bool {
 // formJSON returns the fields of a form as a JSON object. A value that is valid JSON, such as true, becomes that; an
 // empty field is left out.
 func formJSON(form []byte) []byte {
-	fields, _ := url.ParseQuery(string(form)) // act rejects what is missing
+	fields, _ := url.ParseQuery(string(form)) // act rejects missing fields
 	members := map[string]any{}
 	for name := range fields {
 		if value := fields.Get(name); jsontext.Value(value).IsValid() {

@@ -119,10 +119,11 @@ func (s Site) Robots() string {
 	for _, path := range s.Uncrawled {
 		rules = append(rules, "Disallow: "+path)
 	}
-	rules = append(rules, "Disallow: /*?*cursor=", "Disallow: /*?*offset=", "Disallow: /*?*q=", "Disallow: /*?*&", "Allow: /", "", "Sitemap: "+s.BaseURL+SitemapPath)
+	rules = append(rules, "Disallow: /*?*cursor=", "Disallow: /*?*offset=", "Disallow: /*?*q=", "Disallow: /*?*&", "Allow: /")
 	if s.ARD {
 		rules = append(rules, "Agentmap: "+s.BaseURL+ARDPath)
 	}
+	rules = append(rules, "", "Sitemap: "+s.BaseURL+SitemapPath)
 	return strings.Join(rules, "\n") + "\n"
 }
 

@@ -60,8 +60,8 @@ func Handler(samples func(context.Context, io.Writer), profiles bool) http.Handl
 	return mux
 }
 
-// cpuProfile records for ?seconds, 30 unless given and at most 300, what the program spends processor time on. It does
-// what net/http/pprof does for `go tool pprof`, which would add 200 KB to the program for pages and comparisons.
+// cpuProfile records the use of processor time by the program for ?seconds: 30 unless given, at most 300. It does
+// the part of net/http/pprof for `go tool pprof`, which would add 200 KB to the program for pages and comparisons.
 func cpuProfile(w http.ResponseWriter, r *http.Request) {
 	seconds, err := strconv.Atoi(cmp.Or(r.FormValue("seconds"), "30"))
 	if err != nil || seconds < 1 || seconds > 300 {

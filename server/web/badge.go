@@ -13,14 +13,14 @@ import (
 	"callbook/store/domain"
 )
 
-// The badge of an agent: a small picture for pages elsewhere, such as a README. It has the handle, and what is proven about the
+// The badge of an agent: a small picture for pages elsewhere, such as a README. It has the handle, and the facts proven about the
 // agent, and no text by the agent. Its text has a fixed length, so that it fits whichever font shows it.
 const (
 	badgePath = "/agents/{handle}/badge.svg"
 	badgeType = "image/svg+xml"
 )
 
-// badgeColours are the colours behind what is proven, by trust level. White text has a contrast of at least 4.5 on each.
+// badgeColours are the colours behind the proven facts, by trust level. White text has a contrast of at least 4.5 on each.
 var badgeColours = [...]string{"#6a6a6a", "#1d6a96", "#1d7a4d"}
 
 // Badge sends the badge of an agent.

@@ -261,7 +261,7 @@ func (m *markdownWriter) inline(n *html.Node) string {
 	return text
 }
 
-// linkEscaper escapes what would end the target of a link.
+// linkEscaper escapes characters that would end the target of a link.
 var linkEscaper = strings.NewReplacer("<", "%3C", ">", "%3E", "\\", "%5C", "\n", "%0A", "\r", "%0D")
 
 // codeSpan returns a text as code, between more backquotes than any in it.
@@ -296,7 +296,7 @@ func attributeOf(n *html.Node, name string) string {
 	return ""
 }
 
-// markdownEscaper escapes what is markup anywhere in a line, and the beginnings of addresses, which some programs turn into links.
+// markdownEscaper escapes characters that are markup anywhere in a line, and the beginnings of addresses, which some programs turn into links.
 var markdownEscaper = strings.NewReplacer(
 	`\`, `\\`, "`", "\\`", `*`, `\*`, `_`, `\_`, `[`, `\[`, `]`, `\]`, `<`, `\<`, `>`, `\>`, `&`, `\&`, `|`, `\|`, `~`, `\~`, `$`, `\$`, `@`, `\@`,
 	`://`, `\://`, `www.`, `www\.`, `WWW.`, `WWW\.`,
@@ -304,7 +304,7 @@ var markdownEscaper = strings.NewReplacer(
 
 func escapeMarkdown(text string) string { return markdownEscaper.Replace(text) }
 
-// escapeLineStart escapes what is markup at the beginning of a line alone: headings, lists, rules.
+// escapeLineStart escapes characters that are markup at the beginning of a line alone: headings, lists, rules.
 func escapeLineStart(line string) string {
 	digits := len(line) - len(strings.TrimLeft(line, "0123456789"))
 	if rest := line[digits:]; digits > 0 && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, ")")) {

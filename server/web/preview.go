@@ -22,7 +22,7 @@ func (v view) sitePreview() preview {
 	}}
 }
 
-// preview describes an agent by what is proven about it, and by its own words in quotes.
+// preview describes an agent by the facts proven about it, and by its own words in quotes.
 func (p agentPage) preview() preview {
 	a, said := p.Agent, p.Description()
 	text := said.Text

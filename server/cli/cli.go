@@ -82,7 +82,7 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		err = unknownVariables(parser.Model, os.Environ())
 	}
 	if err != nil {
-		err, help := usageError(parser.Model, err)
+		help, err := usageError(parser.Model, err)
 		printError(stderr, err)
 		fmt.Fprintln(stderr, help)
 		return statusUsage

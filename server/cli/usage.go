@@ -9,12 +9,12 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// usageError returns an error of the command line with the most similar name, and a sentence with the command that prints
-// the help for it. kong itself takes the name of an unknown command for an argument of callbook serve.
-func usageError(app *kong.Application, err error) (text error, help string) {
+// usageError returns an error of the command line with the most similar name, and before it a sentence with the command that
+// prints the help for it. kong itself takes the name of an unknown command for an argument of callbook serve.
+func usageError(app *kong.Application, err error) (help string, text error) {
 	parsed, ok := errors.AsType[*kong.ParseError](err)
 	if !ok {
-		return err, "Run callbook help settings for all settings."
+		return "Run callbook help settings for all settings.", err
 	}
 	command := app.Node
 	if selected := parsed.Context.Selected(); selected != nil {
@@ -29,16 +29,16 @@ func usageError(app *kong.Application, err error) (text error, help string) {
 		for _, f := range slices.Concat(command.AllFlags(true)...) {
 			known = append(known, "--"+f.Name)
 		}
-		return errors.New(first + suggestion(flag, known)), helpOf(command)
+		return helpOf(command), errors.New(first + suggestion(flag, known))
 	}
 	word, ok := strings.CutPrefix(first, "unexpected argument ")
 	if ok && command.Parent == app.Node && command.Parent.DefaultCmd == command && !slices.Contains(parsed.Context.Args, command.Name) {
 		command = app.Node
 	}
 	if ok && len(command.Children) > 0 {
-		return fmt.Errorf("%q is no command%s", word, suggestion(word, commandNames(command))), helpOf(command)
+		return helpOf(command), fmt.Errorf("%q is no command%s", word, suggestion(word, commandNames(command)))
 	}
-	return err, helpOf(command)
+	return helpOf(command), err
 }
 
 // helpOf returns a sentence with the command that prints the help of a command.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"reflect"
 	"slices"
 	"strings"
@@ -93,7 +94,9 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 			return statusFailed
 		}
 	} else if err != nil {
-		printError(stderr, err)
+		if _, ok := errors.AsType[*exec.ExitError](err); !ok { // the command of callbook dev --exec has printed its own
+			printError(stderr, err)
+		}
 		return exitOf(err).status
 	}
 	return 0
@@ -132,7 +135,7 @@ type console struct {
 // unknownVariables rejects a CALLBOOK_ variable that no flag reads: a misspelt setting must
 // not be silently without effect.
 func unknownVariables(app *kong.Application, environ []string) error {
-	var known []string
+	known := []string{"CALLBOOK_URL", "CALLBOOK_KEYS"} // set by callbook dev --exec
 	for _, flag := range settings(app) {
 		known = append(known, flag.Envs...)
 	}

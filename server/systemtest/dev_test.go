@@ -3,6 +3,7 @@ package systemtest
 import (
 	"encoding/json"
 	"net/http"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -12,7 +13,10 @@ func TestDev_RunsACommand(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the command is one of sh; run on Unix")
 	}
-	status, out, _ := finished("dev", "--addr=127.0.0.1:0", "--log-level=error", "--exec", `echo "$CALLBOOK_URL $CALLBOOK_KEYS"; exit 7`)
+	status, out, errors := finished("dev", "--addr=127.0.0.1:0", "--log-level=error", "--exec", `echo "$CALLBOOK_URL $CALLBOOK_KEYS"; exit 7`)
+	if strings.Contains(errors, "exit status") {
+		t.Errorf("the status is printed, too: %s", errors)
+	}
 	url, list, _ := strings.Cut(out, " ")
 	keys := map[string]string{}
 	if err := json.Unmarshal([]byte(list), &keys); err != nil {
@@ -26,6 +30,10 @@ func TestDev_RunsACommand(t *testing.T) {
 	}
 	if status, _, _ := finished("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec=true"); status != 0 {
 		t.Errorf("status %d of a command that succeeds", status)
+	}
+	t.Setenv(asProgram, "1")
+	if status, out, errors := finished("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec", "'"+os.Args[0]+"' version"); status != 0 || !strings.HasPrefix(out, "callbook ") {
+		t.Errorf("callbook version as the command: status %d: %s%s", status, out, errors)
 	}
 }
 

@@ -315,8 +315,8 @@ func (d *crashDirectory) outlives(i crashImage) {
 	}
 }
 
-// rows returns all rows of a database that no process serves, by table, except mails, times of startup, and index
-// positions.
+// rows returns all rows of a database that no process serves, by table, except mails and their counts, which the service
+// changes when mails have expired, times of startup, and index positions.
 func (d *crashDirectory) rows() map[string][]string {
 	d.Helper()
 	tables := map[string][]string{}
@@ -325,7 +325,7 @@ func (d *crashDirectory) rows() map[string][]string {
 		err = crashEach(file, `
 			SELECT t.name, 'SELECT ' || quote(t.name) || ', ' || group_concat('quote(' || c.name || ')', ' || '','' || ') || ' FROM ' || t.name
 			FROM pragma_table_list t JOIN pragma_table_info(t.name) c
-			WHERE t.type IN ('table', 'shadow') AND t.name NOT IN ('site', 'outbox') AND t.name NOT LIKE 'goose_%' AND t.name NOT LIKE '%_data' AND t.name NOT LIKE '%_idx'
+			WHERE t.type IN ('table', 'shadow') AND t.name NOT IN ('site', 'outbox', 'mail_log') AND t.name NOT LIKE 'goose_%' AND t.name NOT LIKE '%_data' AND t.name NOT LIKE '%_idx'
 			GROUP BY t.name`, func(_, query string) { queries = append(queries, query) })
 		for _, query := range queries {
 			err = errors.Join(err, crashEach(file, query, func(table, row string) { tables[table] = append(tables[table], row) }))

@@ -37,11 +37,12 @@ var fields = map[string]func(host string, e *Entry) []string{
 	},
 }
 
-// An exploration reads a page as large as that of a search first, so that both find the same agents, and then larger ones.
+// An exploration reads a page as large as that of a search first, so that both find the same agents, and then larger ones. It
+// counts as one read, and takes about twice as long as the largest page of a search.
 const (
 	searchPage     = 10
-	exploredPages  = 11
-	exploredAgents = 1000
+	exploredPages  = 3
+	exploredAgents = 200
 )
 
 const (

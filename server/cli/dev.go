@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -49,13 +50,16 @@ func (c *devCommand) limits() (ratelimit.Limits, domain.Quotas, domain.MailCaps)
 	return ratelimit.Limits{}, domain.Quotas{}, domain.MailCaps{}
 }
 
+// allowedHost matches a host name, and names of containers, which may have underscores.
+var allowedHost = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+
 // check rejects an address that other machines could reach, before anything listens there.
 func (c *devCommand) check() error {
 	if err := (listen.Endpoint{Flag: listen.SiteFlag, Addr: c.Addr}).Check(); err != nil {
 		return err
 	}
 	for _, name := range c.AllowHost {
-		if server.CheckBaseURL("http://"+name) != nil || strings.Contains(name, ":") {
+		if !allowedHost.MatchString(name) {
 			return errors.New("--allow-host takes a host name without a scheme and a port, such as callbook or host.docker.internal")
 		}
 	}

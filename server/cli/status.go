@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"callbook/store/sqlitedb"
@@ -54,6 +55,9 @@ var exits = []exit{
 
 func exitOf(err error) exit {
 	if command, ok := errors.AsType[*exec.ExitError](err); ok { // of callbook dev --exec
+		if status, ok := command.Sys().(syscall.WaitStatus); ok && status.Signaled() { // as a shell reports it
+			return exit{status: 128 + int(status.Signal())}
+		}
 		return exit{status: max(command.ExitCode(), statusFailed)}
 	}
 	for _, e := range exits {

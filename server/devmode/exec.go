@@ -12,7 +12,7 @@ import (
 	"callbook/server/api"
 )
 
-// stopTime is how long a command may take to end after an interrupt.
+// stopTime is how long a command may take to end after a signal.
 const stopTime = 10 * time.Second
 
 // Exec serves while a command of the shell runs, and stops after it. The command finds the address of the site in CALLBOOK_URL, and
@@ -36,10 +36,11 @@ func (d *Server) Exec(ctx context.Context, command, url string, stdout, stderr i
 	run := exec.CommandContext(serving, shell[0], append(shell[1:], command)...)
 	run.Env = append(os.Environ(), "CALLBOOK_URL="+url, "CALLBOOK_KEYS="+string(api.Marshal(keys)))
 	run.Stdin, run.Stdout, run.Stderr, run.WaitDelay = os.Stdin, stdout, stderr, stopTime
-	if runtime.GOOS != "windows" { // which cannot interrupt a process
-		run.Cancel = func() error { return run.Process.Signal(os.Interrupt) }
-	}
+	kill := stopWhole(run)
 	err := run.Run()
+	if serving.Err() != nil {
+		kill()
+	}
 	stop()
 	if failed := <-served; failed != nil {
 		return failed

@@ -2,10 +2,12 @@ package devmode
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -112,7 +114,9 @@ func (d *Server) report(*http.Request, []byte) (any, error) {
 	reports, never := []Report{}, []string{}
 	for _, op := range d.Operations() {
 		if report := d.journal.reports[op.ID]; report != nil {
-			reports = append(reports, *report)
+			one := *report
+			one.Errors = maps.Clone(report.Errors) // requests go on while the response is written
+			reports = append(reports, one)
 		} else {
 			never = append(never, op.ID)
 		}
@@ -125,8 +129,8 @@ var secrets = regexp.MustCompile(`^/owner/.+|cq_[^/]*|\b[0-9A-Z]{4}-[0-9A-Z]{4}\
 
 // shownPath returns the path of a request without secrets.
 func shownPath(r *http.Request) string {
-	path := r.URL.Path
-	return secrets.ReplaceAllString(path[:min(len(path), maxPath)], "…")
+	path := secrets.ReplaceAllString(r.URL.Path, "…")
+	return strings.ToValidUTF8(path[:min(len(path), maxPath)], "\uFFFD")
 }
 
 // tap records the response of a handler.

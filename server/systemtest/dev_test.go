@@ -31,6 +31,9 @@ func TestDev_RunsACommand(t *testing.T) {
 	if status, _, _ := finished("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec=true"); status != 0 {
 		t.Errorf("status %d of a command that succeeds", status)
 	}
+	if status, _, _ := finished("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec=kill -9 $$"); status != 128+9 {
+		t.Errorf("status %d of a command that a signal ends", status)
+	}
 	t.Setenv(asProgram, "1")
 	if status, out, errors := finished("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec", "'"+os.Args[0]+"' version"); status != 0 || !strings.HasPrefix(out, "callbook ") {
 		t.Errorf("callbook version as the command: status %d: %s%s", status, out, errors)
@@ -54,8 +57,10 @@ func TestDev_AllowsHosts(t *testing.T) {
 			t.Errorf("%s: status %d", host, response.StatusCode)
 		}
 	}
-	if status, _, errors := finished("dev", "--addr=127.0.0.1:0", "--allow-host=http://callbook"); status != 64 || !strings.Contains(errors, "host name") {
-		t.Errorf("status %d: %s", status, errors)
+	for _, name := range []string{"http://callbook", "callbook:80", "*", "*.example.org"} {
+		if status, _, errors := finished("dev", "--addr=127.0.0.1:0", "--allow-host="+name); status != 64 || !strings.Contains(errors, "host name") {
+			t.Errorf("%s: status %d: %s", name, status, errors)
+		}
 	}
 	status, out, _ := finished("dev", "--addr=0.0.0.0:0", "--empty", "--log-level=error", "--allow-host=callbook", "--exec", `echo "$CALLBOOK_URL"`)
 	if status != 0 || !strings.HasPrefix(out, "http://callbook:") {

@@ -368,9 +368,11 @@ type dweller struct{ handle, key, post string }
 
 // rekeys sends a request whose response has a new key of the agent.
 func (a *ageing) rekeys(d *dweller, path, auth, body string) {
-	_, answer := a.does("POST", path, auth, body)
+	status, answer := a.does("POST", path, auth, body)
 	if key, ok := answer["api_key"].(string); ok {
 		d.key = key
+	} else if d.key == "" {
+		a.Errorf("%s has no key: %d %v", d.handle, status, answer)
 	}
 }
 

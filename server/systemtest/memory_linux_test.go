@@ -100,8 +100,8 @@ func TestMemory_StaysBounded(t *testing.T) {
 	p.ends()
 }
 
-// underLoad returns the maximum memory while 64 clients read everything and sometimes write. All requests must
-// succeed.
+// underLoad returns the maximum memory while 64 clients read everything and sometimes write. All requests must succeed, except
+// that one of a hundred may get the 503 of a search that takes longer than 250 ms: other work on the machine can cause that.
 func (p *process) underLoad(length time.Duration, agents int) (most int) {
 	p.Helper()
 	const offsets = 10_001 // further on, lists are read by their cursors
@@ -109,6 +109,7 @@ func (p *process) underLoad(length time.Duration, agents int) (most int) {
 	ctx, stop := context.WithTimeout(p.Context(), length)
 	defer stop()
 	var calling sync.WaitGroup
+	var calls, slow atomic.Int64
 	for i := range 64 {
 		calling.Go(func() {
 			client := fresh()
@@ -133,8 +134,12 @@ func (p *process) underLoad(length time.Duration, agents int) (most int) {
 					p.Error(err)
 					return
 				}
-				if _, err = io.Copy(io.Discard, a.Body); err != nil || a.StatusCode != wanted {
-					p.Errorf("%s %s: %d, %v (503: a query took longer than 250 ms; the machine may be too busy for this test)", method, path, a.StatusCode, err)
+				calls.Add(1)
+				_, err = io.Copy(io.Discard, a.Body)
+				if a.StatusCode == http.StatusServiceUnavailable && strings.Contains(path, "q=") {
+					slow.Add(1)
+				} else if err != nil || a.StatusCode != wanted {
+					p.Errorf("%s %s: %d, %v", method, path, a.StatusCode, err)
 				}
 				a.Body.Close()
 			}
@@ -150,5 +155,8 @@ func (p *process) underLoad(length time.Duration, agents int) (most int) {
 		}
 	}
 	calling.Wait()
+	if 100*slow.Load() > calls.Load() {
+		p.Errorf("%d of %d requests were searches that took longer than 250 ms", slow.Load(), calls.Load())
+	}
 	return most
 }

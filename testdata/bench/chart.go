@@ -96,7 +96,7 @@ func (c chart) svg(head string) string {
 	}
 	low = math.Pow(10, math.Floor(math.Log10(low/2))) // so that the shortest bar can be seen
 	var b strings.Builder
-	y := 48
+	y := 66
 	for _, g := range c.groups {
 		y += 26
 		fmt.Fprintf(&b, "<text x=\"8\" y=\"%d\" font-weight=\"600\">%s</text>\n", y, html.EscapeString(g.name))
@@ -114,7 +114,8 @@ func (c chart) svg(head string) string {
 <title id="t">%[3]s</title>
 <style>text{font:13px system-ui,sans-serif;fill:#1b1f24}@media(prefers-color-scheme:dark){text{fill:#e6e9ec}}</style>
 <text x="8" y="22" font-size="16" font-weight="600">%[3]s</text>
-<text x="8" y="42" opacity=".75">%[4]s. The scale is logarithmic.</text>
+<text x="8" y="42" opacity=".75">%[4]s</text>
+<text x="8" y="60" opacity=".75">The scale is logarithmic.</text>
 %[5]s</svg>
 `, chartWidth, y, html.EscapeString(c.title), html.EscapeString(head), b.String())
 }

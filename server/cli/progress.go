@@ -69,7 +69,7 @@ func formatProgress(step string, percent int64, left time.Duration) string {
 	return fmt.Sprintf("%s: %d %%, about %s left", step, percent, left)
 }
 
-// clearLine moves the cursor of a terminal to the begin of its line, and clears the line.
+// clearLine moves the cursor of a terminal to the beginning of its line, and clears the line.
 const clearLine = "\r\x1b[K"
 
 // end clears the line of a terminal, if there is one.

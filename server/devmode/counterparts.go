@@ -19,7 +19,7 @@ const (
 	lookTime     = time.Second
 )
 
-// counterpart is how a demo agent acts by itself.
+// counterpart describes how a demo agent acts by itself.
 type counterpart struct {
 	declines string // reason; empty: it accepts
 	confirms bool   // collaborations

@@ -38,7 +38,7 @@ func (d *Server) Exec(ctx context.Context, command, url string, stdout, stderr i
 	run.Stdin, run.Stdout, run.Stderr, run.WaitDelay = os.Stdin, stdout, stderr, stopTime
 	kill := stopWhole(run)
 	err := run.Run()
-	if serving.Err() != nil {
+	if serving.Err() != nil && run.Process != nil { // it may not have started
 		kill()
 	}
 	stop()

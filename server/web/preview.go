@@ -24,8 +24,8 @@ func (v view) sitePreview() preview {
 
 // preview describes an agent by the facts proven about it, and by its own words in quotes.
 func (p agentPage) preview() preview {
-	a, said := p.Agent, p.Description()
-	text := said.Text
+	a, description := p.Agent, p.Description()
+	text := description.Text
 	if a.Tagline != nil {
 		text = *a.Tagline
 	}
@@ -41,7 +41,7 @@ func (p agentPage) preview() preview {
 			"@context": schemaOrg, "@type": "ProfilePage", "url": url, "inLanguage": p.Lang, "dateCreated": a.CreatedAt, "description": p.Notice,
 			"mainEntity": map[string]any{
 				"@type": "SoftwareApplication", "applicationCategory": "AI agent", "name": a.Name, "alternateName": a.Handle, "url": url,
-				"description": said.Text, "featureList": a.Capabilities, "inLanguage": a.Languages, "sameAs": own,
+				"description": description.Text, "featureList": a.Capabilities, "inLanguage": a.Languages, "sameAs": own,
 			},
 		},
 	}

@@ -103,13 +103,15 @@ func TestDevFaults_RepeatBySeed(t *testing.T) {
 	proof.OneByOne(t)
 	s := newDevSite(t, false)
 	key := s.agent("tide-reader")
+	// Each fault begins its own sequence.
 	sequence := func(fault string, among func(i int)) (all []int) {
-		s.send("DELETE", "/dev/faults", "", nil).status(200)
 		s.fault(fault)
 		for i := range 40 {
 			among(i)
 			all = append(all, s.statuses(1, "GET", "/api/me", key)...)
 		}
+		s.send("POST", "/dev/reset", "", nil).status(200)
+		key = s.agent("tide-reader")
 		return all
 	}
 	others := func(i int) {
@@ -165,7 +167,9 @@ func TestDevJournal_ListsRequests(t *testing.T) {
 	s.send("GET", "/api/agents/"+key, "", nil).status(404)
 	s.send("GET", "/owner/secret-token", "", nil, "Accept: text/html")
 	s.fault(`{"operation":"getMe","drop":"after"}`)
-	s.statuses(2, "GET", "/api/me", key)
+	s.fault(`{"operation":"getMe","status":500}`)
+	s.fault(`{"operation":"getMe","drop":"before"}`)
+	s.statuses(4, "GET", "/api/me", key)
 	s.statuses(1, "GET", "/api/stats?key="+key, "")
 	list := s.send("GET", "/dev/calls", "", nil).status(200)
 	var calls struct {
@@ -188,7 +192,7 @@ func TestDevJournal_ListsRequests(t *testing.T) {
 		got = append(got, line)
 	}
 	if diff := cmp.Diff([]string{
-		"GET /api/stats|getStats||400|invalid_query key", "GET /api/me|getMe|tide-reader|200|", "GET /api/me|getMe|tide-reader|200|", "GET …||…", "GET /api/agents/…|getAgent||404|not_found",
+		"GET /api/stats|getStats||400|invalid_query key", "GET /api/me|getMe|tide-reader|200|", "GET /api/me|getMe|tide-reader|0|", "GET /api/me|getMe|tide-reader|500|internal", "GET /api/me|getMe|tide-reader|200|", "GET …||…", "GET /api/agents/…|getAgent||404|not_found",
 		"GET /api/me|getMe||401|unauthorized", "POST /api/posts|createPost|tide-reader|422|validation_failed body title", "POST /api/agents|registerAgent||201|",
 	}, got, cmp.FilterValues(func(a, b string) bool { return strings.HasPrefix(a+b, "GET …") }, cmp.Comparer(func(a, b string) bool { return strings.HasPrefix(a, b[:6]) || strings.HasPrefix(b, a[:6]) }))); diff != "" {
 		t.Error(diff)
@@ -196,12 +200,14 @@ func TestDevJournal_ListsRequests(t *testing.T) {
 	if strings.Contains(string(list.Body), key) || strings.Contains(string(list.Body), "secret-token") {
 		t.Errorf("a secret in the journal: %s", list.Body)
 	}
-	for query, n := range map[string]int{"?handle=tide-reader": 3, "?operation=getMe": 3, "?status=401": 1, "?operation=getMe&handle=tide-reader&status=200": 2, "?handle=nobody": 0} {
+	for query, n := range map[string]int{"?handle=tide-reader": 5, "?operation=getMe": 5, "?status=401": 1, "?status=0": 1, "?operation=getMe&handle=tide-reader&status=200": 2, "?handle=nobody": 0} {
 		if got := s.send("GET", "/dev/calls"+query, "", nil).status(200).len("calls"); got != n {
 			t.Errorf("%s: %d calls, not %d", query, got, n)
 		}
 	}
-	s.send("GET", "/dev/calls?status=ok", "", nil).rejected(400, domain.CodeInvalidQuery)
+	if log := s.log.String(); strings.Count(log, `"message":"a fault was injected"`) != 3 || strings.Contains(log, `"level":"error"`) {
+		t.Errorf("the log: %s", log)
+	}
 	report := s.send("GET", "/dev/report", "", nil).status(200)
 	var reports struct {
 		Operations []struct {
@@ -213,7 +219,7 @@ func TestDevJournal_ListsRequests(t *testing.T) {
 	}
 	report.into(&reports)
 	for _, r := range reports.Operations {
-		if r.Operation == "getMe" && (r.Calls != 3 || r.Errors["dropped"] != 1 || r.Errors["unauthorized"] != 1) {
+		if r.Operation == "getMe" && (r.Calls != 5 || r.Errors["dropped"] != 2 || r.Errors["unauthorized"] != 1) {
 			t.Errorf("%+v", r)
 		}
 	}

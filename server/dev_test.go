@@ -3,10 +3,12 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -32,13 +34,7 @@ func underDev(o *siteOptions) { o.dev = DevMode.NewClock() }
 // newDevSite returns a site like that of callbook dev, with the demo or empty.
 func newDevSite(t testing.TB, demo bool) *site {
 	t.Helper()
-	s := newSite(t, underDev)
-	if demo {
-		if err := s.loadDemo(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return s
+	return newSite(t, underDev, func(o *siteOptions) { o.demo = demo })
 }
 
 // devAgent is a demo agent with its key.
@@ -88,8 +84,9 @@ func TestDev_RejectsForeignHostsAndOrigins(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			body, _ := io.ReadAll(a.Body)
 			a.Body.Close()
-			if passes := a.StatusCode != 403; passes != tt.passes {
+			if passes := !strings.Contains(string(body), "--allow-host NAME"); passes != tt.passes || passes != (a.StatusCode != 403) {
 				t.Errorf("%s for host %q from origin %q: %d", call, tt.host, tt.origin, a.StatusCode)
 			}
 			if a.Header.Get("X-Request-Id") == "" || a.Header.Get("X-Content-Type-Options") != "nosniff" {
@@ -98,6 +95,34 @@ func TestDev_RejectsForeignHostsAndOrigins(t *testing.T) {
 			if strings.HasPrefix(path, "/dev") && a.Header.Get("Access-Control-Allow-Origin") != "" {
 				t.Errorf("%s can be read from other origins", call)
 			}
+		}
+	}
+}
+
+func TestDev_ListsItsEndpoints(t *testing.T) {
+	s := newDevSite(t, false)
+	var index struct {
+		Endpoints []struct{ Method, Path, Summary string }
+	}
+	s.send("GET", "/dev", "", nil, "Accept: application/json, */*").status(200).into(&index)
+	for _, e := range index.Endpoints {
+		if a := s.send("GET", e.Path, "", nil); e.Summary == "" || a.Status != 200 && (e.Method == "GET" || a.Status != 405) {
+			t.Errorf("%+v: %d", e, a.Status)
+		}
+	}
+	if len(index.Endpoints) != 11 {
+		t.Errorf("%d endpoints", len(index.Endpoints))
+	}
+	for _, path := range []string{"/dev/", "/dev/nowhere", "/dev/agents/x"} {
+		if a := s.send("GET", path, "", nil).rejected(404, domain.CodeNotFound); !strings.Contains(a.text("error", "message_zh"), "GET /dev ") {
+			t.Errorf("%s: %s", path, a.Body)
+		}
+	}
+	for query, want := range map[string]string{
+		"mail?from=x": "to, lang", "calls?key=x": "handle, operation, status", "calls?operation=getYou": "operation: getIndex, ", "calls?status=ok": "status: 0", "calls?status=600": "status: 0", "report?x": "lang",
+	} {
+		if a := s.send("GET", "/dev/"+query, "", nil).rejected(400, domain.CodeInvalidQuery); !strings.Contains(a.text("error", "message_en"), want) {
+			t.Errorf("%s: %s", query, a.Body)
 		}
 	}
 }
@@ -230,10 +255,16 @@ func TestDevClock_RejectsInvalidDurations(t *testing.T) {
 	if ahead := time.Until(s.store.Now()); ahead > time.Minute {
 		t.Errorf("a refused move moved the clock by %s", ahead)
 	}
-	s.send("POST", "/dev/clock", "", `{"advance":"600000h"}`).status(200)
+	if moved := s.send("POST", "/dev/clock", "", `{"advance":"600000h"}`).status(200); moved.text("offset") != "600000h0m0s" {
+		t.Errorf("%s", moved.Body)
+	}
+	read := s.send("GET", "/dev/clock", "", nil).status(200)
+	if now, err := time.Parse(time.RFC3339, read.text("now")); err != nil || read.text("offset") != "600000h0m0s" || s.store.Now().Sub(now) > time.Minute {
+		t.Errorf("%v: %s", err, read.Body)
+	}
 	s.send("POST", "/dev/clock", "", `{"advance":"600000h"}`).rejected(422, domain.CodeValidationFailed)
 	s.send("POST", "/dev/clock", "", strings.Repeat(" ", api.MaxBody+1)).rejected(413, api.CodeBodyTooLarge)
-	s.send("GET", "/dev/clock", "", nil).rejected(405, api.CodeMethodNotAllowed)
+	s.send("DELETE", "/dev/clock", "", nil).rejected(405, api.CodeMethodNotAllowed)
 }
 
 func TestDevReset_EmptiesAndRestores(t *testing.T) {
@@ -268,8 +299,12 @@ func TestDevReset_EmptiesAndRestores(t *testing.T) {
 		t.Errorf("the clock is still %s ahead", ahead)
 	}
 	s.agent(first.Handle) // handles are free again
-	if n := s.send("POST", "/dev/reset", "", `{"demo":true}`).status(200).value("agents"); n != float64(demoSize) {
-		t.Errorf("%v agents", n)
+	done := s.send("POST", "/dev/reset", "", nil).status(200) // as it was started
+	if diff := cmp.Diff(map[string]any{
+		"agents": float64(demoSize), "demo": true, "counterparts": true, "now": done.text("now"),
+		"cleared": []any{"directory", "mail", "clock", "faults", "calls"}, "unchanged": []any{"report"},
+	}, done.value()); diff != "" {
+		t.Error(diff)
 	}
 	counted(demoSize, demoSize)
 	for _, agent := range s.devAgents() {
@@ -278,9 +313,52 @@ func TestDevReset_EmptiesAndRestores(t *testing.T) {
 	for _, body := range []string{`{"demo":"yes"}`, `{"demo":1}`, `[]`, `{"Demo":true}`, `{"demo":true`, `{"more":true}`} {
 		s.send("POST", "/dev/reset", "", body).rejected(422, domain.CodeValidationFailed)
 	}
+	s.send("POST", "/dev/reset?demo=false", "", nil).rejected(400, domain.CodeInvalidQuery)
 	counted(demoSize, demoSize) // a rejected reset resets nothing
-	s.send("POST", "/dev/reset", "", nil).status(200)
-	counted(0, 0)
+}
+
+// TestDev_GoesOnAfterARestart: with a file, agents have their keys, counterparts act, and the clock goes on.
+func TestDev_GoesOnAfterARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dev.db")
+	var key, id string
+	run := func(name string, state string, act func(s *site)) {
+		t.Run(name, func(t *testing.T) {
+			act(newSite(t, underDev, func(o *siteOptions) { o.path, o.state = path, path+state }))
+		})
+	}
+	check := func(s *site, hours, agents int) {
+		s.Helper()
+		if ahead := time.Until(s.store.Now()).Round(time.Hour); int(ahead.Hours()) != hours || len(s.devAgents()) != agents {
+			s.Errorf("%s ahead, %d agents", ahead, len(s.devAgents()))
+		}
+	}
+	run("first", ".dev.json", func(s *site) {
+		s.send("POST", "/dev/clock", "", `{"advance":"24h"}`).status(200)
+		s.send("POST", "/dev/reset", "", `{"counterparts":true}`).status(200)
+		s.send("POST", "/dev/clock", "", `{"advance":"36h"}`).status(200)
+		key = s.verified("harbour-pilot")
+		id = s.request(key, "always-accepts")
+	})
+	run("second", ".dev.json", func(s *site) {
+		check(s, 36, demoCounterparts)
+		s.send("GET", "/api/me", s.devAgents()[0].APIKey, nil).status(200)
+		s.send("POST", "/dev/clock", "", `{"advance":"1h"}`).status(200)
+		if got := s.send("GET", "/api/requests/"+id, key, nil).status(200).text("request", "status"); got != "accepted" {
+			t.Errorf("the request is %s", got)
+		}
+	})
+	run("third", ".dev.json", func(s *site) { check(s, 37, demoCounterparts) })
+	file, err := os.ReadFile(path + ".dev.json")
+	info, statErr := os.Stat(path + ".dev.json")
+	if err != nil || statErr != nil || runtime.GOOS != "windows" && info.Mode() != 0o600 || !strings.Contains(string(file), "API keys") {
+		t.Errorf("%v, %v, %v: %s", err, statErr, info, file)
+	}
+	run("without the file", ".other", func(s *site) {
+		check(s, 0, 0)
+		if !strings.Contains(s.log.String(), "POST /dev/reset") {
+			t.Errorf("the log: %s", s.log)
+		}
+	})
 }
 
 // TestDevReset_ResetsLimits: numbers of agents are given again.

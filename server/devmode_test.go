@@ -12,11 +12,11 @@ import (
 
 func init() {
 	server.DevMode.NewClock = func() server.DevClock { return &devmode.Clock{} }
-	server.DevMode.New = func(st *store.Store, o server.Options, clock server.DevClock, sent *mail.Memory) (*server.Server, func(context.Context) error, error) {
-		s, err := devmode.New(st, o, devmode.Options{Clock: clock.(*devmode.Clock), Demo: os.DirFS("../testdata/demo"), Mail: sent})
+	server.DevMode.New = func(st *store.Store, o server.Options, clock server.DevClock, sent *mail.Memory, demo bool, state string) (*server.Server, func(context.Context, bool) error, error) {
+		s, err := devmode.New(st, o, devmode.Options{Clock: clock.(*devmode.Clock), Demo: os.DirFS("../testdata/demo"), Mail: sent, Empty: !demo, State: state})
 		if err != nil {
 			return nil, nil, err
 		}
-		return s.Server, s.Load, nil
+		return s.Server, s.Start, nil
 	}
 }

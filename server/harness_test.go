@@ -57,7 +57,6 @@ type site struct {
 	database   *sqlx.DB // one connection of its own, for what no response shows
 	clock      *testClock
 	dev        DevClock // instead of clock, under callbook dev
-	loadDemo   func(context.Context) error
 	log        *lockedBuffer
 	outgoing   *mail.Memory
 	url        string
@@ -88,7 +87,7 @@ func (c *testClock) Advance(d time.Duration) {
 // external tests set it (devmode_test.go).
 var DevMode struct {
 	NewClock func() DevClock
-	New      func(st *store.Store, o Options, clock DevClock, sent *mail.Memory) (s *Server, loadDemo func(context.Context) error, err error)
+	New      func(st *store.Store, o Options, clock DevClock, sent *mail.Memory, demo bool, state string) (s *Server, start func(ctx context.Context, fresh bool) error, err error)
 }
 
 // DevClock is a devmode.Clock.
@@ -121,6 +120,8 @@ type siteOptions struct {
 	trusted middleware.TrustedProxies
 	path    string
 	dev     DevClock // of callbook dev
+	demo    bool     // it starts with the demo
+	state   string   // its file beside the database; empty: none
 	mails   domain.MailCaps
 	mailOff bool
 	private bool
@@ -176,6 +177,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	for _, set := range options {
 		set(&o)
 	}
+	fresh := !sqlitedb.Exists(o.path)
 	makeFile(t, o.path)
 	clock := &testClock{now: testStart()}
 	now := clock.Now
@@ -207,11 +209,14 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 		o.serve(&serve)
 	}
 	var s *Server
-	var loadDemo func(context.Context) error
+	start := func(context.Context, bool) error { return nil }
 	if o.dev == nil {
 		s, err = New(st, serve)
 	} else {
-		s, loadDemo, err = DevMode.New(st, serve, o.dev, sent)
+		s, start, err = DevMode.New(st, serve, o.dev, sent, o.demo, o.state)
+	}
+	if err == nil {
+		err = start(context.Background(), fresh)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -231,7 +236,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 			t.Errorf("close the store: %v", err)
 		}
 	})
-	return &site{TB: t, server: s, store: st, path: o.path, database: db, clock: clock, dev: o.dev, loadDemo: loadDemo, log: log, outgoing: sent, url: h.URL, client: h.Client(), pathValues: map[string]string{}, documented: &sync.Map{}}
+	return &site{TB: t, server: s, store: st, path: o.path, database: db, clock: clock, dev: o.dev, log: log, outgoing: sent, url: h.URL, client: h.Client(), pathValues: map[string]string{}, documented: &sync.Map{}}
 }
 
 // version returns a number that changes with every commit of another connection.

@@ -56,6 +56,8 @@ var unreachable = map[string]string{
 	"forbidden/plain":             "of plain http beside https",
 	"forbidden/host":              "of a site that is private",
 	"forbidden/dev":               "of callbook dev, not of the API",
+	"invalid_query/dev":           "of callbook dev, not of the API",
+	"not_found/dev":               "of callbook dev, not of the API",
 	"method_not_allowed/page":     "of pages, not of the API",
 	"bad_value/style":             "of badges, not of the API",
 	"bad_format/duration":         "of callbook dev, not of the API",

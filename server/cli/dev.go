@@ -89,14 +89,14 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 		return err
 	}
 	defer listener.Close()
-	path := c.DB
+	path, state := c.DB, c.DB+".dev.json"
 	if path == "" {
 		folder, err := os.MkdirTemp("", "callbook-dev-")
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(folder)
-		path = filepath.Join(folder, "callbook.db")
+		path, state = filepath.Join(folder, "callbook.db"), ""
 	}
 	lock, err := sqlitedb.AcquireLock(path)
 	if err != nil {
@@ -117,9 +117,9 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	}
 	base := c.baseURL(listener)
 	dev, err := devmode.New(st, server.Options{BaseURL: base, Limits: limits, Log: log, LogSlow: time.Duration(c.LogSlow), LogClients: c.LogClients, Version: version(), Settings: reference.Settings(k.Model)},
-		devmode.Options{Clock: clock, Demo: console.demo, Mail: mail.NewMemory(devMails), Hosts: c.AllowHost})
-	if err == nil && fresh && !c.Empty {
-		err = dev.Load(ctx)
+		devmode.Options{Clock: clock, Demo: console.demo, Mail: mail.NewMemory(devMails), Hosts: c.AllowHost, Empty: c.Empty, State: state})
+	if err == nil {
+		err = dev.Start(ctx, fresh)
 	}
 	if err != nil {
 		return errors.Join(err, st.Close())

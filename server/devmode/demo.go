@@ -52,14 +52,10 @@ type demoStep struct {
 	run     func(context.Context) error
 }
 
-// Load fills an empty directory with the demo.
-func (d *Server) Load(ctx context.Context) error { return d.load(ctx, true) }
-
-// load fills an empty directory with the demo, or with its counterparts alone: it replays every step in order while the
-// clock runs through the past half year.
-func (d *Server) load(ctx context.Context, demo bool) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// load fills an empty directory with the demo, with its counterparts alone, or with nothing: it replays every step in
+// order while the clock runs through the past half year.
+func (d *Server) load(ctx context.Context, demo, counterparts bool) error {
+	d.setAgents(nil)
 	defer d.options.Clock.offset.Store(0)
 	var agents, others []demoAgent
 	var posts []demoPost
@@ -70,8 +66,11 @@ func (d *Server) load(ctx context.Context, demo bool) error {
 	); err != nil {
 		return err
 	}
-	if agents = append(agents, others...); !demo {
-		agents, posts, contacts = others, nil, demoContacts{}
+	if !demo {
+		agents, posts, contacts = nil, nil, demoContacts{}
+	}
+	if counterparts {
+		agents = append(agents, others...)
 	}
 	loader := &demoLoader{dev: d, store: d.store, callers: map[string]domain.Caller{}, menus: map[string][]domain.Offering{}, owners: map[string]string{}, today: d.options.Clock.Now()}
 	for _, a := range agents {
@@ -97,9 +96,9 @@ func (d *Server) load(ctx context.Context, demo bool) error {
 			return fmt.Errorf("load the demo: %s: %w", step.name, err)
 		}
 	}
-	d.agents = loader.agents
+	d.setAgents(loader.agents)
 	d.options.Clock.offset.Store(0)
-	return d.RunJobs(ctx)
+	return errors.Join(d.RunJobs(ctx), d.save())
 }
 
 func readDemo(files fs.FS, name string, into any) error {

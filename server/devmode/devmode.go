@@ -3,6 +3,8 @@
 // need no key, have no limits, and no document names them, except that the guide and the response to
 // POST /api/me/verify name /dev/mail. Package server does not know it.
 //
+// A further path is a row of endpoints, which GET /dev lists.
+//
 // The page /dev shows all of that to people. A further section is a template in static/dev.html, a
 // field of page, and forms whose fields are the members of the JSON that a path below /dev reads.
 package devmode
@@ -23,6 +25,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/julienschmidt/httprouter"
+	"github.com/rs/zerolog"
 
 	"callbook/server"
 	"callbook/server/api"
@@ -37,6 +40,7 @@ import (
 type Server struct {
 	*server.Server
 	options Options
+	log     zerolog.Logger
 	store   *store.Store
 	router  *httprouter.Router
 	pages   *web.Site
@@ -53,11 +57,13 @@ type Options struct {
 	Demo  fs.FS        // agents.json, calls.json, contacts.json and counterparts.json
 	Mail  *mail.Memory // receives the mails of the site
 	Hosts []string     // names by which other machines, such as containers, reach it
+	Empty bool         // Start and a reset load no demo
+	State string       // file that has what a restart needs beside the database; empty: none
 }
 
 // New builds a Server. Its store has to allow links to this machine.
 func New(st *store.Store, o server.Options, options Options) (*Server, error) {
-	d := &Server{options: options, store: st, journal: journal{reports: map[string]*Report{}}}
+	d := &Server{options: options, log: o.Log, store: st, journal: journal{reports: map[string]*Report{}}}
 	d.router = d.routes()
 	o.Mail, o.LinkCheck.Loopback = options.Mail, true
 	o.MailNote = api.Text{
@@ -101,12 +107,18 @@ func (d *Server) Agents() []Agent {
 	return slices.Clone(d.agents)
 }
 
+func (d *Server) setAgents(agents []Agent) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.agents = agents
+}
+
 // listAgents lists the demo agents that still exist, with their present levels. The key is the
 // initial one.
-func (d *Server) listAgents(r *http.Request) ([]Agent, error) {
+func (d *Server) listAgents(ctx context.Context, _ url.Values) ([]Agent, error) {
 	agents := []Agent{}
 	for _, agent := range d.Agents() {
-		card, err := d.store.Card(r.Context(), agent.Handle)
+		card, err := d.store.Card(ctx, agent.Handle)
 		if errors.Is(err, api.NewError(domain.CodeNotFound, "")) {
 			continue
 		}
@@ -119,7 +131,33 @@ func (d *Server) listAgents(r *http.Request) ([]Agent, error) {
 	return agents, nil
 }
 
-// routes returns the router of the paths below prefix.
+// endpoint is a path of a Server with one method, as GET /dev lists it.
+type endpoint struct {
+	Method  string   `json:"method"`
+	Path    string   `json:"path"`
+	Query   []string `json:"query,omitempty"`
+	Summary string   `json:"summary"`
+	act     func(r *http.Request, body []byte) (any, error)
+}
+
+func (d *Server) endpoints() []endpoint {
+	const get, post = http.MethodGet, http.MethodPost
+	return []endpoint{
+		{get, prefix + "agents", nil, "List the demo agents with their API keys and trust levels", list("agents", d.listAgents)},
+		{get, prefix + "mail", []string{"to"}, "List the mails with their codes and links, newest first", list("mail", d.listMail)},
+		{get, prefix + "clock", nil, "Read the clock, and how far it is ahead", d.readClock},
+		{post, prefix + "clock", nil, `Advance the clock: {"advance": "24h"}`, d.advance},
+		{get, prefix + "faults", nil, "List the faults", list("faults", d.listFaults)},
+		{post, prefix + "faults", nil, "Make the next requests fail: status, delay_ms or drop; operation, times, rate and seed", d.addFault},
+		{http.MethodDelete, prefix + "faults", nil, "Remove all faults", d.clearFaults},
+		{post, prefix + "faults/clear", nil, "Remove all faults, for a form", d.clearFaults},
+		{get, prefix + "calls", []string{"handle", "operation", "status"}, "List the newest requests with what was wrong", list("calls", d.listCalls)},
+		{get, prefix + "report", nil, "Count requests and errors by operation since the start, and list the operations never called", d.report},
+		{post, prefix + "reset", nil, `Start over, as after the start, or with {"demo": true}, {"demo": false} or {"counterparts": true}`, d.reset},
+	}
+}
+
+// routes returns the router of the endpoints and the page.
 func (d *Server) routes() *httprouter.Router {
 	router := httprouter.New()
 	router.RedirectTrailingSlash = false
@@ -128,28 +166,32 @@ func (d *Server) routes() *httprouter.Router {
 	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.WriteError(w, r, &domain.Error{Code: api.CodeMethodNotAllowed, Names: []any{w.Header().Get("Allow")}})
 	})
-	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		router.Handle(method, pagePath, d.showPage)
-		router.Handle(method, prefix+"agents", d.handle(list("agents", d.listAgents)))
-		router.Handle(method, prefix+"mail", d.handle(list("mail", d.listMail)))
-		router.Handle(method, prefix+"calls", d.handle(list("calls", d.listCalls)))
-		router.Handle(method, prefix+"report", d.handle(d.report))
-		router.Handle(method, prefix+"faults", d.handle(list("faults", d.listFaults)))
+	router.NotFound = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.WriteError(w, r, api.NewError(domain.CodeNotFound, "dev"))
+	})
+	for _, e := range append(d.endpoints(), endpoint{Method: http.MethodGet, Path: pagePath}) {
+		handle := d.handle(e)
+		if e.Path == pagePath {
+			handle = d.showPage
+		}
+		if router.Handle(e.Method, e.Path, handle); e.Method == http.MethodGet {
+			router.Handle(http.MethodHead, e.Path, handle)
+		}
 	}
-	router.POST(prefix+"faults", d.handle(d.addFault))
-	router.DELETE(prefix+"faults", d.handle(d.clearFaults))
-	router.POST(prefix+"faults/clear", d.handle(d.clearFaults)) // of the page: a form cannot delete
-	router.POST(prefix+"clock", d.handle(d.advance))
-	router.POST(prefix+"reset", d.handle(d.reset))
 	return router
 }
 
 // list returns an action that reads a list, which is the one member of its result.
-func list[T any](name string, read func(*http.Request) ([]T, error)) func(*http.Request, []byte) (any, error) {
+func list[T any](name string, read func(ctx context.Context, query url.Values) ([]T, error)) func(*http.Request, []byte) (any, error) {
 	return func(r *http.Request, _ []byte) (any, error) {
-		items, err := read(r)
+		items, err := read(r.Context(), r.URL.Query())
 		return map[string]any{name: items}, err
 	}
+}
+
+// invalidQuery returns the error of a query that has something else than what is allowed.
+func invalidQuery(allowed ...string) error {
+	return &domain.Error{Code: domain.CodeInvalidQuery, Topic: "dev", Names: []any{strings.Join(allowed, ", ")}}
 }
 
 // Mail is a mail of the site as GET /dev/mail lists it.
@@ -160,11 +202,11 @@ type Mail struct {
 
 // listMail lists the mails of the site, newest first: all of them, or those to the address that the parameter to of the query
 // has. It delivers queued mails before, so that a client finds the mail that it requested.
-func (d *Server) listMail(r *http.Request) ([]Mail, error) {
-	if err := d.DeliverMail(r.Context()); err != nil {
+func (d *Server) listMail(ctx context.Context, query url.Values) ([]Mail, error) {
+	if err := d.DeliverMail(ctx); err != nil {
 		return nil, err
 	}
-	mails, query := []Mail{}, r.URL.Query()
+	mails := []Mail{}
 	for _, m := range d.options.Mail.Messages() {
 		if !query.Has("to") || strings.EqualFold(m.To, query.Get("to")) {
 			mails = append(mails, Mail{m, domain.Time(m.At.UnixMilli())})
@@ -173,10 +215,17 @@ func (d *Server) listMail(r *http.Request) ([]Mail, error) {
 	return mails, nil
 }
 
-// handle returns a handler that reads a small body and responds with the result of act. A form of the page has the
-// members of the JSON as its fields, and leads back to the page.
-func (d *Server) handle(act func(r *http.Request, body []byte) (any, error)) httprouter.Handle {
+// handle returns a handler that reads a small body and responds with the result of an endpoint. A form of the page has
+// the members of the JSON as its fields, and leads back to the page.
+func (d *Server) handle(e endpoint) httprouter.Handle {
+	known := append(slices.Clone(e.Query), "lang") // which the links and forms of the page have
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+		for name := range r.URL.Query() {
+			if !slices.Contains(known, name) {
+				d.WriteError(w, r, invalidQuery(known...))
+				return
+			}
+		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxBody))
 		if err != nil {
 			d.WriteError(w, r, api.NewError(api.CodeBodyTooLarge, ""))
@@ -186,7 +235,7 @@ func (d *Server) handle(act func(r *http.Request, body []byte) (any, error)) htt
 		if form {
 			body = formJSON(body)
 		}
-		result, err := act(r, body)
+		result, err := e.act(r, body)
 		if err != nil {
 			d.WriteError(w, r, err)
 			return
@@ -212,7 +261,17 @@ func (d *Server) advance(r *http.Request, body []byte) (any, error) {
 	if err := d.RecheckLinks(r.Context()); err != nil {
 		return nil, err
 	}
-	return map[string]any{"now": domain.Time(d.store.Now().UnixMilli())}, nil
+	return d.readClock(r, nil)
+}
+
+// readClock handles GET /dev/clock.
+func (d *Server) readClock(*http.Request, []byte) (any, error) {
+	d.gate.RLock() // during a reset the clock runs through the past
+	defer d.gate.RUnlock()
+	return struct {
+		Now    domain.Time `json:"now"`
+		Offset string      `json:"offset"`
+	}{domain.Time(d.store.Now().UnixMilli()), time.Duration(d.options.Clock.offset.Load()).String()}, nil
 }
 
 // move advances the clock and runs the due jobs, except checks of links.
@@ -235,13 +294,24 @@ func (d *Server) move(ctx context.Context, body []byte) error {
 	d.options.Clock.Advance(soon)
 	err = d.act(ctx)
 	d.options.Clock.Advance(step - soon)
-	return errors.Join(err, d.act(ctx), d.RunLocalJobs(ctx))
+	return errors.Join(err, d.act(ctx), d.RunLocalJobs(ctx), d.save())
 }
 
+// resetResult describes a reset.
+type resetResult struct {
+	Agents       int         `json:"agents"`
+	Demo         bool        `json:"demo"`
+	Counterparts bool        `json:"counterparts"`
+	Now          domain.Time `json:"now"`
+	Cleared      []string    `json:"cleared"`
+	Unchanged    []string    `json:"unchanged"`
+}
+
+// reset handles POST /dev/reset. Without a body, the directory is as after the start.
 func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	var in struct {
-		Demo         bool `json:"demo"`
-		Counterparts bool `json:"counterparts"`
+		Demo         *bool `json:"demo"`
+		Counterparts bool  `json:"counterparts"`
 	}
 	if len(body) > 0 {
 		if err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true)); err != nil {
@@ -259,27 +329,27 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	if err := d.store.Clear(r.Context()); err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	d.agents = nil
-	d.mu.Unlock()
-	d.options.Clock.offset.Store(0)
 	d.ResetLimits() // ids of agents are reused
 	d.options.Mail.Clear()
 	d.faults.clear()
 	d.journal.clear()
-	if in.Demo || in.Counterparts {
-		if err := d.load(r.Context(), in.Demo); err != nil {
-			return nil, err
-		}
+	demo := !d.options.Empty && !in.Counterparts
+	if in.Demo != nil {
+		demo = *in.Demo
 	}
-	return map[string]any{"agents": len(d.Agents())}, nil
+	if err := d.load(r.Context(), demo, demo || in.Counterparts); err != nil {
+		return nil, err
+	}
+	return resetResult{
+		len(d.Agents()), demo, demo || in.Counterparts, domain.Time(d.store.Now().UnixMilli()),
+		[]string{"directory", "mail", "clock", "faults", "calls"}, []string{"report"},
+	}, nil
 }
 
 // guard rejects requests that do not come for this machine by one of its names, or for one of the allowed hosts: a page elsewhere
 // that a browser shows must not reach the keys, by its own name (DNS rebinding) or as a foreign
 // origin.
 func (d *Server) guard(next http.Handler) http.Handler {
-	d.router.NotFound = next
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
 		foreign := origin != "" && !d.isOwnOrigin(origin) || origin == "" && isForeignWrite(r)

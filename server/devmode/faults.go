@@ -1,10 +1,12 @@
 package devmode
 
 import (
+	"context"
 	"errors"
 	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -115,7 +117,9 @@ func (f *faults) list() []Fault {
 }
 
 // listFaults handles GET /dev/faults.
-func (d *Server) listFaults(*http.Request) ([]Fault, error) { return d.faults.list(), nil }
+func (d *Server) listFaults(context.Context, url.Values) ([]Fault, error) {
+	return d.faults.list(), nil
+}
 
 // clearFaults handles DELETE /dev/faults.
 func (d *Server) clearFaults(*http.Request, []byte) (any, error) {

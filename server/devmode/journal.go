@@ -2,8 +2,10 @@ package devmode
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -95,11 +97,17 @@ func (j *journal) list(selects func(Entry) bool) []Entry {
 }
 
 // listCalls handles GET /dev/calls.
-func (d *Server) listCalls(r *http.Request) ([]Entry, error) {
-	query := r.URL.Query()
+func (d *Server) listCalls(_ context.Context, query url.Values) ([]Entry, error) {
+	var ids []string
+	for _, op := range d.Operations() {
+		ids = append(ids, op.ID)
+	}
+	if id := query.Get("operation"); id != "" && !slices.Contains(ids, id) {
+		return nil, invalidQuery("operation: " + strings.Join(ids, ", "))
+	}
 	status, err := strconv.Atoi(cmp.Or(query.Get("status"), "0"))
-	if err != nil {
-		return nil, &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{{Field: "status", Code: domain.FaultWrongType, Topic: "integer"}}}
+	if err != nil || status < 0 || status > 599 {
+		return nil, invalidQuery("status: 0 … 599")
 	}
 	is := func(name, value string) bool { return query.Get(name) == "" || query.Get(name) == value }
 	return d.journal.list(func(e Entry) bool {
@@ -185,22 +193,37 @@ func (d *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request
 		d.pass(next, seen, r)
 		return
 	}
-	switch fault := entry.Fault; {
-	case fault.Status != 0:
-		d.WriteError(seen, r, fault.error(op, d.store.Now()))
-	case fault.Drop == dropBefore:
-		panic(http.ErrAbortHandler) // closes the connection
+	fault := entry.Fault
+	d.log.Info().Str("operation", op.ID).Str("fault", fault.Effect()).Str("request_id", w.Header().Get("X-Request-Id")).Msg("a fault was injected")
+	switch {
+	case fault.Status != 0 || fault.Drop == dropBefore:
+		next = d.failing(op, fault)
 	case fault.Drop == dropAfter:
 		seen.lost = true
-		d.pass(next, seen, r)
-		panic(http.ErrAbortHandler)
 	default:
 		select {
 		case <-time.After(time.Duration(fault.DelayMS) * time.Millisecond):
 		case <-r.Context().Done():
 		}
-		d.pass(next, seen, r)
 	}
+	d.pass(next, seen, r)
+	if fault.Drop != "" {
+		panic(http.ErrAbortHandler) // closes the connection
+	}
+}
+
+// failing returns a handler that fails in place of an operation. It reads the key, to name the agent in the journal.
+func (d *Server) failing(op *api.Operation, fault *Fault) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, key, _ := strings.Cut(r.Header.Get("Authorization"), " "); op.Keyed {
+			caller, _ := d.store.Authenticate(r.Context(), key) // without an agent, it names none
+			middleware.LogHandle(w, caller.Handle)
+		}
+		if fault.Status != 0 {
+			// Without the methods of w, the request log and the metrics do not count an error of the site.
+			d.WriteError(struct{ http.ResponseWriter }{w}, r, fault.error(op, d.store.Now()))
+		}
+	})
 }
 
 // pass serves a request, most of them while the clock does not move.

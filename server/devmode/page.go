@@ -56,12 +56,17 @@ func (p page) Links(text string) []string {
 // EndsMails reports whether a link ends all mails to its address.
 func (p page) EndsMails(link string) bool { return strings.HasPrefix(link, p.BaseURL+"/owner/mails/") }
 
-// showPage handles GET /dev.
+// showPage handles GET /dev: for a program that asks for JSON, it lists the endpoints.
 func (d *Server) showPage(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+	w.Header().Set("Vary", "Accept")
+	if strings.HasPrefix(r.Header.Get("Accept"), "application/json") {
+		_ = api.WriteJSON(w, http.StatusOK, append(api.Marshal(map[string]any{"endpoints": d.endpoints()}), '\n'))
+		return
+	}
 	p := page{View: d.pages.View(r), Now: domain.Time(d.store.Now().UnixMilli()), Ahead: int(time.Duration(d.options.Clock.offset.Load()).Hours())}
-	mails, err := d.listMail(r)
+	mails, err := d.listMail(r.Context(), nil)
 	if err == nil {
-		p.Agents, err = d.listAgents(r)
+		p.Agents, err = d.listAgents(r.Context(), nil)
 	}
 	p.Mails = mails[:min(len(mails), 20)]
 	p.Faults, p.Calls = d.faults.list(), d.journal.list(func(e Entry) bool { return strings.HasPrefix(e.Path, "/api/") })

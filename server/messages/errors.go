@@ -50,6 +50,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 	}},
 	domain.CodeInvalidQuery: {Status: http.StatusBadRequest, Texts: map[string]api.Text{
 		"":          {EN: "The query of this address is not right: see details. Correct or remove what they name.", ZH: "网址的查询部分有误：见 details。请改正或删除其中所列各项。"},
+		"dev":       {EN: "The query of this address is not right. Allowed: %s.", ZH: "网址的查询部分有误。可用：%s。"},
 		"arguments": {EN: "The arguments are not right: see details. Correct or remove what they name.", ZH: "参数有误：见 details。请改正或删除其中所列各项。"},
 	}},
 	domain.CodeUnauthorized: {Status: http.StatusUnauthorized, Texts: map[string]api.Text{
@@ -67,7 +68,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"host":    {EN: "This site is private and is reached by its own address (--base-url) only. Use that address.", ZH: "本站为私有站点，只能通过其自身地址（--base-url）访问。请使用该地址。"},
 		"plain":   {EN: "This site takes requests over https only, and did nothing. Use its https address. If this request carried a key, others may have read it on its way: replace it with POST /api/me/rotate-key over https.", ZH: "本站只接受 https 调用，此次调用未执行。请改用 https 地址。如果此次调用带有密钥，密钥在传输途中可能已被他人读取：请通过 https 调用 POST /api/me/rotate-key 更换。"},
 		"network": {EN: "The operator of this site accepts no registrations and changes from your network, and nothing was done. Reading still works, and so do GET /api/me/export and DELETE /api/me. To object, write to the operator: %s", ZH: "本站运营者不接受来自你所在网络的注册和更改，未执行任何操作。读取仍然可用，GET /api/me/export 和 DELETE /api/me 也可使用。如有异议，请联系运营者：%s"},
-		"dev":     {EN: "callbook dev serves this machine only: use http://127.0.0.1 or http://localhost.", ZH: "callbook dev 只服务本机：请使用 http://127.0.0.1 或 http://localhost。"},
+		"dev":     {EN: "callbook dev serves this machine only: use http://127.0.0.1 or http://localhost, or start it with --allow-host NAME, the host name that containers use.", ZH: "callbook dev 只服务本机：请使用 http://127.0.0.1 或 http://localhost；如需供容器访问，启动时请加 --allow-host NAME（容器所用的主机名）。"},
 	}},
 	domain.CodeTrustTooLow: {Status: http.StatusForbidden, Texts: map[string]api.Text{
 		"verify":    {EN: "This needs level 1: verify your mailbox first with POST /api/me/verify.", ZH: "此操作需要 1 级：请先用 POST /api/me/verify 验证你的邮箱。"},
@@ -95,6 +96,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 	domain.CodeNotFound: {Status: http.StatusNotFound, Texts: map[string]api.Text{
 		"replay": {EN: "What this Idempotency-Key made has been deleted since, or one of its parties has. Use a new key to make another.", ZH: "该 Idempotency-Key 所创建的记录（或其中一方）此后已被删除。如需再次创建，请换用新的键。"},
 		"":       {EN: "There is nothing at this address that you may see. Check the path; GET /api lists every operation.", ZH: "此地址没有你可以查看的内容。请检查路径；GET /api 列出全部操作。"},
+		"dev":    {EN: "There is no such path below /dev. GET /dev lists them; with Accept: application/json, as JSON.", ZH: "/dev 下没有此路径。GET /dev 列出全部路径；加上 Accept: application/json 则返回 JSON。"},
 		"slash":  {EN: "No path ends with a slash or has an empty part. Leave the slash out, or put the handle or id in the empty place; GET /api/agents?q=… and GET /api/posts?q=… find them.", ZH: "路径不能以斜杠结尾，也不能有空的部分。请去掉斜杠，或在空处填写 handle 或 id；可用 GET /api/agents?q=… 和 GET /api/posts?q=… 查找。"},
 		"handle": {EN: "There is no agent with this handle, or you may not see it. A handle has 3 to 32 characters: a-z, 0-9 and hyphens; a name or an id is not one. Find agents with GET /api/agents (tool: search_agents); your own card is GET /api/me.", ZH: "找不到使用此 handle 的智能体，或你无权查看。handle 有 3 到 32 个字符：a-z、0-9 和连字符；名称和 id 都不是 handle。请用 GET /api/agents（工具：search_agents）查找智能体；你自己的名片在 GET /api/me。"},
 		"id":     {EN: "There is no such record, or you may not see it: it never existed, is deleted or hidden, or it belongs to other agents. Check the id.", ZH: "找不到该记录，或你无权查看：它可能不存在、已删除、被隐藏，或只属于其他智能体。请核对 id。"},

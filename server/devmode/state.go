@@ -1,0 +1,65 @@
+package devmode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"callbook/server/api"
+	"callbook/store/durable"
+)
+
+// state is what a restart needs beside the database, which has the hashes of keys alone. A file of its own, because a
+// database that callbook serve opens must not hold keys.
+type state struct {
+	Warning string  `json:"warning"`
+	Offset  string  `json:"offset"` // of the clock
+	Agents  []Agent `json:"agents"`
+}
+
+const stateWarning = "callbook dev stores the API keys of its test agents here in clear: share this file with no one who may not act as them"
+
+// Start fills a fresh directory as the options say, or goes on with that of an earlier run.
+func (d *Server) Start(ctx context.Context, fresh bool) error {
+	if fresh {
+		return d.load(ctx, !d.options.Empty, !d.options.Empty)
+	}
+	data, err := os.ReadFile(d.options.State)
+	if errors.Is(err, fs.ErrNotExist) {
+		d.log.Warn().Str("file", d.options.State).Msg("the keys of the demo agents are unknown without this file: counterparts do not act until POST /dev/reset")
+		return nil
+	}
+	var from state
+	var offset time.Duration
+	if err == nil {
+		err = json.Unmarshal(data, &from, json.RejectUnknownMembers(true))
+	}
+	if err == nil {
+		offset, err = time.ParseDuration(from.Offset)
+	}
+	if err != nil {
+		return fmt.Errorf("read the keys and the clock of the test directory; without their file it starts without them: %w", err)
+	}
+	d.options.Clock.offset.Store(int64(offset))
+	d.setAgents(from.Agents)
+	agents, err := d.listAgents(ctx, nil)
+	d.setAgents(agents)
+	return err
+}
+
+// save stores what a restart needs.
+func (d *Server) save() error {
+	if d.options.State == "" {
+		return nil
+	}
+	data := api.Marshal(state{stateWarning, time.Duration(d.options.Clock.offset.Load()).String(), d.Agents()})
+	if err := durable.WriteFile(d.options.State, append(data, '\n')); err != nil {
+		return fmt.Errorf("store the keys and the clock of the test directory: %w", err)
+	}
+	return nil
+}

@@ -138,7 +138,7 @@ func TestDevFaults_RejectsInvalid(t *testing.T) {
 	s := newDevSite(t, false)
 	for fault, fields := range map[string][]string{
 		`{}`: {"fault"}, `[]`: {"fault"}, `{"status":429,"drop":"after"}`: {"fault"}, `{"status":418}`: {"status"}, `{"status":"429"}`: {"status"},
-		`{"delay_ms":0}`: {"delay_ms"}, `{"delay_ms":60001}`: {"delay_ms"}, `{"drop":"never"}`: {"drop"}, `{"status":429,"rate":0}`: {"rate"},
+		`{"delay_ms":0}`: {"fault"}, `{"delay_ms":-1}`: {"delay_ms"}, `{"delay_ms":60001}`: {"delay_ms"}, `{"drop":"never"}`: {"drop"}, `{"status":429,"rate":0}`: {"rate"},
 		`{"status":429,"rate":1.1,"times":0}`: {"rate", "times"}, `{"status":429,"times":1001}`: {"times"}, `{"status":429,"seed":-1}`: {"seed"},
 		`{"status":429,"operation":"getYou"}`: {"operation"}, `{"status":429,"chance":1}`: {"chance"},
 	} {

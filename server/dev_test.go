@@ -298,7 +298,7 @@ func TestDevReset_EmptiesAndRestores(t *testing.T) {
 	if ahead := time.Until(s.store.Now()); ahead > time.Minute {
 		t.Errorf("the clock is still %s ahead", ahead)
 	}
-	s.agent(first.Handle) // handles are free again
+	s.agent(first.Handle)                                     // handles are free again
 	done := s.send("POST", "/dev/reset", "", nil).status(200) // as it was started
 	if diff := cmp.Diff(map[string]any{
 		"agents": float64(demoSize), "demo": true, "counterparts": true, "now": done.text("now"),

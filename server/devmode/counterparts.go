@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"sync"
 	"time"
 
 	"callbook/server"
@@ -46,30 +47,26 @@ var injection = domain.ContactRequestDraft{
 // Serve is Server.Serve with counterparts that act.
 func (d *Server) Serve(ctx context.Context, fronts ...server.Front) error {
 	ctx, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ticks := time.NewTicker(lookTime)
-		defer ticks.Stop()
-		for {
+	var acting sync.WaitGroup
+	acting.Go(func() {
+		for ctx.Err() == nil {
+			d.gate.RLock()
+			_ = d.act(ctx) // the next look tries again
+			d.gate.RUnlock()
 			select {
-			case <-ticks.C:
-				d.gate.RLock()
-				_ = d.act(ctx) // the next look tries again
-				d.gate.RUnlock()
+			case <-time.After(lookTime):
 			case <-ctx.Done():
-				return
 			}
 		}
-	}()
-	defer func() { stop(); <-done }()
+	})
+	defer func() { stop(); acting.Wait() }()
 	return d.Server.Serve(ctx, fronts...)
 }
 
 // act has every counterpart act on the requests that have waited long enough.
 func (d *Server) act(ctx context.Context) error {
 	var errs []error
-	for _, agent := range d.Agents() {
+	for _, agent := range d.agents {
 		if how, ok := counterparts[agent.Handle]; ok {
 			errs = append(errs, d.actAs(ctx, agent, how))
 		}

@@ -55,7 +55,7 @@ type demoStep struct {
 // load fills an empty directory with the demo, with its counterparts alone, or with nothing: it replays every step in
 // order while the clock runs through the past half year.
 func (d *Server) load(ctx context.Context, demo, counterparts bool) error {
-	d.setAgents(nil)
+	d.agents = nil
 	defer d.options.Clock.offset.Store(0)
 	var agents, others []demoAgent
 	var posts []demoPost
@@ -96,7 +96,7 @@ func (d *Server) load(ctx context.Context, demo, counterparts bool) error {
 			return fmt.Errorf("load the demo: %s: %w", step.name, err)
 		}
 	}
-	d.setAgents(loader.agents)
+	d.agents = loader.agents
 	d.options.Clock.offset.Store(0)
 	return errors.Join(d.RunJobs(ctx), d.save())
 }
@@ -133,8 +133,7 @@ func (l *demoLoader) authenticate(ctx context.Context, handle string) error {
 	if i < 0 {
 		return nil
 	}
-	_, err := l.store.Authenticate(ctx, l.agents[i].APIKey)
-	return err
+	return errorOf(l.store.Authenticate(ctx, l.agents[i].APIKey))
 }
 
 // deadline returns the date a number of days after today.
@@ -228,8 +227,7 @@ func (l *demoLoader) actAsOwner(ctx context.Context, handle string, call domain.
 		return err
 	}
 	call.Token, call.Form = l.owners[handle], page.Form
-	_, err = l.store.ActAsOwner(ctx, call)
-	return err
+	return errorOf(l.store.ActAsOwner(ctx, call))
 }
 
 // demoContacts is contacts.json.
@@ -285,26 +283,26 @@ func (l *demoLoader) addRequest(r demoRequest) {
 	}
 }
 
-func (l *demoLoader) apply(ctx context.Context, r demoRequest, id string, then demoAct) (err error) {
-	sender, recipient := l.callers[r.From], l.callers[r.To]
+func (l *demoLoader) apply(ctx context.Context, r demoRequest, id string, then demoAct) error {
+	to := l.callers[r.To]
 	switch then.Act {
 	case "accept":
-		_, err = l.store.AcceptRequest(ctx, recipient, id)
+		return errorOf(l.store.AcceptRequest(ctx, to, id))
 	case "decline":
-		_, err = l.store.DeclineRequest(ctx, recipient, id, domain.DeclineDraft{Reason: then.Reason})
+		return errorOf(l.store.DeclineRequest(ctx, to, id, domain.DeclineDraft{Reason: then.Reason}))
 	case "withdraw":
-		_, err = l.store.WithdrawRequest(ctx, sender, id)
+		return errorOf(l.store.WithdrawRequest(ctx, l.callers[r.From], id))
 	case "report":
-		_, err = l.store.ReportRequest(ctx, recipient, id, domain.ReportDraft{Reason: then.Reason})
+		return errorOf(l.store.ReportRequest(ctx, to, id, domain.ReportDraft{Reason: then.Reason}))
 	case "agree":
-		err = l.actAsOwner(ctx, r.To, domain.OwnerSubmission{Act: domain.OwnerAgree, Request: id})
+		return l.actAsOwner(ctx, r.To, domain.OwnerSubmission{Act: domain.OwnerAgree, Request: id})
 	case "refuse":
-		err = l.actAsOwner(ctx, r.To, domain.OwnerSubmission{Act: domain.OwnerRefuse, Request: id})
-	default:
-		err = errors.New("there is no such act")
+		return l.actAsOwner(ctx, r.To, domain.OwnerSubmission{Act: domain.OwnerRefuse, Request: id})
 	}
-	return err
+	return errors.New("there is no such act")
 }
+
+func errorOf[T any](_ T, err error) error { return err }
 
 func (l *demoLoader) addCollab(c demoCollab) {
 	var id string
@@ -317,12 +315,10 @@ func (l *demoLoader) addCollab(c demoCollab) {
 	if c.Then == "" {
 		return
 	}
-	l.add(c.ThenDaysAgo, c.Partner, c.Then+" "+what, func(ctx context.Context) (err error) {
+	l.add(c.ThenDaysAgo, c.Partner, c.Then+" "+what, func(ctx context.Context) error {
 		if c.Then == "confirm" {
-			_, err = l.store.ConfirmCollab(ctx, l.callers[c.Partner], id)
-		} else {
-			_, err = l.store.DeclineCollab(ctx, l.callers[c.Partner], id)
+			return errorOf(l.store.ConfirmCollab(ctx, l.callers[c.Partner], id))
 		}
-		return err
+		return errorOf(l.store.DeclineCollab(ctx, l.callers[c.Partner], id))
 	})
 }

@@ -47,8 +47,7 @@ type Server struct {
 	faults  faults
 	journal journal
 	gate    sync.RWMutex // locked while the clock moves or the directory is reset
-	mu      sync.Mutex
-	agents  []Agent
+	agents  []Agent      // behind the gate
 }
 
 // Options are the settings of a Server beside those of the one that it wraps.
@@ -63,7 +62,7 @@ type Options struct {
 
 // New builds a Server. Its store has to allow links to this machine.
 func New(st *store.Store, o server.Options, options Options) (*Server, error) {
-	d := &Server{options: options, log: o.Log, store: st, journal: journal{reports: map[string]*Report{}}}
+	d := &Server{options: options, log: o.Log, store: st, journal: journal{counts: map[string]map[domain.Code]int{}}}
 	d.router = d.routes()
 	o.Mail, o.LinkCheck.Loopback = options.Mail, true
 	o.MailNote = api.Text{
@@ -100,24 +99,14 @@ func (c *Clock) Now() time.Time {
 // Advance moves the clock.
 func (c *Clock) Advance(d time.Duration) { c.offset.Add(int64(d)) }
 
-// Agents returns the demo agents in order of registration.
-func (d *Server) Agents() []Agent {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.agents)
-}
-
-func (d *Server) setAgents(agents []Agent) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.agents = agents
-}
+// Agents returns the demo agents in order of registration, before the server serves.
+func (d *Server) Agents() []Agent { return d.agents }
 
 // listAgents lists the demo agents that still exist, with their present levels. The key is the
 // initial one.
 func (d *Server) listAgents(ctx context.Context, _ url.Values) ([]Agent, error) {
 	agents := []Agent{}
-	for _, agent := range d.Agents() {
+	for _, agent := range d.agents {
 		card, err := d.store.Card(ctx, agent.Handle)
 		if errors.Is(err, api.NewError(domain.CodeNotFound, "")) {
 			continue
@@ -159,16 +148,15 @@ func (d *Server) endpoints() []endpoint {
 
 // routes returns the router of the endpoints and the page.
 func (d *Server) routes() *httprouter.Router {
-	router := httprouter.New()
-	router.RedirectTrailingSlash = false
-	router.RedirectFixedPath = false
-	router.GlobalOPTIONS = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d.WriteError(w, r, &domain.Error{Code: api.CodeMethodNotAllowed, Names: []any{w.Header().Get("Allow")}})
-	})
-	router.NotFound = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d.WriteError(w, r, api.NewError(domain.CodeNotFound, "dev"))
-	})
+	router := &httprouter.Router{
+		HandleMethodNotAllowed: true, HandleOPTIONS: true,
+		MethodNotAllowed: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			d.WriteError(w, r, &domain.Error{Code: api.CodeMethodNotAllowed, Names: []any{w.Header().Get("Allow")}})
+		}),
+		NotFound: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			d.WriteError(w, r, api.NewError(domain.CodeNotFound, "dev"))
+		}),
+	}
 	for _, e := range append(d.endpoints(), endpoint{Method: http.MethodGet, Path: pagePath}) {
 		handle := d.handle(e)
 		if e.Path == pagePath {
@@ -268,10 +256,7 @@ func (d *Server) advance(r *http.Request, body []byte) (any, error) {
 func (d *Server) readClock(*http.Request, []byte) (any, error) {
 	d.gate.RLock() // during a reset the clock runs through the past
 	defer d.gate.RUnlock()
-	return struct {
-		Now    domain.Time `json:"now"`
-		Offset string      `json:"offset"`
-	}{domain.Time(d.store.Now().UnixMilli()), time.Duration(d.options.Clock.offset.Load()).String()}, nil
+	return map[string]any{"now": domain.Time(d.store.Now().UnixMilli()), "offset": time.Duration(d.options.Clock.offset.Load()).String()}, nil
 }
 
 // move advances the clock and runs the due jobs, except checks of links.
@@ -285,9 +270,7 @@ func (d *Server) move(ctx context.Context, body []byte) error {
 	step, parseErr := domain.ParseDuration(in.Advance)
 	total := time.Duration(d.options.Clock.offset.Load()) + step
 	if err != nil || parseErr != nil || step < 0 || step > maxAdvance || total > maxAdvance {
-		return &domain.Error{Code: domain.CodeValidationFailed, Fields: []domain.FieldError{
-			{Field: "advance", Code: domain.FaultBadFormat, Topic: "duration"},
-		}}
+		return domain.Invalid(domain.FieldError{Field: "advance", Code: domain.FaultBadFormat, Topic: "duration"})
 	}
 	// Counterparts act before requests to them expire.
 	soon := min(step, reactionTime)
@@ -297,16 +280,6 @@ func (d *Server) move(ctx context.Context, body []byte) error {
 	return errors.Join(err, d.act(ctx), d.RunLocalJobs(ctx), d.save())
 }
 
-// resetResult describes a reset.
-type resetResult struct {
-	Agents       int         `json:"agents"`
-	Demo         bool        `json:"demo"`
-	Counterparts bool        `json:"counterparts"`
-	Now          domain.Time `json:"now"`
-	Cleared      []string    `json:"cleared"`
-	Unchanged    []string    `json:"unchanged"`
-}
-
 // reset handles POST /dev/reset. Without a body, the directory is as after the start.
 func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	var in struct {
@@ -314,14 +287,8 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 		Counterparts bool  `json:"counterparts"`
 	}
 	if len(body) > 0 {
-		if err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true)); err != nil {
-			field := "demo"
-			if semantic, ok := errors.AsType[*json.SemanticError](err); ok && semantic.JSONPointer != "" {
-				field = semantic.JSONPointer.LastToken()
-			}
-			return nil, &domain.Error{Code: domain.CodeValidationFailed, Fields: []domain.FieldError{
-				{Field: field, Code: domain.FaultWrongType, Topic: "boolean"},
-			}}
+		if field := invalidMember(json.Unmarshal(body, &in, json.RejectUnknownMembers(true)), "demo"); field != "" {
+			return nil, domain.Invalid(domain.FieldError{Field: field, Code: domain.FaultWrongType, Topic: "boolean"})
 		}
 	}
 	d.gate.Lock()
@@ -331,7 +298,7 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	}
 	d.ResetLimits() // ids of agents are reused
 	d.options.Mail.Clear()
-	d.faults.clear()
+	_, _ = d.clearFaults(r, nil) // it has no errors
 	d.journal.clear()
 	demo := !d.options.Empty && !in.Counterparts
 	if in.Demo != nil {
@@ -340,10 +307,21 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	if err := d.load(r.Context(), demo, demo || in.Counterparts); err != nil {
 		return nil, err
 	}
-	return resetResult{
-		len(d.Agents()), demo, demo || in.Counterparts, domain.Time(d.store.Now().UnixMilli()),
-		[]string{"directory", "mail", "clock", "faults", "calls"}, []string{"report"},
+	return map[string]any{
+		"agents": len(d.agents), "demo": demo, "counterparts": demo || in.Counterparts, "now": domain.Time(d.store.Now().UnixMilli()),
+		"cleared": []string{"directory", "mail", "clock", "faults", "calls"}, "unchanged": []string{"report"},
 	}, nil
+}
+
+// invalidMember returns the member of a body that an error of JSON is about, or whole for the body; empty without an error.
+func invalidMember(err error, whole string) string {
+	if semantic, ok := errors.AsType[*json.SemanticError](err); ok && semantic.JSONPointer != "" {
+		return semantic.JSONPointer.LastToken()
+	}
+	if err != nil {
+		return whole
+	}
+	return ""
 }
 
 // guard rejects requests that do not come for this machine by one of its names, or for one of the allowed hosts: a page elsewhere
@@ -351,9 +329,7 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 // origin.
 func (d *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		origin := r.Header.Get("Origin")
-		foreign := origin != "" && !d.isOwnOrigin(origin) || origin == "" && isForeignWrite(r)
-		if !d.isOwnHost(r.Host) || foreign && !ownForm(r) {
+		if !d.isOwn(r) {
 			d.WriteError(w, r, api.NewError(domain.CodeForbidden, "dev"))
 			return
 		}
@@ -386,21 +362,20 @@ func needsNoGate(r *http.Request) bool {
 	return slices.Contains([]string{"/dev/clock", "/dev/reset", "/api/me/events", "/api/me/links"}, r.URL.Path)
 }
 
-// isForeignWrite reports whether a browser declares that a page of another site sends a request
-// that may change the demo. The other writes are checked like those of any site.
-func isForeignWrite(r *http.Request) bool {
-	return strings.HasPrefix(r.URL.Path+"/", prefix) && r.Method != http.MethodGet && r.Method != http.MethodHead && r.Header.Get("Sec-Fetch-Site") == "cross-site"
-}
-
-// ownForm reports whether a request comes from a form of this site: the referrer policy of the
-// pages makes browsers send no origin, but they declare it the same.
-func ownForm(r *http.Request) bool {
-	return r.Header.Get("Origin") == "null" && r.Header.Get("Sec-Fetch-Site") == "same-origin"
-}
-
-func (d *Server) isOwnOrigin(origin string) bool {
-	u, err := url.Parse(origin)
-	return err == nil && d.isOwnHost(u.Host)
+// isOwn reports whether a request comes for an own host, and not from a page of another site. The referrer policy of the
+// pages makes browsers send their forms without an origin, but they declare it the same.
+func (d *Server) isOwn(r *http.Request) bool {
+	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
+	switch u, err := url.Parse(origin); {
+	case !d.isOwnHost(r.Host):
+		return false
+	case origin == "": // writes elsewhere are checked like those of any site
+		return site != "cross-site" || r.Method == http.MethodGet || r.Method == http.MethodHead || !strings.HasPrefix(r.URL.Path+"/", prefix)
+	case origin == "null":
+		return site == "same-origin"
+	default:
+		return err == nil && d.isOwnHost(u.Host)
+	}
 }
 
 // isOwnHost reports whether a host is this machine, or has one of the names that are allowed.

@@ -2,7 +2,6 @@ package devmode
 
 import (
 	"context"
-	"errors"
 	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
@@ -38,8 +37,8 @@ var faultCodes = map[int]domain.Code{
 	http.StatusTooManyRequests: domain.CodeRateLimited, http.StatusInternalServerError: api.CodeInternal, http.StatusServiceUnavailable: domain.CodeUnavailable,
 }
 
-// Fault makes requests to the API fail, as POST /dev/faults takes it and GET /dev/faults shows it.
-type Fault struct {
+// FaultRule is a fault as POST /dev/faults takes it. It has one of Status, DelayMS and Drop.
+type FaultRule struct {
 	Operation string  `json:"operation,omitzero"` // id; empty: any
 	Rate      float64 `json:"rate"`               // of matching requests that fail
 	Status    int     `json:"status,omitzero"`
@@ -47,8 +46,13 @@ type Fault struct {
 	Drop      string  `json:"drop,omitzero"`
 	Times     int     `json:"times"`
 	Seed      uint32  `json:"seed"`
-	Matched   int     `json:"matched"` // requests, failed or not
-	Left      int     `json:"left"`    // failures that are still to come
+}
+
+// Fault makes requests to the API fail, as GET /dev/faults shows it.
+type Fault struct {
+	FaultRule
+	Matched int `json:"matched"` // requests, failed or not
+	Left    int `json:"left"`    // failures that are still to come
 
 	draws map[string]*rand.Rand // by operation, so that requests to others do not shift its sequence
 }
@@ -92,123 +96,82 @@ func (f *faults) next(operation string) *Fault {
 	return nil
 }
 
-// add adds a fault, in place of those that are used up if there are many. It reports whether there was room.
-func (f *faults) add(fault *Fault) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.all) >= maxFaults {
-		f.all = slices.DeleteFunc(f.all, func(fault *Fault) bool { return fault.Left == 0 })
-	}
-	if len(f.all) >= maxFaults {
-		return false
-	}
-	f.all = append(f.all, fault)
-	return true
-}
-
-func (f *faults) list() []Fault {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	list := []Fault{}
-	for _, fault := range f.all {
-		list = append(list, *fault)
-	}
-	return list
-}
-
 // listFaults handles GET /dev/faults.
 func (d *Server) listFaults(context.Context, url.Values) ([]Fault, error) {
-	return d.faults.list(), nil
+	d.faults.mu.Lock()
+	defer d.faults.mu.Unlock()
+	list := []Fault{}
+	for _, fault := range d.faults.all {
+		list = append(list, *fault)
+	}
+	return list, nil
 }
 
 // clearFaults handles DELETE /dev/faults.
 func (d *Server) clearFaults(*http.Request, []byte) (any, error) {
-	d.faults.clear()
+	d.faults.mu.Lock()
+	defer d.faults.mu.Unlock()
+	d.faults.all = nil
 	return map[string]any{"faults": []Fault{}}, nil
 }
 
-func (f *faults) clear() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.all = nil
-}
-
-// faultDraft is the body of POST /dev/faults.
-type faultDraft struct {
-	Operation string   `json:"operation"`
-	Rate      *float64 `json:"rate"`
-	Status    *int     `json:"status"`
-	DelayMS   *int     `json:"delay_ms"`
-	Drop      *string  `json:"drop"`
-	Times     *int     `json:"times"`
-	Seed      uint32   `json:"seed"`
-}
-
-// fault returns the fault with its defaults, and the invalid fields.
-func (in *faultDraft) fault() (fault *Fault, invalid []string) {
-	fault = &Fault{Operation: in.Operation, Rate: 1, Times: 1, Seed: in.Seed, draws: map[string]*rand.Rand{}}
-	check := func(field string, valid bool) {
-		if !valid {
-			invalid = append(invalid, field)
-		}
-	}
-	effects := 0
-	if in.Status != nil {
-		effects, fault.Status = effects+1, *in.Status
-		check("status", faultCodes[fault.Status] != "")
-	}
-	if in.DelayMS != nil {
-		effects, fault.DelayMS = effects+1, *in.DelayMS
-		check("delay_ms", fault.DelayMS > 0 && fault.DelayMS <= int(maxDelay.Milliseconds()))
-	}
-	if in.Drop != nil {
-		effects, fault.Drop = effects+1, *in.Drop
-		check("drop", fault.Drop == dropBefore || fault.Drop == dropAfter)
-	}
-	if in.Rate != nil {
-		fault.Rate = *in.Rate
-		check("rate", fault.Rate > 0 && fault.Rate <= 1)
-	}
-	if in.Times != nil {
-		fault.Times = *in.Times
-		check("times", fault.Times > 0 && fault.Times <= maxTimes)
-	}
-	check("fault", effects == 1)
-	fault.Left = fault.Times
-	return fault, invalid
-}
-
-// addFault handles POST /dev/faults.
+// addFault handles POST /dev/faults. If there are many faults, it drops those that are used up.
 func (d *Server) addFault(_ *http.Request, body []byte) (any, error) {
-	in := &faultDraft{}
-	if err := json.Unmarshal(body, in, json.RejectUnknownMembers(true)); err != nil {
-		semantic, _ := errors.AsType[*json.SemanticError](err)
-		if semantic == nil || semantic.JSONPointer == "" {
-			return nil, invalidFault("fault")
-		}
-		return nil, invalidFault(semantic.JSONPointer.LastToken())
+	rule := FaultRule{Rate: 1, Times: 1}
+	if field := invalidMember(json.Unmarshal(body, &rule, json.RejectUnknownMembers(true)), "fault"); field != "" {
+		return nil, invalidFault(domain.FaultBadValue, "fault", field)
 	}
-	fault, invalid := in.fault()
-	if fault.Operation != "" && !slices.ContainsFunc(d.Operations(), func(op *api.Operation) bool { return op.ID == fault.Operation }) {
-		invalid = append(invalid, "operation")
+	if fields := d.invalidFields(rule); len(fields) > 0 {
+		return nil, invalidFault(domain.FaultBadValue, "fault", fields...)
 	}
-	if len(invalid) > 0 {
-		return nil, invalidFault(invalid...)
+	fault := Fault{FaultRule: rule, Left: rule.Times, draws: map[string]*rand.Rand{}}
+	d.faults.mu.Lock()
+	defer d.faults.mu.Unlock()
+	if len(d.faults.all) >= maxFaults {
+		d.faults.all = slices.DeleteFunc(d.faults.all, func(fault *Fault) bool { return fault.Left == 0 })
 	}
-	added := *fault // requests may count against the fault as soon as it is added
-	if !d.faults.add(fault) {
-		return nil, &domain.Error{Code: domain.CodeValidationFailed, Fields: []domain.FieldError{{Field: "fault", Code: domain.FaultTooMany, Topic: "faults"}}}
+	if len(d.faults.all) >= maxFaults {
+		return nil, invalidFault(domain.FaultTooMany, "faults", "fault")
 	}
-	return added, nil
+	waiting := fault // requests may count against it before the response is written
+	d.faults.all = append(d.faults.all, &waiting)
+	return fault, nil
 }
 
-// invalidFault returns the error of a fault with invalid fields; the field fault is the fault as a whole.
-func invalidFault(fields ...string) error {
-	invalid := &domain.Error{Code: domain.CodeValidationFailed}
+// invalidFields returns the fields of a rule that are not right; fault is the rule as a whole.
+func (d *Server) invalidFields(f FaultRule) (fields []string) {
+	missing := slices.DeleteFunc([]bool{f.Status == 0, f.DelayMS == 0, f.Drop == ""}, func(is bool) bool { return !is })
+	for field, valid := range map[string]bool{
+		"fault":     len(missing) == 2,
+		"operation": f.Operation == "" || slices.Contains(d.operationIDs(), f.Operation),
+		"status":    f.Status == 0 || faultCodes[f.Status] != "",
+		"delay_ms":  f.DelayMS >= 0 && f.DelayMS <= int(maxDelay.Milliseconds()),
+		"drop":      slices.Contains([]string{"", dropBefore, dropAfter}, f.Drop),
+		"rate":      f.Rate > 0 && f.Rate <= 1,
+		"times":     f.Times > 0 && f.Times <= maxTimes,
+	} {
+		if !valid {
+			fields = append(fields, field)
+		}
+	}
+	return fields
+}
+
+// invalidFault returns the error of a fault with invalid fields.
+func invalidFault(code domain.FieldCode, topic string, fields ...string) error {
+	invalid := domain.Invalid()
 	for _, field := range fields {
-		invalid.Fields = append(invalid.Fields, domain.FieldError{Field: field, Code: domain.FaultBadValue, Topic: "fault"})
+		invalid.Fields = append(invalid.Fields, domain.FieldError{Field: field, Code: code, Topic: topic})
 	}
 	return invalid
+}
+
+// operationIDs returns the ids of the operations of the API.
+func (d *Server) operationIDs() (ids []string) {
+	for _, op := range d.Operations() {
+		ids = append(ids, op.ID)
+	}
+	return ids
 }
 
 // operationOf returns the operation that a request is for, or nil.

@@ -36,21 +36,14 @@ type Entry struct {
 	Error     *api.ErrorObject `json:"error,omitzero"`
 }
 
-// Report is how requests to an operation ended since the start.
-type Report struct {
-	Operation string              `json:"operation"`
-	Calls     int                 `json:"calls"`
-	Errors    map[domain.Code]int `json:"errors"`
-}
+// What the counts of an operation have beside the codes of errors: its requests, and connections that faults closed.
+const requests, dropped domain.Code = "", "dropped"
 
-// codeDropped counts connections that faults closed.
-const codeDropped domain.Code = "dropped"
-
-// journal has the newest requests, and counts all of them by operation.
+// journal has the newest requests, and counts all of them since the start.
 type journal struct {
 	mu      sync.Mutex
-	entries []Entry // the oldest first
-	reports map[string]*Report
+	entries []Entry                        // the oldest first
+	counts  map[string]map[domain.Code]int // by operation
 }
 
 func (j *journal) add(e Entry) {
@@ -63,16 +56,16 @@ func (j *journal) add(e Entry) {
 	if e.Operation == "" {
 		return
 	}
-	report := j.reports[e.Operation]
-	if report == nil {
-		report = &Report{Operation: e.Operation, Errors: map[domain.Code]int{}}
-		j.reports[e.Operation] = report
+	counts := j.counts[e.Operation]
+	if counts == nil {
+		counts = map[domain.Code]int{}
+		j.counts[e.Operation] = counts
 	}
-	report.Calls++
+	counts[requests]++
 	if e.Fault != nil && e.Fault.Drop != "" {
-		report.Errors[codeDropped]++
+		counts[dropped]++
 	} else if e.Error != nil {
-		report.Errors[e.Error.Code]++
+		counts[e.Error.Code]++
 	}
 }
 
@@ -98,11 +91,7 @@ func (j *journal) list(selects func(Entry) bool) []Entry {
 
 // listCalls handles GET /dev/calls.
 func (d *Server) listCalls(_ context.Context, query url.Values) ([]Entry, error) {
-	var ids []string
-	for _, op := range d.Operations() {
-		ids = append(ids, op.ID)
-	}
-	if id := query.Get("operation"); id != "" && !slices.Contains(ids, id) {
+	if id, ids := query.Get("operation"), d.operationIDs(); id != "" && !slices.Contains(ids, id) {
 		return nil, invalidQuery("operation: " + strings.Join(ids, ", "))
 	}
 	status, err := strconv.Atoi(cmp.Or(query.Get("status"), "0"))
@@ -119,14 +108,14 @@ func (d *Server) listCalls(_ context.Context, query url.Values) ([]Entry, error)
 func (d *Server) report(*http.Request, []byte) (any, error) {
 	d.journal.mu.Lock()
 	defer d.journal.mu.Unlock()
-	reports, never := []Report{}, []string{}
-	for _, op := range d.Operations() {
-		if report := d.journal.reports[op.ID]; report != nil {
-			one := *report
-			one.Errors = maps.Clone(report.Errors) // requests go on while the response is written
-			reports = append(reports, one)
+	reports, never := []any{}, []string{}
+	for _, id := range d.operationIDs() {
+		if counts := maps.Clone(d.journal.counts[id]); counts == nil { // a clone, as requests go on while the response is written
+			never = append(never, id)
 		} else {
-			never = append(never, op.ID)
+			calls := counts[requests]
+			delete(counts, requests)
+			reports = append(reports, map[string]any{"operation": id, "calls": calls, "errors": counts})
 		}
 	}
 	return map[string]any{"operations": reports, "never_called": never}, nil

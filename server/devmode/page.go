@@ -69,12 +69,10 @@ func (d *Server) showPage(w http.ResponseWriter, r *http.Request, _ httprouter.P
 		p.Agents, err = d.listAgents(r.Context(), nil)
 	}
 	p.Mails = mails[:min(len(mails), 20)]
-	p.Faults, p.Calls = d.faults.list(), d.journal.list(func(e Entry) bool { return strings.HasPrefix(e.Path, "/api/") })
+	p.Faults, _ = d.listFaults(r.Context(), nil) // it has no errors
+	p.Calls = d.journal.list(func(e Entry) bool { return strings.HasPrefix(e.Path, "/api/") })
 	p.Calls = p.Calls[:min(len(p.Calls), 30)]
-	for _, op := range d.Operations() {
-		p.IDs = append(p.IDs, op.ID)
-	}
-	p.Older = len(mails) - len(p.Mails)
+	p.IDs, p.Older = d.operationIDs(), len(mails)-len(p.Mails)
 	if err == nil {
 		w.Header().Set("Cache-Control", "no-store")
 		err = d.pages.Render(w, http.StatusOK, "dev.html", p.Lang, p)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -18,7 +17,7 @@ import (
 // database that callbook serve opens must not hold keys.
 type state struct {
 	Warning string  `json:"warning"`
-	Offset  string  `json:"offset"` // of the clock
+	Ahead   int64   `json:"clock_ahead_ns"`
 	Agents  []Agent `json:"agents"`
 }
 
@@ -35,20 +34,15 @@ func (d *Server) Start(ctx context.Context, fresh bool) error {
 		return nil
 	}
 	var from state
-	var offset time.Duration
 	if err == nil {
-		err = json.Unmarshal(data, &from, json.RejectUnknownMembers(true))
-	}
-	if err == nil {
-		offset, err = time.ParseDuration(from.Offset)
+		err = json.Unmarshal(data, &from)
 	}
 	if err != nil {
 		return fmt.Errorf("read the keys and the clock of the test directory; without their file it starts without them: %w", err)
 	}
-	d.options.Clock.offset.Store(int64(offset))
-	d.setAgents(from.Agents)
-	agents, err := d.listAgents(ctx, nil)
-	d.setAgents(agents)
+	d.options.Clock.offset.Store(from.Ahead)
+	d.agents = from.Agents
+	d.agents, err = d.listAgents(ctx, nil)
 	return err
 }
 
@@ -57,7 +51,7 @@ func (d *Server) save() error {
 	if d.options.State == "" {
 		return nil
 	}
-	data := api.Marshal(state{stateWarning, time.Duration(d.options.Clock.offset.Load()).String(), d.Agents()})
+	data := api.Marshal(state{stateWarning, d.options.Clock.offset.Load(), d.agents})
 	if err := durable.WriteFile(d.options.State, append(data, '\n')); err != nil {
 		return fmt.Errorf("store the keys and the clock of the test directory: %w", err)
 	}

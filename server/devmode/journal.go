@@ -36,7 +36,8 @@ type Entry struct {
 	Error     *api.ErrorObject `json:"error,omitzero"`
 }
 
-// What the counts of an operation have beside the codes of errors: its requests, and connections that faults closed.
+// requests and dropped are in the counts of an operation beside the codes of errors: all its requests, and connections
+// that faults closed.
 const requests, dropped domain.Code = "", "dropped"
 
 // journal has the newest requests, and counts all of them since the start.

@@ -50,7 +50,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 	}},
 	domain.CodeInvalidQuery: {Status: http.StatusBadRequest, Texts: map[string]api.Text{
 		"":          {EN: "The query of this address is not right: see details. Correct or remove what they name.", ZH: "网址的查询部分有误：见 details。请改正或删除其中所列各项。"},
-		"dev":       {EN: "The query of this address is not right. Allowed: %s.", ZH: "网址的查询部分有误。可用：%s。"},
+		"dev":       {EN: "The query of this address is not right. Allowed: %s. A POST takes the rest as JSON in its body.", ZH: "网址的查询部分有误。可用：%s。POST 的其余参数请写入 JSON 请求体。"},
 		"arguments": {EN: "The arguments are not right: see details. Correct or remove what they name.", ZH: "参数有误：见 details。请改正或删除其中所列各项。"},
 	}},
 	domain.CodeUnauthorized: {Status: http.StatusUnauthorized, Texts: map[string]api.Text{

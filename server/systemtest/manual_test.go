@@ -99,7 +99,7 @@ func TestManual_EveryCommandWorks(t *testing.T) {
 		"scaling":         {"serve", nil},
 		"security":        {"serve", []string{"callbook "}},
 		"api":             {"dev", []string{`"api_key":"cq_`, `"mailbox_verified":true`, "福州潮位数据", `"next":"/api/posts?`, `"status":"accepted"`, `"type":"request.accepted"`, `"endpoints":[`}},
-		"development":     {"dev", []string{`"handle":"twinscript"`, `{"mail":[`, `{"now":"`, `"drop":"after"`, `"left":1000`, `{"faults":[]}`, `"never_called":[`, `{"agents":52}`, `{"agents":0}`}},
+		"development":     {"dev", []string{`"handle":"twinscript"`, `{"mail":[`, `{"now":"`, `"drop":"after"`, `"left":1000`, `{"faults":[]}`, `"never_called":[`, `{"endpoints":[`, `"offset":"24h0m0s"`, `{"agents":52,`, `{"agents":6,`, `{"agents":0,`}},
 		"testing":         {"dev", nil},
 		"changelog":       {"serve", nil},
 	}

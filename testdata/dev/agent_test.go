@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-var base, keys = os.Getenv("CALLBOOK_URL"), map[string]string{}
+var base = os.Getenv("CALLBOOK_URL")
 
 // send sends a request until it gets a response: it waits as long as a 429 or 503 says, at most a second here, and repeats a
 // lost one. An Idempotency-Key makes repeating a write safe.
@@ -31,7 +31,10 @@ func send(t *testing.T, method, path, key string, body any) (response map[string
 		err = json.NewDecoder(got.Body).Decode(&response)
 		got.Body.Close()
 		if got.StatusCode == 429 || got.StatusCode == 503 {
-			wait, _ := strconv.Atoi(got.Header.Get("Retry-After"))
+			wait, err := strconv.Atoi(got.Header.Get("Retry-After"))
+			if err != nil {
+				wait = 1
+			}
 			time.Sleep(min(time.Duration(wait)*time.Second, time.Second))
 			continue
 		}
@@ -44,14 +47,24 @@ func send(t *testing.T, method, path, key string, body any) (response map[string
 	return nil
 }
 
+// keyOf returns the key of a demo agent: of CALLBOOK_KEYS, or else of /dev/agents.
+func keyOf(t *testing.T, handle string) string {
+	t.Helper()
+	keys := map[string]string{}
+	if json.Unmarshal([]byte(os.Getenv("CALLBOOK_KEYS")), &keys) == nil {
+		return keys[handle]
+	}
+	for _, agent := range send(t, "GET", "/dev/agents", "", nil)["agents"].([]any) {
+		keys[agent.(map[string]any)["handle"].(string)] = agent.(map[string]any)["api_key"].(string)
+	}
+	return keys[handle]
+}
+
 func TestAgent(t *testing.T) {
 	if base == "" {
 		t.Skip("set CALLBOOK_URL: callbook dev --exec 'go test ./...'")
 	}
-	if err := json.Unmarshal([]byte(os.Getenv("CALLBOOK_KEYS")), &keys); err != nil {
-		t.Fatal(err)
-	}
-	key := keys["twinscript"]
+	key := keyOf(t, "twinscript")
 	for _, fault := range []map[string]any{{"drop": "after"}, {"status": 429}, {"status": 503}, {"delay_ms": 2500}} {
 		fault["operation"] = "sendRequest"
 		send(t, "POST", "/dev/faults", "", fault)

@@ -14,7 +14,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/server/api"
-	"callbook/store"
 	"callbook/store/domain"
 )
 
@@ -59,81 +58,59 @@ func (d *Server) load(ctx context.Context, demo, counterparts bool) error {
 	defer d.options.Clock.offset.Store(0)
 	var agents, others []demoAgent
 	var posts []demoPost
-	var contacts demoContacts
-	if err := errors.Join(
-		readDemo(d.options.Demo, "agents.json", &agents), readDemo(d.options.Demo, "calls.json", &posts), readDemo(d.options.Demo, "contacts.json", &contacts),
-		readDemo(d.options.Demo, "counterparts.json", &others),
-	); err != nil {
-		return err
+	var contacts []demoContact
+	for name, into := range map[string]any{"agents.json": &agents, "calls.json": &posts, "contacts.json": &contacts, "counterparts.json": &others} {
+		data, err := fs.ReadFile(d.options.Demo, name)
+		if err == nil {
+			err = json.Unmarshal(data, into, json.RejectUnknownMembers(true))
+		}
+		if err != nil {
+			return fmt.Errorf("read the demo's %s: %w", name, err)
+		}
 	}
 	if !demo {
-		agents, posts, contacts = nil, nil, demoContacts{}
+		agents, posts, contacts = nil, nil, nil
 	}
 	if counterparts {
 		agents = append(agents, others...)
 	}
-	loader := &demoLoader{dev: d, store: d.store, callers: map[string]domain.Caller{}, menus: map[string][]domain.Offering{}, owners: map[string]string{}, today: d.options.Clock.Now()}
+	loader := &demoLoader{Server: d, callers: map[string]domain.Caller{}, menus: map[string][]domain.Offering{}, owners: map[string]string{}, today: d.options.Clock.Now()}
 	for _, a := range agents {
 		loader.add(a.JoinedDaysAgo, a.Handle, "the agent "+a.Handle, func(ctx context.Context) error { return loader.join(ctx, a) })
 	}
 	for _, p := range posts {
 		loader.addPost(p)
 	}
-	for _, r := range contacts.Requests {
-		loader.addRequest(r)
-	}
-	for _, c := range contacts.Collabs {
-		loader.addCollab(c)
+	for _, c := range contacts {
+		loader.addContact(c)
 	}
 	slices.SortStableFunc(loader.steps, func(a, b demoStep) int { return cmp.Compare(b.daysAgo, a.daysAgo) })
 	for _, step := range loader.steps {
 		d.options.Clock.offset.Store(-int64(step.daysAgo * float64(domain.Day)))
 		err := step.run(ctx)
-		if err == nil {
-			err = loader.authenticate(ctx, step.by)
+		// The card shows when an agent was last active. Before it joins, one has no key to act with.
+		if i := slices.IndexFunc(d.agents, func(a Agent) bool { return a.Handle == step.by }); i >= 0 && err == nil {
+			_, err = d.store.Authenticate(ctx, d.agents[i].APIKey)
 		}
 		if err != nil {
 			return fmt.Errorf("load the demo: %s: %w", step.name, err)
 		}
 	}
-	d.agents = loader.agents
 	d.options.Clock.offset.Store(0)
-	return errors.Join(d.RunJobs(ctx), d.save())
-}
-
-func readDemo(files fs.FS, name string, into any) error {
-	data, err := fs.ReadFile(files, name)
-	if err == nil {
-		err = json.Unmarshal(data, into, json.RejectUnknownMembers(true))
-	}
-	if err != nil {
-		return fmt.Errorf("read the demo's %s: %w", name, err)
-	}
-	return nil
+	return errors.Join(d.RunJobs(ctx), d.refreshAgents(ctx), d.save())
 }
 
 type demoLoader struct {
-	dev     *Server
-	store   *store.Store
+	*Server
 	steps   []demoStep
 	callers map[string]domain.Caller
 	menus   map[string][]domain.Offering
 	owners  map[string]string // handle → token of the owner's page
-	agents  []Agent
 	today   time.Time
 }
 
 func (l *demoLoader) add(daysAgo float64, by, what string, act func(context.Context) error) {
 	l.steps = append(l.steps, demoStep{daysAgo, by, what, act})
-}
-
-// authenticate uses the key of an agent, if it has one yet, after it has acted: the card shows when it was last active.
-func (l *demoLoader) authenticate(ctx context.Context, handle string) error {
-	i := slices.IndexFunc(l.agents, func(a Agent) bool { return a.Handle == handle })
-	if i < 0 {
-		return nil
-	}
-	return errorOf(l.store.Authenticate(ctx, l.agents[i].APIKey))
 }
 
 // deadline returns the date a number of days after today.
@@ -148,41 +125,25 @@ func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 	a.AcceptRules = true
 	r, _, err := l.store.Register(ctx, a.Registration, domain.IdempotencyKey{})
 	if err != nil {
-		return fmt.Errorf("register: %w", err)
-	}
-	caller, err := l.store.Authenticate(ctx, r.Key)
-	if err != nil {
 		return err
 	}
+	l.agents = append(l.agents, Agent{Handle: a.Handle, APIKey: r.Key})
+	caller, err := l.store.Authenticate(ctx, r.Key)
 	l.callers[a.Handle] = caller
-	agent := Agent{Handle: a.Handle, APIKey: r.Key}
-	if len(a.Offerings) > 0 {
-		if l.menus[a.Handle], err = l.store.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: a.Offerings}); err != nil {
-			return fmt.Errorf("menu: %w", err)
-		}
+	if err == nil && len(a.Offerings) > 0 {
+		l.menus[a.Handle], err = l.store.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: a.Offerings})
 	}
-	if a.Verified {
-		agent.Level = 1
-		if err := l.store.Verify(ctx, a.Handle); err != nil {
-			return fmt.Errorf("verify: %w", err)
-		}
+	if err == nil && a.Verified {
+		err = l.store.Verify(ctx, a.Handle)
 	}
-	if a.OwnerEmail != "" {
-		if err := l.claim(ctx, caller, a); err != nil {
-			return fmt.Errorf("owner: %w", err)
-		}
-		if !a.ClaimPending {
-			agent.Level = 2
-		}
+	if err == nil && a.OwnerEmail != "" {
+		err = l.claim(ctx, caller, a)
 	}
-	if len(a.ContactPolicy) > 0 {
-		patch := append(append([]byte(`{"contact_policy":`), a.ContactPolicy...), '}')
-		if _, err := l.store.UpdateAgent(ctx, caller, func(s *domain.Settings) error { return api.DecodeJSON(patch, s) }); err != nil {
-			return fmt.Errorf("policy: %w", err)
-		}
+	if err == nil && len(a.ContactPolicy) > 0 {
+		patch := slices.Concat([]byte(`{"contact_policy":`), a.ContactPolicy, []byte("}"))
+		_, err = l.store.UpdateAgent(ctx, caller, func(s *domain.Settings) error { return api.DecodeJSON(patch, s) })
 	}
-	l.agents = append(l.agents, agent)
-	return nil
+	return err
 }
 
 func (l *demoLoader) addPost(p demoPost) {
@@ -206,10 +167,10 @@ func (l *demoLoader) claim(ctx context.Context, caller domain.Caller, a demoAgen
 	if _, err := l.store.ClaimOwner(ctx, caller, a.OwnerEmail); err != nil {
 		return err
 	}
-	if err := l.dev.DeliverMail(ctx); err != nil {
+	if err := l.DeliverMail(ctx); err != nil {
 		return err
 	}
-	_, token, found := strings.Cut(*l.dev.options.Mail.Messages()[0].Link, "/owner/")
+	_, token, found := strings.Cut(*l.options.Mail.Messages()[0].Link, "/owner/")
 	if !found {
 		return errors.New("the mail holds no link")
 	}
@@ -227,98 +188,75 @@ func (l *demoLoader) actAsOwner(ctx context.Context, handle string, call domain.
 		return err
 	}
 	call.Token, call.Form = l.owners[handle], page.Form
-	return errorOf(l.store.ActAsOwner(ctx, call))
+	_, err = l.store.ActAsOwner(ctx, call)
+	return err
 }
 
-// demoContacts is contacts.json.
-type demoContacts struct {
-	Requests []demoRequest `json:"requests"`
-	Collabs  []demoCollab  `json:"collabs"`
-}
-
-type demoRequest struct {
+// demoContact is an entry of contacts.json: a contact request or, with a summary, a collaboration.
+type demoContact struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	domain.ContactRequestDraft
+	Summary        string    `json:"summary"`
 	Offering       *int      `json:"offering"` // place in the recipient's menu
 	DeadlineInDays *int      `json:"deadline_in_days"`
 	SentDaysAgo    float64   `json:"sent_days_ago"`
 	Then           []demoAct `json:"then"`
 }
 
-// demoAct is one act on a request.
+// demoAct is one act on a contact request or a collaboration.
 type demoAct struct {
 	Act     string  `json:"act"`
 	DaysAgo float64 `json:"days_ago"`
 	Reason  string  `json:"reason"`
 }
 
-type demoCollab struct {
-	By              string  `json:"by"`
-	Partner         string  `json:"partner"`
-	Summary         string  `json:"summary"`
-	RecordedDaysAgo float64 `json:"recorded_days_ago"`
-	Then            string  `json:"then"`
-	ThenDaysAgo     float64 `json:"then_days_ago"`
-}
-
-func (l *demoLoader) addRequest(r demoRequest) {
+func (l *demoLoader) addContact(c demoContact) {
 	var id string
-	what := "the request from " + r.From + " to " + r.To
-	r.Deadline = l.deadline(r.DeadlineInDays)
-	l.add(r.SentDaysAgo, r.From, what, func(ctx context.Context) error {
-		if r.Offering != nil {
-			r.OfferingID = l.menus[r.To][*r.Offering].ID
+	what := "the contact from " + c.From + " to " + c.To
+	c.Deadline = l.deadline(c.DeadlineInDays)
+	l.add(c.SentDaysAgo, c.From, what, func(ctx context.Context) error {
+		if c.Summary != "" {
+			collab, _, err := l.store.RecordCollab(ctx, l.callers[c.From], domain.CollabDraft{Partner: c.To, Summary: c.Summary}, domain.IdempotencyKey{})
+			id = collab.ID
+			return err
 		}
-		request, _, err := l.store.SendRequest(ctx, l.callers[r.From], r.To, r.ContactRequestDraft, domain.IdempotencyKey{})
+		if c.Offering != nil {
+			c.OfferingID = l.menus[c.To][*c.Offering].ID
+		}
+		request, _, err := l.store.SendRequest(ctx, l.callers[c.From], c.To, c.ContactRequestDraft, domain.IdempotencyKey{})
 		id = request.ID
 		return err
 	})
-	for _, then := range r.Then {
-		by := r.To
+	for _, then := range c.Then {
+		by := c.To
 		if then.Act == "withdraw" {
-			by = r.From
+			by = c.From
 		}
-		l.add(then.DaysAgo, by, then.Act+" "+what, func(ctx context.Context) error { return l.apply(ctx, r, id, then) })
+		l.add(then.DaysAgo, by, then.Act+" "+what, func(ctx context.Context) error { return l.apply(ctx, by, id, then) })
 	}
 }
 
-func (l *demoLoader) apply(ctx context.Context, r demoRequest, id string, then demoAct) error {
-	to := l.callers[r.To]
-	switch then.Act {
+func (l *demoLoader) apply(ctx context.Context, by, id string, then demoAct) (err error) {
+	switch caller := l.callers[by]; then.Act {
 	case "accept":
-		return errorOf(l.store.AcceptRequest(ctx, to, id))
+		_, err = l.store.AcceptRequest(ctx, caller, id)
 	case "decline":
-		return errorOf(l.store.DeclineRequest(ctx, to, id, domain.DeclineDraft{Reason: then.Reason}))
+		_, err = l.store.DeclineRequest(ctx, caller, id, domain.DeclineDraft{Reason: then.Reason})
 	case "withdraw":
-		return errorOf(l.store.WithdrawRequest(ctx, l.callers[r.From], id))
+		_, err = l.store.WithdrawRequest(ctx, caller, id)
 	case "report":
-		return errorOf(l.store.ReportRequest(ctx, to, id, domain.ReportDraft{Reason: then.Reason}))
+		_, err = l.store.ReportRequest(ctx, caller, id, domain.ReportDraft{Reason: then.Reason})
 	case "agree":
-		return l.actAsOwner(ctx, r.To, domain.OwnerSubmission{Act: domain.OwnerAgree, Request: id})
+		err = l.actAsOwner(ctx, by, domain.OwnerSubmission{Act: domain.OwnerAgree, Request: id})
 	case "refuse":
-		return l.actAsOwner(ctx, r.To, domain.OwnerSubmission{Act: domain.OwnerRefuse, Request: id})
+		err = l.actAsOwner(ctx, by, domain.OwnerSubmission{Act: domain.OwnerRefuse, Request: id})
+	case "confirm":
+		_, err = l.store.ConfirmCollab(ctx, caller, id)
+	case "decline_collab":
+		_, err = l.store.DeclineCollab(ctx, caller, id)
+	default:
+		err = errors.New("there is no such act")
 	}
-	return errors.New("there is no such act")
-}
-
-func errorOf[T any](_ T, err error) error { return err }
-
-func (l *demoLoader) addCollab(c demoCollab) {
-	var id string
-	what := "a collaboration of " + c.By + " with " + c.Partner
-	l.add(c.RecordedDaysAgo, c.By, what, func(ctx context.Context) error {
-		collab, _, err := l.store.RecordCollab(ctx, l.callers[c.By], domain.CollabDraft{Partner: c.Partner, Summary: c.Summary}, domain.IdempotencyKey{})
-		id = collab.ID
-		return err
-	})
-	if c.Then == "" {
-		return
-	}
-	l.add(c.ThenDaysAgo, c.Partner, c.Then+" "+what, func(ctx context.Context) error {
-		if c.Then == "confirm" {
-			return errorOf(l.store.ConfirmCollab(ctx, l.callers[c.Partner], id))
-		}
-		return errorOf(l.store.DeclineCollab(ctx, l.callers[c.Partner], id))
-	})
+	return err
 }

@@ -102,8 +102,7 @@ func (c *Clock) Advance(d time.Duration) { c.offset.Add(int64(d)) }
 // Agents returns the demo agents in order of registration, before the server serves.
 func (d *Server) Agents() []Agent { return d.agents }
 
-// listAgents lists the demo agents that still exist, with their present levels. The key is the
-// initial one.
+// listAgents lists the demo agents that still exist, with their present levels and their initial keys.
 func (d *Server) listAgents(ctx context.Context, _ url.Values) ([]Agent, error) {
 	agents := []Agent{}
 	for _, agent := range d.agents {
@@ -146,6 +145,12 @@ func (d *Server) endpoints() []endpoint {
 	}
 }
 
+// refreshAgents drops the demo agents that no longer exist, and reads the levels of the others.
+func (d *Server) refreshAgents(ctx context.Context) (err error) {
+	d.agents, err = d.listAgents(ctx, nil)
+	return err
+}
+
 // routes returns the router of the endpoints and the page.
 func (d *Server) routes() *httprouter.Router {
 	router := &httprouter.Router{
@@ -178,8 +183,8 @@ func list[T any](name string, read func(ctx context.Context, query url.Values) (
 }
 
 // invalidQuery returns the error of a query that has something else than what is allowed.
-func invalidQuery(allowed ...string) error {
-	return &domain.Error{Code: domain.CodeInvalidQuery, Topic: "dev", Names: []any{strings.Join(allowed, ", ")}}
+func invalidQuery(allowed string) error {
+	return &domain.Error{Code: domain.CodeInvalidQuery, Topic: "dev", Names: []any{allowed}}
 }
 
 // Mail is a mail of the site as GET /dev/mail lists it.
@@ -203,42 +208,42 @@ func (d *Server) listMail(ctx context.Context, query url.Values) ([]Mail, error)
 	return mails, nil
 }
 
-// handle returns a handler that reads a small body and responds with the result of an endpoint. A form of the page has
-// the members of the JSON as its fields, and leads back to the page.
+// handle returns a handler that responds with the result of an endpoint. A form of the page has the members of the JSON
+// as its fields, and leads back to the page.
 func (d *Server) handle(e endpoint) httprouter.Handle {
-	known := append(slices.Clone(e.Query), "lang") // which the links and forms of the page have
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
-		for name := range r.URL.Query() {
-			if !slices.Contains(known, name) {
-				d.WriteError(w, r, invalidQuery(known...))
-				return
-			}
-		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxBody))
-		if err != nil {
-			d.WriteError(w, r, api.NewError(api.CodeBodyTooLarge, ""))
-			return
-		}
-		form := isForm(r)
-		if form {
-			body = formJSON(body)
-		}
-		result, err := e.act(r, body)
-		if err != nil {
-			d.WriteError(w, r, err)
-			return
-		}
 		w.Header().Set("Cache-Control", "no-store")
-		if form {
+		form := isForm(r)
+		result, err := e.run(w, r, form)
+		switch {
+		case err != nil:
+			d.WriteError(w, r, err)
+		case form:
 			http.Redirect(w, r, d.pages.View(r).To(pagePath), http.StatusSeeOther)
-			return
+		default:
+			_ = api.WriteJSON(w, http.StatusOK, append(api.Marshal(result), '\n'))
 		}
-		_ = api.WriteJSON(w, http.StatusOK, append(api.Marshal(result), '\n'))
 	}
 }
 
-// maxAdvance limits the offset of the clock, so that times stay in years that responses can
-// express.
+func (e endpoint) run(w http.ResponseWriter, r *http.Request, form bool) (any, error) {
+	known := append(slices.Clone(e.Query), "lang") // which the forms of the page have
+	for name := range r.URL.Query() {
+		if !slices.Contains(known, name) {
+			return nil, invalidQuery(strings.Join(known, ", "))
+		}
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxBody))
+	if err != nil {
+		return nil, api.NewError(api.CodeBodyTooLarge, "")
+	}
+	if form {
+		body = formJSON(body)
+	}
+	return e.act(r, body)
+}
+
+// maxAdvance limits the offset of the clock, so that responses can express its times.
 const maxAdvance = 100 * 365 * domain.Day
 
 func (d *Server) advance(r *http.Request, body []byte) (any, error) {
@@ -299,7 +304,9 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	d.ResetLimits() // ids of agents are reused
 	d.options.Mail.Clear()
 	_, _ = d.clearFaults(r, nil) // it has no errors
-	d.journal.clear()
+	d.journal.mu.Lock()
+	d.journal.entries = nil // a suite that resets between its tests reads the counts at its end
+	d.journal.mu.Unlock()
 	demo := !d.options.Empty && !in.Counterparts
 	if in.Demo != nil {
 		demo = *in.Demo
@@ -355,9 +362,8 @@ func readAhead(r *http.Request) error {
 	return err
 }
 
-// needsNoGate reports whether a request must not hold the gate: one that moves the clock, one
-// that waits for events, which the move may cause, and a check of a link, which may lead to this
-// very server.
+// needsNoGate reports whether a request must not hold the gate: one that moves the clock, one that waits for events, which
+// the move may cause, and a check of a link, which may lead to this very server.
 func needsNoGate(r *http.Request) bool {
 	return slices.Contains([]string{"/dev/clock", "/dev/reset", "/api/me/events", "/api/me/links"}, r.URL.Path)
 }

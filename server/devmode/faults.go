@@ -18,15 +18,11 @@ import (
 	"callbook/store/domain"
 )
 
-// Limits of faults.
+// Limits of faults, and where one closes the connection.
 const (
-	maxFaults = 100 // that wait at once
-	maxTimes  = 1000
-	maxDelay  = time.Minute
-)
-
-// Where a fault closes the connection.
-const (
+	maxFaults  = 100 // that wait at once
+	maxTimes   = 1000
+	maxDelay   = 60_000   // milliseconds
 	dropBefore = "before" // the operation does not run
 	dropAfter  = "after"  // it runs, and its response is lost
 )
@@ -145,7 +141,7 @@ func (d *Server) invalidFields(f FaultRule) (fields []string) {
 		"fault":     len(missing) == 2,
 		"operation": f.Operation == "" || slices.Contains(d.operationIDs(), f.Operation),
 		"status":    f.Status == 0 || faultCodes[f.Status] != "",
-		"delay_ms":  f.DelayMS >= 0 && f.DelayMS <= int(maxDelay.Milliseconds()),
+		"delay_ms":  f.DelayMS >= 0 && f.DelayMS <= maxDelay,
 		"drop":      slices.Contains([]string{"", dropBefore, dropAfter}, f.Drop),
 		"rate":      f.Rate > 0 && f.Rate <= 1,
 		"times":     f.Times > 0 && f.Times <= maxTimes,
@@ -176,11 +172,7 @@ func (d *Server) operationIDs() (ids []string) {
 
 // operationOf returns the operation that a request is for, or nil.
 func (d *Server) operationOf(r *http.Request) *api.Operation {
-	method := r.Method
-	if method == http.MethodHead {
-		method = http.MethodGet
-	}
-	parts := strings.Split(r.URL.Path, "/")
+	method, parts := strings.Replace(r.Method, http.MethodHead, http.MethodGet, 1), strings.Split(r.URL.Path, "/")
 	for _, op := range d.Operations() {
 		if op.Method == method && slices.EqualFunc(parts, strings.Split(op.Path, "/"), func(part, want string) bool {
 			return part == want || strings.HasPrefix(want, "{") && part != ""

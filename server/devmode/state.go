@@ -34,16 +34,12 @@ func (d *Server) Start(ctx context.Context, fresh bool) error {
 		return nil
 	}
 	var from state
-	if err == nil {
-		err = json.Unmarshal(data, &from)
-	}
-	if err != nil {
+	if err = errors.Join(err, json.Unmarshal(data, &from)); err != nil {
 		return fmt.Errorf("read the keys and the clock of the test directory; without their file it starts without them: %w", err)
 	}
 	d.options.Clock.offset.Store(from.Ahead)
 	d.agents = from.Agents
-	d.agents, err = d.listAgents(ctx, nil)
-	return err
+	return d.refreshAgents(ctx)
 }
 
 // save stores what a restart needs.

@@ -167,30 +167,30 @@ func TestDev_ListsAgentsWithKeys(t *testing.T) {
 	}
 }
 
-// TestDemo_HasEveryState: whatever client tests an agent finds requests and
-// collaborations in every state, and the mails of the owners.
-func TestDemo_HasEveryState(t *testing.T) {
+// TestDemo_IsInUse: whatever client tests an agent finds requests and collaborations in every state, the mails of the
+// owners, calls of the past, and agents that were active since their newest one.
+func TestDemo_IsInUse(t *testing.T) {
 	proof.OneByOne(t)
 	s := newDevSite(t, true)
-	requests, collabs := map[string]int{}, map[string]int{}
+	found := map[string]int{}
 	for _, agent := range s.devAgents() {
-		received := s.send("GET", "/api/me/requests?limit=100", agent.APIKey, nil).status(200)
-		for i := range received.len("requests") {
-			requests[received.text("requests", i, "status")]++
+		for _, list := range []string{"requests", "collabs"} {
+			own := s.send("GET", "/api/me/"+list+"?limit=100", agent.APIKey, nil).status(200)
+			for i := range own.len(list) {
+				found[list+" "+own.text(list, i, "status")]++
+			}
 		}
-		own := s.send("GET", "/api/me/collabs?limit=100", agent.APIKey, nil).status(200)
-		for i := range own.len("collabs") {
-			collabs[own.text("collabs", i, "status")]++
-		}
-	}
-	for _, status := range []string{"pending", "awaiting_owner", "accepted", "declined", "withdrawn", "expired"} {
-		if requests[status] == 0 {
-			t.Errorf("no request is %s: %v", status, requests)
+		card := s.send("GET", "/api/agents/"+agent.Handle, "", nil).status(200)
+		posts := s.send("GET", "/api/posts?limit=1&author="+agent.Handle, "", nil).status(200)
+		if posts.len("posts") > 0 && card.text("agent", "last_active_at") < posts.text("posts", 0, "created_at") {
+			t.Errorf("%s was last active at %s, and posted at %s", agent.Handle, card.text("agent", "last_active_at"), posts.text("posts", 0, "created_at"))
 		}
 	}
-	for _, status := range []string{"pending", "confirmed", "declined"} {
-		if collabs[status] == 0 {
-			t.Errorf("no collaboration is %s: %v", status, collabs)
+	for list, states := range map[string]string{"requests": "pending awaiting_owner accepted declined withdrawn expired", "collabs": "pending confirmed declined"} {
+		for state := range strings.FieldsSeq(states) {
+			if found[list+" "+state] == 0 {
+				t.Errorf("no %s are %s: %v", list, state, found)
+			}
 		}
 	}
 	if n := s.send("GET", "/api/stats", "", nil).status(200).value("confirmed_collaborations"); n == 0.0 {
@@ -208,6 +208,26 @@ func TestDemo_HasEveryState(t *testing.T) {
 	}
 	if !strings.Contains(mails.text("mail", 0, "link"), "/owner/") || mails.value("mail", 0, "code") != nil {
 		t.Errorf("the newest mail: %s", mails.Body)
+	}
+	now := s.store.Now()
+	first := now
+	for path := "/api/posts?limit=100"; path != ""; {
+		list := s.send("GET", path, "", nil).status(200)
+		for i := range list.len("posts") {
+			at, err := time.Parse(time.RFC3339, list.text("posts", i, "created_at"))
+			if err != nil || at.After(now) || at.After(first) {
+				t.Errorf("call %d was posted at %s, after the one before it or after now: %v", i, at, err)
+			}
+			first = at
+		}
+		path = list.text("next")
+	}
+	if age := now.Sub(first); age < 30*domain.Day {
+		t.Errorf("the oldest call is only %s old", age)
+	}
+	open, all := s.send("GET", "/api/posts?open=true", "", nil).value("total"), s.send("GET", "/api/posts", "", nil).value("total")
+	if open == all || open == 0.0 {
+		t.Errorf("%v of %v calls are open", open, all)
 	}
 }
 
@@ -449,42 +469,5 @@ func TestDemo_PassesTheRulesOfTheAPI(t *testing.T) {
 			shown := s.send("POST", a.Header.Get("Location")+"/replies", keys[reply["by"].(string)], map[string]any{"body": reply["body"]}).status(201)
 			s.checkShown("a reply to "+call["title"].(string), without(reply, "by", "posted_days_ago"), shown.value("reply"))
 		}
-	}
-}
-
-func TestDemo_AgentsWereActiveSinceTheirNewestPost(t *testing.T) {
-	proof.OneByOne(t)
-	s := newDevSite(t, true)
-	for _, agent := range s.devAgents() {
-		card := s.send("GET", "/api/agents/"+agent.Handle, "", nil).status(200)
-		posts := s.send("GET", "/api/posts?limit=1&author="+agent.Handle, "", nil).status(200)
-		if posts.len("posts") > 0 && card.text("agent", "last_active_at") < posts.text("posts", 0, "created_at") {
-			t.Errorf("%s was last active at %s, and posted at %s", agent.Handle, card.text("agent", "last_active_at"), posts.text("posts", 0, "created_at"))
-		}
-	}
-}
-
-func TestDemo_LiesInThePast(t *testing.T) {
-	proof.OneByOne(t)
-	s := newDevSite(t, true)
-	now := s.store.Now()
-	first := now
-	for path := "/api/posts?limit=100"; path != ""; {
-		list := s.send("GET", path, "", nil).status(200)
-		for i := range list.len("posts") {
-			at, err := time.Parse(time.RFC3339, list.text("posts", i, "created_at"))
-			if err != nil || at.After(now) || at.After(first) {
-				t.Errorf("call %d was posted at %s, after the one before it or after now: %v", i, at, err)
-			}
-			first = at
-		}
-		path = list.text("next")
-	}
-	if age := now.Sub(first); age < 30*domain.Day {
-		t.Errorf("the oldest call is only %s old", age)
-	}
-	open, all := s.send("GET", "/api/posts?open=true", "", nil).value("total"), s.send("GET", "/api/posts", "", nil).value("total")
-	if open == all || open == 0.0 {
-		t.Errorf("%v of %v calls are open", open, all)
 	}
 }

@@ -225,13 +225,15 @@ func TestDev_KeepsDatabase(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "dev.db")
 	args := []string{"dev", "--addr", "127.0.0.1:0", "--empty", "--db", db}
 	p := start(t, args...)
+	p.object("POST", "/dev/reset", `{"counterparts":true}`)
 	p.object("POST", "/api/agents", registrationFor("harbour-pilot", "a@example.org"))
 	if status := p.stop(); status != 0 {
 		t.Errorf("status %d: %s", status, p.err)
 	}
 	p = start(t, args...)
-	if total := p.object("GET", "/api/agents", "")["total"]; total != 1.0 {
-		t.Errorf("%v agents", total)
+	total, known := p.object("GET", "/api/agents", "")["total"], p.object("GET", "/dev/agents", "")["agents"].([]any)
+	if total != 7.0 || len(known) != 6 || p.object("POST", "/dev/reset", "")["agents"] != 0.0 {
+		t.Errorf("%v agents, %d with keys", total, len(known))
 	}
 }
 

@@ -103,7 +103,19 @@ func TestDevFaults_RepeatBySeed(t *testing.T) {
 	proof.OneByOne(t)
 	s := newDevSite(t, false)
 	key := s.agent("tide-reader")
-	// Each fault begins its own sequence.
+	untilUsedUp := func() (all []int) {
+		s.fault(`{"operation":"getMe","rate":0.5,"status":503,"times":5,"seed":7}`)
+		for failed := 0; failed < 5 && len(all) < 100; {
+			all = append(all, s.statuses(1, "GET", "/api/me", key)...)
+			if all[len(all)-1] == 503 {
+				failed++
+			}
+		}
+		return all
+	}
+	if diff := cmp.Diff(untilUsedUp(), untilUsedUp()); diff != "" {
+		t.Errorf("the next fault with the same seed goes on with the sequence: %s", diff)
+	}
 	sequence := func(fault string, among func(i int)) (all []int) {
 		s.fault(fault)
 		for i := range 40 {

@@ -156,7 +156,7 @@ func order(turn, sides int) []int {
 // begin connects, and looks at some answers.
 func (s *side) begin(p pace) error {
 	for range s.connections {
-		w, err := dial(s.process.addr)
+		w, err := s.process.dial()
 		if err != nil {
 			return err
 		}

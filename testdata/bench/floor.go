@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -17,9 +16,9 @@ type ready struct {
 	length []string
 }
 
-// serveFloor answers with ready bodies: what net/http and httprouter reach when
+// floorHandler answers with ready bodies: what net/http and httprouter reach when
 // nothing is to be done.
-func serveFloor(ctx context.Context, addr string) error {
+func floorHandler() http.Handler {
 	var made sync.Map // size as the path spells it → *ready
 	contentType := []string{"application/json; charset=utf-8"}
 	router := httprouter.New()
@@ -34,7 +33,7 @@ func serveFloor(ctx context.Context, addr string) error {
 		h["Content-Length"] = a.length
 		_, _ = w.Write(a.body)
 	})
-	return serve(ctx, addr, router)
+	return router
 }
 
 func readyBody(made *sync.Map, size string) (*ready, error) {

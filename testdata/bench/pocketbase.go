@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/pocketbase/dbx"
 	"github.com/pocketbase/pocketbase/apis"
 	"github.com/pocketbase/pocketbase/core"
 	_ "github.com/pocketbase/pocketbase/migrations" // its own tables
@@ -22,7 +23,8 @@ import (
 
 // PocketBase serves the same records, read as anybody may and written by those who
 // have shown a password. Its settings are its defaults: WAL, synchronous=NORMAL, and
-// a log of every request in a database of its own.
+// a log of every request in a database of its own. Where creates are compared, there is a
+// second one with synchronous=FULL, which loses no write that was answered, as Callbook.
 
 // peerSchema is the role that makes the collections and ends.
 const peerSchema = "pocketbase-schema"
@@ -33,8 +35,8 @@ const (
 	peerPassword = "not-a-secret-here"
 )
 
-func servePocketBase(ctx context.Context, addr, folder string) error {
-	app := core.NewBaseApp(core.BaseAppConfig{DataDir: folder})
+func servePocketBase(ctx context.Context, addr, folder string, connect core.DBConnectFunc) error {
+	app := core.NewBaseApp(core.BaseAppConfig{DataDir: folder, DBConnect: connect})
 	if err := app.Bootstrap(); err != nil {
 		return err
 	}
@@ -48,6 +50,11 @@ func servePocketBase(ctx context.Context, addr, folder string) error {
 		})
 	})()
 	return apis.Serve(app, apis.ServeConfig{HttpAddr: addr})
+}
+
+// connectFull opens a database as core.DefaultDBConnect does, with synchronous=FULL.
+func connectFull(path string) (*dbx.DB, error) {
+	return dbx.Open("sqlite", path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=journal_size_limit(200000000)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_pragma=temp_store(MEMORY)&_pragma=cache_size(-32000)")
 }
 
 // makeCollections makes an empty PocketBase.
@@ -118,14 +125,14 @@ func postCollection(agents string) *core.Collection {
 }
 
 // startPocketBase serves a copy of the kept records.
-func (b *bench) startPocketBase(ctx context.Context) (*process, error) {
+func (b *bench) startPocketBase(ctx context.Context, s site) (*process, error) {
 	kept := filepath.Join(b.data, fmt.Sprintf("pocketbase-%d-v%d", b.agents, generator))
 	if _, err := os.Stat(kept); errors.Is(err, os.ErrNotExist) {
 		if err := b.makePocketBase(ctx, kept); err != nil {
 			return nil, fmt.Errorf("make PocketBase's records: %w", err)
 		}
 	}
-	folder := filepath.Join(b.folder, string(pocketBase))
+	folder := filepath.Join(b.folder, string(s))
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return nil, err
 	}
@@ -135,7 +142,7 @@ func (b *bench) startPocketBase(ctx context.Context) (*process, error) {
 			return nil, err
 		}
 	}
-	return b.start(ctx, b.role(string(pocketBase), "/api/health", folder))
+	return b.start(ctx, b.role(string(s), "/api/health", folder))
 }
 
 func (b *bench) makePocketBase(ctx context.Context, kept string) error {

@@ -31,6 +31,7 @@ type process struct {
 	output  string // the file of its stderr
 	began   time.Time
 	ended   chan struct{}
+	tls     bool // it serves HTTPS alone
 }
 
 // launch says how a child is started. The system chooses its port.
@@ -40,6 +41,7 @@ type launch struct {
 	args    func(addr string) []string // its command line
 	ready   string                     // the path that answers 200 once it serves
 	control string
+	tls     bool // it serves HTTPS alone
 }
 
 // start starts a child and returns once it serves.
@@ -65,7 +67,7 @@ func (b *bench) exec(ctx context.Context, l launch) (*process, error) {
 		return nil, err
 	}
 	defer output.Close()
-	p := &process{name: l.name, addr: addr, control: l.control, output: output.Name(), ended: make(chan struct{})}
+	p := &process{name: l.name, addr: addr, control: l.control, output: output.Name(), ended: make(chan struct{}), tls: l.tls}
 	p.cmd = exec.CommandContext(ctx, l.path, l.args(addr)...)
 	p.cmd.Env = environment()
 	p.cmd.Stdout, p.cmd.Stderr = output, output
@@ -112,7 +114,7 @@ func freeAddress() (string, error) {
 // await looks every millisecond whether the child answers.
 func (p *process) await(ctx context.Context, path string) error {
 	late := time.After(startPatience)
-	for !answers(p.addr, path) {
+	for !p.answers(path) {
 		select {
 		case <-time.After(time.Millisecond):
 		case <-p.ended:
@@ -126,14 +128,14 @@ func (p *process) await(ctx context.Context, path string) error {
 	return nil
 }
 
-func answers(addr, path string) bool {
-	w, err := dial(addr)
+func (p *process) answers(path string) bool {
+	w, err := p.dial()
 	if err != nil {
 		return false
 	}
 	defer w.conn.Close()
 	_ = w.conn.SetDeadline(time.Now().Add(time.Second))
-	a, err := w.send(get(addr, path), false)
+	a, err := w.send(get(p.addr, path), false)
 	return err == nil && a.status == http.StatusOK
 }
 

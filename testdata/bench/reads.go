@@ -28,7 +28,7 @@ func (r reading) measure(ctx context.Context, b *bench, name string) (f figures,
 	if f.Bytes, err = look(own, b.pace.looks); err != nil {
 		return f, err
 	}
-	base, err := b.reader(ctx, floor, func(_ context.Context, _ *bench, p *process) ([]*ask, error) {
+	base, err := b.reader(ctx, r.floor(), func(_ context.Context, _ *bench, p *process) ([]*ask, error) {
 		return []*ask{floorAsk(p, f.Bytes)}, nil
 	})
 	if err != nil {
@@ -66,6 +66,14 @@ func (r reading) measure(ctx context.Context, b *bench, name string) (f figures,
 	return f, nil
 }
 
+// floor is the site that the read is compared with.
+func (r reading) floor() site {
+	if r.on == cachedTLS {
+		return floorTLS
+	}
+	return floor
+}
+
 // readerBefore returns the side of the program of --before; nil if there is none.
 func (b *bench) readerBefore(ctx context.Context, r reading) (*side, error) {
 	switch {
@@ -92,7 +100,7 @@ func (b *bench) reader(ctx context.Context, on site, asks func(context.Context, 
 
 // look checks some answers before they are timed, and returns how many bytes one has.
 func look(s *side, most int) (size int, err error) {
-	w, err := dial(s.process.addr)
+	w, err := s.process.dial()
 	if err != nil {
 		return 0, err
 	}

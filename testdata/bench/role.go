@@ -13,6 +13,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/pocketbase/pocketbase/core"
 	"github.com/rs/zerolog"
 
 	"callbook/server"
@@ -32,11 +33,15 @@ func runRole(args []string) int {
 	var err error
 	switch name, addr, rest := args[0], args[1], args[2:]; site(name) {
 	case floor:
-		err = serveFloor(ctx, addr)
+		err = serve(ctx, addr, floorHandler())
+	case floorTLS:
+		err = serveFloorTLS(ctx, addr, rest[0])
 	case shared, alone:
 		err = serveDirectory(ctx, addr, rest[0], rest[1])
 	case pocketBase:
-		err = servePocketBase(ctx, addr, rest[0])
+		err = servePocketBase(ctx, addr, rest[0], core.DefaultDBConnect)
+	case pocketBaseFull:
+		err = servePocketBase(ctx, addr, rest[0], connectFull)
 	case peerSchema:
 		err = makeCollections(rest[0])
 	case "program":

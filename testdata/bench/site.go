@@ -30,6 +30,10 @@ const (
 	alone      site = "alone"      // the same with one transaction for each request
 	pocketBase site = "pocketbase" // with the same records
 
+	cachedTLS      site = "cached https"    // like cached, with --domain
+	floorTLS       site = "floor https"     // like floor, with the same certificate
+	pocketBaseFull site = "pocketbase full" // like pocketBase, with synchronous=FULL
+
 	cachedBefore   site = "cached before"   // like cached, by the program of --before
 	uncachedBefore site = "uncached before" // like uncached, by the program of --before
 )
@@ -76,8 +80,10 @@ func (b *bench) startSite(ctx context.Context, s site) (*process, error) {
 	switch s {
 	case floor:
 		return b.start(ctx, b.role(string(s), "/ready/1"))
-	case pocketBase:
-		return b.startPocketBase(ctx)
+	case cachedTLS, floorTLS:
+		return b.startTLS(ctx, s)
+	case pocketBase, pocketBaseFull:
+		return b.startPocketBase(ctx, s)
 	case shared, alone:
 		return b.startWriting(ctx, s)
 	case cached, cachedBefore:
@@ -141,6 +147,7 @@ func (b *bench) role(name, ready string, args ...string) launch {
 // startProgram serves a directory as the released program does.
 func (b *bench) startProgram(ctx context.Context, s site, path string, more ...string) (*process, error) {
 	l := b.program(string(s), path, more...)
+	l.tls = s == cachedTLS
 	if s == cachedBefore || s == uncachedBefore {
 		l.path = b.before
 		return b.start(ctx, l)

@@ -17,6 +17,8 @@ type wire struct {
 	conn   net.Conn
 	reader *bufio.Reader
 	body   []byte
+
+	streams *streams // of HTTP/2; nil: HTTP/1.1
 }
 
 // reply is what came back. The body is good until the next request.
@@ -37,10 +39,19 @@ func dial(addr string) (*wire, error) {
 // send sends a request and reads the answer: its body away, or for keep into the
 // reply.
 func (w *wire) send(request []byte, keep bool) (r reply, err error) {
+	w.body = w.body[:0]
+	if w.streams != nil {
+		kept := &w.body
+		if !keep {
+			kept = nil
+		}
+		r, err = w.streams.send(request, kept)
+		r.body = w.body
+		return r, err
+	}
 	if _, err := w.conn.Write(request); err != nil {
 		return r, err
 	}
-	w.body = w.body[:0]
 	r, chunked, err := w.head()
 	switch {
 	case err != nil:

@@ -128,7 +128,7 @@ func plainly(path string) string {
 }
 
 func (h *hunt) run(ctx context.Context, b *bench) (err error) {
-	if h.wire, err = dial(h.process.addr); err != nil {
+	if h.wire, err = h.process.dial(); err != nil {
 		return err
 	}
 	defer h.wire.conn.Close()

@@ -1,12 +1,14 @@
 package web
 
 import (
-	"encoding/xml"
+	"bytes"
 	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
+	"sync"
+	"unicode/utf8"
 
 	"github.com/julienschmidt/httprouter"
 
@@ -34,47 +36,24 @@ func feedOf(query url.Values, lang string) string {
 	return address(feedPath, selected, "lang", lang)
 }
 
+// feedTemplate is the feed without the XML declaration, which html/template would escape. It escapes the rest as XML needs it,
+// but lets characters through that XML forbids.
+var feedTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("feed").Parse(`<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="{{.Lang}}">
+<id>{{.ID}}</id><title>{{.Title}}</title><subtitle>{{.Notice}}</subtitle><updated>{{.Updated}}</updated><icon>{{.BaseURL}}/mark.svg</icon>
+<link rel="self" type="application/atom+xml" href="{{.Canonical}}"/><link rel="alternate" type="text/html" href="{{.List}}"/>
+{{range .Posts}}{{$id := print $.BaseURL "/calls/" .ID}}<entry><id>{{$id}}</id><title type="text">{{.Title}}</title><updated>{{.CreatedAt}}</updated>
+<author><name>{{.Author.Handle}}</name><uri>{{$.BaseURL}}/agents/{{.Author.Handle}}</uri></author><link rel="alternate" type="text/html" href="{{print $.BaseURL ($.To (print "/calls/" .ID))}}"/>
+<category term="{{.Kind}}" label="{{$.Kind .Kind}}"/>{{range .Tags}}<category term="{{.}}"/>{{end}}<summary type="text">{{$.Excerpt .Body}}</summary></entry>
+{{end}}</feed>
+`))
+})
+
 type feed struct {
-	XMLName  xml.Name    `xml:"http://www.w3.org/2005/Atom feed"`
-	Lang     string      `xml:"xml:lang,attr"`
-	ID       string      `xml:"id"`
-	Title    string      `xml:"title"`
-	Subtitle string      `xml:"subtitle"`
-	Updated  string      `xml:"updated"` // RFC 3339; XML would show a store.Time as a number
-	Icon     string      `xml:"icon"`
-	Links    []feedLink  `xml:"link"`
-	Entries  []feedEntry `xml:"entry"`
-}
-
-type feedLink struct {
-	Rel  string `xml:"rel,attr"`
-	Type string `xml:"type,attr"`
-	Href string `xml:"href,attr"`
-}
-
-type feedEntry struct {
-	ID         string         `xml:"id"`
-	Title      feedText       `xml:"title"`
-	Updated    string         `xml:"updated"`
-	Author     feedAuthor     `xml:"author"`
-	Link       feedLink       `xml:"link"`
-	Categories []feedCategory `xml:"category"`
-	Summary    feedText       `xml:"summary"`
-}
-
-type feedText struct {
-	Type string `xml:"type,attr"`
-	Text string `xml:",chardata"`
-}
-
-type feedAuthor struct {
-	Name string `xml:"name"`
-	URI  string `xml:"uri"`
-}
-
-type feedCategory struct {
-	Term  string `xml:"term,attr"`
-	Label string `xml:"label,attr,omitempty"`
+	*page
+	ID, Title, List string
+	Updated         domain.Time
+	Posts           []call `json:"posts"`
 }
 
 // Feed sends the newest calls as an Atom feed.
@@ -87,17 +66,11 @@ func (s *Site) Feed(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 	newest := p.read("listPosts", query, "limit", pageLimit)
 	p.setAlternate("/api/posts", query)
 	p.sendContent(func() ([]byte, error) {
-		var list struct {
-			Posts []call `json:"posts"`
-		}
-		if err := newest.decode(&list); err != nil {
+		f := feed{page: p, ID: p.BaseURL + feedOf(p.query, ""), Title: p.feedTitle(), List: p.BaseURL + address("/calls", p.query, "lang", p.LangParam())}
+		if err := newest.decode(&f); err != nil {
 			return nil, err
 		}
-		body, err := xml.Marshal(p.feed(list.Posts))
-		if err != nil {
-			return nil, fmt.Errorf("write the feed: %w", err)
-		}
-		return slices.Concat([]byte(xml.Header), body, []byte("\n")), nil
+		return f.write()
 	}, func(h http.Header) {
 		h.Set("Content-Type", feedType)
 		h.Set("Content-Language", p.Lang)
@@ -105,22 +78,25 @@ func (s *Site) Feed(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 	})
 }
 
-func (p *page) feed(calls []call) feed {
-	f := feed{
-		Lang: p.Lang, ID: p.BaseURL + feedOf(p.query, ""), Icon: p.BaseURL + "/mark.svg",
-		Title: p.feedTitle(), Subtitle: p.Notice,
-		Links: []feedLink{
-			{Rel: "self", Type: "application/atom+xml", Href: p.Canonical},
-			{Rel: "alternate", Type: "text/html", Href: p.BaseURL + address("/calls", p.query, "lang", p.LangParam())},
-		},
+// write returns the document.
+func (f feed) write() ([]byte, error) {
+	if len(f.Posts) > 0 {
+		f.Updated = f.Posts[0].CreatedAt // the newest is first
 	}
-	var newest domain.Time
-	for _, c := range calls {
-		newest = max(newest, c.CreatedAt)
-		f.Entries = append(f.Entries, p.feedEntry(c))
+	var body bytes.Buffer
+	body.WriteString(xmlHeader)
+	if err := feedTemplate().Execute(&body, f); err != nil {
+		return nil, fmt.Errorf("write the feed: %w", err)
 	}
-	f.Updated = newest.String()
-	return f
+	return bytes.Map(xmlCharacter, body.Bytes()), nil
+}
+
+// xmlCharacter replaces a character that XML forbids.
+func xmlCharacter(r rune) rune {
+	if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == '\uFFFE' || r == '\uFFFF' {
+		return utf8.RuneError
+	}
+	return r
 }
 
 // feedTitle returns the title of the feed, by which readers tell their feeds apart.
@@ -135,19 +111,4 @@ func (p *page) feedTitle() string {
 		}
 	}
 	return title
-}
-
-func (p *page) feedEntry(c call) feedEntry {
-	page := "/calls/" + c.ID
-	entry := feedEntry{
-		ID: p.BaseURL + page, Title: feedText{"text", c.Title}, Updated: c.CreatedAt.String(),
-		Author:     feedAuthor{Name: c.Author.Handle, URI: p.BaseURL + "/agents/" + c.Author.Handle},
-		Link:       feedLink{Rel: "alternate", Type: "text/html", Href: p.BaseURL + p.To(page)},
-		Categories: []feedCategory{{Term: c.Kind, Label: p.Kind(c.Kind)}},
-		Summary:    feedText{"text", p.Excerpt(c.Body)},
-	}
-	for _, tag := range c.Tags {
-		entry.Categories = append(entry.Categories, feedCategory{Term: tag})
-	}
-	return entry
 }

@@ -33,10 +33,15 @@ type commands struct {
 	Unit       unitCommand       `cmd:"" help:"Print a systemd unit that confines the service, for /etc/systemd/system."`
 	Completion completionCommand `cmd:"" help:"Print the completion of commands and flags for a shell."`
 	Man        manCommand        `cmd:"" help:"Print the man page."`
-	Help       helpCommand       `cmd:"" help:"Describe a command or a topic, or list them."`
+	Topics     helpCommand       `cmd:"" name:"help" help:"Describe a command or a topic, or list them."`
 	Version    versionCommand    `cmd:"" help:"Print the version."`
 
 	PrintVersion kong.VersionFlag `name:"version" env:"-" help:"Print the version."`
+}
+
+// Help returns the text that kong shows below the description.
+func (commands) Help() string {
+	return "Read more: callbook help operation (run a directory), callbook help development and callbook help testing (test an agent), callbook help topics (a list)."
 }
 
 // Run runs a command and returns the exit status. demo is the initial directory of callbook dev.
@@ -72,6 +77,10 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		fmt.Fprintln(stderr, "callbook:", err)
 		return statusInternal
 	}
+	var topics []string
+	if isHelpOf(args) {
+		topics, args = topicNames(), append(args[1:len(args):len(args)], "--help")
+	}
 	command, err := parser.Parse(args)
 	if exited >= 0 {
 		return exited
@@ -83,7 +92,7 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		err = unknownVariables(parser.Model, os.Environ())
 	}
 	if err != nil {
-		help, err := usageError(parser.Model, err)
+		help, err := usageError(parser.Model, err, topics)
 		printError(stderr, err)
 		fmt.Fprintln(stderr, help)
 		return statusUsage

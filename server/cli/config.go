@@ -8,9 +8,9 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/BurntSushi/toml"
-	"github.com/agext/levenshtein"
 	"github.com/alecthomas/kong"
 )
 
@@ -136,11 +136,16 @@ func settings(app *kong.Application) (flags []*kong.Flag) {
 // minSimilarity is the similarity, from 0 to 1, from which a known name is suggested for an unknown one.
 const minSimilarity = 0.55
 
-// suggestion returns a hint at the known name that is most similar to a misspelt one, if one is.
+// suggestion returns a hint at the known name that is most similar to a misspelt one, if one is. It is the same for commands,
+// topics, flags, variables and keys of the file of settings.
 func suggestion(misspelt string, known []string) string {
 	best, name := minSimilarity, ""
 	for _, k := range known {
-		if like := levenshtein.Similarity(misspelt, k, nil); like > best {
+		like := 1 - float64(distance(misspelt, k))/float64(max(len(misspelt), len(k)))
+		if len(misspelt) > 3 && strings.HasPrefix(k, misspelt) {
+			like = max(like, minSimilarity+0.01) // an abbreviation, unless another name is more similar
+		}
+		if like > best {
 			best, name = like, k
 		}
 	}
@@ -148,6 +153,28 @@ func suggestion(misspelt string, known []string) string {
 		return ""
 	}
 	return fmt.Sprintf(", did you mean %s?", name)
+}
+
+// distance returns the number of bytes to insert, delete, replace or swap with the next one that turns a into b.
+func distance(a, b string) int {
+	d := make([][]int, len(a)+1)
+	for i := range d {
+		d[i] = make([]int, len(b)+1)
+		for j := range d[i] {
+			switch {
+			case i == 0 || j == 0:
+				d[i][j] = i + j
+			case a[i-1] == b[j-1]:
+				d[i][j] = d[i-1][j-1]
+			default:
+				d[i][j] = 1 + min(d[i-1][j], d[i][j-1], d[i-1][j-1])
+			}
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d[i][j] = min(d[i][j], 1+d[i-2][j-2])
+			}
+		}
+	}
+	return d[len(a)][len(b)]
 }
 
 // rank returns the precedence of the place where a flag is set: 3 for the command line, 2 for a variable, 1 for the

@@ -42,6 +42,11 @@ type devCommand struct {
 	logFlags  `embed:""`
 }
 
+// Help returns the text that kong shows below the usage.
+func (*devCommand) Help() string {
+	return "Read more: callbook help development, for what the test directory can do; callbook help testing, for suites in Go, TypeScript and Python."
+}
+
 // limits returns no limits, or the default ones with --limits on.
 func (c *devCommand) limits() (ratelimit.Limits, domain.Quotas, domain.MailCaps) {
 	if c.Limits == "on" {
@@ -126,23 +131,26 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	}
 	front := server.Front{Listener: listener}
 	if c.Exec != "" { // standard output is that of the command
-		printWelcome(console.err, base, dev.Agents(), c.Limits)
+		c.printWelcome(console.err, base, dev.Agents())
 		return errors.Join(dev.Exec(ctx, c.Exec, base, console.out, console.err, front), st.Close())
 	}
-	printWelcome(console.out, base, dev.Agents(), c.Limits)
+	c.printWelcome(console.out, base, dev.Agents())
 	return errors.Join(dev.Serve(ctx, front), st.Close())
 }
 
 // printWelcome prints the address, a demo agent of each trust level, and where the rest is. Scripts parse the first line.
-func printWelcome(out io.Writer, base string, agents []devmode.Agent, limits string) {
+func (c *devCommand) printWelcome(out io.Writer, base string, agents []devmode.Agent) {
 	w := &strings.Builder{} // printed at once: a program that has read the address may stop reading
 	fmt.Fprintf(w, "Callbook for testing agents: %s\n", base)
-	fmt.Fprintf(w, "%d demo agents, rate limits %s. Stop with Ctrl-C.\n", len(agents), limits)
+	fmt.Fprintf(w, "%d demo agents, rate limits %s. Stop with Ctrl-C.\n", len(agents), c.Limits)
 	for level := range 3 {
 		if i := slices.IndexFunc(agents, func(a devmode.Agent) bool { return a.Level == level }); i >= 0 {
 			fmt.Fprintf(w, "  %-24s level %d  %s\n", agents[i].Handle, level, agents[i].APIKey)
 		}
 	}
-	fmt.Fprintf(w, "Mails, all keys, the clock, a reset and commands to try: %s/dev\nFor programs: callbook help development\n", base)
+	if c.DB != "" {
+		fmt.Fprintf(w, "The next start with --db %s goes on with the agents, their keys and the clock, but without mails, faults and journal.\n", c.DB)
+	}
+	fmt.Fprintf(w, "Mails, all keys, the clock, a reset and commands to try: %s/dev\nRead more: callbook help development, callbook help testing\n", base)
 	_, _ = io.WriteString(out, w.String())
 }

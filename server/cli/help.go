@@ -14,47 +14,47 @@ import (
 
 // helpCommand prints a page of the manual, which the site serves below /docs, a part of one, or the help of a command.
 type helpCommand struct {
-	Topic []string `arg:"" optional:"" help:"The topic or command. Default: a list of them."`
+	Topic []string `arg:"" optional:"" help:"The topic or command. Default: a list of them. topics: a list of the topics."`
 }
 
-// Run implements the command.
-func (c helpCommand) Run(console *console, k *kong.Context) error {
+// listTopics is the topic that lists the others.
+const listTopics = "topics"
+
+// topicNames returns the topics of callbook help.
+func topicNames() []string {
+	names := []string{listTopics}
+	for _, page := range manual.Topics("") {
+		names = append(names, page.Topic)
+	}
+	return names
+}
+
+// isHelpOf reports whether callbook help with these arguments is callbook COMMAND --help. kong then prints it, or the error.
+func isHelpOf(args []string) bool {
+	return len(args) > 1 && args[0] == "help" && !strings.HasPrefix(args[1], "-") && !slices.Contains(topicNames(), strings.Join(args[1:], " "))
+}
+
+// Run implements the command, for topics.
+func (c helpCommand) Run(console *console, k *kong.Context) (err error) {
 	topic := strings.Join(c.Topic, " ")
-	settings := reference.Settings(k.Model)
-	pages, parts := manual.Pages(settings), manual.Parts(settings)
-	known := commandNames(k.Model.Node)
-	for _, page := range slices.Concat(pages, parts) {
+	list := "Topics, for callbook help TOPIC:\n"
+	for _, page := range manual.Topics(reference.Settings(k.Model)) {
+		list += fmt.Sprintf("  %-16s %s\n", page.Topic, page.Summary)
 		if page.Topic == topic {
-			text := page.Markdown
-			if slices.Contains(known, topic) {
-				text += fmt.Sprintf("\ncallbook %s --help describes the command.\n", topic)
-			}
-			_, err := io.WriteString(console.out, text)
-			return err
+			_, err = io.WriteString(console.out, page.Text())
 		}
-		known = append(known, page.Topic)
 	}
-	list := fmt.Sprintf("\nTopics, for callbook help TOPIC:\n%s\nParts of them:\n%s", topicList(pages), topicList(parts))
-	if topic != "" {
-		if !slices.Contains(commandNames(k.Model.Node), c.Topic[0]) {
-			return fmt.Errorf("there is no command and no topic %q: callbook help lists them%s", topic, suggestion(topic, known))
+	switch {
+	case topic == "":
+		var app *kong.Context
+		if app, err = kong.Trace(k.Kong, []string{"--help"}); err == nil {
+			err = app.PrintUsage(false)
 		}
-		list = ""
+		_, _ = io.WriteString(console.out, "\n"+list)
+	case topic == listTopics:
+		_, err = io.WriteString(console.out, list)
+	case slices.Contains(commandNames(k.Model.Node), topic):
+		fmt.Fprintf(console.out, "\ncallbook %s --help describes the command.\n", topic)
 	}
-	app, err := kong.Trace(k.Kong, append(c.Topic, "--help"))
-	if err == nil && app.Error != nil {
-		err = fmt.Errorf("%w: callbook help %s lists its commands", app.Error, c.Topic[0])
-	} else if err == nil {
-		err = app.PrintUsage(false)
-	}
-	_, _ = io.WriteString(console.out, list)
 	return err
-}
-
-// topicList returns a line for each page.
-func topicList(pages []manual.Page) (lines string) {
-	for _, page := range pages {
-		lines += fmt.Sprintf("  %-16s %s\n", page.Topic, page.Summary)
-	}
-	return lines
 }

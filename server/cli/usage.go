@@ -10,8 +10,9 @@ import (
 )
 
 // usageError returns an error of the command line with the most similar name, and before it a sentence with the command that
-// prints the help for it. kong itself takes the name of an unknown command for an argument of callbook serve.
-func usageError(app *kong.Application, err error) (help string, text error) {
+// prints the help for it. kong itself takes the name of an unknown command for an argument of callbook serve. topics are names
+// that are also possible.
+func usageError(app *kong.Application, err error, topics []string) (help string, text error) {
 	parsed, ok := errors.AsType[*kong.ParseError](err)
 	if !ok {
 		return "Run callbook help settings for all settings.", err
@@ -36,7 +37,11 @@ func usageError(app *kong.Application, err error) (help string, text error) {
 		command = app.Node
 	}
 	if ok && len(command.Children) > 0 {
-		return helpOf(command), fmt.Errorf("%q is no command%s", word, suggestion(word, commandNames(command)))
+		kinds := "no command"
+		if topics != nil && command == app.Node {
+			kinds = "no command and no topic"
+		}
+		return helpOf(command), fmt.Errorf("%q is %s%s", word, kinds, suggestion(word, append(commandNames(command), topics...)))
 	}
 	return helpOf(command), err
 }
@@ -44,7 +49,7 @@ func usageError(app *kong.Application, err error) (help string, text error) {
 // helpOf returns a sentence with the command that prints the help of a command.
 func helpOf(command *kong.Node) string {
 	if command.Parent == nil {
-		return "Run callbook help for the commands."
+		return "Run callbook help for the commands and topics."
 	}
 	takes := "arguments"
 	if len(command.Children) > 0 {

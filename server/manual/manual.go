@@ -63,11 +63,11 @@ var parts = []struct{ name, page, heading string }{
 	{"exit-status", "troubleshooting", "Exit statuses"},
 }
 
-// Parts returns parts of pages, for callbook help TOPIC. settings is that of Pages.
-func Parts(settings string) (all []Page) {
-	pages := Pages(settings)
+// Topics returns the pages and their parts, for callbook help TOPIC. settings is that of Pages.
+func Topics(settings string) []Page {
+	all := Pages(settings)
 	for _, part := range parts {
-		page := pages[slices.IndexFunc(pages, func(p Page) bool { return p.Topic == part.page })]
+		page := all[slices.IndexFunc(all, func(p Page) bool { return p.Topic == part.page })]
 		_, text, _ := strings.Cut(page.Markdown, "\n## "+part.heading+"\n")
 		text, _, _ = strings.Cut(text, "\n## ")
 		all = append(all, Page{Topic: part.name, Title: part.heading, Summary: part.heading, Markdown: "# " + part.heading + "\n" + text})
@@ -82,6 +82,14 @@ var converter = goldmark.New(goldmark.WithParserOptions(parser.WithAutoHeadingID
 
 // fileLink matches the target of a link to another file of the manual.
 var fileLink = regexp.MustCompile(`\]\(([a-z]+)\.md(#[^)]*)?\)`)
+
+// textLink matches such a link with its text.
+var textLink = regexp.MustCompile(`\[([^][]+)` + fileLink.String())
+
+// Text returns the page for a terminal. In the place of a link to a page is the command that prints it.
+func (p Page) Text() string {
+	return textLink.ReplaceAllString(p.Markdown, "$1 (callbook help $2)")
+}
 
 // HTML renders the page. Links to other pages get the query, which is empty or begins with
 // a question mark.

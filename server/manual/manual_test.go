@@ -117,6 +117,29 @@ func TestHTML_IsWhatMarkdownSays(t *testing.T) {
 	}
 }
 
+// TestText_NamesCommandsInLinks: a terminal has no files of the manual to follow, and each command prints a topic.
+func TestText_NamesCommandsInLinks(t *testing.T) {
+	if got, want := (manual.Page{Markdown: "See [the\n`API`](api.md#curl), [x](https://x.example) and `f[a](b)`."}).Text(), "See the\n`API` (callbook help api), [x](https://x.example) and `f[a](b)`."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	links, link := 0, regexp.MustCompile(`\(callbook help ([a-z-]+)\)`)
+	topics := manual.Topics("")
+	for _, p := range topics {
+		if strings.Contains(p.Text(), ".md)") || strings.Contains(p.Text(), ".md#") {
+			t.Errorf("%s names a file", p.Topic)
+		}
+		for _, to := range link.FindAllStringSubmatch(p.Text(), -1) {
+			links++
+			if !slices.ContainsFunc(topics, func(p manual.Page) bool { return p.Topic == to[1] }) {
+				t.Errorf("%s: %s is no topic", p.Topic, to[1])
+			}
+		}
+	}
+	if links < 20 {
+		t.Errorf("%d links", links)
+	}
+}
+
 func TestHTML_OmitsUnsafeLinks(t *testing.T) {
 	p := manual.Page{Markdown: "See [x](javascript:alert(1))."}
 	if text, err := p.HTML(""); err != nil || string(text) != "<p>See <a href=\"\">x</a>.</p>\n" {

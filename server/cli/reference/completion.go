@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"callbook/server/manual"
 )
 
 //go:embed completion
@@ -18,13 +20,21 @@ func Script(shell string) (string, error) {
 }
 
 // Candidates returns the words that may take the place of the last one, a line each, with a help text after a tab. The shell
-// completes the name of a file if there are none.
-func Candidates(app *kong.Application, words []string) (lines string) {
+// completes the name of a file if there are none. After callbook help, they are commands and topics.
+func Candidates(app *kong.Application, topics []manual.Page, words []string) (lines string) {
 	typed := words[len(words)-1]
 	add := func(word, help string) {
 		if strings.HasPrefix(word, typed) {
 			help, _, _ = strings.Cut(help, ". ")
 			lines += word + "\t" + help + "\n"
+		}
+	}
+	if len(words) > 1 && words[0] == "help" && !strings.HasPrefix(typed, "-") {
+		words = words[1:]
+		for _, topic := range topics {
+			if len(words) == 1 && !slices.ContainsFunc(app.Children, func(n *kong.Node) bool { return n.Name == topic.Topic }) {
+				add(topic.Topic, topic.Summary)
+			}
 		}
 	}
 	node, value := follow(app.Node, words[:len(words)-1])
@@ -68,7 +78,9 @@ func follow(node *kong.Node, words []string) (*kong.Node, *kong.Value) {
 		case child >= 0:
 			node = node.Children[child]
 		default:
-			arguments++
+			if arguments++; len(node.Children) > 0 { // it is no command
+				node = &kong.Node{}
+			}
 		}
 	}
 	if value == nil && arguments < len(node.Positional) {

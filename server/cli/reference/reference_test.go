@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"callbook/server/manual"
 )
 
 // model is a small command line with what candidates depend on.
@@ -24,6 +26,9 @@ type model struct {
 		} `cmd:"" help:"Block a word."`
 		Hidden struct{} `cmd:"" hidden:""`
 	} `cmd:"" help:"Moderate. Carefully."`
+	Help struct {
+		Topic []string `arg:"" optional:""`
+	} `cmd:""`
 }
 
 func parse(t *testing.T) *kong.Application {
@@ -36,11 +41,17 @@ func parse(t *testing.T) *kong.Application {
 }
 
 func TestCandidates(t *testing.T) {
-	app := parse(t)
+	app, topics := parse(t), []manual.Page{{Topic: "backup"}, {Topic: "testing"}, {Topic: "admin"}}
 	for typed, want := range map[string]string{
-		"":                              "serve admin",
+		"":                              "serve admin help",
 		"a":                             "admin",
 		"weather":                       "",
+		"weather ":                      "",
+		"help ":                         "backup testing serve admin help",
+		"help b":                        "backup",
+		"help admin ":                   "block", // also a topic
+		"help testing ":                 "",
+		"help --":                       "--help",
 		"--a":                           "--addr", // of the default command
 		"--":                            "--help --addr --limits --once",
 		"serve --":                      "--help --addr --limits --once",
@@ -62,7 +73,7 @@ func TestCandidates(t *testing.T) {
 		"admin block weather name --ye": "--yes",
 	} {
 		var got []string
-		for line := range strings.Lines(Candidates(app, strings.Split(typed, " "))) {
+		for line := range strings.Lines(Candidates(app, topics, strings.Split(typed, " "))) {
 			word, _, _ := strings.Cut(line, "\t")
 			got = append(got, word)
 		}
@@ -70,7 +81,7 @@ func TestCandidates(t *testing.T) {
 			t.Errorf("%q: %q, want %q", typed, got, want)
 		}
 	}
-	if got, want := Candidates(app, []string{"adm"}), "admin\tModerate\n"; got != want {
+	if got, want := Candidates(app, nil, []string{"adm"}), "admin\tModerate\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

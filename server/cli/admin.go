@@ -23,12 +23,12 @@ type adminCommands struct {
 	databaseFlags `embed:""`
 
 	Reports         reportsCommand      `cmd:"" help:"List open reports, oldest first."`
-	CloseReport     closeReportCommand  `cmd:"" help:"Close a report."`
+	CloseReport     idArgument          `cmd:"" set:"id=The report's id (rpt_…)." help:"Close a report."`
 	Agents          agentsCommand       `cmd:"" help:"List agents, also hidden ones, newest first."`
 	Suspend         suspendCommand      `cmd:"" help:"Hide agents and reject their API keys, until a given time or unsuspend."`
-	Unsuspend       unsuspendCommand    `cmd:"" help:"End the suspension of an agent."`
-	RemovePost      removePostCommand   `cmd:"" help:"Delete a call and its replies."`
-	RemoveReply     removeReplyCommand  `cmd:"" help:"Delete a reply."`
+	Unsuspend       agentArgument       `cmd:"" help:"End the suspension of an agent."`
+	RemovePost      idArgument          `cmd:"" set:"id=The call's id (pst_…)." help:"Delete a call and its replies."`
+	RemoveReply     idArgument          `cmd:"" set:"id=The reply's id (rpl_…)." help:"Delete a reply."`
 	Unblock         unblockCommand      `cmd:"" help:"Lift a block between two agents."`
 	BlockWord       blockWordCommand    `cmd:"" help:"Reject a word or phrase in new text of agents."`
 	UnblockWord     wordArgument        `cmd:"" help:"Allow a blocked word again."`
@@ -41,9 +41,9 @@ type adminCommands struct {
 	ExemptNetwork   networkArgument     `cmd:"" help:"Count a network against no limit by address or network."`
 	UnexemptNetwork networkArgument     `cmd:"" help:"Count an exempt network again."`
 	Blocked         blockedCommand      `cmd:"" aliases:"blocked-words" help:"List what is blocked or exempt."`
-	Verify          verifyCommand       `cmd:"" help:"Mark an agent's mailbox as verified."`
-	Unverify        unverifyCommand     `cmd:"" help:"Mark an agent's mailbox as not verified, and forget earlier ones: none of them recovers the key."`
-	Unclaim         unclaimCommand      `cmd:"" help:"End the owner claim of an agent, and take back its deletion. The link to the owner's page stops working."`
+	Verify          agentArgument       `cmd:"" help:"Mark an agent's mailbox as verified."`
+	Unverify        agentArgument       `cmd:"" help:"Mark an agent's mailbox as not verified, and forget earlier ones: none of them recovers the key."`
+	Unclaim         agentArgument       `cmd:"" help:"End the owner claim of an agent, and take back its deletion. The link to the owner's page stops working."`
 	NewKey          newKeyCommand       `cmd:"" help:"Replace an agent's API key, and print the new one. The old key stops working at once."`
 	Delete          deleteCommand       `cmd:"" help:"Delete agents permanently."`
 	Approve         approveCommand      `cmd:"" help:"Let agents take part that wait for approval (--registration approve)."`
@@ -115,24 +115,67 @@ func (c *adminConsole) printf(format string, args ...any) error {
 	return err
 }
 
-// printList prints each element of a list on a line, or the sentence none for an empty list.
-func printList[T any](c *adminConsole, list []T, err error, line func(T) string, none string) error {
-	if err != nil {
+// list prints each element of a list on a line, or the sentence none for an empty list.
+func list[T any](ctx context.Context, c *adminConsole, read func(*store.Store) ([]T, error), line func(T) string, none string) error {
+	return c.open(ctx, func(st *store.Store) error {
+		all, err := read(st)
+		if err == nil && len(all) == 0 {
+			return c.printf("%s", none)
+		}
+		for _, element := range all {
+			err = errors.Join(err, c.printf("%s", line(element)))
+		}
 		return err
-	}
-	if len(list) == 0 {
-		return c.printf("%s", none)
-	}
-	for _, element := range list {
-		if err := c.printf("%s", line(element)); err != nil {
+	})
+}
+
+// show prints the text that read returns.
+func (c *adminConsole) show(ctx context.Context, read func(*store.Store) (string, error)) error {
+	return c.open(ctx, func(st *store.Store) error {
+		text, err := read(st)
+		if err != nil {
 			return err
 		}
-	}
-	return nil
+		return c.printf("%s", text)
+	})
+}
+
+// acts are what the commands do that need a handle or an id alone, with the sentence after it.
+var acts = map[string]struct {
+	do   func(*store.Store, context.Context, string) error
+	done string
+}{
+	"close-report": {(*store.Store).CloseReport, "%s is closed."},
+	"unsuspend":    {(*store.Store).Unsuspend, "%s is not suspended."},
+	"remove-post":  {(*store.Store).RemovePost, "%s is removed, with its replies."},
+	"remove-reply": {(*store.Store).RemoveReply, "%s is removed."},
+	"verify":       {(*store.Store).Verify, "The mailbox of %s is verified."},
+	"unverify":     {(*store.Store).Unverify, "The mailbox of %s is not verified."},
+	"unclaim":      {(*store.Store).Unclaim, "%s has no owner. Another person may claim it."},
+}
+
+// actOn does the act of the name of the command.
+func (c *adminConsole) actOn(ctx context.Context, k *kong.Context, subject string) error {
+	act := acts[k.Selected().Name]
+	return c.act(ctx, func(st *store.Store) error { return act.do(st, ctx, subject) }, act.done, subject)
 }
 
 type agentArgument struct {
 	Handle string `arg:"" help:"The agent's handle."`
+}
+
+// Run does the act of the name of the command.
+func (a *agentArgument) Run(ctx context.Context, console *adminConsole, k *kong.Context) error {
+	return console.actOn(ctx, k, a.Handle)
+}
+
+type idArgument struct {
+	ID string `arg:"" help:"${id}"`
+}
+
+// Run does the act of the name of the command.
+func (a *idArgument) Run(ctx context.Context, console *adminConsole, k *kong.Context) error {
+	return console.actOn(ctx, k, a.ID)
 }
 
 type reportsCommand struct {
@@ -141,10 +184,7 @@ type reportsCommand struct {
 }
 
 func (c *reportsCommand) Run(ctx context.Context, console *adminConsole) error {
-	return console.open(ctx, func(st *store.Store) error {
-		list, err := st.Reports(ctx, c.All, c.Limit)
-		return printList(console, list, err, reportLine, "No reports.")
-	})
+	return list(ctx, console, func(st *store.Store) ([]domain.Report, error) { return st.Reports(ctx, c.All, c.Limit) }, reportLine, "No reports.")
 }
 
 type listLimit struct {
@@ -184,36 +224,6 @@ func reportLine(r domain.Report) string {
 	return strings.Join(parts, "  ")
 }
 
-type closeReportCommand struct {
-	ID string `arg:"" help:"The report's id (rpt_…)."`
-}
-
-func (c *closeReportCommand) Run(ctx context.Context, console *adminConsole) error {
-	return console.act(ctx, func(st *store.Store) error { return st.CloseReport(ctx, c.ID) }, "%s is closed.", c.ID)
-}
-
-type unsuspendCommand struct{ agentArgument }
-
-func (c *unsuspendCommand) Run(ctx context.Context, console *adminConsole) error {
-	return console.act(ctx, func(st *store.Store) error { return st.Unsuspend(ctx, c.Handle) }, "%s is not suspended.", c.Handle)
-}
-
-type removePostCommand struct {
-	ID string `arg:"" help:"The call's id (pst_…)."`
-}
-
-func (c *removePostCommand) Run(ctx context.Context, console *adminConsole) error {
-	return console.act(ctx, func(st *store.Store) error { return st.RemovePost(ctx, c.ID) }, "%s is removed, with its replies.", c.ID)
-}
-
-type removeReplyCommand struct {
-	ID string `arg:"" help:"The reply's id (rpl_…)."`
-}
-
-func (c *removeReplyCommand) Run(ctx context.Context, console *adminConsole) error {
-	return console.act(ctx, func(st *store.Store) error { return st.RemoveReply(ctx, c.ID) }, "%s is removed.", c.ID)
-}
-
 type unblockCommand struct {
 	Handle  string `arg:"" help:"The agent that blocked the other."`
 	Blocked string `arg:"" help:"The blocked agent."`
@@ -223,45 +233,18 @@ func (c *unblockCommand) Run(ctx context.Context, console *adminConsole) error {
 	return console.act(ctx, func(st *store.Store) error { return st.Unblock(ctx, c.Handle, c.Blocked) }, "%s may send contact requests to %s again.", c.Blocked, c.Handle)
 }
 
-type verifyCommand struct{ agentArgument }
-
-func (c *verifyCommand) Run(ctx context.Context, console *adminConsole) error {
-	return console.act(ctx, func(st *store.Store) error { return st.Verify(ctx, c.Handle) }, "The mailbox of %s is verified.", c.Handle)
-}
-
-type unverifyCommand struct{ agentArgument }
-
-func (c *unverifyCommand) Run(ctx context.Context, console *adminConsole) error {
-	return console.act(ctx, func(st *store.Store) error { return st.Unverify(ctx, c.Handle) }, "The mailbox of %s is not verified.", c.Handle)
-}
-
-type unclaimCommand struct{ agentArgument }
-
-func (c *unclaimCommand) Run(ctx context.Context, console *adminConsole) error {
-	return console.act(ctx, func(st *store.Store) error { return st.Unclaim(ctx, c.Handle) }, "%s has no owner. Another person may claim it.", c.Handle)
-}
-
 type newKeyCommand struct{ agentArgument }
 
 func (c *newKeyCommand) Run(ctx context.Context, console *adminConsole) error {
-	return console.open(ctx, func(st *store.Store) error {
-		key, err := st.ReplaceKey(ctx, c.Handle)
-		if err != nil {
-			return err
-		}
-		return console.printf("%s", key)
-	})
+	return console.show(ctx, func(st *store.Store) (string, error) { return st.ReplaceKey(ctx, c.Handle) })
 }
 
 type exportCommand struct{ agentArgument }
 
 func (c *exportCommand) Run(ctx context.Context, console *adminConsole) error {
-	return console.open(ctx, func(st *store.Store) error {
+	return console.show(ctx, func(st *store.Store) (string, error) {
 		members, err := st.ExportAgent(ctx, c.Handle)
-		if err != nil {
-			return err
-		}
-		return console.printf("{%s}", members)
+		return fmt.Sprintf("{%s}", members), err
 	})
 }
 
@@ -283,26 +266,20 @@ func (c *pageCommand) Run(ctx context.Context, console *adminConsole) error {
 	if e.Socket() != "" {
 		host = "localhost:8081" // to which ssh -L forwards the socket
 	}
-	return console.open(ctx, func(st *store.Store) error {
+	return console.show(ctx, func(st *store.Store) (string, error) {
 		token, err := st.CreatePageLink(ctx)
-		if err != nil {
-			return err
-		}
-		return console.printf("http://%s%s%s", host, operator.Path, token)
+		return "http://" + host + operator.Path + token, err
 	})
 }
 
 type logCommand struct{ listLimit }
 
 func (c *logCommand) Run(ctx context.Context, console *adminConsole) error {
-	return console.open(ctx, func(st *store.Store) error {
-		list, err := st.Acts(ctx, c.Limit)
-		return printList(console, list, err, func(a domain.Act) string {
-			line := minute(a.At) + "  " + a.Act + "  " + a.Subject
-			if a.Detail != nil {
-				line += fmt.Sprintf("  %q", *a.Detail)
-			}
-			return line
-		}, "No actions yet.")
-	})
+	return list(ctx, console, func(st *store.Store) ([]domain.Act, error) { return st.Acts(ctx, c.Limit) }, func(a domain.Act) string {
+		line := minute(a.At) + "  " + a.Act + "  " + a.Subject
+		if a.Detail != nil {
+			line += fmt.Sprintf("  %q", *a.Detail)
+		}
+		return line
+	}, "No actions yet.")
 }

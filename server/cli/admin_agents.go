@@ -38,24 +38,21 @@ func (c *agentsCommand) Run(ctx context.Context, console *adminConsole) error {
 		return err
 	}
 	filter := domain.AgentRecordFilter{Query: c.Query, Since: since, MaxLevel: c.Level, Reported: c.Reported, Awaiting: c.Awaiting, Suspended: c.Suspended, Network: c.Network}
-	return console.open(ctx, func(st *store.Store) error {
-		list, err := st.AgentRecords(ctx, filter, c.Limit)
-		return printList(console, list, err, func(a domain.AgentRecord) string {
-			network := "-"
-			if a.Network != "" {
-				network = a.Network[:12]
-			}
-			line := fmt.Sprintf("%-32s  %s  %-12s  level %d  %-9s  %3d calls  %3d reports  %q",
-				a.Handle, minute(a.CreatedAt), network, a.Level, a.State, a.Posts, a.Reports, a.Name)
-			if a.State == "suspended" && a.Until != nil {
-				line += "  until " + minute(*a.Until)
-			}
-			if a.State == "suspended" && a.Reason != nil {
-				line += fmt.Sprintf("  because %q", *a.Reason)
-			}
-			return line
-		}, "No agents.")
-	})
+	return list(ctx, console, func(st *store.Store) ([]domain.AgentRecord, error) { return st.AgentRecords(ctx, filter, c.Limit) }, func(a domain.AgentRecord) string {
+		network := "-"
+		if a.Network != "" {
+			network = a.Network[:12]
+		}
+		line := fmt.Sprintf("%-32s  %s  %-12s  level %d  %-9s  %3d calls  %3d reports  %q",
+			a.Handle, minute(a.CreatedAt), network, a.Level, a.State, a.Posts, a.Reports, a.Name)
+		if a.State == "suspended" && a.Until != nil {
+			line += "  until " + minute(*a.Until)
+		}
+		if a.State == "suspended" && a.Reason != nil {
+			line += fmt.Sprintf("  because %q", *a.Reason)
+		}
+		return line
+	}, "No agents.")
 }
 
 // parseSince parses the start of a time: a date, or a duration before now.
@@ -211,24 +208,18 @@ func (c *inviteCommand) Run(ctx context.Context, console *adminConsole) error {
 	if err != nil {
 		return fmt.Errorf("--until %w", err)
 	}
-	return console.open(ctx, func(st *store.Store) error {
+	return console.show(ctx, func(st *store.Store) (string, error) {
 		secret, _, err := st.CreateInvite(ctx, c.Uses, until)
-		if err != nil {
-			return err
-		}
-		return console.printf("%s", secret)
+		return secret, err
 	})
 }
 
 type invitesCommand struct{}
 
 func (c *invitesCommand) Run(ctx context.Context, console *adminConsole) error {
-	return console.open(ctx, func(st *store.Store) error {
-		list, err := st.Invites(ctx)
-		return printList(console, list, err, func(i domain.Invite) string {
-			return fmt.Sprintf("%s  %d of %d used  until %s", i.ID, i.Used, i.Uses, minute(i.ExpiresAt))
-		}, "No invitations.")
-	})
+	return list(ctx, console, func(st *store.Store) ([]domain.Invite, error) { return st.Invites(ctx) }, func(i domain.Invite) string {
+		return fmt.Sprintf("%s  %d of %d used  until %s", i.ID, i.Used, i.Uses, minute(i.ExpiresAt))
+	}, "No invitations.")
 }
 
 type revokeInviteCommand struct {

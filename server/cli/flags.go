@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -49,17 +48,6 @@ func (f siteFlags) operator() (o documents.Operator, err error) {
 // cacheFlags are for caches in front of the program.
 type cacheFlags struct {
 	SharedCache duration `default:"0s" help:"Time for which caches in front of the program may use a public response, such as 5s, and for as long again while they fetch a new one. At most 1m, since deleted agents stay visible for that time, too. 0s: they ask each time." placeholder:"DURATION"`
-}
-
-// check rejects what Cache-Control cannot express, and caches of a private site, which would not know its rules.
-func (f cacheFlags) check(private bool) error {
-	switch d := time.Duration(f.SharedCache); {
-	case d < 0 || d > time.Minute || d%time.Second != 0:
-		return errors.New("--shared-cache must be whole seconds up to 1m, such as 5s, or 0s")
-	case d > 0 && private:
-		return errors.New("--shared-cache and --private exclude each other: a cache in front would not check the Host of requests")
-	}
-	return nil
 }
 
 // limitFlags are the rate limits; 0 switches one off. A test compares their defaults with those of server and store.
@@ -110,18 +98,6 @@ func (f limitFlags) limits() (ratelimit.Limits, domain.Quotas) {
 			NetworkCollabs: f.LimitNetworkCollabs, NetworkReports: f.LimitNetworkReports,
 			RequestsFirstWeek: f.LimitRequestsNew, Requests: f.LimitRequests, Collabs: f.LimitCollabs,
 		}
-}
-
-func (f limitFlags) check() error { return checkLimits(f) }
-
-// checkLimits checks all numbers of a struct of flags.
-func checkLimits(flags any) error {
-	for _, value := range reflect.ValueOf(flags).Fields() {
-		if value.CanInt() && (value.Int() < 0 || value.Int() > 1_000_000_000) {
-			return errors.New("a limit must be from 0 (off) to 1000000000")
-		}
-	}
-	return nil
 }
 
 // mailFlags configure the mails of the site: codes and links for owners.
@@ -186,8 +162,6 @@ func (f mailFlags) caps() *domain.MailCaps {
 	return &caps
 }
 
-func (f mailFlags) check() error { return checkLimits(f) }
-
 // backupFlags configure scheduled backups.
 type backupFlags struct {
 	BackupDir   string   `help:"Folder for scheduled backups of the database. It is created if it is missing." type:"path"`
@@ -197,13 +171,6 @@ type backupFlags struct {
 
 func (f backupFlags) schedule(db string) backup.Schedule {
 	return backup.Schedule{Path: db, Folder: f.BackupDir, Every: time.Duration(f.BackupEvery), Keep: f.BackupKeep}
-}
-
-func (f backupFlags) check() error {
-	if time.Duration(f.BackupEvery) < time.Minute || f.BackupKeep < 1 || f.BackupKeep > 1000 {
-		return errors.New("--backup-every must be at least 1m, --backup-keep from 1 to 1000")
-	}
-	return nil
 }
 
 // duration is a time.Duration that settings write like 90m, 36h, 7d or 1d12h.
@@ -260,10 +227,3 @@ const minMaxSize = 10_000_000
 
 // maxMaxSize is the maximum of --max-size: SQLite cannot address more.
 const maxMaxSize = 17_000_000_000_000
-
-func (s maxSize) check() error {
-	if s != 0 && s != autoSize && (s < minMaxSize || s > maxMaxSize) {
-		return fmt.Errorf("--max-size must be from %d MB to %d TB, auto, or 0 for no limit", int64(minMaxSize/1e6), int64(maxMaxSize/1e12))
-	}
-	return nil
-}

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 
 	"github.com/alecthomas/kong"
-	"golang.org/x/crypto/acme/autocert"
 	"golang.org/x/net/idna"
 
 	"callbook/server/https"
@@ -37,17 +35,6 @@ func (c *serveCommand) AfterApply(k *kong.Context) error {
 	c.Addr = cmp.Or(c.Addr, ":443")
 	c.HTTPAddr = cmp.Or(c.HTTPAddr, ":80")
 	c.BaseURL = cmp.Or(c.BaseURL, "https://"+c.Domain[0])
-	return nil
-}
-
-// checkHTTPS rejects flags that need --domain, and names and URLs for which no certificate can be issued.
-func (c *serveCommand) checkHTTPS() error {
-	if len(c.Domain) > 0 {
-		return c.certificates().Check(c.BaseURL)
-	}
-	if c.ACMEEmail != "" || c.HTTPAddr != "" || c.ACMEDirectory != autocert.DefaultACMEDirectory {
-		return errors.New("--acme-email, --acme-directory and --http-addr need --domain")
-	}
 	return nil
 }
 

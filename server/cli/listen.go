@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"errors"
-
 	"callbook/server"
 	"callbook/server/https"
 	"callbook/server/listen"
@@ -25,25 +23,4 @@ func (c *serveCommand) endpoints(certificates *https.Certificates) []listen.Endp
 		}})
 	}
 	return all
-}
-
-// checkSocket rejects settings that need an address of the network, if the site listens on a Unix socket.
-func (c *serveCommand) checkSocket() error {
-	switch e := (listen.Endpoint{Flag: listen.SiteFlag, Addr: c.Addr}); {
-	case e.Socket() == "":
-		return nil
-	case len(c.Domain) > 0:
-		return errors.New("--addr: a socket serves no HTTPS: leave out --domain, and let the reverse proxy in front serve it")
-	case c.BaseURL == "":
-		return errors.New("--base-url: with a socket as --addr, give the URL at which the reverse proxy serves the site, such as https://directory.example.org")
-	}
-	return nil
-}
-
-// checkProfiles rejects profiles without the listener that serves them.
-func (c *serveCommand) checkProfiles() error {
-	if c.Pprof && c.MetricsAddr == "" {
-		return errors.New("--pprof: profiles are served beside the metrics: give --metrics-addr as well, such as 127.0.0.1:9100")
-	}
-	return nil
 }

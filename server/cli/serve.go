@@ -110,7 +110,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	for _, e := range c.endpoints(nil) {
 		errs[4] = errors.Join(errs[4], e.Check())
 	}
-	err = errors.Join(append(errs[:], c.checkPaths(), c.checkSocket(), c.checkProfiles(), c.cacheFlags.check(c.Private), c.checkHTTPS(), c.backupFlags.check(), c.mailFlags.check(), c.replicaFlags.check(), c.limitFlags.check(), c.MaxSize.check())...)
+	err = errors.Join(append(errs[:], c.checkRules())...)
 	if err != nil {
 		err = fmt.Errorf("%w:\n%w", errSettings, err)
 	}
@@ -159,17 +159,6 @@ func (c *serveCommand) exposedSecrets() (files []string) {
 // openToFloods reports whether one address may register any number of agents, though limits are on.
 func (c *serveCommand) openToFloods() bool {
 	return c.Limits != "off" && c.LimitRegistrations == 0 && c.Registration == string(domain.RegistrationOpen)
-}
-
-// checkPaths rejects a database among its own scheduled backups, which would be deleted with them.
-func (c *serveCommand) checkPaths() error {
-	switch {
-	case c.DB == "":
-		return errors.New("--db: the name of the file is empty")
-	case c.BackupDir != "" && c.schedule(c.DB).Owns(c.DB):
-		return errors.New("--db: this is one of the backups in --backup-dir, and would be deleted like them: restore it to another path with callbook restore")
-	}
-	return nil
 }
 
 func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Context) (err error) {

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"golang.org/x/crypto/acme/autocert"
+
+	"callbook/server"
+	"callbook/server/listen"
+)
+
+// checkRules returns the errors of settings that are out of range, and of those that need or exclude each other.
+func (c *serveCommand) checkRules() error {
+	socket := (listen.Endpoint{Flag: listen.SiteFlag, Addr: c.Addr}).Socket() != ""
+	cache := time.Duration(c.SharedCache)
+	var errs []error
+	for _, rule := range []struct {
+		broken bool
+		text   string
+	}{
+		{c.DB == "", "--db: the name of the file is empty"},
+		{c.DB != "" && c.BackupDir != "" && c.schedule(c.DB).Owns(c.DB), "--db: this is one of the backups in --backup-dir, and would be deleted like them: restore it to another path with callbook restore"},
+		{socket && len(c.Domain) > 0, "--addr: a socket serves no HTTPS: leave out --domain, and let the reverse proxy in front serve it"},
+		{socket && c.BaseURL == "", "--base-url: with a socket as --addr, give the URL at which the reverse proxy serves the site, such as https://directory.example.org"},
+		{len(c.Domain) == 0 && (c.ACMEEmail != "" || c.HTTPAddr != "" || c.ACMEDirectory != autocert.DefaultACMEDirectory), "--acme-email, --acme-directory and --http-addr need --domain"},
+		{c.Pprof && c.MetricsAddr == "", "--pprof: profiles are served beside the metrics: give --metrics-addr as well, such as 127.0.0.1:9100"},
+		{cache < 0 || cache > time.Minute || cache%time.Second != 0, "--shared-cache must be whole seconds up to 1m, such as 5s, or 0s"}, // as Cache-Control counts
+		{cache > 0 && c.Private, "--shared-cache and --private exclude each other: a cache in front would not check the Host of requests"},
+		{time.Duration(c.BackupEvery) < time.Minute || c.BackupKeep < 1 || c.BackupKeep > 1000, "--backup-every must be at least 1m, --backup-keep from 1 to 1000"},
+		{c.MaxSize > 0 && c.MaxSize < minMaxSize || c.MaxSize > maxMaxSize, "--max-size must be from 10 MB to 17 TB, auto, or 0 for no limit"},
+		{c.MaxLag <= 0, "--max-lag: give a positive duration, such as 5m"},
+		{c.ReadOnly && c.Primary == "", "--read-only: set --primary to the URL of the server that writes"},
+		{c.Primary != "" && !c.ReadOnly, "--primary needs --read-only: without it, this server would write into the copy"},
+		{!validLimits(c.limitFlags) || !validLimits(c.mailFlags), "a limit must be from 0 (off) to 1000000000"},
+	} {
+		if rule.broken {
+			errs = append(errs, errors.New(rule.text))
+		}
+	}
+	if err := server.CheckBaseURL(c.Primary); c.Primary != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--primary: %w", err))
+	}
+	if len(c.Domain) > 0 {
+		errs = append(errs, c.certificates().Check(c.BaseURL))
+	}
+	return errors.Join(errs...)
+}
+
+// validLimits checks all numbers of a struct of flags.
+func validLimits(flags any) bool {
+	for _, value := range reflect.ValueOf(flags).Fields() {
+		if value.CanInt() && (value.Int() < 0 || value.Int() > 1_000_000_000) {
+			return false
+		}
+	}
+	return true
+}

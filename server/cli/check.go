@@ -120,7 +120,8 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings, verified 
 		defer lock.ReleaseUnused()
 	case errors.Is(err, sqlitedb.ErrLocked):
 		served = true
-		f.ok("process", "%v", err)
+		running, _, _ := strings.Cut(err.Error(), ": ") // the rest is for those who want to open it alone
+		f.ok("process", "%s", running)
 	default:
 		f.problem(subject, "%v", err)
 		return false

@@ -151,6 +151,6 @@ func (c *devCommand) printWelcome(out io.Writer, base string, agents []devmode.A
 	if c.DB != "" {
 		fmt.Fprintf(w, "The next start with --db %s goes on with the agents, their keys and the clock, but without mails, faults and journal.\n", c.DB)
 	}
-	fmt.Fprintf(w, "Mails, all keys, the clock, a reset and commands to try: %s/dev\nRead more: callbook help development, callbook help testing\n", base)
+	fmt.Fprintf(w, "Mails, all keys, the clock, a reset and commands to try: %s/dev\nRead more: callbook help development and callbook help testing\n", base)
 	_, _ = io.WriteString(out, w.String())
 }

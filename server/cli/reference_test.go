@@ -68,6 +68,13 @@ func TestMan_HasEveryCommandAndSetting(t *testing.T) {
 			t.Errorf("%d lines begin with %s", n, want)
 		}
 	}
+	if _, err := exec.LookPath("groff"); err == nil {
+		groff := exec.Command("groff", "-Kutf8", "-man", "-Tutf8", "-ww", "-z")
+		groff.Stdin = strings.NewReader(page)
+		if out, err := groff.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%v: %s", err, out)
+		}
+	}
 	long := slices.MaxFunc(strings.Split(page, "\n"), func(a, b string) int { return len(a) - len(b) })
 	if len(long) > 1000 {
 		t.Errorf("a line has %d bytes", len(long))

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"callbook/store"
@@ -13,15 +12,13 @@ type compactCommand struct {
 }
 
 func (c *compactCommand) Run(ctx context.Context, console *console) error {
-	st, err := store.Open(ctx, store.Options{Path: c.DB, Beside: true})
-	if err != nil {
+	return (&adminConsole{db: c.DB}).open(ctx, func(st *store.Store) error {
+		ctx, end := console.showProgress(ctx)
+		before, after, err := st.Compact(ctx)
+		end()
+		if err == nil {
+			fmt.Fprintf(console.out, "%s: %d KiB before, %d KiB after\n", c.DB, (before+1023)/1024, (after+1023)/1024)
+		}
 		return err
-	}
-	ctx, end := console.showProgress(ctx)
-	before, after, err := st.Compact(ctx)
-	end()
-	if err == nil {
-		fmt.Fprintf(console.out, "%s: %d KiB before, %d KiB after\n", c.DB, (before+1023)/1024, (after+1023)/1024)
-	}
-	return errors.Join(err, st.Close())
+	})
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"strconv"
@@ -13,7 +14,9 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/rs/zerolog"
 
+	"callbook/server"
 	"callbook/server/documents"
+	"callbook/server/logging"
 	"callbook/server/mail"
 	"callbook/server/ratelimit"
 	"callbook/store/backup"
@@ -173,6 +176,34 @@ func (f backupFlags) schedule(db string) backup.Schedule {
 	return backup.Schedule{Path: db, Folder: f.BackupDir, Every: time.Duration(f.BackupEvery), Keep: f.BackupKeep}
 }
 
+// logFlags are the settings of the log.
+type logFlags struct {
+	Log      string `enum:"text,json" default:"text" help:"Format of the log: text for people, json for machines."`
+	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"Least severe level to log."`
+
+	LogSlow    duration `default:"0s" help:"Requests that take longer are logged as warnings with their route, whatever the level, such as 1s. 0: none." placeholder:"DURATION"`
+	LogClients bool     `help:"Log with each request a keyed hash of the client's network and the handle of the agent. The key is new at each start."`
+}
+
+func (f logFlags) logger(w io.Writer) (log zerolog.Logger, closeLog func()) {
+	return logging.New(w, logging.Format(f.Log), f.LogLevel)
+}
+
+// replicaFlags configure a read-only replica of a directory.
+type replicaFlags struct {
+	ReadOnly bool     `help:"Serve a copy of the database of another server, the primary, which another program replaces by newer copies, such as Litestream. Requests that need an API key or change something are rejected and name the primary."`
+	Primary  string   `help:"With --read-only: public URL of the primary, such as https://directory.example.org." placeholder:"URL"`
+	MaxLag   duration `default:"5m" help:"With --read-only: age of the copy beyond which /readyz and the log report a problem, such as 90s." placeholder:"DURATION"`
+}
+
+// replica returns the settings of the server; the zero value if it is no replica.
+func (f replicaFlags) replica() (r server.Replica) {
+	if f.ReadOnly {
+		r.Primary, r.MaxLag = f.Primary, time.Duration(f.MaxLag)
+	}
+	return r
+}
+
 // duration is a time.Duration that settings write like 90m, 36h, 7d or 1d12h.
 type duration time.Duration
 
@@ -189,8 +220,12 @@ func (d *duration) UnmarshalText(text []byte) error {
 // size is a number of bytes, written as 10GB or 512MiB; 0 means none.
 type size int64
 
-// UnmarshalText parses a size.
+// UnmarshalText parses a size or auto.
 func (s *size) UnmarshalText(text []byte) error {
+	if string(text) == autoSize.String() {
+		*s = autoSize
+		return nil
+	}
 	n, err := humanize.ParseBytes(string(text))
 	if err != nil || n > math.MaxInt64 {
 		return fmt.Errorf("%q is not a size such as 10GB or 512MiB", text)
@@ -199,27 +234,15 @@ func (s *size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// maxSize is the setting of --max-size: a size, or auto.
-type maxSize size
-
 // autoSize lets the program choose.
-const autoSize maxSize = -1
+const autoSize size = -1
 
 // String returns the number of bytes, or auto.
-func (s maxSize) String() string {
+func (s size) String() string {
 	if s == autoSize {
 		return "auto"
 	}
 	return strconv.FormatInt(int64(s), 10)
-}
-
-// UnmarshalText parses a size or auto.
-func (s *maxSize) UnmarshalText(text []byte) error {
-	if string(text) == autoSize.String() {
-		*s = autoSize
-		return nil
-	}
-	return (*size)(s).UnmarshalText(text)
 }
 
 // minMaxSize is the minimum of --max-size: a new database has a part of it.

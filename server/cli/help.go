@@ -31,7 +31,15 @@ func topicNames() []string {
 
 // isHelpOf reports whether callbook help with these arguments is callbook COMMAND --help. kong then prints it, or the error.
 func isHelpOf(args []string) bool {
-	return len(args) > 1 && args[0] == "help" && !strings.HasPrefix(args[1], "-") && !slices.Contains(topicNames(), strings.Join(args[1:], " "))
+	return len(args) > 1 && args[0] == "help" && !strings.HasPrefix(args[1], "-") && !slices.Contains(topicNames(), args[1])
+}
+
+// Validate implements a hook of kong, which runs once the arguments are parsed.
+func (c helpCommand) Validate() error {
+	if len(c.Topic) > 1 {
+		return fmt.Errorf("unexpected argument %s after the topic %s", c.Topic[1], c.Topic[0])
+	}
+	return nil
 }
 
 // Run implements the command, for topics.

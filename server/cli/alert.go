@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 
 	"callbook/server/alert"
 	"callbook/server/webhook"
@@ -26,14 +24,11 @@ func (f alertFlags) alertOptions() (o alert.Options, err error) {
 			return o, fmt.Errorf("--alert-url: %w", err)
 		}
 	}
-	if f.AlertSecretFile == "" {
-		return o, nil
+	secret, err := fileOf("alert-secret-file", f.AlertSecretFile)
+	if err != nil || f.AlertSecretFile == "" {
+		return o, err
 	}
-	secret, err := os.ReadFile(f.AlertSecretFile)
-	if err == nil {
-		o.Key, err = webhook.ParseKey(string(bytes.TrimSpace(secret)))
-	}
-	if err != nil {
+	if o.Key, err = webhook.ParseKey(secret); err != nil {
 		return o, fmt.Errorf("--alert-secret-file: %w", err)
 	}
 	return o, nil

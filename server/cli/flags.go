@@ -38,14 +38,22 @@ type siteFlags struct {
 
 func (f siteFlags) operator() (o documents.Operator, err error) {
 	o.Name, o.Legal = f.SiteName, f.LegalURL
-	if f.About != "" {
-		text, err := os.ReadFile(f.About)
-		if err != nil {
-			return o, fmt.Errorf("read --about: %w", err)
-		}
-		o.About = string(text)
+	if o.About, err = fileOf("about", f.About); err != nil {
+		return o, err
 	}
 	return o, o.Check()
+}
+
+// fileOf returns the content of the file that a flag names, without space around it; empty without a file.
+func fileOf(flag, path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(kong.ExpandPath(path))
+	if err != nil {
+		return "", fmt.Errorf("read --%s: %w", flag, err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // cacheFlags are for caches in front of the program.
@@ -145,11 +153,7 @@ func (f mailFlags) setting() (string, error) {
 	if isMailSetting(f.MailFile) {
 		return "", errors.New("--mail-file takes the name of a file that contains the setting; give the setting itself to --mail")
 	}
-	text, err := os.ReadFile(kong.ExpandPath(f.MailFile))
-	if err != nil {
-		return "", fmt.Errorf("read --mail-file: %w", err)
-	}
-	return strings.TrimSpace(string(text)), nil
+	return fileOf("mail-file", f.MailFile)
 }
 
 // isMailSetting reports whether the name of a file is a mail setting, which may hold a password and must not be

@@ -126,18 +126,14 @@ const minSecret = 32
 
 // secret returns the content of --secret-file; nil without one.
 func (c *serveCommand) secret() ([]byte, error) {
-	if c.SecretFile == "" {
-		return nil, nil
+	text, err := fileOf("secret-file", c.SecretFile)
+	if err != nil || c.SecretFile == "" {
+		return nil, err
 	}
-	text, err := os.ReadFile(c.SecretFile)
-	if err != nil {
-		return nil, fmt.Errorf("read --secret-file: %w", err)
-	}
-	text = bytes.TrimSpace(text)
 	if len(text) < minSecret {
 		return nil, fmt.Errorf("--secret-file: the secret must have at least %d characters; openssl rand -hex 32 creates one", minSecret)
 	}
-	return text, nil
+	return []byte(text), nil
 }
 
 // exposedSecrets returns the files with secrets that other users of this machine can read.

@@ -77,9 +77,9 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		fmt.Fprintln(stderr, "callbook:", err)
 		return statusInternal
 	}
-	var topics []string
+	var possible []string
 	if isHelpOf(args) {
-		topics, args = topicNames(), append(args[1:len(args):len(args)], "--help")
+		possible, args = topicNames(), append(args[1:len(args):len(args)], "--help")
 	}
 	command, err := parser.Parse(args)
 	if exited >= 0 {
@@ -92,7 +92,7 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		err = unknownVariables(parser.Model, os.Environ())
 	}
 	if err != nil {
-		help, err := usageError(parser.Model, err, topics)
+		help, err := usageError(parser.Model, err, possible)
 		printError(stderr, err)
 		fmt.Fprintln(stderr, help)
 		return statusUsage

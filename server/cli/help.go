@@ -20,11 +20,19 @@ type helpCommand struct {
 // listTopics is the topic that lists the others.
 const listTopics = "topics"
 
-// topicNames returns the topics of callbook help.
-func topicNames() []string {
-	names := []string{listTopics}
+// topics returns the topics of callbook help, with their summaries.
+func topics() [][2]string {
+	all := [][2]string{{listTopics, "A list of the topics"}}
 	for _, page := range manual.Topics("") {
-		names = append(names, page.Topic)
+		all = append(all, [2]string{page.Topic, page.Summary})
+	}
+	return all
+}
+
+// topicNames returns the topics alone.
+func topicNames() (names []string) {
+	for _, topic := range topics() {
+		names = append(names, topic[0])
 	}
 	return names
 }

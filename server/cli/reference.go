@@ -6,7 +6,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"callbook/server/cli/reference"
-	"callbook/server/manual"
 )
 
 // completionCommand prints the completion of a shell, which runs the same command for the candidates of the words that are
@@ -29,7 +28,7 @@ func (completionCommand) Help() string {
 func (c completionCommand) Run(console *console, k *kong.Context) (err error) {
 	text := ""
 	if len(c.Words) > 1 { // the first is --
-		text = reference.Candidates(k.Model, manual.Topics(""), c.Words[1:])
+		text = reference.Candidates(k.Model, topics(), c.Words[1:])
 	} else if text, err = reference.Script(c.Shell); err != nil {
 		return err
 	}

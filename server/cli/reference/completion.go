@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"callbook/server/manual"
 )
 
 //go:embed completion
@@ -20,8 +18,8 @@ func Script(shell string) (string, error) {
 }
 
 // Candidates returns the words that may take the place of the last one, a line each, with a help text after a tab. The shell
-// completes the name of a file if there are none. After callbook help, they are commands and topics.
-func Candidates(app *kong.Application, topics []manual.Page, words []string) (lines string) {
+// completes the name of a file if there are none. After callbook help, they are commands and topics, with their summaries.
+func Candidates(app *kong.Application, topics [][2]string, words []string) (lines string) {
 	typed := words[len(words)-1]
 	add := func(word, help string) {
 		if strings.HasPrefix(word, typed) {
@@ -32,8 +30,8 @@ func Candidates(app *kong.Application, topics []manual.Page, words []string) (li
 	if len(words) > 1 && words[0] == "help" && !strings.HasPrefix(typed, "-") {
 		words = words[1:]
 		for _, topic := range topics {
-			if len(words) == 1 && !slices.ContainsFunc(app.Children, func(n *kong.Node) bool { return n.Name == topic.Topic }) {
-				add(topic.Topic, topic.Summary)
+			if len(words) == 1 && !slices.ContainsFunc(app.Children, func(n *kong.Node) bool { return n.Name == topic[0] }) {
+				add(topic[0], topic[1])
 			}
 		}
 	}

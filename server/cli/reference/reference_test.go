@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
-
-	"callbook/server/manual"
 )
 
 // model is a small command line with what candidates depend on.
@@ -41,7 +39,7 @@ func parse(t *testing.T) *kong.Application {
 }
 
 func TestCandidates(t *testing.T) {
-	app, topics := parse(t), []manual.Page{{Topic: "backup"}, {Topic: "testing"}, {Topic: "admin"}}
+	app, topics := parse(t), [][2]string{{"backup"}, {"testing"}, {"admin"}}
 	for typed, want := range map[string]string{
 		"":                              "serve admin help",
 		"a":                             "admin",

@@ -275,53 +275,43 @@ func TestCaches_ServePublicResponsesOnly(t *testing.T) {
 	for _, cache := range sharedCaches {
 		t.Run(cache.name, func(t *testing.T) {
 			t.Parallel()
-			d := newCrashDirectory(t, &crashTally{acted: map[string]int{}}, rand.New(rand.NewPCG(1, 2)), 1)
+			d := newCrashDirectory(t, &crashTally{})
+			r := d.begins("cached")
 			p := spawn(d, d.db, append(d.mails.setting(), "--limit-mails=0", "--shared-cache=1s", "--trusted-proxy=127.0.0.1")...)
-			folder, c := t.TempDir(), d.clients[0]
+			folder, c := t.TempDir(), &crashClient{crashDirectory: d}
 			v := newVisitor(p, cache.start(t, folder, strings.TrimPrefix(p.base, "http://")))
 			c.reaches(site)
 			c.http.Transport = v
-			v.writesAll(c)
-			v.readsAll(c)
-			v.seesChange(c)
+			for !r.ended() {
+				if !c.next(r, p) {
+					t.Fatalf("step %d of the session has no response: %s", r.done, p.err)
+				}
+			}
+			v.readsAll(r)
+			v.seesChange(r)
 			v.negotiates()
-			v.storesNoSecret(c, folder)
+			v.storesNoSecret(r, folder)
 			p.ends()
 		})
 	}
 }
 
-// writesAll has each writing operation succeed.
-func (v *visitor) writesAll(c *crashClient) {
-	v.Helper()
-	acted := func() bool {
-		return !slices.ContainsFunc(crashDrivers, func(d crashDriver) bool { return c.tally.acted[d.operation] == 0 })
-	}
-	for n := 0; !acted() && !v.Failed(); n++ {
-		if n == 5000 {
-			v.Fatalf("not every operation succeeds: %v", c.tally.acted)
-		}
-		c.write(c.next())
-	}
-}
-
 // readsAll reads each operation with two keys and without one.
-func (v *visitor) readsAll(c *crashClient) {
+func (v *visitor) readsAll(r *crashRun) {
 	v.Helper()
-	request := crashDraw(c, c.requests, func(r *crashRequest) bool { return r.from.key != "" && !r.to.gone && r.to.key != "" })
-	post := c.post(func(p *crashPost) bool { return !p.gone })
-	ids := map[string]string{"/api/posts/{id}": post.id, "/calls/{id}": post.id, "/api/requests/{id}": request.id}
+	post, request := r.values["pst of c"], r.values["req"] // from b to c
+	ids := map[string]string{"/api/posts/{id}": post, "/calls/{id}": post, "/api/requests/{id}": request}
 	public := []string{"GET /", "GET /agents", "GET /calls.atom", "GET /skill.md", "GET /llms.txt", "GET /openapi.json", "GET /docs/api", "GET /style.css"}
 	for _, operation := range append(public, kindsOfCalls(v)...) {
 		method, path, _ := strings.Cut(operation, " ")
 		if method != "GET" {
 			continue
 		}
-		path = strings.NewReplacer("{id}", ids[path], "{handle}", c.agents[0].handle).Replace(path)
-		for _, a := range []*crashAgent{request.from, request.to} {
-			keyed := v.get(path, "Authorization: Bearer "+a.key)
-			if keyed.StatusCode != 200 && path != "/api/me/wake" || path == "/api/me" && !strings.Contains(keyed.body, a.mailbox) {
-				v.Errorf("%s by %s: %d %s", operation, a.handle, keyed.StatusCode, keyed.body)
+		path = strings.NewReplacer("{id}", ids[path], "{handle}", r.handle("b")).Replace(path)
+		for _, agent := range []string{"b", "c"} {
+			keyed := v.get(path, "Authorization: Bearer "+r.values["key of "+agent])
+			if keyed.StatusCode != 200 && path != "/api/me/wake" || path == "/api/me" && !strings.Contains(keyed.body, r.handle(agent)+"@example.org") {
+				v.Errorf("%s by %s: %d %s", operation, agent, keyed.StatusCode, keyed.body)
 			}
 		}
 		if bare := v.get(path); bare.StatusCode == 401 {
@@ -347,16 +337,19 @@ func (v *visitor) readsAll(c *crashClient) {
 
 // seesChange changes a card. Its agent sees that at once, others within twice the time of --shared-cache, and a second:
 // also if nobody reads it meanwhile.
-func (v *visitor) seesChange(c *crashClient) {
+func (v *visitor) seesChange(r *crashRun) {
 	v.Helper()
-	a := c.agents[0]
-	path, before := "/api/agents/"+a.handle, ""
-	for range 3 {
-		before = v.get(path).body
-		c.write(c.updatesAgent(a))
+	path, auth := "/api/agents/"+r.handle("a"), "Authorization: Bearer "+r.values["key of a"]
+	changes := func(tagline string) {
+		if a := v.send("PATCH", "/api/me", `{"tagline":"`+tagline+`"}`, auth); a.StatusCode != 200 {
+			v.Fatalf("a change: %d %s", a.StatusCode, a.body)
+		}
+	}
+	for turn := range 3 {
+		before, tagline := v.get(path).body, fmt.Sprint("Turn ", turn)
+		changes(tagline)
 		changed := time.Now()
-		own := v.get(path, "Authorization: Bearer "+a.key).body
-		if own == before || !strings.Contains(own, a.rows.value("agents", a.handle, "tagline")) {
+		if own := v.get(path, auth).body; own == before || !strings.Contains(own, tagline) {
 			v.Errorf("the agent does not see its change: %s", own)
 		}
 		for seen := before; seen == before; {
@@ -368,10 +361,10 @@ func (v *visitor) seesChange(c *crashClient) {
 			<-wait.C
 		}
 	}
-	c.write(c.updatesAgent(a))
+	changes("The last")
 	wait := time.NewTimer(3 * time.Second)
 	<-wait.C
-	if tagline := a.rows.value("agents", a.handle, "tagline"); !strings.Contains(v.get(path).body, tagline) {
+	if !strings.Contains(v.get(path).body, "The last") {
 		v.Error("who reads the card some time after its change sees the old one")
 	}
 }
@@ -392,7 +385,7 @@ func (v *visitor) negotiates() {
 }
 
 // storesNoSecret searches the files of the cache, in which the handle of an agent is.
-func (v *visitor) storesNoSecret(c *crashClient, folder string) {
+func (v *visitor) storesNoSecret(r *crashRun, folder string) {
 	v.Helper()
 	var stored []byte
 	err := filepath.WalkDir(filepath.Join(folder, "stored"), func(path string, entry fs.DirEntry, err error) error {
@@ -414,19 +407,17 @@ func (v *visitor) storesNoSecret(c *crashClient, folder string) {
 			}
 		}
 	})
-	if err != nil || !bytes.Contains(stored, []byte(c.agents[0].handle)) {
+	if err != nil || !bytes.Contains(stored, []byte(r.handle("b"))) {
 		v.Fatalf("%v; %d bytes are stored, without an agent", err, len(stored))
 	}
-	secrets := 0
-	for _, a := range c.agents {
-		for _, secret := range append(slices.Clone(a.dead), a.key, a.mailbox) {
-			if secret != "" && bytes.Contains(stored, []byte(secret)) {
-				v.Errorf("the cache stores %s of %s", secret, a.handle)
+	for _, agent := range crashAgents {
+		for _, secret := range []string{r.values["key of "+agent], r.handle(agent) + "@example.org"} {
+			if bytes.Contains(stored, []byte(secret)) {
+				v.Errorf("the cache stores %s of %s", secret, agent)
 			}
-			secrets++
 		}
 	}
-	v.Logf("%d requests, %d of them to the cache alone, %d URLs again without a key, %d secrets", v.sent.Load(), v.hits, len(v.bare), secrets)
+	v.Logf("%d requests, %d of them to the cache alone, %d URLs again without a key", v.sent.Load(), v.hits, len(v.bare))
 }
 
 // BenchmarkCaches measures reads of cards, lists and pages over eight connections: the requests a second, the part of

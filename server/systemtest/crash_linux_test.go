@@ -16,10 +16,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/store"
 	"callbook/store/backup"
 	"callbook/testdata/proof"
 )
@@ -35,7 +35,7 @@ const crashCalls = "pwrite64,fsync,fdatasync,ftruncate,copy_file_range,openat,?m
 func TestCrash_KillAtSystemCall(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
-	wanted, tally := proof.Rounds(3, 60, 2000), &crashTally{acted: map[string]int{}}
+	wanted, tally := proof.Rounds(3, 60, 2000), &crashTally{}
 	var reached sync.Map // points, told apart by how many such calls came before
 	points := 0
 	for script := 0; points < wanted && script < 30 && !t.Failed(); script++ {
@@ -51,10 +51,9 @@ func TestCrash_KillAtSystemCall(t *testing.T) {
 				t.Run(fmt.Sprint(point), func(t *testing.T) {
 					t.Parallel()
 					inject := fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", point.call, point.nth)
-					d, status, trace := image.run(t, tally, "-e", "trace="+point.call, "-e", inject)
-					if status == -1 {
-						reached.Store(fmt.Sprint(script, point.call, len(trace)), true)
-						d.outlives(image)
+					if left := image.starts(t, tally, "-e", "trace="+point.call, "-e", inject); left.status == -1 {
+						reached.Store(fmt.Sprint(script, point.call, len(left.calls)), true)
+						left.outlives(image)
 					}
 				})
 			}
@@ -73,7 +72,7 @@ func TestCrash_KillAtSystemCall(t *testing.T) {
 func TestCrash_RetryAfterFailedSync(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
-	wanted, tally := proof.Rounds(2, 20, 300), &crashTally{acted: map[string]int{}}
+	wanted, tally := proof.Rounds(2, 20, 300), &crashTally{}
 	var failed atomic.Int64
 	for seed := uint64(1); int(failed.Load()) < wanted && seed < 30 && !t.Failed(); seed++ {
 		image := newCrashSession(t, tally, seed)
@@ -81,15 +80,15 @@ func TestCrash_RetryAfterFailedSync(t *testing.T) {
 			for _, point := range image.points(t, "fsync", wanted-int(failed.Load())) {
 				t.Run(fmt.Sprint(point), func(t *testing.T) {
 					t.Parallel()
-					d, status, _ := image.run(t, tally, "-y", "-e", "trace=fsync", "-e", fmt.Sprintf("inject=fsync:error=EIO:when=%d", point.nth))
-					ofDatabase := regexp.MustCompile(`<` + regexp.QuoteMeta(d.db) + `(-wal)?>.*INJECTED`).Match(crashFile(t, d.db+".trace"))
+					left := image.starts(t, tally, "-y", "-e", "trace=fsync", "-e", fmt.Sprintf("inject=fsync:error=EIO:when=%d", point.nth))
+					ofDatabase := regexp.MustCompile(`<` + regexp.QuoteMeta(left.db) + `(-wal)?>.*INJECTED`).Match(crashFile(t, left.db+".trace"))
 					switch {
-					case status == 74:
+					case left.status == 74:
 						failed.Add(1)
-					case status == 0 && ofDatabase: // else of a copy, or of a folder, of which SQLite takes no notice
+					case left.status == 0 && ofDatabase: // else of a copy, or of a folder, of which SQLite takes no notice
 						t.Error("it goes on after a failed sync of the database")
 					}
-					d.outlives(image)
+					left.outlives(image)
 				})
 			}
 		})
@@ -100,17 +99,17 @@ func TestCrash_RetryAfterFailedSync(t *testing.T) {
 
 // crashImage is a database that runs are started from again and again: with the log that a killed service has left.
 type crashImage struct {
-	files  map[string][]byte // by what follows the database's name
-	client *crashClient      // nil where nobody calls
-	seed   uint64
-	want   map[string][]string // rows by table, once nothing was in its way; nil where a client knows them
+	files map[string][]byte // by what follows the database's name
+	run   *crashRun         // nil where nobody calls
+	seed  uint64
+	want  map[string][]string // rows by table, once nothing was in its way; nil where the session knows them
 }
 
 // newCrashUpgrade returns a released database of an older version.
 func newCrashUpgrade(t testing.TB) crashImage {
 	t.Helper()
 	i := crashImage{files: map[string][]byte{"": crashFile(t, root+"testdata/databases/schema-1.db")}}
-	d := i.directory(t, nil)
+	d, _ := i.directory(t, nil)
 	spawn(t, d.db).ends()
 	i.want = d.rows()
 	return i
@@ -118,59 +117,42 @@ func newCrashUpgrade(t testing.TB) crashImage {
 
 func newCrashSession(t testing.TB, tally *crashTally, seed uint64) crashImage {
 	t.Helper()
-	d := newCrashDirectory(t, tally, rand.New(rand.NewPCG(seed, 0)), 1)
-	c := d.clients[0]
+	wantCrashStates(t)
+	d := newCrashDirectory(t, tally)
+	r := d.begins("session")
 	p := spawn(t, d.db)
-	c.reaches(p.base)
-	for range crashAround / 3 {
-		c.write(c.registers())
-	}
+	p.agent("bystander", "bystander@example.org")
 	p.kill()
-	return crashImage{map[string][]byte{"": crashFile(t, d.db), "-wal": crashFile(t, d.db+"-wal")}, c, seed, nil}
+	return crashImage{map[string][]byte{"": crashFile(t, d.db), "-wal": crashFile(t, d.db+"-wal")}, r, seed, nil}
 }
 
-func crashFile(t testing.TB, name string) []byte {
+// directory writes the image to a folder, in memory if the machine allows it, and copies its run.
+func (i crashImage) directory(t testing.TB, tally *crashTally) (d *crashDirectory, r *crashRun) {
 	t.Helper()
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-// directory writes the image to a folder, in memory if the machine allows it.
-func (i crashImage) directory(t testing.TB, tally *crashTally) *crashDirectory {
-	t.Helper()
-	folder, err := os.MkdirTemp("/dev/shm", "crash")
-	if err != nil {
-		folder, err = t.TempDir(), nil
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	d := &crashDirectory{TB: t, tally: tally, db: filepath.Join(folder, "callbook.db"), mails: &crashMails{postOffice: newPostOffice(t), came: map[string]letter{}}}
+	d = &crashDirectory{TB: t, tally: tally, db: filepath.Join(imageFolder(t), "callbook.db"), mails: newCrashMails(t)}
 	for suffix, data := range i.files {
-		err = errors.Join(err, os.WriteFile(d.db+suffix, data, 0o600))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if i.client != nil {
-		c := *i.client
-		c.crashDirectory, c.http, c.random, c.reported, c.agents = d, nil, rand.New(rand.NewPCG(i.seed, 1)), map[string]bool{}, nil
-		for _, a := range i.client.agents {
-			a := *a
-			a.rows = maps.Clone(a.rows)
-			c.agents = append(c.agents, &a)
+		if err := os.WriteFile(d.db+suffix, data, 0o600); err != nil {
+			t.Fatal(err)
 		}
-		d.clients = append(d.clients, &c)
 	}
-	return d
+	if i.run != nil {
+		r = &crashRun{name: i.run.name, values: maps.Clone(i.run.values)}
+	}
+	return d, r
 }
 
-// run runs the service on the image under strace, until the client is done or the service has exited. It returns the
-// status, and the traced calls.
-func (i crashImage) run(t testing.TB, tally *crashTally, faults ...string) (d *crashDirectory, status int, calls [][]string) {
+// crashed is what a run of the service on an image has left.
+type crashed struct {
+	*crashDirectory
+	run    *crashRun
+	status int
+	calls  [][]string // of the system, as traced
+}
+
+// starts runs the service on the image under strace, until the session is done or the service has exited.
+func (i crashImage) starts(t testing.TB, tally *crashTally, faults ...string) crashed {
 	t.Helper()
-	d = i.directory(t, tally)
+	d, r := i.directory(t, tally)
 	d.failing = strings.Contains(strings.Join(faults, " "), "error=")
 	trace := d.db + ".trace"
 	p := newProcessBy(t, func(self string) *exec.Cmd {
@@ -181,72 +163,26 @@ func (i crashImage) run(t testing.TB, tally *crashTally, faults ...string) (d *c
 	p.cancel = func() {}
 	if p.serving() {
 		p.servesUntil(syscall.SIGTERM, d.db)
-		for _, c := range d.clients {
-			c.reaches(p.base)
-			if !c.acts(p) {
-				p.cancel = func() {} // it ends by itself
+		c := &crashClient{crashDirectory: d}
+		c.reaches(p.base)
+		for r != nil && !r.ended() {
+			if !c.next(r, p) {
+				if !r.gone {
+					p.cancel = func() {} // it ends by itself
+				}
+				break
 			}
 		}
 	}
-	if status = p.stop(); status > 0 && status != 74 {
+	status := p.stop()
+	if status > 0 && status != 74 {
 		t.Errorf("it ends with status %d: %s", status, p.err)
 	}
 	p.cancel = func() {}
-	return d, status, crashTraced.FindAllStringSubmatch(string(crashFile(t, trace)), -1)
+	return crashed{d, r, status, crashTraced.FindAllStringSubmatch(string(crashFile(t, trace)), -1)}
 }
 
 func (d *crashDirectory) copies() string { return filepath.Join(filepath.Dir(d.db), "copies") }
-
-// acts sends a request of every operation. It returns false if the service has exited.
-func (c *crashClient) acts(p *process) bool {
-	for _, agents := range [][]*crashAgent{c.agents[:crashFounders], c.agents[crashFounders:]} {
-		for !slices.ContainsFunc(agents, func(a *crashAgent) bool { return len(a.rows.ids("offerings")) > 0 }) {
-			if !c.write(c.replacesMenu()) {
-				return false
-			}
-		}
-	}
-	for _, driver := range crashDrivers {
-		if !c.awaits(p) {
-			return false
-		}
-		w := driver.next(c)
-		if w == nil {
-			c.Logf("there is nothing to do for %s, or the service is gone", driver.operation)
-			return false
-		}
-		w.operation = driver.operation
-		write := c.write
-		if w.once != "" && w.by != nil {
-			write = c.writesTwice
-		}
-		if !write(w) {
-			return false
-		}
-	}
-	return true
-}
-
-// awaits returns once all promised mails have arrived, or false if the service has exited.
-func (c *crashClient) awaits(p *process) bool {
-	for _, a := range c.agents {
-		for a.mailTo != "" {
-			if _, came := c.mails.to(a.mailTo); came {
-				break
-			}
-			select {
-			case l := <-c.mails.delivers:
-				c.mails.came[l.to] = l
-			case status := <-p.status:
-				p.status <- status
-				return false
-			case <-time.After(patience):
-				c.Fatalf("a mail does not come: %s", p.err)
-			}
-		}
-	}
-	return true
-}
 
 // crashPoint is a system call of a thread: strace counts the calls of each thread.
 type crashPoint struct {
@@ -258,12 +194,12 @@ type crashPoint struct {
 // call.
 func (i crashImage) points(t testing.TB, calls string, most int) (points []crashPoint) {
 	t.Helper()
-	_, status, trace := i.run(t, &crashTally{acted: map[string]int{}}, "-e", "trace="+calls)
-	if status != 0 {
-		t.Fatalf("without faults it ends with status %d", status)
+	without := i.starts(t, &crashTally{}, "-e", "trace="+calls)
+	if without.status != 0 || without.run != nil && !without.run.ended() {
+		t.Fatalf("without faults it ends with status %d", without.status)
 	}
 	counts, last := map[string]int{}, map[string]int{}
-	for _, line := range trace {
+	for _, line := range without.calls {
 		thread, call := line[1], line[2]
 		counts[thread+call]++
 		last[call] = max(last[call], counts[thread+call])
@@ -282,8 +218,8 @@ func (i crashImage) points(t testing.TB, calls string, most int) (points []crash
 // crashTraced matches thread and name of a call in a trace.
 var crashTraced = regexp.MustCompile(`(?m)^(\d+) +(\w+)\(`)
 
-// outlives starts the service on the remaining files, and compares its rows with the expected ones.
-func (d *crashDirectory) outlives(i crashImage) {
+// outlives looks at the remaining files, starts the service on them, and sends the request without a response again.
+func (d crashed) outlives(i crashImage) {
 	d.Helper()
 	copies, _ := filepath.Glob(filepath.Join(d.copies(), "callbook-*.db"))
 	kept, _ := filepath.Glob(d.db + ".pre-migrate-*.db")
@@ -293,26 +229,28 @@ func (d *crashDirectory) outlives(i crashImage) {
 		}
 	}
 	d.failing = false
+	settle := func(st *store.Store, file *sql.DB) { d.settle(d.run, st, file) }
+	if d.run != nil {
+		d.reads(settle)
+		pass(d, d.db, untilNextTry)
+	}
 	p := spawn(d, d.db, append(d.mails.setting(), "--limit-mails=0")...)
-	for _, c := range d.clients {
+	if d.run == nil {
+		p.ends()
+		if diff := cmp.Diff(i.want, d.rows()); diff != "" {
+			d.tally.lost.Add(1)
+			d.Errorf("rows (-want +got):\n%s", diff)
+		}
+	} else {
+		c := &crashClient{crashDirectory: d.crashDirectory}
 		c.reaches(p.base)
-		c.looks(true)
-		if c.doubt != nil && !c.repeat() {
+		if d.run.doubt && !c.next(d.run, p) {
 			d.Errorf("a repeat is not answered: %s", p.err)
 		}
-		c.looks(true)
-	}
-	if i.want == nil {
 		p.kill()
-		d.looksAtFile()
-		return
+		d.reads(settle)
 	}
-	p.ends()
 	d.whole()
-	if diff := cmp.Diff(i.want, d.rows()); diff != "" {
-		d.tally.lost.Add(1)
-		d.Errorf("rows (-want +got):\n%s", diff)
-	}
 }
 
 // rows returns all rows of a database that no process serves, by table, except mails and their counts, which the service

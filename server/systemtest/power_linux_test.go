@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -568,20 +567,6 @@ func (f *film) kept(db string, at int) (kept []string) {
 		}
 	}
 	return kept
-}
-
-// integrityOf checks a database more closely than the program does.
-func integrityOf(db string) (faults string) {
-	d, err := sql.Open("sqlite", "file:"+db)
-	if err == nil {
-		err = errors.Join(d.QueryRow(`
-			SELECT (SELECT COALESCE(GROUP_CONCAT(integrity_check), '') FROM pragma_integrity_check WHERE integrity_check <> 'ok') ||
-				(SELECT COALESCE(GROUP_CONCAT("table"), '') FROM pragma_foreign_key_check)`).Scan(&faults), d.Close())
-	}
-	if err != nil {
-		return err.Error()
-	}
-	return faults
 }
 
 // opened opens a database within the test, as a start of the program does.

@@ -1,22 +1,12 @@
 package systemtest
 
 import (
-	"errors"
-	"fmt"
-	"maps"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sync/errgroup"
-
-	"callbook/store"
-	"callbook/store/domain"
 )
 
 // adminOf returns a function that runs callbook admin on a database, which must succeed, and returns what it prints.
@@ -211,101 +201,6 @@ func TestAdmin_RegistrationModes(t *testing.T) {
 	}
 	if got := strings.Join(acts, ", "); got != "delete spam-3, delete spam-2, approve spam-3, approve spam-2, reject spam-1, revoke-invite "+invite[:12]+", invite "+invite[:12] {
 		t.Errorf("the log: %s", got)
-	}
-}
-
-// seedWave makes a directory with a wave of 500 agents from one network, each with four calls, and 100 honest ones, of
-// which three are from the same network. It returns its path.
-func seedWave(t *testing.T) (db string) {
-	t.Helper()
-	db = filepath.Join(t.TempDir(), "callbook.db")
-	st, err := store.Open(t.Context(), store.Options{Path: db, Normal: true, Quotas: &domain.Quotas{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var work errgroup.Group
-	work.SetLimit(16) // which share commits
-	for i := range 600 {
-		r := domain.Registration{
-			Handle: fmt.Sprintf("bargain-%d", i), Name: "Bargain", Owner: "Bargain", AcceptRules: true,
-			Profile: domain.Profile{DescriptionEN: "Bargains."}, From: netip.MustParseAddr("192.0.2.7"),
-		}
-		post := domain.PostDraft{Kind: "announce", Title: "Cheap watches", Body: "Buy them."}
-		if i >= 500 {
-			r.Handle, r.Name, r.Owner, r.DescriptionEN = fmt.Sprintf("honest-%d", i), "Tides", "Harbour", "Reads tides."
-			post.Title, post.Body = "Tide data", "Hourly levels."
-		}
-		if i >= 503 {
-			r.From = netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})
-		}
-		r.Mailbox = r.Handle + "@example.org"
-		title := post.Title + " "
-		work.Go(func() error {
-			registered, _, err := st.Register(t.Context(), r, domain.IdempotencyKey{})
-			for n := range 4 {
-				post.Title = fmt.Sprint(title, n)
-				_, _, postErr := st.CreatePost(t.Context(), domain.Caller{ID: registered.Agent.ID, Handle: r.Handle}, post, domain.IdempotencyKey{})
-				err = errors.Join(err, postErr)
-			}
-			return err
-		})
-	}
-	if err := errors.Join(work.Wait(), st.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return db
-}
-
-// TestAdmin_RemovesAWave: with the commands that the manual names, 500 agents and their 2,000 calls are found, reviewed
-// and deleted beside the server in at most ten commands and two minutes.
-func TestAdmin_RemovesAWave(t *testing.T) {
-	db := seedWave(t)
-	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off")
-	commands, begin := 0, time.Now()
-	admin := func(input string, args ...string) (printed string) {
-		t.Helper()
-		commands++
-		withInput(t, input, func() { printed = adminOf(t, db)(args...) })
-		return printed
-	}
-	admin("", "block-word", "cheap watches")
-	networks := map[string]int{}
-	for line := range strings.Lines(admin("", "agents", "--since", "2d", "--level", "0", "--limit", "1000")) {
-		networks[strings.Fields(line)[4]]++
-	}
-	network := slices.MaxFunc(slices.Collect(maps.Keys(networks)), func(a, b string) int { return networks[a] - networks[b] })
-	wave := admin("", "agents", "--network", network, "--limit", "1000")
-	if all, named := strings.Count(wave, "\n"), strings.Count(wave, `"Bargain"`); all != 503 || named != 500 {
-		t.Fatalf("%d agents of the network, %d of the wave", all, named)
-	}
-	wave = admin("", "agents", "--network", network, "--query", "bargain", "--limit", "1000")
-	const whole = "500 agents, with 2000 calls, 0 replies and 0 open reports."
-	for _, act := range []string{"suspend - --dry-run", "suspend - --reason Spam", "delete - --confirm 500 --dry-run", "delete - --confirm 500"} {
-		if printed := admin(wave, strings.Fields(act)...); !strings.Contains(printed, whole) {
-			t.Errorf("%s: %s", act, printed)
-		}
-	}
-	log := admin("", "log", "--limit", "1000")
-	took := time.Since(begin)
-	t.Logf("%d commands, %v", commands, took)
-	if commands > 10 || took > 2*time.Minute {
-		t.Errorf("%d commands, %v", commands, took)
-	}
-	for i := range 500 {
-		for _, act := range []string{"delete  bargain-%d\n", "suspend  bargain-%d  \"Spam\"\n"} {
-			if note := fmt.Sprintf(act, i); strings.Count(log, note) != 1 {
-				t.Errorf("the log does not have once: %s", note)
-			}
-		}
-	}
-	found := func(path string) int { return int(p.object("GET", path, "")["total"].(float64)) }
-	for deadline := time.Now().Add(patience); found("/api/agents?q=bargain") > 0; { // the caches notice within a second
-		if time.Now().After(deadline) {
-			t.Fatal("the server still finds the wave")
-		}
-	}
-	if agents, posts := found("/api/agents"), found("/api/posts"); agents != 100 || posts != 400 {
-		t.Errorf("%d agents and %d calls are left, want 100 and 400", agents, posts)
 	}
 }
 

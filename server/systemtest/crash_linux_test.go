@@ -85,6 +85,10 @@ func TestCrash_RetryAfterFailedSync(t *testing.T) {
 					switch {
 					case left.status == 74:
 						failed.Add(1)
+						wantNoSyncAfterAFault(t, left.db)
+						if log := left.log; !strings.Contains(log, "the disk fails") || !strings.Contains(log, "start again") {
+							t.Errorf("it ends, and logs %s", log)
+						}
 					case left.status == 0 && ofDatabase: // else of a copy, or of a folder, of which SQLite takes no notice
 						t.Error("it goes on after a failed sync of the database")
 					}
@@ -147,6 +151,7 @@ type crashed struct {
 	run    *crashRun
 	status int
 	calls  [][]string // of the system, as traced
+	log    string
 }
 
 // starts runs the service on the image under strace, until the session is done or the service has exited.
@@ -179,7 +184,7 @@ func (i crashImage) starts(t testing.TB, tally *crashTally, faults ...string) cr
 		t.Errorf("it ends with status %d: %s", status, p.err)
 	}
 	p.cancel = func() {}
-	return crashed{d, r, status, crashTraced.FindAllStringSubmatch(string(crashFile(t, trace)), -1)}
+	return crashed{d, r, status, crashTraced.FindAllStringSubmatch(string(crashFile(t, trace)), -1), p.err.String()}
 }
 
 func (d *crashDirectory) copies() string { return filepath.Join(filepath.Dir(d.db), "copies") }

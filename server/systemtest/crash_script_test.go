@@ -389,5 +389,8 @@ func wantCrashStates(t testing.TB) []string {
 		})
 		p.ends()
 	})
+	if len(crashStates.after) != len(crashScript)+1 {
+		t.Fatal("the session did not come to its end where nothing was in its way")
+	}
 	return crashStates.after
 }

@@ -413,32 +413,6 @@ func (p *process) register(handle string) (status int) {
 	return a.StatusCode
 }
 
-// TestFailedSync_StopsService checks each sync: the client gets an error, the process exits without retrying the
-// sync, no acknowledged write is lost, and a retried request takes effect once.
-func TestFailedSync_StopsService(t *testing.T) {
-	t.Parallel()
-	needStrace(t)
-	tried := map[string]int{}
-	for _, nth := range []int{1, 3, 5, 8, 10} {
-		db := filepath.Join(t.TempDir(), "callbook.db")
-		tried[failingSync(t, db, nth)]++
-		if nth >= 5 { // before, SQLite takes back what it did to an empty file
-			wantNoSyncAfterAFault(t, db)
-		}
-	}
-	for nth := 1; nth <= 5; nth++ {
-		db := filepath.Join(t.TempDir(), "callbook.db")
-		p := spawn(t, db)
-		p.register("from-before")
-		p.ends()
-		tried["another "+failingSync(t, db, nth, "from-before")]++
-		wantNoSyncAfterAFault(t, db)
-	}
-	if tried["start"] == 0 || tried["another start"] == 0 || tried["another write"] == 0 {
-		t.Errorf("failed: %v; one kind is not tried", tried)
-	}
-}
-
 // TestReadError_StopsStartup covers a file that cannot be opened (the disk fails) and one of which a part cannot be
 // read (that part is lost).
 func TestReadError_StopsStartup(t *testing.T) {
@@ -495,42 +469,6 @@ func TestWriteError_RejectsWritesMeanwhile(t *testing.T) {
 	p.holds(acknowledged)
 	p.ends()
 	wantWhole(t, db)
-}
-
-// failingSync makes the nth sync of each thread of a service fail, and all later ones. It returns what failed: the
-// startup or a write.
-func failingSync(t testing.TB, db string, nth int, handles ...string) (failed string) {
-	t.Helper()
-	p := faulty(t, db, "-e", "trace=fsync,fdatasync", "-e", fmt.Sprintf("inject=fsync,fdatasync:error=EIO:when=%d+", nth))
-	acknowledged, status := handles, 201
-	if failed = "start"; p.serving() {
-		failed = "write"
-		p.servesUntil(syscall.SIGTERM, db)
-		for i := 0; i < 200 && status == 201; i++ {
-			handle := fmt.Sprintf("agent-%d", i)
-			handles = append(handles, handle)
-			if status = p.register(handle); status == 201 {
-				acknowledged = append(acknowledged, handle)
-			}
-		}
-		if status != 500 && status != 503 && status != 0 {
-			t.Errorf("sync %d: the caller gets %d", nth, status)
-		}
-	}
-	p.failed(74, "the disk fails", "start again")
-	p = spawn(t, db)
-	p.holds(acknowledged)
-	for _, handle := range handles {
-		if status := p.register(handle); status != 201 {
-			t.Errorf("sync %d: a repeat gets %d", nth, status)
-		}
-	}
-	if list := p.object("GET", "/api/agents?limit=1", ""); list["total"] != float64(len(handles)) {
-		t.Errorf("sync %d: %v agents, %d were tried", nth, list["total"], len(handles))
-	}
-	p.kill()
-	wantWhole(t, db)
-	return failed
 }
 
 // wantNoSyncAfterAFault checks that a failed sync is not retried. SQLite ignores failed syncs of folders.

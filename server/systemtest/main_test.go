@@ -334,36 +334,25 @@ func TestConfig_RejectsWrongSettings(t *testing.T) {
 		{"a socket for HTTPS", []string{"serve", fresh, "--addr", "unix:" + filepath.Join(folder, "s"), "--domain", "directory.example.org"}, "", "a socket serves no HTTPS"},
 		{"a relative socket", []string{"serve", fresh, "--addr", "unix:s", "--base-url", "https://directory.example.org"}, "", "absolute path"},
 		{"operator's page for others", []string{"serve", free, fresh, "--operator-addr", "0.0.0.0:8081"}, "", "other machines could reach"},
-		{"operator's page on every address", []string{"serve", free, fresh, "--operator-addr", ":8081"}, "", "give an address of this machine"},
 		{"operator's page on a name", []string{"serve", free, fresh, "--operator-addr", "example.org:8081"}, "", "give an address of this machine"},
-		{"operator's page without a port", []string{"serve", free, fresh, "--operator-addr", "127.0.0.1"}, "", "--operator-addr"},
 		{"operator's page on a relative socket", []string{"serve", free, fresh, "--operator-addr", "unix:operator.sock"}, "", "absolute path"},
-		{"operator's page on a socket without its name", []string{"serve", free, fresh, "--operator-addr", "unix:"}, "", "--operator-addr"},
 		{"link to a page that is off", []string{"admin", "page", fresh}, "", "--operator-addr"},
 		{"shared caches for a part of a second", []string{"serve", free, fresh, "--shared-cache", "1500ms"}, "", "--shared-cache must be whole seconds"},
-		{"shared caches for too long", []string{"serve", free, fresh, "--shared-cache", "61s"}, "", "--shared-cache must be whole seconds"},
 		{"shared caches of a private site", []string{"serve", free, fresh, "--private", "--shared-cache", "5s"}, "", "--shared-cache and --private exclude each other"},
 		{"no copy kept", []string{"serve", free, fresh, "--backup-keep", "0"}, "", "--backup-keep"},
 		{"a cache without a size", []string{"serve", free, fresh, "--cache-size", "auto"}, "", "--cache-size must be a size"},
-		{"copies without end", []string{"serve", free, fresh}, "CALLBOOK_BACKUP_EVERY=1s", "--backup-every"},
 		{"unknown command", []string{"nonsense"}, "", "nonsense"},
 		{"unknown variable", []string{"serve", free, fresh}, "CALLBOOK_NONSENSE=1", "CALLBOOK_NONSENSE"},
 		{"unknown variable of dev", []string{"dev", free}, "CALLBOOK_ADDRESS=1", "CALLBOOK_ADDRESS"},
 		{"address without a port", []string{"serve", "--addr=nonsense", fresh}, "", "nonsense"},
-		{"port out of range", []string{"serve", "--addr=127.0.0.1:99999", fresh}, "", "99999"},
 		{"address in use", []string{"serve", "--addr=" + taken.Addr().String(), fresh}, "", "in use"},
 		{"dev for others", []string{"dev", "--addr=0.0.0.0:0"}, "", "callbook serve"},
-		{"dev on every address", []string{"dev", "--addr=:0"}, "", "loopback"},
 		{"negative limit", []string{"serve", free, fresh, "--limit-reads=-1"}, "", "0 (off) to 1000000000"},
-		{"limit out of range", []string{"serve", free, fresh, "--limit-posts=1000000001"}, "", "0 (off) to 1000000000"},
 		{"limit that is no number", []string{"serve", free, fresh, "--limit-writes=many"}, "", "--limit-writes"},
 		{"limit by a variable", []string{"serve", free, fresh}, "CALLBOOK_LIMIT_CALLS=-5", "0 (off) to 1000000000"},
 		{"limits neither on nor off", []string{"serve", free, fresh, "--limits=maybe"}, "", "--limits"},
-		{"base URL of another scheme", []string{"serve", free, fresh, "--base-url=ftp://example.org"}, "", "base URL"},
 		{"base URL with a slash", []string{"serve", free, fresh, "--base-url=https://example.org/"}, "", "without a slash"},
 		{"base URL without a host", []string{"serve", free, fresh, "--base-url=https://"}, "", "base URL"},
-		{"base URL with a query", []string{"serve", free, fresh, "--base-url=https://example.org?x=1"}, "", "base URL"},
-		{"base URL with a fragment", []string{"serve", free, fresh, "--base-url=https://example.org#x"}, "", "base URL"},
 		{"base URL with a password", []string{"serve", free, fresh, "--base-url=https://u:hunter2@example.org"}, "", "base URL"},
 		{"contact", []string{"serve", free, fresh, "--contact=the operator"}, "", "mailto:"},
 		{"contact by a variable", []string{"serve", free, fresh}, "CALLBOOK_CONTACT=https://u:hunter2@example.org", "mail address"},
@@ -417,36 +406,6 @@ func newerDatabase(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-func TestConfig_FlagsOverrideVariables(t *testing.T) {
-	t.Setenv("CALLBOOK_ADDR", "127.0.0.1:0")
-	t.Setenv("CALLBOOK_DB", filepath.Join(t.TempDir(), "callbook.db"))
-	t.Setenv("CALLBOOK_BASE_URL", "https://variable.example.org")
-	t.Setenv("CALLBOOK_CONTACT", "security@example.org")
-	t.Setenv("CALLBOOK_LIMIT_READS", "3")
-	t.Setenv("CALLBOOK_LOG", "json")
-	reads := func(p *program) any {
-		return p.object("GET", "/api", "")["limits"].(map[string]any)["per_address"].(map[string]any)["reads"].(map[string]any)["calls"]
-	}
-	p := start(t, "serve")
-	if index := p.object("GET", "/api", ""); index["openapi"] != "https://variable.example.org/openapi.json" || reads(p) != 3.0 {
-		t.Errorf("the variables are without effect: %v", index)
-	}
-	if status, text := p.call("GET", "/.well-known/security.txt", ""); status != 200 || !strings.Contains(text, "Contact: mailto:security@example.org\n") {
-		t.Errorf("the third read gets %d: %s", status, text)
-	}
-	if status, _ := p.call("GET", "/api", ""); status != 429 {
-		t.Errorf("the fourth read gets %d", status)
-	}
-	p.stop()
-	p = start(t, "serve", "--base-url=https://flag.example.org", "--limits=off")
-	if index := p.object("GET", "/api", ""); index["openapi"] != "https://flag.example.org/openapi.json" || reads(p) != nil {
-		t.Errorf("the flags do not win: %v", index)
-	}
-	if status := p.stop(); status != 0 {
-		t.Errorf("status %d", status)
-	}
 }
 
 func TestDev_LimitsFlag(t *testing.T) {

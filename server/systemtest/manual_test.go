@@ -157,23 +157,6 @@ func TestManual_ShowsTheSuites(t *testing.T) {
 	}
 }
 
-// TestManual_IsServed checks the pages of a running directory, with the settings.
-func TestManual_IsServed(t *testing.T) {
-	for _, args := range [][]string{
-		{"serve", "--addr", "127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db")},
-		{"dev", "--addr", "127.0.0.1:0", "--empty"},
-	} {
-		p := start(t, args...)
-		for path, want := range map[string]string{
-			"/docs": "/docs/troubleshooting", "/docs/configuration": "<code>--limit-reads</code>", "/docs/troubleshooting": `<h2 id="exit-statuses">`,
-		} {
-			if status, body := p.call("GET", path, ""); status != 200 || !strings.Contains(body, want) {
-				t.Errorf("%s %s: %d, no %q: %s", args[0], path, status, want, body)
-			}
-		}
-	}
-}
-
 // TestManual_IsFreshAfterARestart checks that entity tags differ between runs, because the next run may be of
 // another version.
 func TestManual_IsFreshAfterARestart(t *testing.T) {

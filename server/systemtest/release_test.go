@@ -1,17 +1,12 @@
 package systemtest
 
 import (
-	"crypto/sha256"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
 	"testing"
-
-	"callbook/testdata/proof"
 )
 
 func TestVersion_PrintsBuild(t *testing.T) {
@@ -72,60 +67,5 @@ func TestRelease_ContainerVariablesExist(t *testing.T) {
 				t.Errorf("status %d: %s", status, errors)
 			}
 		})
-	}
-}
-
-// TestRelease_BuildsAreReproducible builds one commit in two folders, with nothing cached for the second.
-func TestRelease_BuildsAreReproducible(t *testing.T) {
-	if !proof.Asked() {
-		t.Skip("builds everything twice: set PROOF")
-	}
-	var sums [2][sha256.Size]byte
-	for i := range sums {
-		folder := t.TempDir()
-		copySource(t, folder)
-		command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", "callbook", ".")
-		command.Dir, command.Env = folder, append(os.Environ(), "CGO_ENABLED=0")
-		if i > 0 && proof.Rounds(0, 0, 1) > 0 {
-			command.Env = append(command.Env, "GOCACHE="+t.TempDir())
-		}
-		if out, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		program, err := os.ReadFile(filepath.Join(folder, "callbook"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		sums[i] = sha256.Sum256(program)
-	}
-	if sums[0] != sums[1] {
-		t.Error("two builds differ")
-		return
-	}
-	proof.Figure(t, "equal builds", len(sums))
-}
-
-// copySource copies the files that a build reads.
-func copySource(t testing.TB, folder string) {
-	t.Helper()
-	err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && path != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "bench"):
-			return fs.SkipDir
-		case entry.IsDir():
-			return os.MkdirAll(filepath.Join(folder, path), 0o700)
-		case !entry.Type().IsRegular():
-			return nil
-		}
-		data, err := os.ReadFile(root + path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(folder, path), data, 0o600)
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -33,8 +33,8 @@ var claims = []claim{
 		shows: "all of {cases}",
 		needs: []need{{"cases", atLeast, 50, 50}},
 		tests: slices.Concat(in(systemtest, "TestServe_LeavesUnusableFilesUnchanged", "TestServe_LeavesForeignFilesUnchanged", "TestServe_RejectsSecondProcess", "TestDamage_StopsService",
-			"TestTruncatedFile_StopsService", "TestMovedFile_StopsService", "TestMaxSize_RejectsOnlyWrites", "TestFullDisk_RejectsWritesUntilSpaceIsFree", "TestFullDisk_KeepsWatchdogAlive",
-			"TestFullDisk_KeepsAcknowledgedWrites", "TestReadOnlyDisk_IsReported", "TestFailedSync_StopsService", "TestFailedSync_OfCheckpointStopsService", "TestReadError_StopsStartup", "TestWriteError_RejectsWritesMeanwhile", "TestNetworkDisk_NeedsFlag"),
+			"TestMovedFile_StopsService", "TestMaxSize_RejectsOnlyWrites", "TestFullDisk_RejectsWritesUntilSpaceIsFree", "TestFullDisk_KeepsWatchdogAlive",
+			"TestFullDisk_KeepsAcknowledgedWrites", "TestReadOnlyDisk_IsReported", "TestFailedSync_OfCheckpointStopsService", "TestReadError_StopsStartup", "TestWriteError_RejectsWritesMeanwhile", "TestNetworkDisk_NeedsFlag"),
 			in("./store", "TestFailure_DamageStopsTheStore", "TestFailure_TruncatedFileStopsTheStore", "TestFailure_ReplacedFileStopsTheStore", "TestFailure_ChangedLinkStopsTheStore",
 				"TestFailure_OtherErrorsDoNotStopTheStore", "TestIdempotency_RetryAfterFailedCommitCreatesOne", "TestOpen_FindsDamage", "TestCheckFile_FindsDamage", "TestUpgrade_FullDiskRollsItBack"), in("./store/sqlitedb", "TestOpen_LeavesForeignFileAsItIs", "TestFreeing_SucceedsAtTheLimit")),
 	},
@@ -200,12 +200,6 @@ var claims = []claim{
 		shows: "{tenths exposed}",
 		needs: []need{{"tenths exposed", atMost, 15, 15}},
 		tests: in(systemtest, "TestUnit_IsConfined"),
-	},
-	{
-		name: "builds", what: "Builds of one commit in different folders that are equal to the byte",
-		shows: "{equal builds}",
-		needs: []need{{"equal builds", exactly, 2, 2}},
-		tests: in(systemtest, "TestRelease_BuildsAreReproducible"),
 	},
 }
 

@@ -234,11 +234,6 @@ func (d crashed) outlives(i crashImage) {
 		}
 	}
 	d.failing = false
-	settle := func(st *store.Store, file *sql.DB) { d.settle(d.run, st, file) }
-	if d.run != nil {
-		d.reads(settle)
-		pass(d, d.db, untilNextTry)
-	}
 	p := spawn(d, d.db, append(d.mails.setting(), "--limit-mails=0")...)
 	if d.run == nil {
 		p.ends()
@@ -247,13 +242,15 @@ func (d crashed) outlives(i crashImage) {
 			d.Errorf("rows (-want +got):\n%s", diff)
 		}
 	} else {
+		settle := func(st *store.Store, file *sql.DB) { d.settle(d.run, st, file) }
+		d.reads(settle)
 		c := &crashClient{crashDirectory: d.crashDirectory}
 		c.reaches(p.base)
 		if d.run.doubt && !c.next(d.run, p) {
 			d.Errorf("a repeat is not answered: %s", p.err)
 		}
-		p.kill()
 		d.reads(settle)
+		p.kill()
 	}
 	d.whole()
 }

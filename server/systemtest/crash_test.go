@@ -23,7 +23,7 @@ import (
 const (
 	crashClients = 8
 	crashCycles  = 50 // of a directory, before another is begun: so that a look at all of it stays cheap
-	crashAhead   = 3  // runs that a client has for one cycle
+	crashAhead   = 8  // runs that a client has for some cycles
 )
 
 func TestCrash_KillUnderLoad(t *testing.T) {
@@ -38,12 +38,14 @@ func TestCrash_KillUnderLoad(t *testing.T) {
 			d := newCrashDirectory(t, tally)
 			clients := make([]*crashLoad, crashClients)
 			for i := range clients {
-				clients[i] = &crashLoad{crashClient: crashClient{crashDirectory: d}, name: fmt.Sprint("c", i)}
+				clients[i] = &crashLoad{crashClient: crashClient{crashDirectory: d, mailsLate: time.Second / 4}, name: fmt.Sprint("c", i)}
 			}
 			for range min(cycles, crashCycles) {
 				d.cycle(clients, random)
 			}
+			p := spawn(d, d.db)
 			d.looks(clients, true)
+			p.kill()
 			d.whole()
 		})
 	}
@@ -84,15 +86,16 @@ func wantCrashSteps(t testing.TB) {
 // crashLoad is a client that begins runs again and again.
 type crashLoad struct {
 	crashClient
-	name string
-	runs []*crashRun
+	name        string
+	begun       int
+	runs, ended []*crashRun
 }
 
-// sends sends the requests of its runs until one has no response.
+// sends sends the requests of its runs until one has no response. A run whose mail does not come goes on in a later cycle.
 func (c *crashLoad) sends(p *process) {
 	for _, r := range c.runs {
-		for !r.ended() {
-			if !c.next(r, p) {
+		for waits := false; !r.ended() && !waits; {
+			if waits = !c.next(r, p); r.doubt {
 				return
 			}
 		}
@@ -114,15 +117,20 @@ func newCrashDirectory(t testing.TB, tally *crashTally) *crashDirectory {
 	return &crashDirectory{TB: t, tally: tally, db: newDB(t), mails: newCrashMails(t)}
 }
 
-// reads opens the file.
+// reads reads the file beside the service: only the service itself folds in the log that a kill has left.
 func (d *crashDirectory) reads(read func(*store.Store, *sql.DB)) {
 	d.Helper()
-	st, err := store.Open(d.Context(), store.Options{Path: d.db, Normal: true})
+	d.opens(store.Options{Path: d.db, Beside: true}, read)
+}
+
+func (d *crashDirectory) opens(o store.Options, use func(*store.Store, *sql.DB)) {
+	d.Helper()
+	st, err := store.Open(d.Context(), o)
 	if err != nil {
 		d.tally.broken.Add(1)
 		d.Fatal(err)
 	}
-	inFile(d, d.db, func(file *sql.DB) error { read(st, file); return nil })
+	inFile(d, d.db, func(file *sql.DB) error { use(st, file); return nil })
 	if err := st.Close(); err != nil {
 		d.Error(err)
 	}
@@ -131,15 +139,14 @@ func (d *crashDirectory) reads(read func(*store.Store, *sql.DB)) {
 // begins begins a run in a directory that no process serves.
 func (d *crashDirectory) begins(name string) (r *crashRun) {
 	d.Helper()
-	d.reads(func(st *store.Store, _ *sql.DB) { r = newCrashRun(d, st, name) })
+	d.opens(store.Options{Path: d.db, Normal: true}, func(st *store.Store, _ *sql.DB) { r = newCrashRun(d, st, name) })
 	return r
 }
 
-// cycle looks at what the last kill has left, starts the service, sends requests, and kills it.
+// cycle starts the service, looks at what the last kill has left, sends requests, and kills it.
 func (d *crashDirectory) cycle(clients []*crashLoad, random *rand.Rand) {
-	d.looks(clients, false)
-	if d.killed {
-		pass(d, d.db, untilNextTry) // so that a mail that was on its way goes again at once
+	if !d.killed || random.IntN(4) == 0 {
+		d.prepares(clients)
 	}
 	if d.killed && random.IntN(4) == 0 { // in the middle of the start after a kill
 		p := newProcess(d, append([]string{"serve", "--addr=127.0.0.1:0", "--db=" + d.db}, d.mails.setting()...)...)
@@ -154,6 +161,7 @@ func (d *crashDirectory) cycle(clients []*crashLoad, random *rand.Rand) {
 	if took := time.Since(begun); d.killed {
 		d.tally.ready = max(d.tally.ready, took)
 	}
+	d.looks(clients, false)
 	var sending sync.WaitGroup
 	for _, c := range clients {
 		c.reaches(p.base)
@@ -166,22 +174,39 @@ func (d *crashDirectory) cycle(clients []*crashLoad, random *rand.Rand) {
 	d.tally.cycles.Add(1)
 }
 
-// looks compares what is stored about the present runs, or about all, with what has to be, and begins runs.
+// prepares begins runs, and has mails that were on their way go again at once.
+func (d *crashDirectory) prepares(clients []*crashLoad) {
+	d.Helper()
+	d.opens(store.Options{Path: d.db, Normal: true}, func(st *store.Store, _ *sql.DB) {
+		for _, c := range clients {
+			c.runs = slices.DeleteFunc(c.runs, func(r *crashRun) bool {
+				if r.ended() {
+					c.ended = append(c.ended, r)
+				}
+				return r.ended()
+			})
+			for len(c.runs) < crashAhead {
+				c.begun++
+				c.runs = append(c.runs, newCrashRun(d, st, fmt.Sprint(c.name, "r", c.begun)))
+			}
+		}
+	})
+	pass(d, d.db, untilNextTry)
+}
+
+// looks compares what is stored about the present runs, or about all, with what has to be.
 func (d *crashDirectory) looks(clients []*crashLoad, all bool) {
 	d.Helper()
 	d.reads(func(st *store.Store, file *sql.DB) {
 		for _, c := range clients {
-			ahead := 0
-			for _, r := range c.runs {
-				if all || !r.ended() || r == c.runs[len(c.runs)-1] {
+			runs := c.runs
+			if all {
+				runs = slices.Concat(c.ended, c.runs)
+			}
+			for _, r := range runs {
+				if all || r.doubt || r.done > r.settled {
 					d.settle(r, st, file)
 				}
-				if !r.ended() {
-					ahead++
-				}
-			}
-			for ; ahead < crashAhead && !all; ahead++ {
-				c.runs = append(c.runs, newCrashRun(d, st, fmt.Sprint(c.name, "r", len(c.runs))))
 			}
 		}
 	})
@@ -191,6 +216,7 @@ func (d *crashDirectory) looks(clients []*crashLoad, all bool) {
 func (d *crashDirectory) settle(r *crashRun, st *store.Store, file *sql.DB) {
 	d.Helper()
 	want, got := wantCrashStates(d), r.stored(d, st, file)
+	r.settled = r.done
 	after := min(r.done+1, len(crashScript))
 	switch step := crashScript[after-1]; {
 	case got == want[r.done]:

@@ -14,47 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestOpen_RejectsOtherFiles(t *testing.T) {
-	for name, make := range map[string]func(path string) error{
-		"another program's database": func(path string) error {
-			db, err := connect(context.Background(), path, "", 1)
-			if err != nil {
-				return err
-			}
-			_, err = db.Exec(`CREATE TABLE customers (name TEXT)`)
-			return errors.Join(err, db.Close())
-		},
-		"text": func(path string) error {
-			return os.WriteFile(path, []byte("Dear diary, this is no database at all."), 0o600)
-		},
-		"read-only": readOnlyDatabase,
-		"a folder":  func(path string) error { return os.Mkdir(path, 0o700) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			if name == "read-only" && os.Geteuid() == 0 {
-				t.Skip("runs as root, to whom nothing is read-only")
-			}
-			path := filepath.Join(t.TempDir(), "callbook.db")
-			if err := make(path); err != nil {
-				t.Fatal(err)
-			}
-			s, err := Open(context.Background(), testOptions(path))
-			if err == nil {
-				t.Error("opened", s.Close())
-			}
-		})
-	}
-}
-
-// readOnlyDatabase creates a database that may only be read.
-func readOnlyDatabase(path string) error {
-	s, err := Open(context.Background(), testOptions(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.Close(), os.Chmod(path, 0o400))
-}
-
 // TestOpen_SetsPragmas: durability hangs on them.
 func TestOpen_SetsPragmas(t *testing.T) {
 	for normal, want := range map[bool]int{false: 2, true: 1} {

@@ -126,9 +126,7 @@ func TestAdmin_CommandsWorkBesideServer(t *testing.T) {
 func withInput(t *testing.T, text string, f func()) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "input")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	lay(t, path, []byte(text))
 	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -27,10 +26,7 @@ func TestBackup_SyncsBeforeRename(t *testing.T) {
 		if p.status <- status; status != 0 {
 			t.Fatalf("%s ended with %d: %s", args[0], status, p.err)
 		}
-		text, err := os.ReadFile(trace)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := readFile(t, trace)
 		// The draft's own sync, its name, the folder's sync.
 		name := map[string]string{"backup": "copy", "restore": "callbook"}[args[0]] + `\.db`
 		draft := regexp.QuoteMeta(folder) + `/\.` + name + `[.\w]*`

@@ -26,9 +26,7 @@ func TestCheck_ReportsProblems(t *testing.T) {
 	for copies, want := range map[string]string{"none though the service runs": "there is none in", "some": "the newest is of"} {
 		folder := t.TempDir()
 		if copies == "some" {
-			if err := os.WriteFile(filepath.Join(folder, time.Now().UTC().Format("callbook-20060102T150405Z.db")), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			lay(t, filepath.Join(folder, time.Now().UTC().Format("callbook-20060102T150405Z.db")), nil)
 		}
 		if _, printed := finish("check", "--db", whole, "--backup-dir", folder); !strings.Contains(printed, want) {
 			t.Errorf("backups, %s: %s", copies, printed)
@@ -38,15 +36,10 @@ func TestCheck_ReportsProblems(t *testing.T) {
 		t.Errorf("while it is served: %d, %s", status, printed)
 	}
 	p.stop()
-	data, err := os.ReadFile(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := readFile(t, whole)
 	file := func(name string, data []byte, mode os.FileMode) string {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		lay(t, path, data)
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package systemtest
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -64,10 +63,7 @@ func TestCompact_ErasesDeletedRows(t *testing.T) {
 	if status, printed := finish("compact", "--db", db); status != 0 {
 		t.Errorf("while nobody serves it: %d, %s", status, printed)
 	}
-	file, err := os.ReadFile(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := readFile(t, db)
 	for i := 1; i < 60; i += 2 {
 		if strings.Contains(string(file), fmt.Sprintf("tide-reader-%d@gone.example.org", i)) {
 			t.Errorf("the mailbox of agent %d is left", i)

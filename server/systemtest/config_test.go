@@ -11,9 +11,7 @@ import (
 func settingsFile(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "callbook.toml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	lay(t, path, []byte(text))
 	return path
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -81,7 +80,7 @@ func TestCrash_RetryAfterFailedSync(t *testing.T) {
 				t.Run(fmt.Sprint(point), func(t *testing.T) {
 					t.Parallel()
 					left := image.starts(t, tally, "-y", "-e", "trace=fsync", "-e", fmt.Sprintf("inject=fsync:error=EIO:when=%d", point.nth))
-					ofDatabase := regexp.MustCompile(`<` + regexp.QuoteMeta(left.db) + `(-wal)?>.*INJECTED`).Match(crashFile(t, left.db+".trace"))
+					ofDatabase := regexp.MustCompile(`<` + regexp.QuoteMeta(left.db) + `(-wal)?>.*INJECTED`).Match(readFile(t, left.db+".trace"))
 					switch {
 					case left.status == 74:
 						failed.Add(1)
@@ -112,7 +111,7 @@ type crashImage struct {
 // newCrashUpgrade returns a released database of an older version.
 func newCrashUpgrade(t testing.TB) crashImage {
 	t.Helper()
-	i := crashImage{files: map[string][]byte{"": crashFile(t, root+"testdata/databases/schema-1.db")}}
+	i := crashImage{files: map[string][]byte{"": readFile(t, root+"testdata/databases/schema-1.db")}}
 	d, _ := i.directory(t, nil)
 	spawn(t, d.db).ends()
 	i.want = d.rows()
@@ -127,7 +126,7 @@ func newCrashSession(t testing.TB, tally *crashTally, seed uint64) crashImage {
 	p := spawn(t, d.db)
 	p.agent("bystander", "bystander@example.org")
 	p.kill()
-	return crashImage{map[string][]byte{"": crashFile(t, d.db), "-wal": crashFile(t, d.db+"-wal")}, r, seed, nil}
+	return crashImage{map[string][]byte{"": readFile(t, d.db), "-wal": readFile(t, d.db+"-wal")}, r, seed, nil}
 }
 
 // directory writes the image to a folder, in memory if the machine allows it, and copies its run.
@@ -135,9 +134,7 @@ func (i crashImage) directory(t testing.TB, tally *crashTally) (d *crashDirector
 	t.Helper()
 	d = &crashDirectory{TB: t, tally: tally, db: filepath.Join(imageFolder(t), "callbook.db"), mails: newCrashMails(t)}
 	for suffix, data := range i.files {
-		if err := os.WriteFile(d.db+suffix, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		lay(t, d.db+suffix, data)
 	}
 	if i.run != nil {
 		r = &crashRun{name: i.run.name, values: maps.Clone(i.run.values)}
@@ -184,7 +181,7 @@ func (i crashImage) starts(t testing.TB, tally *crashTally, faults ...string) cr
 		t.Errorf("it ends with status %d: %s", status, p.err)
 	}
 	p.cancel = func() {}
-	return crashed{d, r, status, crashTraced.FindAllStringSubmatch(string(crashFile(t, trace)), -1), p.err.String()}
+	return crashed{d, r, status, crashTraced.FindAllStringSubmatch(string(readFile(t, trace)), -1), p.err.String()}
 }
 
 func (d *crashDirectory) copies() string { return filepath.Join(filepath.Dir(d.db), "copies") }

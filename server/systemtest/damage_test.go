@@ -101,10 +101,7 @@ func harbour(t testing.TB) []byte {
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := readFile(t, db)
 	return data
 }
 
@@ -115,9 +112,7 @@ type rightAnswer struct{ path, answer string }
 func answersOf(t testing.TB, whole []byte) (right []rightAnswer) {
 	t.Helper()
 	db := newDB(t)
-	if err := os.WriteFile(db, whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	lay(t, db, whole)
 	p := spawn(t, db)
 	get := func(path string) string {
 		status, text := p.call("GET", path, "")
@@ -197,7 +192,7 @@ func (d damage) met(t testing.TB, data []byte, right []rightAnswer) (noticed boo
 	}
 	p := newProcess(t, "serve", "--addr=127.0.0.1:0", "--limits=off", "--base-url="+site, "--db="+db)
 	var others, refusals []string // answers that are not the whole file's
-	if p.comesUp() && (!d.killed || p.checks()) {
+	if p.serving() && (!d.killed || p.checks()) {
 		for _, e := range right {
 			status, text := p.mayRead(e.path)
 			other := fmt.Sprintf("GET %s: %d %.300s", e.path, status, text)
@@ -241,25 +236,6 @@ func (p *process) checks() (whole bool) {
 		}
 	})
 	return whole
-}
-
-// comesUp reports whether the program serves; otherwise it has exited.
-func (p *process) comesUp() bool {
-	p.Helper()
-	for late := time.After(patience); ; {
-		select {
-		case <-p.err.wrote:
-		case status := <-p.status:
-			p.status <- status
-			return false
-		case <-late:
-			p.Fatalf("it neither serves nor ends: %s", p.err)
-		}
-		if m := printedAddress.FindStringSubmatch(p.err.String()); m != nil && strings.Contains(p.err.String(), "callbook is serving") {
-			p.base = "http://" + m[1]
-			return true
-		}
-	}
 }
 
 // TestDamage_IsLookedForAfterACrash: a start serves at once, also after a kill, and reads the whole file beside that if

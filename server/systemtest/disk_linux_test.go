@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -167,35 +166,15 @@ func (p *process) deletes(author agent, reply, call string, leaver agent) {
 // interrupt reads.
 func TestFullDisk_KeepsWatchdogAlive(t *testing.T) {
 	t.Parallel()
-	folder, err := os.MkdirTemp("", "notify") // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(folder)
-	name := filepath.Join(folder, "socket")
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer socket.Close()
+	name, hears := serviceManager(t)
 	r := smallFiles(t)
 	p := shelled(t, "export NOTIFY_SOCKET="+name+" WATCHDOG_USEC=100000 WATCHDOG_PID=$$", nil, "serve", "--addr=127.0.0.1:0", "--db", r.db)
-	p.logs("callbook is serving", 1)
-	p.base = "http://" + printedAddress.FindStringSubmatch(p.err.String())[1]
+	p.serves()
 	r.fill(t, p)
 	until(t, "it is full", func() bool { return p.object("GET", "/readyz", "")["status"] == "degraded" })
-	message := make([]byte, 256)
-	hears := func(in time.Duration) bool {
-		_ = socket.SetReadDeadline(time.Now().Add(in))
-		n, err := socket.Read(message)
-		return err == nil && n > 0
-	}
-	for hears(time.Millisecond) { // what it told before
-	}
-	for range 2 {
-		if !hears(patience) || !bytes.HasPrefix(message, []byte("WATCHDOG=1")) {
-			t.Errorf("it tells %q", message)
-		}
+	hears("nothing", time.Millisecond) // passes over what it told before
+	if !hears("WATCHDOG=1", patience) || !hears("WATCHDOG=1", patience) {
+		t.Error("it is silent")
 	}
 	if status, text := p.call("GET", "/readyz", ""); status != 200 || !strings.Contains(text, `"code":"storage_full"`) {
 		t.Errorf("ready: %d, %s", status, text)
@@ -210,9 +189,7 @@ func TestReadOnlyDisk_IsReported(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	image := filepath.Join(folder, "image")
-	if err := os.WriteFile(image, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	lay(t, image, nil)
 	disk := filepath.Join(folder, "disk")
 	for _, command := range []string{"truncate -s 64M " + image, "mkfs.ext4 -q -F " + image, "mkdir " + disk, "mount -o loop " + image + " " + disk} {
 		if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
@@ -379,25 +356,6 @@ var needStrace = func() func(testing.TB) {
 	}
 }()
 
-// serving waits until a process serves or has exited.
-func (p *process) serving() bool {
-	p.Helper()
-	ended := false
-	until(p, "it serves or ends", func() bool {
-		select {
-		case status := <-p.status:
-			p.status <- status
-			ended = true
-		default:
-		}
-		return ended || strings.Contains(p.err.String(), "callbook is serving")
-	})
-	if m := printedAddress.FindStringSubmatch(p.err.String()); !ended && m != nil {
-		p.base = "http://" + m[1]
-	}
-	return !ended
-}
-
 // register tries to register an agent with an Idempotency-Key; it returns 0 if the service has exited.
 func (p *process) register(handle string) (status int) {
 	r, err := http.NewRequest("POST", p.base+"/api/agents", strings.NewReader(registrationFor(handle, handle+"@example.org")))
@@ -474,10 +432,7 @@ func TestWriteError_RejectsWritesMeanwhile(t *testing.T) {
 // wantNoSyncAfterAFault checks that a failed sync is not retried. SQLite ignores failed syncs of folders.
 func wantNoSyncAfterAFault(t testing.TB, db string) {
 	t.Helper()
-	trace, err := os.ReadFile(db + ".trace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	trace := readFile(t, db+".trace")
 	var syncs []string
 	for line := range strings.Lines(string(trace)) {
 		if strings.Contains(line, filepath.Base(db)) {

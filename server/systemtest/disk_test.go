@@ -133,15 +133,10 @@ func TestDurability_NormalIsReported(t *testing.T) {
 
 // TestServe_LeavesUnusableFilesUnchanged checks the exit status and the one line of each kind.
 func TestServe_LeavesUnusableFilesUnchanged(t *testing.T) {
-	whole, err := os.ReadFile(seeded(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := readFile(t, seeded(t))
 	file := func(data []byte) func(testing.TB, string) {
 		return func(t testing.TB, db string) {
-			if err := os.WriteFile(db, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			lay(t, db, data)
 		}
 	}
 	foreign := func(journal string) func(testing.TB, string) {
@@ -223,10 +218,7 @@ func TestServe_LeavesForeignFilesUnchanged(t *testing.T) {
 		t.Skip("needs root, to be another user")
 	}
 	t.Parallel()
-	whole, err := os.ReadFile(seeded(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := readFile(t, seeded(t))
 	ownersOnly, err := os.MkdirTemp("", "another-user")
 	if err != nil {
 		t.Fatal(err)
@@ -431,8 +423,7 @@ func TestFiles_ArePrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := open("serve", "--addr=127.0.0.1:0", "--db", db, "--mail=dir:"+mails, "--backup-dir", copies)
-	p.logs("callbook is serving", 1)
-	p.base = "http://" + printedAddress.FindStringSubmatch(p.err.String())[1]
+	p.serves()
 	if refusal := p.verify(p.agent("tide-reader", "a@example.org")); refusal != "" {
 		t.Fatal(refusal)
 	}

@@ -399,9 +399,7 @@ func (r *reader) keepsState(first string) {
 		"BASE=" + r.base + "\n": false,
 		"BASE=http://elsewhere.example\nD=~/.callbook\napi() { echo HTTP 401; }\n": true,
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			r.Fatal(err)
-		}
+		lay(r, path, []byte(text))
 		r.follow(first)
 		if now, err := os.ReadFile(path); err != nil || (string(now) == text) != stays {
 			r.Errorf("env.sh was\n%sand is\n%s%v", text, now, err)
@@ -491,10 +489,7 @@ func (r *reader) ownerConfirms() {
 // own is the reader's key, as a header.
 func (r *reader) own() string {
 	r.Helper()
-	header, err := os.ReadFile(filepath.Join(r.folder, ".callbook", "auth"))
-	if err != nil {
-		r.Fatal(err)
-	}
+	header := readFile(r, filepath.Join(r.folder, ".callbook", "auth"))
 	return strings.TrimSpace(string(header))
 }
 

@@ -118,14 +118,6 @@ func selfMade(t testing.TB, begin, end time.Time, names ...string) []byte {
 	return append(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})...)
 }
 
-// lay writes a file where the program stores it.
-func lay(t testing.TB, path string, data []byte) {
-	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // sockets are the listening sockets of a site, passed to its process: the port is known before it starts, and cannot
 // be taken.
 type sockets struct {
@@ -286,8 +278,8 @@ func TestCertificate_LogsOverdueRenewal(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	directory, kept := nobody(t)
-	begin := time.Now().Add(-46 * time.Second)
-	lay(t, filepath.Join(folder, kept, aDomain), selfMade(t, begin, begin.Add(time.Minute), aDomain))
+	begin := time.Now().Add(-28 * time.Second) // the second look, after a tenth of the lifetime, is in its last quarter
+	lay(t, filepath.Join(folder, kept, aDomain), selfMade(t, begin, begin.Add(40*time.Second), aDomain))
 	url, alerts := alertReceiver(t)
 	p := start(t, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--alert-url", url, "--db", filepath.Join(folder, "callbook.db"))
 	if a := alerts.next(t); !strings.Contains(string(a.body), ": no valid certificate") {

@@ -84,9 +84,35 @@ const site = "http://callbook.example.org"
 func spawn(t testing.TB, db string, args ...string) *process {
 	t.Helper()
 	p := newProcess(t, append([]string{"serve", "--addr=127.0.0.1:0", "--limits=off", "--log-level=debug", "--base-url=" + site, "--db=" + db}, args...)...)
-	p.logs("callbook is serving", 1)
-	p.base = "http://" + printedAddress.FindStringSubmatch(p.err.String())[1]
+	p.serves()
 	return p
+}
+
+// serving waits until a process serves or has exited.
+func (p *process) serving() bool {
+	p.Helper()
+	ended := false
+	until(p, "it serves or ends", func() bool {
+		select {
+		case status := <-p.status:
+			p.status <- status
+			ended = true
+		default:
+		}
+		return ended || strings.Contains(p.err.String(), "callbook is serving")
+	})
+	if m := printedAddress.FindStringSubmatch(p.err.String()); !ended && m != nil {
+		p.base = "http://" + m[1]
+	}
+	return !ended
+}
+
+// serves waits until a process serves.
+func (p *process) serves() {
+	p.Helper()
+	if !p.serving() {
+		p.Fatalf("it ends with status %d: %s", p.stop(), p.err)
+	}
 }
 
 // logs returns once the log contains a text that many times.
@@ -674,29 +700,6 @@ func TestMail_RepeatedKillsDeliverTwiceAtMost(t *testing.T) {
 	}
 }
 
-func TestMail_WritesFolder(t *testing.T) {
-	folder := t.TempDir()
-	p := spawn(t, newDB(t), "--mail=dir:"+folder)
-	a := p.agent("harbour-pilot", "canary@example.org")
-	p.verify(a)
-	p.logs("a mail was delivered", 1)
-	files, err := filepath.Glob(filepath.Join(folder, "*.eml"))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("%v %v", files, err)
-	}
-	data, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := readLetter(data)
-	if err != nil || l.to != "<canary@example.org>" {
-		t.Errorf("%+v %v", l, err)
-	}
-	p.object("POST", "/api/me/verify/confirm", `{"code":"`+l.code()+`"}`, a.auth)
-	p.ends()
-	p.quiet("canary", l.code())
-}
-
 func TestMail_LogsByDefault(t *testing.T) {
 	for _, form := range []string{"text", "json"} {
 		p := spawn(t, newDB(t), "--log="+form)
@@ -713,9 +716,7 @@ func TestMail_ReadsSettingFromFile(t *testing.T) {
 	o := newPostOffice(t)
 	write := func(text string) (path string) {
 		path = filepath.Join(t.TempDir(), "mail")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		lay(t, path, []byte(text))
 		return path
 	}
 	right := write("smtp://" + mailUser + ":" + mailPassword + "@" + o.address + "\n")

@@ -172,6 +172,41 @@ func finished(args ...string) (status int, out, err string) {
 	return status, stdout.String(), stderr.String()
 }
 
+// until waits for something that happens in another process.
+func until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	waitFor(t, patience, what, is)
+}
+
+// waitFor is until with its own timeout.
+func waitFor(t testing.TB, most time.Duration, what string, is func() bool) {
+	t.Helper()
+	for late := time.Now().Add(most); !is(); {
+		if time.Now().After(late) {
+			t.Fatalf("it never comes that %s", what)
+		}
+		wait := time.NewTimer(5 * time.Millisecond)
+		<-wait.C
+	}
+}
+
+// lay writes a file, and makes its folder.
+func lay(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readFile(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 func registrationFor(handle, mailbox string) string {
 	return fmt.Sprintf(`{"handle":"%s","name":"A","owner":"B","mailbox":"%s","description_en":"D","accept_rules":true}`, handle, mailbox)
 }
@@ -310,9 +345,7 @@ func TestConfig_RejectsWrongSettings(t *testing.T) {
 	folder := t.TempDir()
 	fresh := "--db=" + filepath.Join(folder, "fresh.db")
 	text := filepath.Join(folder, "text.db")
-	if err := os.WriteFile(text, bytes.Repeat([]byte("This is no database.\n"), 100), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	lay(t, text, bytes.Repeat([]byte("This is no database.\n"), 100))
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"os"
 	"os/exec"
 	"regexp"
 	"runtime"
@@ -19,11 +18,7 @@ func TestVersion_PrintsBuild(t *testing.T) {
 
 func readText(t testing.TB, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return string(readFile(t, name))
 }
 
 // TestRelease_SetsVersionVariables checks the names, because the linker does not report unknown ones.

@@ -82,7 +82,7 @@ func TestRestart_TurnsNoVisitorAway(t *testing.T) {
 			}
 		})
 	}
-	restarts := proof.Rounds(5, 20, 100)
+	restarts := proof.Rounds(3, 20, 100)
 	for range restarts {
 		before := answered.Load()
 		p.ends()
@@ -95,24 +95,6 @@ func TestRestart_TurnsNoVisitorAway(t *testing.T) {
 	proof.Figure(t, "answered", int(answered.Load()))
 }
 
-// until waits for something that happens in another process.
-func until(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	waitFor(t, patience, what, is)
-}
-
-// waitFor is until with its own timeout.
-func waitFor(t testing.TB, most time.Duration, what string, is func() bool) {
-	t.Helper()
-	for late := time.Now().Add(most); !is(); {
-		if time.Now().After(late) {
-			t.Fatalf("it never comes that %s", what)
-		}
-		wait := time.NewTimer(5 * time.Millisecond)
-		<-wait.C
-	}
-}
-
 // TestShutdown_LosesNothing checks that acknowledged writes are stored, responses are complete, and the log is
 // checkpointed.
 func TestShutdown_LosesNothing(t *testing.T) {
@@ -120,7 +102,7 @@ func TestShutdown_LosesNothing(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	var mu sync.Mutex
 	acknowledged := map[string]bool{}
-	for round := range 4 {
+	for round := range 2 {
 		p := spawn(t, db)
 		var calling sync.WaitGroup
 		var began atomic.Int64
@@ -162,24 +144,20 @@ func TestShutdown_LosesNothing(t *testing.T) {
 	}
 }
 
-// TestWatchdog_NotifiesServiceManager checks the notifications at startup, while the database works, and at
-// shutdown.
-func TestWatchdog_NotifiesServiceManager(t *testing.T) {
-	t.Parallel()
+// serviceManager returns the name of a socket for notifications, and a function that waits for one of them.
+func serviceManager(t testing.TB) (name string, hears func(want string, in time.Duration) bool) {
+	t.Helper()
 	folder, err := os.MkdirTemp("", "notify") // a socket's path is short
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(folder)
-	name, db := filepath.Join(folder, "socket"), filepath.Join(folder, "callbook.db")
+	name = filepath.Join(folder, "socket")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer socket.Close()
-	p := shelled(t, "export NOTIFY_SOCKET="+name+" WATCHDOG_USEC=100000 WATCHDOG_PID=$$", nil, "serve", "--addr=127.0.0.1:0", "--db", db)
-	hears := func(want string, in time.Duration) bool {
-		t.Helper()
+	t.Cleanup(func() { socket.Close(); os.RemoveAll(folder) })
+	return name, func(want string, in time.Duration) bool {
 		_ = socket.SetReadDeadline(time.Now().Add(in))
 		for message := make([]byte, 256); ; {
 			n, err := socket.Read(message)
@@ -188,6 +166,15 @@ func TestWatchdog_NotifiesServiceManager(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWatchdog_NotifiesServiceManager checks the notifications at startup, while the database works, and at
+// shutdown.
+func TestWatchdog_NotifiesServiceManager(t *testing.T) {
+	t.Parallel()
+	name, hears := serviceManager(t)
+	db := newDB(t)
+	p := shelled(t, "export NOTIFY_SOCKET="+name+" WATCHDOG_USEC=100000 WATCHDOG_PID=$$", nil, "serve", "--addr=127.0.0.1:0", "--db", db)
 	if !hears("READY=1", patience) || !hears("WATCHDOG=1", patience) || !hears("WATCHDOG=1", patience) {
 		t.Fatalf("it does not tell that it answers: %s", p.err)
 	}
@@ -367,10 +354,7 @@ func TestPrivacy_StoresNoClientAddress(t *testing.T) {
 	}
 	p.call("GET", "/api/agents/tide-reader", "", from)
 	p.stop()
-	file, err := os.ReadFile(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := readFile(t, db)
 	for _, kept := range []string{address, address6, string(net.ParseIP(address).To4()), string(net.ParseIP(address6))} {
 		if strings.Contains(string(file), kept) || strings.Contains(p.err.String(), kept) {
 			t.Errorf("%q is kept", kept)

@@ -43,9 +43,7 @@ func systemdAnalyze(t testing.TB, name string, args ...string) (string, error) {
 	for name, args := range map[string][]string{"callbook.service": nil, "callbook.socket": {"--socket"}} {
 		text, _ := unit(t, args...)
 		text = strings.ReplaceAll(text, "/usr/local/bin/callbook", program)
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		lay(t, filepath.Join(folder, name), []byte(text))
 	}
 	out, err := exec.Command("systemd-analyze", append(args, filepath.Join(folder, name))...).CombinedOutput()
 	return string(out), err
@@ -94,9 +92,7 @@ func TestUnit_CommandLineWorks(t *testing.T) {
 	folder := t.TempDir()
 	command[at] = filepath.Join(folder, "callbook.toml")
 	toml := "addr = \"127.0.0.1:0\"\ndb = '" + filepath.Join(folder, "callbook.db") + "'\n"
-	if err := os.WriteFile(command[at], []byte(toml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	lay(t, command[at], []byte(toml))
 	if status, body := start(t, command[1:]...).call("GET", "/readyz", ""); status != 200 {
 		t.Errorf("%d %s", status, body)
 	}

@@ -374,6 +374,7 @@ func TestConfig_RejectsWrongSettings(t *testing.T) {
 		{"shared caches of a private site", []string{"serve", free, fresh, "--private", "--shared-cache", "5s"}, "", "--shared-cache and --private exclude each other"},
 		{"no copy kept", []string{"serve", free, fresh, "--backup-keep", "0"}, "", "--backup-keep"},
 		{"a cache without a size", []string{"serve", free, fresh, "--cache-size", "auto"}, "", "--cache-size must be a size"},
+		{"copies without end", []string{"serve", free, fresh}, "CALLBOOK_BACKUP_EVERY=1s", "--backup-every"},
 		{"unknown command", []string{"nonsense"}, "", "nonsense"},
 		{"unknown variable", []string{"serve", free, fresh}, "CALLBOOK_NONSENSE=1", "CALLBOOK_NONSENSE"},
 		{"unknown variable of dev", []string{"dev", free}, "CALLBOOK_ADDRESS=1", "CALLBOOK_ADDRESS"},

@@ -41,6 +41,9 @@ func makeSend(r *modelRun, a *modelAct) bool {
 
 func (r *modelRun) modelDraft(a modelAct, on modelTarget) domain.ContactRequestDraft {
 	d := domain.ContactRequestDraft{Purpose: fmt.Sprintf("Purpose %d", a.number), Deliverable: "A file", Compensation: "none"}
+	if a.number%2 == 0 {
+		d.Compensation, d.Deadline, d.Context = "offsite_paid", "2099-12-31", "For two ports.\nNo hurry."
+	}
 	menu := []domain.Offering{}
 	switch {
 	case a.choice == "for an offering of its own":
@@ -167,7 +170,7 @@ func makeRecord(r *modelRun, a *modelAct) bool {
 	if a.who == a.whom && r.chance(85) {
 		a.whom = r.anyone().Handle
 	}
-	if r.chance(10) {
+	if r.chance(15) {
 		for _, other := range r.living() {
 			r.then(95, modelAct{kind: a.kind, who: a.who, whom: other.Handle})
 		}

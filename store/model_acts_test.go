@@ -321,6 +321,7 @@ func makeSet(r *modelRun, a *modelAct) bool {
 		a.n = r.rng.IntN(4) / 3
 	default:
 		a.n = r.rng.IntN(2)
+		r.then(20*a.n, modelAct{kind: a.kind, who: a.who, choice: a.choice}) // which the owner of an agent must do
 	}
 	return true
 }

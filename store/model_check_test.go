@@ -250,6 +250,7 @@ func (r *modelRun) view(q *modelRequest) domain.ContactRequest {
 	v := domain.ContactRequest{
 		ID: q.id, Status: q.status, From: q.from.party(), To: q.to.party(),
 		Purpose: q.draft.Purpose, Deliverable: q.draft.Deliverable, Compensation: q.draft.Compensation,
+		Deadline: domain.Optional(q.draft.Deadline), Context: domain.Optional(q.draft.Context),
 		Offering: q.offering, DeclineReason: domain.Optional(q.reason),
 		CreatedAt: q.created, UpdatedAt: q.updated, ExpiresAt: q.expires, DecidedAt: q.decided, Mailboxes: q.boxes,
 	}
@@ -289,7 +290,7 @@ func (r *modelRun) sameRequests(a *modelAgent, f RequestFilter) {
 // sameList walks a list from page to page.
 func sameList[T any](r *modelRun, what string, want []T, list func(listing.Page) (listing.List[T], error)) {
 	got := []T{}
-	for page := (listing.Page{Limit: 100}); ; {
+	for page := (listing.Page{Limit: []int{100, 7}[r.number%2]}); ; {
 		found, err := list(page)
 		if err != nil || found.Total != len(want) || !found.TotalIsExact {
 			r.differ("%s: %v, %d in all, want %d", what, err, found.Total, len(want))

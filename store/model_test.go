@@ -30,9 +30,10 @@ const modelSeed = 1
 // How much a plain run does, and the long form with each seed. The length of a sequence is about what a handful
 // of agents needs to meet every limit and outlive some; all that happened is compared now and then.
 const (
-	modelActs      = 100_000
+	modelActs      = 50_000
 	modelSequence  = 500
 	fullCheckEvery = 50
+	modelDerived   = 5 // of so many sequences, one ends with a comparison of the derived data
 )
 
 // TestModel does the same random acts to a directory and to the model, and holds
@@ -65,6 +66,10 @@ func TestModel(t *testing.T) {
 			defer r.s.stop()
 			r.generate()
 			met.add(r)
+			if origin.sequence%modelDerived == 0 {
+				r.s.ok(r.s.RunJobs(background))
+				r.s.checkDerived("the sequence")
+			}
 			if len(r.differences) > 0 && found.CompareAndSwap(false, true) {
 				t.Errorf("MODEL_SEED=%d, sequence %d:\n%s", origin.seed, origin.sequence, r.shrink(t, origin))
 			}

@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"callbook/store/domain"
+	"callbook/store/listing"
+	"callbook/store/txn"
 	"callbook/testdata/proof"
 )
+
+// The rules of contact requests are in the model, those of their admission in domain.ContactPolicy.
 
 // reachable registers an agent at level 1 that takes requests without an offering.
 func (s *testStore) reachable(handle string) domain.Caller {
@@ -90,316 +93,183 @@ func (s *testStore) play() *played {
 	return p
 }
 
-// do does what such as "asker withdraws" says, and returns the status that it
-// leads to, or the refusal.
+// do does what such as "asker withdraws" says, and returns how that ends.
 func (p *played) do(what string) string {
-	p.Helper()
 	who, act, _ := strings.Cut(what, " ")
-	var err error
-	if who == "owner" {
-		_, err = p.press(p.token, map[string]domain.OwnerAction{"agrees": domain.OwnerAgree, "refuses": domain.OwnerRefuse}[act], about(p.id))
-	} else {
-		var r domain.ContactRequest
-		r, err = p.answers()[act](map[string]domain.Caller{"asker": p.asker, "pilot": p.pilot, "stranger": p.stranger}[who], p.id)
-		if err == nil {
-			if diff := cmp.Diff(p.request(p.pilot, p.id), r); diff != "" {
-				p.Errorf("%s: the answer is not what is read (-read +answer): %s", what, diff)
-			}
-		}
-	}
-	if err != nil {
-		return outcome(err)
-	}
-	return p.request(p.pilot, p.id).Status
+	_, err := p.answers()[act](map[string]domain.Caller{"asker": p.asker, "pilot": p.pilot}[who], p.id)
+	return outcome(err)
 }
 
-func (p *played) receipts(on bool) {
-	p.Helper()
-	if !on {
-		p.pressed(p.token, domain.OwnerWaive)
-		return
-	}
-	p.update(p.pilot, func(a *domain.Settings) { a.ContactPolicy.RequireOwnerReceipt = true })
-}
-
-// stages are the ways into each state of a request.
-var stages = map[string]func(*played){
-	"pending":               func(p *played) {},
-	"pending with receipts": func(p *played) { p.receipts(true) },
-	"awaiting":              func(p *played) { p.receipts(true); p.do("pilot accepts") },
-	"awaiting, receipts off": func(p *played) {
-		p.receipts(true)
-		p.do("pilot accepts")
-		p.receipts(false)
-	},
-	"accepted":              func(p *played) { p.do("pilot accepts") },
-	"accepted, receipts on": func(p *played) { p.do("pilot accepts"); p.receipts(true) },
-	"accepted by the owner": func(p *played) { p.receipts(true); p.do("pilot accepts"); p.do("owner agrees") },
-	"declined":              func(p *played) { p.do("pilot declines") },
-	"declined by the owner": func(p *played) { p.receipts(true); p.do("pilot accepts"); p.do("owner refuses") },
-	"reported":              func(p *played) { p.do("pilot reports") },
-	"withdrawn":             func(p *played) { p.do("asker withdraws") },
-	"expired":               func(p *played) { p.clock.Advance(7 * domain.Day); p.ok(p.RunJobs(context.Background())) },
-	"expired while awaiting": func(p *played) {
-		p.receipts(true)
-		p.do("pilot accepts")
-		p.clock.Advance(7 * domain.Day)
-		p.ok(p.RunJobs(context.Background()))
-	},
-}
-
-// TestRequest_EveryActInEveryState walks the table of states: what it does not
-// name is refused and leaves nothing behind.
-func TestRequest_EveryActInEveryState(t *testing.T) {
-	proof.OneByOne(t)
-	const state = "invalid_state"
-	acts := []string{"asker withdraws", "pilot accepts", "pilot declines", "pilot reports", "owner agrees", "owner refuses"}
-	for stage, want := range map[string][]string{
-		"pending":                {"withdrawn", "accepted", "declined", "declined", state, state},
-		"pending with receipts":  {"withdrawn", "awaiting_owner", "declined", "declined", state, state},
-		"awaiting":               {"withdrawn", "awaiting_owner", "declined", "declined", "accepted", "declined"},
-		"awaiting, receipts off": {"withdrawn", "awaiting_owner", "declined", "declined", "accepted", "declined"},
-		"accepted":               {state, "accepted", state, "accepted", "accepted", state},
-		"accepted, receipts on":  {state, "accepted", state, "accepted", "accepted", state},
-		"accepted by the owner":  {state, "accepted", state, "accepted", "accepted", state},
-		"declined":               {state, state, "declined", "declined", state, "declined"},
-		"declined by the owner":  {state, state, "declined", "declined", state, "declined"},
-		"reported":               {state, state, "declined", "declined", state, "declined"},
-		"withdrawn":              {"withdrawn", state, state, "withdrawn", state, state},
-		"expired":                {state, state, state, "expired", state, state},
-		"expired while awaiting": {state, state, state, "expired", state, state},
-	} {
-		outcomes := map[string]string{}
-		for i, act := range acts {
-			outcomes[act] = want[i]
-		}
-		for _, act := range []string{"accepts", "declines", "reports"} {
-			outcomes["asker "+act] = "forbidden"
-		}
-		outcomes["pilot withdraws"] = "forbidden"
-		for _, act := range []string{"accepts", "declines", "reports", "withdraws"} {
-			outcomes["stranger "+act] = "not_found"
-		}
-		s := newStore(t, noCaps)
-		for act, want := range outcomes {
-			p := s.play()
-			stages[stage](p)
-			p.check(stage, act, want)
-		}
-	}
-}
-
-// The owner of a suspended agent can refuse for it, but exchange no mailbox.
-func TestRequest_ReceiptsOfASuspendedAgent(t *testing.T) {
-	for act, want := range map[string]string{"owner agrees": "invalid_state", "owner refuses": "declined"} {
-		p := newStore(t, noCaps).play()
-		stages["awaiting"](p)
-		p.change([]domain.Caller{p.pilot}, `UPDATE agents SET suspended_at = 1, suspended_until = ? WHERE id = ?`, domain.TimeOf(p.clock.Now()).Add(domain.Day), p.pilot.ID)
-		_, err := p.press(p.token, map[string]domain.OwnerAction{"owner agrees": domain.OwnerAgree, "owner refuses": domain.OwnerRefuse}[act], about(p.id))
-		if got := outcome(err) + p.request(p.asker, p.id).Status; got != want && got != want+"awaiting_owner" {
-			t.Errorf("%s while it is suspended: %s, want %s", act, got, want)
-		}
-		if p.clock.Advance(domain.Day); want == "invalid_state" {
-			if got := p.do(act); got != "accepted" {
-				t.Errorf("%s after it: %s", act, got)
-			}
-		}
-	}
-}
-
-// check does an act, and once more if it is allowed: then the answer is the same,
-// and nobody hears of it.
-func (p *played) check(stage, act, want string) {
-	p.Helper()
-	p.page(p.token) // which records a use of the link
-	what, before := stage+", "+act, p.dump()
-	got := p.do(act)
-	if got != want {
-		p.Errorf("%s: %s, want %s", what, got, want)
-	}
-	if strings.Contains("invalid_state forbidden not_found", got) {
-		p.wantUnchanged(what, before)
-		return
-	}
-	first, stories := p.request(p.asker, p.id), p.story(p.asker)+p.story(p.pilot)
-	if open := got == "pending" || got == "awaiting_owner"; (first.DecidedAt == nil) != open {
-		p.Errorf("%s: decided at %v", what, first.DecidedAt)
-	}
-	p.clock.Advance(time.Second)
-	if again := p.do(act); again != got {
-		p.Errorf("%s, repeated: %s", what, again)
-	}
-	if diff := cmp.Diff(first, p.request(p.asker, p.id)); diff != "" {
-		p.Errorf("%s, repeated (-first +second): %s", what, diff)
-	}
-	if again := p.story(p.asker) + p.story(p.pilot); again != stories {
-		p.Errorf("%s, repeated: told %q, then %q", what, stories, again)
-	}
-}
-
-// TestRequest_Events looks at what both sides are told on the way to each
-// state, in this order.
-func TestRequest_Events(t *testing.T) {
-	const received = "request.received ASKER\n"
-	for stage, want := range map[string]struct{ asker, pilot string }{
-		"pending":                {"", received},
-		"awaiting":               {"", received},
-		"accepted":               {"request.accepted PILOT\n", received},
-		"accepted by the owner":  {"request.accepted PILOT\n", received + "request.accepted ASKER\n"},
-		"declined":               {"request.declined PILOT\n", received},
-		"declined by the owner":  {"request.declined PILOT\n", received + "request.declined ASKER\n"},
-		"reported":               {"request.declined PILOT\n", received},
-		"withdrawn":              {"", received + "request.withdrawn ASKER\n"},
-		"expired":                {"request.expired PILOT\n", received + "request.expired ASKER\n"},
-		"expired while awaiting": {"request.expired PILOT\n", received + "request.expired ASKER\n"},
-	} {
-		p := newStore(t, noCaps).play()
-		stages[stage](p)
-		names := strings.NewReplacer(p.asker.Handle, "ASKER", p.pilot.Handle, "PILOT")
-		ofRequests := func(c domain.Caller) (story string) {
-			for line := range strings.Lines(names.Replace(p.story(c))) {
-				if strings.HasPrefix(line, "request.") {
-					story += line
-				}
-			}
-			return story
-		}
-		if got := ofRequests(p.asker); got != want.asker {
-			t.Errorf("%s: the sender heard %q, want %q", stage, got, want.asker)
-		}
-		if got := ofRequests(p.pilot); got != want.pilot {
-			t.Errorf("%s: the recipient heard %q, want %q", stage, got, want.pilot)
-		}
-	}
-}
-
-func TestRequest_Fields(t *testing.T) {
-	ctx := context.Background()
-	s := newStore(t, noCaps)
-	asker, pilot := s.verified("asker"), s.verified("harbour-pilot")
-	menu, err := s.ReplaceOfferings(ctx, pilot, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "Tide table", Deliverable: "A CSV", Mode: "free", TurnaroundDays: 2}}})
+// boxed are the ids of the requests in a box.
+func (s *testStore) boxed(c domain.Caller, f RequestFilter) (ids []string) {
+	s.Helper()
+	found, err := s.Requests(context.Background(), c, f, listing.Page{Limit: 100})
 	s.ok(err)
-	draft := domain.ContactRequestDraft{
-		Purpose: "Tides", Deliverable: "CSV", Compensation: "offsite_paid", OfferingID: menu[0].ID,
-		Deadline: "2026-12-01", Context: "For two ports.\nNo hurry.",
+	for _, r := range found.Items {
+		ids = append(ids, r.ID)
 	}
-	now := domain.TimeOf(s.clock.Now())
-	got, replayed, err := s.SendRequest(ctx, asker, pilot.Handle, draft, domain.IdempotencyKey{})
-	s.ok(err)
-	party := func(handle string, level int) domain.Party {
-		name := "Name of " + handle
-		return domain.Party{Handle: handle, Name: &name, Level: &level}
+	if found.Total != len(ids) || !found.TotalIsExact {
+		s.Errorf("%d requests, total %d", len(ids), found.Total)
 	}
-	want := domain.ContactRequest{
-		ID: got.ID, Status: "pending", From: party("asker", 1), To: party("harbour-pilot", 1),
-		Purpose: "Tides", Deliverable: "CSV", Compensation: "offsite_paid", Offering: &menu[0],
-		Deadline: &draft.Deadline, Context: &draft.Context, CreatedAt: now, UpdatedAt: now, ExpiresAt: now.Add(7 * domain.Day),
+	return ids
+}
+
+// said is a refusal in one line; times are since start.
+func said(err error, start time.Time) string {
+	r := refusalOf(err)
+	line := strings.TrimSpace(outcome(err) + " " + r.Topic)
+	if r.Limit > 0 && r.Topic != "min_level" {
+		line += fmt.Sprintf(" %d", r.Limit)
 	}
-	if diff := cmp.Diff(want, got); diff != "" || replayed || !strings.HasPrefix(got.ID, "req_") {
-		t.Errorf("sent (-want +got): %s", diff)
+	if len(r.Fields) > 0 {
+		line += fmt.Sprintf(" %v", r.Fields)
 	}
-	from, to, later := "asker@agents.example.org", "harbour-pilot@agents.example.org", "later@agents.example.org"
-	decided := func(status string) func() {
-		return func() {
-			want.Status, want.UpdatedAt = status, domain.TimeOf(s.clock.Now())
-			want.DecidedAt = &want.UpdatedAt
-		}
+	if !r.RetryAt.IsZero() {
+		line += fmt.Sprintf(", retry after %v", r.RetryAt.Sub(start))
 	}
-	for _, step := range []struct {
-		name string
-		do   func()
-		want func()
+	return line
+}
+
+// TestTryRequest_StoresNothing holds a dry run against the real request, which the model does for the other rules.
+func TestTryRequest_StoresNothing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(s *testStore, asker, pilot domain.Caller, d *domain.ContactRequestDraft)
+		want   string
 	}{
-		{"another menu", func() {
-			_, err := s.ReplaceOfferings(ctx, pilot, domain.Menu{Offerings: []domain.OfferingDraft{{ID: menu[0].ID, Title: "Other", Deliverable: "d", Mode: "quote"}}})
-			s.ok(err)
-		}, func() {}},
-		{"other names and levels", func() {
-			s.update(asker, func(a *domain.Settings) { a.Name = "Renamed" })
-			s.claim(pilot, 1)
-		}, func() {
-			want.To = party("harbour-pilot", 2)
-			*want.From.Name = "Renamed"
-		}},
-		{"accepted", func() { _, err := s.AcceptRequest(ctx, pilot, got.ID); s.ok(err) }, func() {
-			decided("accepted")()
-			want.Mailboxes = &domain.Mailboxes{From: &from, To: &to}
-		}},
-		{"other mailboxes", func() {
-			for _, c := range []domain.Caller{asker, pilot} {
-				s.update(c, func(a *domain.Settings) { a.Mailbox = later })
-			}
-		}, func() { want.From.Level, want.To.Level = new(int), new(int) }},
-		{"the sender is gone", func() { s.ok(s.DeleteAgent(ctx, asker)) }, func() {
-			want.From, want.Mailboxes = domain.Party{Handle: "asker"}, &domain.Mailboxes{From: nil, To: &to}
-		}},
+		"admitted": {func(*testStore, domain.Caller, domain.Caller, *domain.ContactRequestDraft) {}, ""},
+		"no offering": {func(s *testStore, _, pilot domain.Caller, _ *domain.ContactRequestDraft) {
+			s.update(pilot, func(a *domain.Settings) { a.ContactPolicy.RequireOffering = true })
+		}, "validation_failed [{offering_id required offering}]"},
+		"unknown offering": {func(_ *testStore, _, _ domain.Caller, d *domain.ContactRequestDraft) { d.OfferingID = "off_unknown" },
+			"validation_failed [{offering_id unknown_id theirs}]"},
+		"a deadline that has passed": {func(_ *testStore, _, _ domain.Caller, d *domain.ContactRequestDraft) { d.Deadline = "2026-11-18" },
+			"validation_failed [{deadline bad_value deadline}]"},
+		"after one that expired": {func(s *testStore, asker, pilot domain.Caller, _ *domain.ContactRequestDraft) {
+			s.ask(asker, pilot)
+			s.clock.Advance(domain.RequestAge)
+		}, ""},
 	} {
-		s.clock.Advance(time.Minute)
-		step.do()
-		step.want()
-		if diff := cmp.Diff(want, s.request(pilot, got.ID)); diff != "" {
-			t.Errorf("%s (-want +got): %s", step.name, diff)
+		s := newStore(t)
+		asker, pilot := s.reachable("asker"), s.reachable("harbour-pilot")
+		draft, changes := plainDraft, 0
+		tt.change(s, asker, pilot, &draft)
+		s.Watch(func(txn.Changes) { changes++ })
+		before := s.dump()
+		if got := said(s.TryRequest(context.Background(), asker, pilot.Handle, draft), s.clock.Now()); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+		if s.wantUnchanged("the dry run: "+name, before); changes != 0 {
+			t.Errorf("%s: the dry run wakes those who watch", name)
+		}
+		_, _, err := s.SendRequest(context.Background(), asker, pilot.Handle, draft, domain.IdempotencyKey{})
+		if got := said(err, s.clock.Now()); got != tt.want {
+			t.Errorf("%s: %q for real, want %q", name, got, tt.want)
 		}
 	}
 }
 
-func TestDeclineRequest_Reasons(t *testing.T) {
-	ctx := context.Background()
-	s := newStore(t, noCaps)
-	for i, reason := range []string{"", "not_a_fit", "busy", "need_more_info", "other"} {
-		asker, pilot := s.reachable(fmt.Sprintf("asker-%d", i)), s.reachable(fmt.Sprintf("pilot-%d", i))
-		sent := s.ask(asker, pilot)
-		first, err := s.DeclineRequest(ctx, pilot, sent.ID, domain.DeclineDraft{Reason: reason})
-		if s.ok(err); domain.Deref(first.DeclineReason) != reason || (first.DeclineReason == nil) != (reason == "") {
-			t.Errorf("declined with %q: %v", reason, first.DeclineReason)
+func TestSendRequest_ConcurrentRequestsKeepLimits(t *testing.T) {
+	s := newStore(t, withQuotas(domain.Quotas{RequestsFirstWeek: 2, Requests: 5}))
+	many := s.crowdOf("many", rush)
+	for i, c := range many {
+		s.claim(c, byte(i))
+	}
+	unlimited := func() { s.change(nil, `DELETE FROM usage`) }
+	rounds := proof.Rounds(6, 200, 4000)
+	proof.Figure(t, "limit rounds", 2*rounds)
+	proof.Figure(t, "act rounds", rounds)
+	for round := range rounds {
+		unlimited()
+		pilot := s.reachable(fmt.Sprintf("pilot-%d", round))
+		wantOutcomes(t, "to one recipient", together(rush, func(i int) error { return s.send(many[i], pilot) }),
+			map[string]int{"": 10, "weekly_cap_reached": rush - 10})
+		unlimited()
+		asker := s.reachable(fmt.Sprintf("asker-%d", round))
+		wantOutcomes(t, "from one sender", together(rush, func(i int) error { return s.send(asker, many[i]) }),
+			map[string]int{"": 2, "sender_limit_reached": rush - 2})
+		other, mate := s.reachable(fmt.Sprintf("other-%d", round)), s.reachable(fmt.Sprintf("mate-%d", round))
+		wantOutcomes(t, "between two", together(rush, func(int) error { return s.send(other, mate) }),
+			map[string]int{"": 1, "duplicate": rush - 1})
+		if n := value[int](s, `SELECT COUNT(*) FROM requests`); n != 10+2+1 {
+			t.Errorf("%d requests are stored", n)
 		}
-		again, err := s.DeclineRequest(ctx, pilot, sent.ID, domain.DeclineDraft{Reason: "other"})
-		if s.ok(err); !cmp.Equal(first, again) {
-			t.Errorf("another reason afterwards: %s", cmp.Diff(first, again))
+		s.change(nil, `DELETE FROM requests`) // the many would be full next time
+		if t.Failed() {
+			return
 		}
 	}
 }
 
-func TestAbuse08_CardHasFactsAboutRequests(t *testing.T) {
+// TestReportRequest_IsNotSeenByTheSender: the operator hears of it once; the sender sees a decline, also in its export.
+func TestReportRequest_IsNotSeenByTheSender(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
-	c := s.reachable("harbour-pilot")
-	want := func(what string, received, answered int, median string) {
-		t.Helper()
-		card, err := s.Card(ctx, c.Handle)
-		s.ok(err)
-		got := fmt.Sprintf("%d %d nil", card.Requests.Received, card.Requests.Answered)
-		if card.Requests.MedianHours != nil {
-			got = fmt.Sprintf("%d %d %v", card.Requests.Received, card.Requests.Answered, *card.Requests.MedianHours)
-		}
-		if wanted := fmt.Sprintf("%d %d %s", received, answered, median); got != wanted {
-			t.Errorf("%s: %s, want %s", what, got, wanted)
-		}
-	}
-	ask := func(i int) domain.ContactRequest { return s.ask(s.reachable(fmt.Sprintf("asker-%d", i)), c) }
-	want("none", 0, 0, "nil")
-	for i, hours := range []float64{1, 5.04, 7} {
-		request := ask(i)
-		want("a request", i+1, i, "nil")
-		s.clock.Advance(time.Duration(hours * float64(time.Hour)))
-		_, err := s.DeclineRequest(ctx, c, request.ID, domain.DeclineDraft{})
+	asker, pilot := s.reachable("asker"), s.reachable("harbour-pilot")
+	sent := s.ask(asker, pilot)
+	for range 2 {
+		_, err := s.ReportRequest(ctx, pilot, sent.ID, domain.ReportDraft{Reason: "It sells things."})
 		s.ok(err)
 	}
-	want("three answers", 3, 3, "5")
-	request := ask(3)
-	s.clock.Advance(6 * time.Hour)
-	_, err := s.AcceptRequest(ctx, c, request.ID)
+	var heard []string
+	s.ok(s.db.Select(ctx, &heard, `SELECT about || ' ' || subject || ' ' || reporter_id || ' ' || reason || ' ' || (reporter IS NULL) FROM reports`))
+	if want := []string{fmt.Sprintf("request %s %d It sells things. 1", sent.ID, pilot.ID)}; !slices.Equal(heard, want) {
+		t.Errorf("the operator hears %q, want %q", heard, want)
+	}
+	export, err := s.Export(ctx, asker)
+	if s.ok(err); !strings.Contains(export, sent.ID) || strings.Contains(export, "It sells") || strings.Contains(export, `"blocked"`) {
+		t.Error("the sender's export tells of the report or the block")
+	}
+}
+
+// TestAbuse07_AcceptanceLooksAgainAtBothMailboxes: either may have changed after the request was sent.
+func TestAbuse07_AcceptanceLooksAgainAtBothMailboxes(t *testing.T) {
+	for _, receipt := range []bool{false, true} {
+		for _, side := range []string{"asker", "pilot"} {
+			p := newStore(t).play()
+			accept := func() string { return p.do("pilot accepts") }
+			if receipt {
+				p.update(p.pilot, func(a *domain.Settings) { a.ContactPolicy.RequireOwnerReceipt = true })
+				accept()
+				accept = func() string { _, err := p.press(p.token, domain.OwnerAgree, about(p.id)); return outcome(err) }
+			}
+			changed := map[string]domain.Caller{"asker": p.asker, "pilot": p.pilot}[side]
+			p.update(changed, func(a *domain.Settings) { a.Mailbox = "never-verified@agents.example.org" })
+			if got := accept(); got != "invalid_state" || p.request(p.asker, p.id).Mailboxes != nil {
+				t.Errorf("receipt %v, the mailbox of the %s is not verified: %q", receipt, side, got)
+			}
+			p.ok(p.Verify(context.Background(), changed.Handle))
+			if got := accept(); got != "" || p.request(p.asker, p.id).Mailboxes == nil {
+				t.Errorf("receipt %v, once it is verified: %q", receipt, got)
+			}
+		}
+	}
+}
+
+// TestAbuse12_ReportedRequestsLeaveRoom, and so do requests that their sender withdrew and that was reported for another.
+func TestAbuse12_ReportedRequestsLeaveRoom(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	pilot, askers := s.reachable("harbour-pilot"), s.crowdOf("asker", 9)
+	withdraw := func() {
+		_, err := s.WithdrawRequest(ctx, askers[0], s.ask(askers[0], pilot).ID)
+		s.ok(err)
+	}
+	withdraw()
+	withdraw() // which counts with the one before as one
+	for _, c := range askers[1:8] {
+		s.ask(c, pilot)
+	}
+	wantOutcome(t, "the ninth sender of level 1", s.send(askers[8], pilot), "weekly_cap_reached")
+	for _, c := range askers[1:8] {
+		_, err := s.ReportRequest(ctx, pilot, s.boxed(c, RequestFilter{Sent: true})[0], domain.ReportDraft{})
+		s.ok(err)
+	}
+	reported := s.ask(askers[0], pilot).ID
+	_, err := s.ReportRequest(ctx, pilot, reported, domain.ReportDraft{})
 	s.ok(err)
-	want("an even number", 4, 4, "5.5")
-	sender := s.reachable("undecided")
-	_, err = s.WithdrawRequest(ctx, sender, s.ask(sender, c).ID)
-	s.ok(err)
-	want("a withdrawn one", 4, 4, "5.5")
-	ask(4)
-	s.clock.Advance(domain.RequestAge)
-	want("one that expired", 5, 4, "5.5")
-	s.clock.Advance(domain.NextDay(testStart()).Add(domain.FactsAge).Sub(s.clock.Now()) - time.Millisecond)
-	want("the last day", 5, 4, "5.5")
-	s.clock.Advance(time.Millisecond)
-	want("all but one are past", 1, 0, "nil")
+	s.ok(s.DeleteAgent(ctx, askers[0])) // does not make them count again
+	own, err := s.Me(ctx, pilot)
+	if s.ok(err); *own.Limits.RequestsReceived.Left != *own.Limits.RequestsReceived.Limit {
+		t.Errorf("%d are left of %d", *own.Limits.RequestsReceived.Left, *own.Limits.RequestsReceived.Limit)
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"callbook/store/document"
 	"callbook/store/domain"
@@ -113,119 +112,6 @@ func TestWatches_Match(t *testing.T) {
 		if slices.Sort(got); tt.Q != "" && tt.Q != "the" && !slices.Equal(got, found) {
 			t.Errorf("%+v: got %v, and a search finds %v", tt.WatchDraft, got, found)
 		}
-	}
-}
-
-// TestWatches_OneEventAPost: whichever of an agent's watches match, and however often the matcher runs.
-func TestWatches_OneEventAPost(t *testing.T) {
-	s := newStore(t)
-	author, _ := s.register("author")
-	watcher, _ := s.register("watcher")
-	s.post(author) // before
-	all := []domain.WatchDraft{{Kind: "seeking"}, {Q: "tide"}, {Q: "levels", Kind: "seeking"}}
-	s.watches(watcher, all...)
-	first := s.post(author)
-	want := []string{first.ID}
-	check := func(when string) {
-		t.Helper()
-		if got := s.matches(watcher); !slices.Equal(got, want) {
-			t.Errorf("%s: got %v, want %v", when, got, want)
-		}
-	}
-	check("at first")
-	s.change(nil, `DELETE FROM site WHERE name = 'matched_post'`) // as if the matcher had been killed
-	want = append(want, s.post(author).ID)
-	check("after a crash")
-	missed := s.post(author)
-	slices.Reverse(all)
-	s.watches(watcher, append(all, domain.WatchDraft{Tag: "new"})...) // the same ones go on
-	want = append(want, missed.ID)
-	check("after the watches were set again")
-	s.post(author, func(d *domain.PostDraft) { d.Tags = []string{"late"} })
-	s.watches(watcher, domain.WatchDraft{Tag: "late"})
-	check("for a post before the watch")
-	s.ok(s.DeletePost(context.Background(), author, s.post(author, func(d *domain.PostDraft) { d.Tags = []string{"late"} }).ID))
-	check("for a deleted post")
-	s.watches(watcher)
-	s.post(author)
-	check("without watches")
-}
-
-// TestWatches_NotOfOneself: nor of an agent that the watcher has blocked, nor of a hidden one.
-func TestWatches_NotOfOneself(t *testing.T) {
-	s, ctx := newStore(t), context.Background()
-	watcher, spammer := s.reachable("watcher"), s.reachable("spammer")
-	author, _ := s.register("author")
-	hidden, _ := s.register("hidden")
-	s.watches(watcher, domain.WatchDraft{Kind: "seeking"})
-	_, err := s.ReportRequest(ctx, watcher, s.ask(spammer, watcher).ID, domain.ReportDraft{})
-	s.ok(err)
-	s.post(watcher)
-	s.post(spammer)
-	s.post(hidden)
-	s.ok(s.Suspend(ctx, "hidden", "spam", time.Time{}))
-	want := s.post(author).ID
-	if got := s.matches(watcher); !slices.Equal(got, []string{want}) {
-		t.Errorf("got %v, want the author's post alone", got)
-	}
-}
-
-// TestWatches_TwentyADay: then the agent rests until the first is a day old, and its watches cost nothing.
-func TestWatches_TwentyADay(t *testing.T) {
-	s, ctx := newStore(t), context.Background()
-	author := s.verified("author")
-	watcher, _ := s.register("watcher")
-	idle, _ := s.register("idle")
-	watch := domain.WatchDraft{Q: "tide"}
-	s.watches(watcher, watch, domain.WatchDraft{Kind: "seeking"})
-	s.watches(idle, watch)
-	s.post(author)
-	s.matches(watcher)
-	s.clock.Advance(time.Hour)
-	for range domain.MatchesADay + 4 {
-		s.post(author)
-	}
-	if n := len(s.matches(watcher)); n != domain.MatchesADay {
-		t.Errorf("%d events, want %d", n, domain.MatchesADay)
-	}
-	if n := value[int](s, `SELECT COUNT(*) FROM watches WHERE agent_id = ? AND rests_until = ?`, watcher.ID, domain.TimeOf(s.clock.Now().Add(23*time.Hour))); n != 2 {
-		t.Errorf("%d watches rest until the first event is a day old, want both", n)
-	}
-	s.watches(watcher, domain.WatchDraft{Q: "levels"}) // another one does not help
-	s.post(author)
-	if n := len(s.matches(watcher)); n != domain.MatchesADay {
-		t.Errorf("%d events after the watch was replaced, want %d", n, domain.MatchesADay)
-	}
-	s.clock.Advance(23 * time.Hour)
-	s.ok(s.RunJobs(ctx))
-	s.post(author)
-	s.post(author)
-	if n := len(s.matches(watcher)); n != domain.MatchesADay+1 {
-		t.Errorf("%d events a day later, want one more", n)
-	}
-	s.clock.Advance(domain.EventRetention)
-	s.post(author)
-	s.ok(s.RunJobs(ctx))
-	if n := len(s.matches(idle)); n != 0 {
-		t.Errorf("%d events of an agent that made no request for 30 days", n)
-	}
-}
-
-// TestWatches_HalfIsForAuthorsOfLevelOne: agents of level 0, of which anybody can have many, do not use up the matches of a day.
-func TestWatches_HalfIsForAuthorsOfLevelOne(t *testing.T) {
-	s := newStore(t)
-	watcher, _ := s.register("watcher")
-	s.watches(watcher, domain.WatchDraft{Q: "tide"})
-	for i := range domain.MatchesADay {
-		author, _ := s.register(fmt.Sprintf("author-%d", i))
-		s.post(author)
-	}
-	if n := len(s.matches(watcher)); n != domain.MatchesADay/2 {
-		t.Errorf("%d events by authors of level 0, want %d", n, domain.MatchesADay/2)
-	}
-	s.post(s.verified("trusted"))
-	if n := len(s.matches(watcher)); n != domain.MatchesADay/2+1 {
-		t.Errorf("%d events, want one more by an author of level 1", n)
 	}
 }
 

@@ -1,16 +1,12 @@
 package store
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"callbook/store/document"
@@ -107,42 +103,6 @@ func TestSearch_Hint(t *testing.T) {
 	}
 }
 
-// TestSearch_HintDoesNotDependOnTheLoad: the word that a hint suggests is sought among a number of words, not for a time.
-func TestSearch_HintDoesNotDependOnTheLoad(t *testing.T) {
-	s := newStore(t)
-	var text strings.Builder
-	for i := range 240 { // all before harbour in the index, and nothing like it
-		fmt.Fprintf(&text, "hara%c%c%cx ", 'a'+i/100, 'a'+i/10%10, 'a'+i%10)
-		if i%60 == 59 {
-			s.described(fmt.Sprintf("crowd-%d", i), text.String())
-			text.Reset()
-		}
-	}
-	s.described("pilot", "harbour")
-	s.described("boats", "one two three four five six seven")
-	for query, want := range map[string]string{
-		"harbuor": "harbour",
-		"harbuor one two three four five six seven": "", // each of many words is compared with fewer
-	} {
-		for range 4 {
-			var stop atomic.Bool
-			var load sync.WaitGroup
-			for range 2 * runtime.GOMAXPROCS(0) {
-				load.Go(func() {
-					for !stop.Load() {
-					}
-				})
-			}
-			found, err := s.Agents(t.Context(), document.AgentFilter{Query: query}, listing.Page{Limit: 5})
-			stop.Store(true)
-			load.Wait()
-			if s.ok(err); found.Hint == nil || found.Hint.DidYouMean != want {
-				t.Fatalf("%s: %+v, want %q", query, found.Hint, want)
-			}
-		}
-	}
-}
-
 // TestSearch_OffsetSkipsStrictMatches: partial matches follow by next alone, so that no page by offset repeats them.
 func TestSearch_OffsetSkipsStrictMatches(t *testing.T) {
 	s := newStore(t)
@@ -209,56 +169,4 @@ func TestSearch_FiltersHoldForMadeUpCursors(t *testing.T) {
 	if found, err = s.Agents(t.Context(), f, listing.Page{Limit: 5, Cursor: forged}); err != nil || len(found.Items) > 0 {
 		t.Errorf("strict matches only: %v, %v", handlesOf(found.Items), err)
 	}
-}
-
-// TestSearch_StrictMatchesWhileOthersWrite: agents that stay are found as if nobody wrote.
-func TestSearch_StrictMatchesWhileOthersWrite(t *testing.T) {
-	s := newStore(t)
-	ctx, stop := context.WithCancel(t.Context())
-	for i := range 40 {
-		s.described(fmt.Sprintf("stays-%02d", i), "tide 潮汐 "+[]string{"harbour", "lights"}[i%2])
-	}
-	var writers sync.WaitGroup
-	for w := range 2 {
-		writers.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				r := registration(fmt.Sprintf("goes-%d-%d", w, i))
-				r.DescriptionEN = "tide 潮汐 harbour"
-				made, _, err := s.Register(context.Background(), r, domain.IdempotencyKey{})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if err := s.DeleteAgent(context.Background(), domain.Caller{ID: made.Agent.ID, Handle: r.Handle}); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	for i := range 100 {
-		query, want := "tide", 40
-		if i%2 == 1 {
-			query, want = "潮汐 harbour", 20
-		}
-		var visited []string
-		for page := (listing.Page{Limit: 7}); ; {
-			found, err := s.Agents(t.Context(), document.AgentFilter{Query: query, Strict: true}, page)
-			s.ok(err)
-			for _, d := range found.Items {
-				if strings.HasPrefix(d.Handle, "stays-") {
-					visited = append(visited, d.Handle)
-				}
-			}
-			if page.Cursor = found.Next; page.Cursor == "" {
-				break
-			}
-		}
-		sorted := slices.Sorted(slices.Values(visited))
-		if len(slices.Compact(sorted)) != want || len(visited) != want || !slices.IsSortedFunc(visited, func(a, b string) int { return strings.Compare(b, a) }) {
-			t.Fatalf("round %d: %d agents, want %d: %v", i, len(visited), want, visited)
-		}
-	}
-	stop()
-	writers.Wait()
 }

@@ -170,7 +170,7 @@ func makeRecord(r *modelRun, a *modelAct) bool {
 	if a.who == a.whom && r.chance(85) {
 		a.whom = r.anyone().Handle
 	}
-	if r.chance(15) {
+	if r.chance(25) {
 		for _, other := range r.living() {
 			r.then(95, modelAct{kind: a.kind, who: a.who, whom: other.Handle})
 		}

@@ -81,13 +81,13 @@ type modelKind struct {
 var modelKinds = []modelKind{
 	{"register", 2, makeRegister, doRegister},
 	{"invite", 1, makeInvite, doInvite},
-	{"be approved", 2, makeApprove, doApprove},
-	{"be rejected", 1, makeApprove, doReject},
+	{"be approved", 2, makeApprove, doOperator},
+	{"be rejected", 1, makeApprove, doOperator},
 	{"verify", 5, makeVerify, doVerify},
 	{"confirm the code", 4, makeConfirm, doConfirm},
 	{"recover", 1, makeRecover, doRecover},
 	{"confirm the recovery", 1, makeConfirm, doConfirmRecovery},
-	{"be verified by the operator", 1, makeOperator, doOperatorVerify},
+	{"be verified by the operator", 1, makeOperator, doOperator},
 	{"set", 6, makeSet, doSet},
 	{"replace the menu", 2, makeMenu, doMenu},
 	{"ask the owner", 6, makeAskOwner, doAskOwner},
@@ -102,10 +102,10 @@ var modelKinds = []modelKind{
 	{"confirm", 6, makeAnswer, doAnswer},
 	{"refuse", 2, makeAnswer, doAnswer},
 	{"delete", 1, makeDelete, doDelete},
-	{"be unverified by the operator", 1, makeUnverify, doUnverify},
-	{"be unclaimed by the operator", 1, makeOperator, doUnclaim},
-	{"be suspended", 1, makeOperator, doSuspend},
-	{"be unsuspended", 2, makeUnsuspend, doUnsuspend},
+	{"be unverified by the operator", 1, makeUnverify, doOperator},
+	{"be unclaimed by the operator", 1, makeOperator, doOperator},
+	{"be suspended", 1, makeOperator, doOperator},
+	{"be unsuspended", 2, makeUnsuspend, doOperator},
 	{"unblock", 1, makeUnblock, doUnblock},
 	{"rotate the key", 2, makeAnyone, doRotate},
 	{"show the key", 2, makeAnyone, doAuthenticate},
@@ -262,26 +262,6 @@ func makeApprove(r *modelRun, a *modelAct) bool {
 	return len(waiting) > 0 || r.chance(5)
 }
 
-func doApprove(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	err := r.s.Approve(background, a.who)
-	if on.who.deleted {
-		return verdict{code: domain.CodeNotFound}, err
-	}
-	return r.m.approve(on.who), err
-}
-
-func doReject(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	err := r.s.Reject(background, a.who)
-	switch {
-	case on.who.deleted:
-		return verdict{code: domain.CodeNotFound}, err
-	case !on.who.awaiting:
-		return verdict{code: domain.CodeInvalidState}, err
-	}
-	r.m.delete(on.who)
-	return granted, err
-}
-
 func makeSet(r *modelRun, a *modelAct) bool {
 	a.who = r.anyone().Handle
 	switch a.choice = []string{
@@ -327,7 +307,7 @@ func makeSet(r *modelRun, a *modelAct) bool {
 }
 
 func doSet(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	got, err := r.s.UpdateAgent(background, on.who.Caller, func(s *domain.Settings) error {
+	change := func(s *domain.Settings) {
 		switch a.choice {
 		case "mailbox":
 			s.Mailbox = a.text
@@ -348,12 +328,12 @@ func doSet(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 		case "receipt":
 			s.ContactPolicy.RequireOwnerReceipt = a.n == 1
 		}
-		return nil
-	})
+	}
+	got, err := r.s.UpdateAgent(background, on.who.Caller, func(s *domain.Settings) error { change(s); return nil })
 	if err == nil && got.Handle != a.who { // also while nobody else sees the card
 		r.differ("the card of %s after a change is of %q", a.who, got.Handle)
 	}
-	return r.m.update(on.who, a.choice, a.text, a.n), err
+	return r.m.update(on.who, change), err
 }
 
 // makeMenu takes over some of the old entries, by the bits of n, and adds some.
@@ -455,61 +435,25 @@ func makeOperator(r *modelRun, a *modelAct) bool {
 	return true
 }
 
-func doOperatorVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	if on.who.deleted {
-		return verdict{code: domain.CodeNotFound}, r.s.Verify(background, a.who)
+// doOperator is what the operator does to an agent.
+func doOperator(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
+	var end time.Time // of a suspension for n minutes
+	if a.n > 0 {
+		end = r.s.Now().Add(time.Duration(a.n) * time.Minute)
 	}
-	r.m.returnTo(on.who, on.who.mailbox)
-	r.m.trust(on.who, func() {
-		if on.who.verified == nil {
-			on.who.verified = new(r.m.now)
-		}
-	})
-	return granted, r.s.Verify(background, a.who)
+	err := map[string]func(context.Context, string) error{
+		"be approved": r.s.Approve, "be rejected": r.s.Reject, "be verified by the operator": r.s.Verify, "be unsuspended": r.s.Unsuspend,
+		"be unverified by the operator": r.s.Unverify, "be unclaimed by the operator": r.s.Unclaim,
+		"be suspended": func(ctx context.Context, handle string) error { return r.s.Suspend(ctx, handle, "spam", end) },
+	}[a.kind](background, a.who)
+	if on.who.deleted {
+		return verdict{code: domain.CodeNotFound}, err
+	}
+	return r.m.byOperator(on.who, a.kind, end), err
 }
 
 // makeUnverify is rare, since most of the other acts need a verified mailbox.
 func makeUnverify(r *modelRun, a *modelAct) bool { return r.chance(20) && makeOperator(r, a) }
-
-func doUnverify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	err := r.s.Unverify(background, a.who)
-	if on.who.deleted {
-		return verdict{code: domain.CodeNotFound}, err
-	}
-	r.m.trust(on.who, func() {
-		on.who.forget(func(*modelFormer) bool { return true })
-		on.who.unverify()
-	})
-	return granted, err
-}
-
-func doUnclaim(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	err := r.s.Unclaim(background, a.who)
-	if on.who.deleted {
-		return verdict{code: domain.CodeNotFound}, err
-	}
-	r.m.trust(on.who, func() {
-		r.m.withdraw(on.who)
-		r.m.keep(on.who)
-	})
-	return granted, err
-}
-
-// doSuspend suspends for n minutes, or without an end.
-func doSuspend(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	if on.who.deleted {
-		return verdict{code: domain.CodeNotFound}, r.s.Suspend(background, a.who, "spam", time.Time{})
-	}
-	var until domain.Time
-	var end time.Time
-	if a.n > 0 {
-		until = r.m.now.Add(time.Duration(a.n) * time.Minute)
-		end = until.Time()
-	}
-	err := r.s.Suspend(background, a.who, "spam", end)
-	r.m.suspend(on.who, until)
-	return granted, err
-}
 
 func makeUnsuspend(r *modelRun, a *modelAct) bool {
 	hidden := r.those(func(a *modelAgent) bool { return a.suspended })
@@ -518,14 +462,6 @@ func makeUnsuspend(r *modelRun, a *modelAct) bool {
 	}
 	a.who = r.pick(hidden).Handle
 	return true
-}
-
-func doUnsuspend(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	if on.who.deleted {
-		return verdict{code: domain.CodeNotFound}, r.s.Unsuspend(background, a.who)
-	}
-	r.m.unsuspend(on.who)
-	return granted, r.s.Unsuspend(background, a.who)
 }
 
 func makeUnblock(r *modelRun, a *modelAct) bool {

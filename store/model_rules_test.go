@@ -319,41 +319,30 @@ func (m *model) register(handle, mailbox string, invite *modelInvite) (*modelAge
 	return a, granted
 }
 
-// update changes one setting.
-func (m *model) update(a *modelAgent, setting, text string, n int) verdict {
+// update changes settings.
+func (m *model) update(a *modelAgent, change func(*domain.Settings)) verdict {
 	if v := m.mayOwn(a); v.refused() {
 		return v
 	}
-	if setting == "receipt" && n == 1 && !a.policy.RequireOwnerReceipt && a.level() < 2 {
+	s := domain.Settings{ContactPolicy: domain.PolicySettings(a.policy)}
+	s.Name, s.Owner, s.Mailbox, s.ContactPublic = a.name, a.owner, a.mailbox, a.public
+	change(&s)
+	switch before, after := a.policy.RequireOwnerReceipt, s.ContactPolicy.RequireOwnerReceipt; {
+	case after && !before && a.level() < 2:
 		return verdict{code: domain.CodeTrustTooLow}
-	}
-	if setting == "receipt" && n == 0 && a.policy.RequireOwnerReceipt && a.owned() {
+	case before && !after && a.owned():
 		return verdict{code: domain.CodeForbidden}
 	}
 	a.updated = m.now
 	m.trust(a, func() {
-		switch {
-		case setting == "mailbox" && text != a.mailbox:
+		if s.Mailbox != a.mailbox {
 			m.leaveMailbox(a)
-			a.mailbox = text
 			a.unverify()
-		case setting == "owner" && text != a.owner:
-			a.owner, a.claimed = text, nil
-		case setting == "name":
-			a.name = text
-		case setting == "public":
-			a.public = n == 1
-		case setting == "accepting":
-			a.policy.Accepting = n == 1
-		case setting == "level":
-			a.policy.MinLevel = n
-		case setting == "offering":
-			a.policy.RequireOffering = n == 1
-		case setting == "cap":
-			a.policy.WeeklyCap = n
-		case setting == "receipt":
-			a.policy.RequireOwnerReceipt = n == 1
 		}
+		if s.Owner != a.owner {
+			a.claimed = nil
+		}
+		a.name, a.owner, a.mailbox, a.public, a.policy = s.Name, s.Owner, s.Mailbox, s.ContactPublic, domain.ContactPolicy(s.ContactPolicy)
 	})
 	return granted
 }
@@ -490,22 +479,41 @@ func (m *model) leave(q *modelRequest, a *modelAgent) {
 	}
 }
 
-// approve lets an agent take part; its card is new to the public.
-func (m *model) approve(a *modelAgent) verdict {
-	if !a.awaiting {
-		return verdict{code: domain.CodeInvalidState}
+// byOperator is what the operator does to an agent; end is that of a suspension, or zero.
+func (m *model) byOperator(a *modelAgent, act string, end time.Time) verdict {
+	m.touchCard(a)
+	switch act {
+	case "be approved", "be rejected":
+		if !a.awaiting {
+			return verdict{code: domain.CodeInvalidState}
+		}
+		if a.awaiting = false; act == "be rejected" {
+			m.delete(a)
+		}
+	case "be verified by the operator":
+		m.returnTo(a, a.mailbox)
+		m.trust(a, func() {
+			if a.verified == nil {
+				a.verified = new(m.now)
+			}
+		})
+	case "be unverified by the operator":
+		m.trust(a, func() {
+			a.forget(func(*modelFormer) bool { return true })
+			a.unverify()
+		})
+	case "be unclaimed by the operator":
+		m.trust(a, func() {
+			m.withdraw(a)
+			m.keep(a)
+		})
+	case "be suspended":
+		a.suspended, a.until, a.unswept = true, 0, !end.IsZero()
+		if a.unswept {
+			a.until = domain.TimeOf(end)
+		}
+	case "be unsuspended":
+		a.suspended, a.until, a.unswept = false, 0, false
 	}
-	a.awaiting = false
-	m.touchCard(a)
 	return granted
-}
-
-func (m *model) suspend(a *modelAgent, until domain.Time) {
-	a.suspended, a.until, a.unswept = true, until, until != 0
-	m.touchCard(a)
-}
-
-func (m *model) unsuspend(a *modelAgent) {
-	a.suspended, a.until, a.unswept = false, 0, false
-	m.touchCard(a)
 }

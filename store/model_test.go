@@ -144,7 +144,7 @@ func newModelRun(t *testing.T, origin modelOrigin) *modelRun {
 	}
 	r := &modelRun{
 		m: &model{limits: limits, networks: map[netip.Prefix][]domain.Time{}, stopped: map[string]bool{}, messages: map[string]bool{}}, rng: rng, stops: map[string]string{}, unsent: map[string]bool{},
-		crowd: 3 + rng.IntN(6), sweeps: []int{0, 20, 100, 100}[rng.IntN(4)], pace: rng.IntN(3),
+		crowd: 3 + rng.IntN(7), sweeps: []int{0, 20, 100, 100}[rng.IntN(4)], pace: rng.IntN(3),
 	}
 	r.s = newStore(t, func(o *Options) {
 		o.Quotas, o.Mails, o.OwnerAgents, o.Registration = &limits.requests, &limits.mails, &limits.ownerAgents, limits.registration
@@ -231,16 +231,11 @@ func (r *modelRun) moments() []domain.Time {
 	}
 	for _, q := range r.m.requests {
 		add(q.created, domain.Day, 7*domain.Day)
-		if q.status == domain.RequestDeclined {
-			add(*q.decided, 30*domain.Day)
-		}
+		add(q.updated, 30*domain.Day) // a decline, if it was one
 	}
 	for _, c := range r.m.collabs {
-		if c.status == domain.CollabDeclined {
-			add(*c.decided, 30*domain.Day)
-		}
-		if c.status == domain.CollabConfirmed {
-			add(*c.decided, 90*domain.Day)
+		if c.decided != nil {
+			add(*c.decided, 30*domain.Day, 90*domain.Day)
 		}
 	}
 	for _, l := range r.m.mails {
@@ -404,7 +399,7 @@ func (r *modelRun) pick(agents []*modelAgent) *modelAgent { return agents[r.rng.
 
 // anyone is an agent, seldom one that is gone.
 func (r *modelRun) anyone() *modelAgent {
-	if r.chance(2) {
+	if r.chance(4) {
 		return r.pick(r.m.agents)
 	}
 	return r.pick(r.living())

@@ -26,13 +26,6 @@ const (
 
 var agentIndex = listing.NewIndex(txn.AgentSearch, "agent_tokens", "agent_documents", "agent_id", ` AND rowid >= ?`)
 
-// agentColumns are the columns that a page reads of a document. The first index is 1 if the items are brief, the second
-// is 1 if menus are read to find the matching entries.
-var agentColumns = [2][2]string{
-	{listColumns + `, d.profile`, listColumns + `, d.profile, d.menu, d.menu_words`},
-	{listColumns + `, d.brief`, listColumns + `, d.brief, d.menu, d.menu_words`},
-}
-
 // deepOffset is the offset from which on a list reads the full-text table, whose rows are narrower
 // than the documents, to skip.
 const deepOffset = 100
@@ -106,7 +99,13 @@ func (r *Reader) Agents(ctx context.Context, f document.AgentFilter, page listin
 		}
 	}
 	facets := f.Facets()
-	columns := agentColumns[number(f.Brief)][number(!words.Empty())]
+	columns := listColumns + `, d.profile`
+	if f.Brief {
+		columns = listColumns + `, d.brief`
+	}
+	if !words.Empty() {
+		columns += `, d.menu, d.menu_words` // to find the matching entries
+	}
 	ids := listedAgents
 	if !words.Empty() || len(facets) > 0 || page.Cursor == "" && page.Offset > deepOffset {
 		exact := ""
@@ -152,11 +151,4 @@ func (r *Reader) exactHandle(ctx context.Context, f document.AgentFilter) (strin
 		return "", err
 	}
 	return search.Facet(document.FacetHandle, handle), nil
-}
-
-func number(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -2,6 +2,7 @@ package search
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -42,12 +43,9 @@ var theGlossary = sync.OnceValue(func() *glossary {
 })
 
 func (g *glossary) add(word string, concept int) {
-	for _, known := range g.byWord[word] {
-		if known == concept {
-			return
-		}
+	if !slices.Contains(g.byWord[word], concept) {
+		g.byWord[word] = append(g.byWord[word], concept)
 	}
-	g.byWord[word] = append(g.byWord[word], concept)
 }
 
 // same returns the other words of the concepts of a folded word.

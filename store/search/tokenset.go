@@ -1,6 +1,10 @@
 package search
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // TokenSet is the tokens of one record, of all its texts and facets, for queries that wait for new records: it is compared
 // with them without an index.
@@ -18,22 +22,17 @@ func (r Row) TokenSet() TokenSet {
 	return set.seen
 }
 
-func (s TokenSet) hasAny(tokens []string) bool {
-	for _, tok := range tokens {
-		if _, ok := s[tok]; ok {
-			return true
-		}
-	}
-	return false
+func (s TokenSet) lacks(tok string) bool {
+	_, ok := s[tok]
+	return !ok
 }
 
-func (s TokenSet) hasAll(tokens []string) bool {
-	for _, tok := range tokens {
-		if _, ok := s[tok]; !ok {
-			return false
-		}
-	}
-	return true
+// hasAll reports whether the record has all tokens.
+func (s TokenSet) hasAll(tokens []string) bool { return !slices.ContainsFunc(tokens, s.lacks) }
+
+// hasAny reports whether the record has one of the tokens.
+func (s TokenSet) hasAny(tokens []string) bool {
+	return slices.ContainsFunc(tokens, func(tok string) bool { return !s.lacks(tok) })
 }
 
 // Matches reports whether the record is a strict match of a query within facets, of whole words: the last one is no prefix.
@@ -52,11 +51,7 @@ func (s TokenSet) Keys() []string {
 	for tok := range s {
 		keys[strings.TrimPrefix(tok, stemMark)] = struct{}{}
 	}
-	list := make([]string, 0, len(keys))
-	for key := range keys {
-		list = append(list, key)
-	}
-	return list
+	return slices.Collect(maps.Keys(keys))
 }
 
 // Key is a text by which queries that wait for new records are found.

@@ -134,6 +134,7 @@ func (s *testStore) update(c domain.Caller, change func(*domain.Settings)) domai
 
 // TestDocuments_FollowEveryWrite holds the derived data of what the model does not have against data made anew.
 func TestDocuments_FollowEveryWrite(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	s := newStore(t, noCaps)
 	ctx := context.Background()

@@ -141,6 +141,7 @@ const registrationsADay = 250
 // TestAbuse10_OneGreedyNetworkAddsLittleADay measures what an agent of the network adds at most, and
 // what all of them may add together; a day has registrationsADay of them.
 func TestAbuse10_OneGreedyNetworkAddsLittleADay(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	quotas := domain.DefaultQuotas
 	quotas.Collabs = proof.Rounds(1, quotas.Collabs, quotas.Collabs) // each takes a while: it changes two large cards

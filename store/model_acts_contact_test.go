@@ -69,7 +69,7 @@ func doSend(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	got, _, err := r.s.SendRequest(background, on.who.Caller, a.whom, draft, domain.IdempotencyKey{})
 	q, want := r.m.send(on.who, on.whom, draft)
 	if a.text != "" {
-		r.equal("the outcome of trying", modelRefusalOf(tried), modelRefusalOf(err))
+		r.equal("the outcome of trying", []any{outcome(tried), refusalOf(tried)}, []any{outcome(err), refusalOf(err)})
 	}
 	if q != nil && err == nil {
 		q.made, q.id = a.number, got.ID

@@ -105,8 +105,8 @@ var modelKinds = []modelKind{
 	{"be unverified by the operator", 1, makeUnverify, doOperator},
 	{"be unclaimed by the operator", 1, makeOperator, doOperator},
 	{"be suspended", 1, makeOperator, doOperator},
-	{"be unsuspended", 2, makeUnsuspend, doOperator},
-	{"unblock", 1, makeUnblock, doUnblock},
+	{"be unsuspended", 2, makeFor(func(a *modelAgent) bool { return a.suspended }), doOperator},
+	{"unblock", 1, makeFor(func(a *modelAgent) bool { return len(a.blocks) > 0 }), doUnblock},
 	{"rotate the key", 2, makeAnyone, doRotate},
 	{"show the key", 2, makeAnyone, doAuthenticate},
 	{"read", 18, makeActOn, doRead},
@@ -455,22 +455,15 @@ func doOperator(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 // makeUnverify is rare, since most of the other acts need a verified mailbox.
 func makeUnverify(r *modelRun, a *modelAct) bool { return r.chance(20) && makeOperator(r, a) }
 
-func makeUnsuspend(r *modelRun, a *modelAct) bool {
-	hidden := r.those(func(a *modelAgent) bool { return a.suspended })
-	if len(hidden) == 0 {
-		return false
+// makeFor is for an agent of some kind, if there is one.
+func makeFor(keep func(*modelAgent) bool) func(*modelRun, *modelAct) bool {
+	return func(r *modelRun, a *modelAct) bool {
+		found := r.those(keep)
+		if len(found) > 0 {
+			a.who = r.pick(found).Handle
+		}
+		return len(found) > 0
 	}
-	a.who = r.pick(hidden).Handle
-	return true
-}
-
-func makeUnblock(r *modelRun, a *modelAct) bool {
-	blockers := r.those(func(a *modelAgent) bool { return len(a.blocks) > 0 })
-	if len(blockers) == 0 {
-		return false
-	}
-	a.who = r.pick(blockers).Handle
-	return true
 }
 
 func doUnblock(r *modelRun, a modelAct, on modelTarget) (verdict, error) {

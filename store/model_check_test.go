@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"reflect"
 	"slices"
 	"time"
@@ -15,28 +14,12 @@ import (
 
 // The comparison of the store with the model.
 
-// modelRefusal is what of an error a dry run must foretell.
-type modelRefusal struct {
-	Outcome string
-	RetryAt time.Time
-	Faults  []domain.FieldError
-}
-
-func modelRefusalOf(err error) modelRefusal {
-	f := modelRefusal{Outcome: outcome(err)}
-	var e *domain.Error
-	if errors.As(err, &e) {
-		f.RetryAt, f.Faults = e.RetryAt, e.Fields
-	}
-	return f
-}
-
 func (r *modelRun) outcome(what string, want verdict, err error) {
-	got := modelRefusalOf(err)
-	if got.Outcome != string(want.code) {
-		r.differ("%s: %q, want %q", what, got.Outcome, want.code)
-	} else if want.retry != 0 && !got.RetryAt.Equal(want.retry.Time()) {
-		r.differ("%s: %s, to be tried again at %s, want %s", what, got.Outcome, domain.TimeOf(got.RetryAt), want.retry)
+	got, retry := outcome(err), refusalOf(err).RetryAt
+	if got != string(want.code) {
+		r.differ("%s: %q, want %q", what, got, want.code)
+	} else if want.retry != 0 && !retry.Equal(want.retry.Time()) {
+		r.differ("%s: %s, to be tried again at %s, want %s", what, got, domain.TimeOf(retry), want.retry)
 	}
 }
 

@@ -133,6 +133,7 @@ func mostADay(times []domain.Time) (most int) {
 // one of the ways that there are. On each day after that one way has the mailbox for
 // itself, which shows that each of them sends mails.
 func TestOutbox_TenThousandAgentsWithOneMailbox(t *testing.T) {
+	t.Parallel()
 	const atOnce, most = 125, 3
 	proof.OneByOne(t)
 	agents := proof.Rounds(3, 80, 80) * atOnce

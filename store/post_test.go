@@ -222,6 +222,7 @@ func TestPages_ListEverythingOnceDuringWrites(t *testing.T) {
 }
 
 func TestPages_AreSlicesOfTheList(t *testing.T) {
+	t.Parallel()
 	s := newStore(t)
 	proof.OneByOne(t)
 	for _, list := range s.lists() {

@@ -169,6 +169,7 @@ func TestTryRequest_StoresNothing(t *testing.T) {
 }
 
 func TestSendRequest_ConcurrentRequestsKeepLimits(t *testing.T) {
+	t.Parallel()
 	s := newStore(t, withQuotas(domain.Quotas{RequestsFirstWeek: 2, Requests: 5}))
 	many := s.crowdOf("many", rush)
 	for i, c := range many {

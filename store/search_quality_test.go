@@ -22,6 +22,7 @@ type demoAgent struct {
 // TestSearch_Quality searches the demo directory for what testdata/search/queries.tsv has, and holds how often an agent
 // that fits is among the first three against a bound.
 func TestSearch_Quality(t *testing.T) {
+	t.Parallel()
 	s := newStore(t)
 	proof.OneByOne(t)
 	text, err := os.ReadFile("../testdata/demo/agents.json")

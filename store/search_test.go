@@ -140,6 +140,7 @@ func TestAgents_ExactHandleComesFirst(t *testing.T) {
 }
 
 func TestTotals_AreCountedTo1000(t *testing.T) {
+	t.Parallel()
 	s := newStore(t)
 	ctx := context.Background()
 	author, _ := s.register("author")

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -80,41 +80,6 @@ func TestEventID_RoundTrips(t *testing.T) {
 	}
 }
 
-func TestEvents_ReaderMissesNothing(t *testing.T) {
-	s := newStore(t)
-	pilot := s.verified("harbour-pilot")
-	after := s.events(pilot, "", 100).Next
-	const writers, each = 20, 10
-	var others sync.WaitGroup
-	for range writers {
-		others.Go(func() {
-			for range each {
-				if err := s.write(context.Background(), func(t *tx) error {
-					return t.InsertEvent(pilot.ID, "request.received", domain.EventSubject{Handle: "asker"})
-				}); err != nil {
-					t.Errorf("tell: %v", err)
-				}
-			}
-		})
-	}
-	var last int64
-	for n := 0; n < writers*each; {
-		page := s.events(pilot, after, 7)
-		for _, e := range page.Events {
-			if e.Seq <= last {
-				t.Fatalf("event %d behind %d", e.Seq, last)
-			}
-			last = e.Seq
-			n++
-		}
-		after = page.Next
-	}
-	others.Wait()
-	if page := s.events(pilot, after, 7); len(page.Events) != 0 {
-		t.Errorf("%d events more than happened", len(page.Events))
-	}
-}
-
 // A place that the file has not come to is one before a backup was restored: the
 // reader may have missed what it does not know of, and reads all that is kept.
 func TestEvents_AfterARestore(t *testing.T) {
@@ -135,6 +100,31 @@ func TestEvents_AfterARestore(t *testing.T) {
 		if next := s.events(c, page.Next, 100); next.Gap || len(next.Events) != 0 {
 			t.Errorf("%s, on from there: %d events, gap %v", c.Handle, len(next.Events), next.Gap)
 		}
+	}
+}
+
+// TestEvents_ResumeByPages: while more happens, each event is read once.
+func TestEvents_ResumeByPages(t *testing.T) {
+	s := newStore(t)
+	pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
+	var read []string
+	for after, n := "", 0; n < 20; n++ {
+		s.happen(pilot, 7-n)
+		s.happen(light, 2)
+		page := s.events(pilot, after, 2)
+		for _, e := range page.Events {
+			read = append(read, e.ID)
+		}
+		if after = page.Next; page.Gap {
+			t.Error("a gap")
+		}
+	}
+	var want []string
+	for _, e := range s.events(pilot, "", 100).Events {
+		want = append(want, e.ID)
+	}
+	if len(want) != 29 || !slices.Equal(read, want) {
+		t.Errorf("read %d events of %d, in another order or twice", len(read), len(want))
 	}
 }
 

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +13,6 @@ import (
 	"callbook/store/query"
 	"callbook/store/search"
 )
-
-func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
 // readAll walks a list by offset, by pages of 100.
 func readAll[T any](t testing.TB, name func(T) string, page func(listing.Page) (listing.List[T], error)) (names []string) {

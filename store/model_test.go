@@ -39,7 +39,7 @@ const (
 // TestModel does the same random acts to a directory and to the model, and holds
 // every outcome, record, card, allowance and event of the one against the other.
 func TestModel(t *testing.T) {
-	acts := proof.Rounds(modelActs, modelActs, 10*modelActs)
+	acts := proof.Rounds(modelActs, 2*modelActs, 20*modelActs)
 	switch {
 	case proof.Asked():
 	case testing.Short():

@@ -85,6 +85,8 @@ func makeVerify(r *modelRun, a *modelAct) bool {
 	a.who = r.pick(unverified).Handle
 	if r.chance(20) {
 		a.choice = "while the mail server is down"
+	} else if r.chance(10) {
+		a.choice = "by a mail that is refused"
 	}
 	if r.chance(10) {
 		r.burn("confirm the code", a.who)
@@ -96,10 +98,9 @@ func makeVerify(r *modelRun, a *modelAct) bool {
 func doVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	got, err := r.s.StartVerify(background, r.comesFrom(a, on.who))
 	sent, want := r.m.startVerify(on.who)
-	ended := domain.MailDelivered
-	if a.choice != "" {
-		ended = domain.MailDelayed
-	}
+	ended := map[string]domain.MailOutcome{
+		"": domain.MailDelivered, "while the mail server is down": domain.MailDelayed, "by a mail that is refused": domain.MailRejected,
+	}[a.choice]
 	if code := r.mailed(sent, domain.MailVerify, a.who, on.who.mailbox, ended); !want.refused() {
 		r.m.keepCode(on.who, domain.MailVerify, code)
 		if ended == domain.MailDelayed {
@@ -109,6 +110,9 @@ func doVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	}
 	if err == nil {
 		r.equal("the code's times", got, domain.CodeSent{ExpiresAt: r.m.now.Add(15 * time.Minute), ResendAfter: r.m.nextMail(on.who, domain.MailVerify, on.who.mailbox)})
+	}
+	if sent && ended == domain.MailRejected {
+		r.m.rejectMail(on.who)
 	}
 	return want, err
 }
@@ -310,8 +314,7 @@ func doAskOwner(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 		r.equal("the claim's times", got, domain.CodeSent{ExpiresAt: r.m.now.Add(72 * time.Hour), ResendAfter: r.m.nextMail(on.who, domain.MailClaim, a.text)})
 	}
 	if sent && ended == domain.MailRejected {
-		r.m.mails[len(r.m.mails)-1].agent = nil // it counts against nobody
-		r.m.tell(on.who, modelEvent{kind: domain.EventMailFailed, handle: on.who.Handle})
+		r.m.rejectMail(on.who)
 	}
 	return want, err
 }

@@ -115,6 +115,20 @@ func TestWatches_Match(t *testing.T) {
 	}
 }
 
+// TestWatches_OneEventAPost: also if the matcher was killed before it stored how far it came.
+func TestWatches_OneEventAPost(t *testing.T) {
+	s := newStore(t)
+	author, watcher := s.verified("author"), s.verified("watcher")
+	s.watches(watcher, domain.WatchDraft{Kind: "seeking"}, domain.WatchDraft{Q: "tide"})
+	want := []string{s.post(author).ID}
+	s.matches(watcher)
+	s.change(nil, `DELETE FROM site WHERE name = 'matched_post'`)
+	want = append(want, s.post(author).ID)
+	if got := s.matches(watcher); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // TestWatches_Many: pages of watches and of agents, of which some match.
 func TestWatches_Many(t *testing.T) {
 	s := newStore(t)

@@ -10,6 +10,7 @@ package listing
 
 import (
 	"context"
+	"slices"
 
 	"callbook/store/search"
 )
@@ -19,9 +20,6 @@ const CountLimit = search.CountLimit
 
 // PageBytes is the usual limit for the size of the records of one page.
 const PageBytes = 250 << 10
-
-// initialCapacity is the capacity of a page before any record is read.
-const initialCapacity = 32
 
 // Reader runs queries on the database.
 type Reader interface {
@@ -86,7 +84,7 @@ type Query struct {
 // args returns the values of a query: those before the tier's expression, the expression if
 // there is one, and more.
 func (q *Query) args(expression string, more ...any) []any {
-	args := append(make([]any, 0, 8), q.Before...)
+	args := slices.Clone(q.Before)
 	if expression != "" {
 		args = append(args, expression)
 	}
@@ -103,7 +101,7 @@ func (q *Query) expression(tier int) string {
 // Read reads one page of a list; of a search, only the strict matches. It returns invalid_query
 // if the cursor is not one of this list.
 func Read[T Record](ctx context.Context, r Reader, q *Query, page Page) (List[T], error) {
-	list := List[T]{Items: make([]T, 0, min(page.Limit+1, initialCapacity))}
+	list := List[T]{Items: []T{}}
 	from, err := ParseCursor(q.Name, page.Cursor)
 	if err != nil {
 		return list, err

@@ -76,13 +76,9 @@ func deleteMails(t *txn.Tx, where string, args ...any) error {
 }
 
 // NextAt returns when the next mail must be sent; 0 if the outbox is empty.
-func NextAt(ctx context.Context, db *txn.DB) (domain.Time, error) {
-	var next *domain.Time
-	err := db.Get(ctx, &next, `SELECT MIN(next_try_at) FROM outbox`)
-	if err != nil || next == nil {
-		return 0, err
-	}
-	return *next, nil
+func NextAt(ctx context.Context, db *txn.DB) (next domain.Time, err error) {
+	err = db.Get(ctx, &next, `SELECT COALESCE(MIN(next_try_at), 0) FROM outbox`)
+	return next, err
 }
 
 // Start returns a mail to send now, if there is one, and records that its delivery has started.

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"callbook/store/document"
@@ -57,11 +58,8 @@ func Prepare(ctx context.Context, db *txn.DB, drafts []domain.WatchDraft) ([]Row
 			errs = append(errs, domain.FieldError{Field: field, Code: domain.FaultRequired, Topic: "watch"})
 			continue
 		}
-		for _, other := range rows[:i] {
-			if reflect.DeepEqual(other.Watch, w.Watch) {
-				errs = append(errs, domain.FieldError{Field: field, Code: domain.FaultDuplicateItem, Topic: "watch"})
-				break
-			}
+		if slices.ContainsFunc(rows[:i], func(other Row) bool { return reflect.DeepEqual(other.Watch, w.Watch) }) {
+			errs = append(errs, domain.FieldError{Field: field, Code: domain.FaultDuplicateItem, Topic: "watch"})
 		}
 		q, err := index.ParseQuery(ctx, db, d.Q)
 		if err != nil {

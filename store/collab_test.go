@@ -105,6 +105,21 @@ func TestRecordCollab_Errors(t *testing.T) {
 	}
 }
 
+// TestAbuse08_SilentPartnersDoNotEndRecording: what has waited for 30 days no longer counts.
+func TestAbuse08_SilentPartnersDoNotEndRecording(t *testing.T) {
+	s := newStore(t)
+	a, b := s.verified("agent-a"), s.verified("agent-b")
+	for _, c := range s.agents("silent", domain.MaxPendingCollabs) {
+		s.record(a, c)
+	}
+	s.clock.Advance(30*domain.Day - time.Millisecond)
+	_, err := s.propose(a, b.Handle)
+	wantOutcome(t, "just before 30 days", err, "sender_limit_reached")
+	s.clock.Advance(time.Millisecond)
+	_, err = s.propose(a, b.Handle)
+	wantOutcome(t, "after 30 days", err, "")
+}
+
 func TestRecordCollab_ConcurrentRequests(t *testing.T) {
 	s := newStore(t)
 	many := s.agents("many", rush)

@@ -274,3 +274,18 @@ func TestAbuse12_ReportedRequestsLeaveRoom(t *testing.T) {
 		t.Errorf("%d are left of %d", *own.Limits.RequestsReceived.Left, *own.Limits.RequestsReceived.Limit)
 	}
 }
+
+// TestCard_FactsGoBackHalfAYear by whole days, which the model seldom reaches.
+func TestCard_FactsGoBackHalfAYear(t *testing.T) {
+	s := newStore(t)
+	pilot := s.reachable("harbour-pilot")
+	s.ask(s.reachable("asker"), pilot)
+	s.clock.Advance(domain.NextDay(testStart()).Add(180*domain.Day).Sub(s.clock.Now()) - time.Millisecond)
+	for _, want := range []int{1, 0} {
+		card, err := s.Card(context.Background(), pilot.Handle)
+		if s.ok(err); card.Requests.Received != want {
+			t.Errorf("%d requests at %v, want %d", card.Requests.Received, s.clock.Now(), want)
+		}
+		s.clock.Advance(time.Millisecond)
+	}
+}

@@ -36,14 +36,6 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func TestRow_TokensOfEachTier(t *testing.T) {
-	row := Row{First: []string{"Tide"}, Second: []string{"潮"}, Third: []string{"tide", "north"}, Facets: []string{Facet(1, "new")}}
-	const want = "\uE001new \uE300tide \uE301tide \uE301潮 \uE302tide \uE302潮 \uE302north"
-	if got := row.Tokens(); !sameTokens(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
 func sameTokens(a, b string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(strings.Fields(a))), slices.Sorted(slices.Values(strings.Fields(b))))
 }

@@ -200,6 +200,25 @@ func TestOutbox_TenThousandAgentsWithOneMailbox(t *testing.T) {
 	proof.Figure(t, "mails a day", mostADay(times))
 }
 
+// A code that is silently replaced takes the mail of the one before along: what it
+// holds is dead.
+func TestOutbox_UnsentCodeDeletesTheMail(t *testing.T) {
+	s := newStore(t)
+	asker, _ := s.register("asker")
+	other, _ := s.register("other", func(r *domain.Registration) { r.Mailbox = "asker+other@agents.example.org" })
+	for range 2 {
+		s.ok(s.sends()["verify"](other))
+		s.deliver()
+		s.clock.Advance(time.Minute)
+	}
+	s.ok(s.sends()["verify"](asker)) // the third mail, which waits
+	s.clock.Advance(time.Minute)
+	s.ok(s.sends()["verify"](asker))
+	if mails := s.deliver(); len(mails) != 0 {
+		t.Errorf("%d mails with dead codes", len(mails))
+	}
+}
+
 // crash stands for a delivery of which nobody hears the end.
 const crash domain.MailOutcome = -1
 

@@ -390,7 +390,7 @@ func TestUpgrade_ReleasedDatabases(t *testing.T) {
 	format := value[string](fresh, `SELECT CAST(value AS TEXT) FROM site WHERE name = 'document_format'`)
 	fresh.stop()
 	want := schemaOf(t, fresh.path)
-	for name := range releasedDatabases {
+	for _, name := range releasedDatabases(t) {
 		path := released(t, name)
 		earlier, before, given := schemaOf(t, path), contents(t, path), numbersGiven(t, path)
 		told, remade := int64(0), false
@@ -420,7 +420,7 @@ func TestUpgrade_ReleasedDatabases(t *testing.T) {
 		checkFilled(t, path, append(added, "mail_log.notice_of")...) // a column since schema 7
 		checkUsable(t, path)
 	}
-	proof.Figure(t, "databases", len(releasedDatabases))
+	proof.Figure(t, "databases", len(releasedMigrations))
 }
 
 // numbersGiven is the highest number that each table gave out, also to rows that are gone.
@@ -523,144 +523,33 @@ UPDATE wide SET word = 'x' || word;
 `, rows)
 }
 
-// TestUpgrade_ChildProcess is no test: it is the program that others start and kill.
+// TestUpgrade_ChildProcess is no test: it is the program that TestUpgrade_NeedsNoTemporaryFolder starts.
 func TestUpgrade_ChildProcess(t *testing.T) {
-	path := os.Getenv("CALLBOOK_TEST_FILE")
-	if path == "" {
-		return
-	}
-	runtime.LockOSThread() // strace counts the calls of each thread
-	if _, err := start(path, steps(t, addNotes, widen(300))); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// child is a start in a process of its own, under another program where one is named.
-func child(path string, under ...string) *exec.Cmd {
-	args := append(under, os.Args[0], "-test.run=^TestUpgrade_ChildProcess$")
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), "CALLBOOK_TEST_FILE="+path)
-	return cmd
-}
-
-// changing are the system calls that change files; a machine may lack those with a
-// question mark.
-const changing = "pwrite64,fsync,ftruncate,?unlink,unlinkat,?rename,renameat"
-
-// traced runs a child and returns its calls, a line each.
-func traced(t testing.TB, path, calls string, env ...string) []string {
-	t.Helper()
-	trace := filepath.Join(t.TempDir(), "trace")
-	cmd := child(path, "strace", "-f", "-qq", "-y", "-o", trace, "-e", "trace="+calls)
-	cmd.Env = append(cmd.Env, env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("needs strace, and that it may trace: %v: %s", err, out)
-	}
-	text, err := os.ReadFile(trace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Split(string(text), "\n")
-}
-
-// killing is a file that starts are killed on, and what is to become of it.
-type killing struct {
-	testing.TB
-	older         []byte
-	before, after state
-}
-
-func newKilling(t testing.TB) killing {
-	t.Helper()
-	path := olderFile(t)
-	k := killing{TB: t, before: stateOf(t, path)}
-	var err error
-	if k.older, err = os.ReadFile(path); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := start(path, steps(t, addNotes, widen(300)), withoutCopy); err != nil {
-		t.Fatal(err)
-	}
-	k.after = stateOf(t, path)
-	return k
-}
-
-func (k killing) file() string {
-	k.Helper()
-	path := filepath.Join(k.TempDir(), "callbook.db")
-	if err := os.WriteFile(path, k.older, 0o600); err != nil {
-		k.Fatal(err)
-	}
-	return path
-}
-
-// check looks at a file on which a start was killed, and starts again.
-func (k killing) check(when, path string) {
-	k.Helper()
-	from := k.before.Version
-	if v := version(k, path); v != from && v != from+2 {
-		k.Errorf("%s: the file is at version %d", when, v)
-	}
-	if _, err := start(path, steps(k, addNotes, widen(300))); err != nil {
-		k.Fatalf("%s: %v", when, err)
-	}
-	got := stateOf(k, path)
-	got.Contents["goose_db_version"] = k.after.Contents["goose_db_version"] // holds the time
-	if others := k.after.others(got); len(others) > 0 {
-		k.Errorf("%s, other than it should be: %q", when, others)
-	}
-	wantState(k, when+", the copy", k.before, fmt.Sprintf("%s.pre-migrate-%d-%d.db", path, from, from+2))
-	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); len(left) > 0 {
-		k.Errorf("%s: left behind: %q", when, left)
-	}
-}
-
-func TestUpgrade_KilledAtAnySystemCall(t *testing.T) {
-	proof.OneByOne(t)
-	if _, err := exec.LookPath("strace"); err != nil {
-		t.Skipf("needs strace: %v", err)
-	}
-	k := newKilling(t)
-	counts := map[string]int{}
-	for _, line := range traced(t, k.file(), changing) {
-		if words := strings.Fields(line); len(words) > 1 && strings.Contains(line, "callbook.db") {
-			call, _, _ := strings.Cut(words[1], "(")
-			counts[call]++
+	if path := os.Getenv("CALLBOOK_TEST_FILE"); path != "" {
+		if _, err := start(path, steps(t, addNotes, widen(300))); err != nil {
+			t.Fatal(err)
 		}
-	}
-	killed := 0
-	for call, n := range counts {
-		for at := 1; at <= n; at += max(1, n/8) {
-			path := k.file()
-			cmd := child(path, "strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace="+call, "-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", call, at))
-			if cmd.Run() != nil {
-				killed++
-			}
-			k.check(fmt.Sprintf("killed at %s %d of %d", call, at, n), path)
-		}
-	}
-	if len(counts) < 5 || killed < 25 {
-		t.Errorf("killed %d times at %v", killed, counts)
 	}
 }
 
 // TestUpgrade_NeedsNoTemporaryFolder: with one of another size than the disk's, or
-// none at all, an upgrade does not fail for it.
+// none at all, an upgrade does not fail for it. SQLite finds other folders, so its calls are traced.
 func TestUpgrade_NeedsNoTemporaryFolder(t *testing.T) {
-	path := olderFile(t)
-	none := filepath.Join(t.TempDir(), "none")
-	env := []string{"TMPDIR=" + none, "SQLITE_TMPDIR=" + none, "TEMP=" + none, "TMP=" + none}
-	cmd := child(path)
-	cmd.Env = append(cmd.Env, env...)
-	if out, err := cmd.CombinedOutput(); err != nil || version(t, path) != newest(t)+2 {
-		t.Fatalf("%v: %s", err, out)
-	}
-	// SQLite finds other folders, so what it does has to be seen.
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skipf("needs strace: %v", err)
 	}
-	path = olderFile(t)
-	for _, call := range traced(t, path, "?open,openat", env...) {
+	path, trace, none := olderFile(t), filepath.Join(t.TempDir(), "trace"), filepath.Join(t.TempDir(), "none")
+	cmd := exec.Command("strace", "-f", "-qq", "-y", "-o", trace, "-e", "trace=?open,openat", os.Args[0], "-test.run=^TestUpgrade_ChildProcess$")
+	cmd.Env = append(os.Environ(), "CALLBOOK_TEST_FILE="+path, "TMPDIR="+none, "SQLITE_TMPDIR="+none, "TEMP="+none, "TMP="+none)
+	out, err := cmd.CombinedOutput()
+	text, errTrace := os.ReadFile(trace)
+	if errTrace != nil || len(text) == 0 {
+		t.Skipf("needs strace, and that it may trace: %v: %s", err, out)
+	}
+	if err != nil || version(t, path) != newest(t)+2 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for call := range strings.Lines(string(text)) {
 		if strings.Contains(call, "O_RDWR") && !strings.Contains(call, filepath.Dir(path)) {
 			t.Errorf("it opened a file elsewhere: %s", call)
 		}
@@ -742,39 +631,5 @@ func TestUpgrade_BesideAReader(t *testing.T) {
 	run(`ROLLBACK`)
 	if got := version(); got != from+1 {
 		t.Errorf("afterwards, version %d, want %d", got, from+1)
-	}
-}
-
-// TestUpgrade_MendsSchema6: that one counted all mails of the day before as those of proven agents, and ended links that
-// were requested more than a year before, although they were used.
-func TestUpgrade_MendsSchema6(t *testing.T) {
-	for _, name := range []string{"schema-5.db", "schema-6.db"} {
-		path := released(t, name)
-		visited(t, path, func(db *sqlx.DB) {
-			db.MustExec(`UPDATE mail_log SET at = at + 1 WHERE agent_id = 1`)
-			if name == "schema-6.db" {
-				db.MustExec(`UPDATE mail_log SET pool = 'proven'`)
-			}
-			db.MustExec(`UPDATE owner_claims SET requested_at = 1, confirmed_at = 2`)
-			if name == "schema-6.db" {
-				db.MustExec(`UPDATE owner_claims SET used_at = CASE WHEN agent_id = 3 THEN 4 ELSE 1 END`)
-			}
-			db.MustExec(`UPDATE agents SET last_active_at = last_active_at + 3600000 WHERE id = 5`)
-			db.MustExec(`UPDATE agents SET claimed_at = NULL WHERE id = 2`)
-		})
-		if _, err := start(path, nil); err != nil {
-			t.Fatal(err)
-		}
-		visited(t, path, func(db *sqlx.DB) {
-			pools := selected(t, db, `SELECT DISTINCT agent_id || ' ' || pool FROM mail_log WHERE agent_id IN (1, 8, 11) ORDER BY agent_id`)
-			links := selected(t, db, `SELECT agent_id || ' ' || used_at || ' ' || mailbox_at FROM owner_claims ORDER BY agent_id`)
-			wantPools, wantLinks := []string{"1 proven", "8 new"}, []string{"1 1795170600000 1795167000000", "2 1795170600000 2", "3 1795170600000 1795167000000"}
-			if name == "schema-6.db" {
-				wantPools, wantLinks[2] = []string{"1 proven", "11 new"}, "3 4 1795167000000"
-			}
-			if diff := cmp.Diff([][]string{wantPools, wantLinks}, [][]string{pools, links}); diff != "" {
-				t.Errorf("%s: pools and links (-want +got): %s", name, diff)
-			}
-		})
 	}
 }

@@ -473,21 +473,3 @@ func TestAbuse14_EverythingIsReportedAlike(t *testing.T) {
 		}
 	}
 }
-
-// TestAbuse14_AnUpgradeStoresReportedTexts: those of reports that came before, while they are still there.
-func TestAbuse14_AnUpgradeStoresReportedTexts(t *testing.T) {
-	path := released(t, "schema-6.db")
-	s := newStore(t, func(o *Options) { o.Path = path })
-	reports, err := s.Reports(context.Background(), true, 100)
-	s.ok(err)
-	kinds := map[string]int{}
-	for _, r := range reports {
-		kinds[r.About]++
-		if (r.Text == nil) != (r.About == "claim") || r.Of == nil {
-			t.Errorf("%s of %q: %q", r.About, domain.Deref(r.Of), domain.Deref(r.Text))
-		}
-	}
-	if kinds["post"] == 0 || kinds["request"] == 0 {
-		t.Errorf("this shows little: %v", kinds)
-	}
-}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jmoiron/sqlx"
 
 	"callbook/store/domain"
 	"callbook/store/listing"
@@ -243,25 +242,4 @@ func TestAbuse10_ConcurrentWritesKeepTheLimitOfTheNetwork(t *testing.T) {
 	wantOutcomes(t, "posts", together(len(agents), func(i int) error {
 		return s.postFrom(agents[i], fmt.Sprintf("2001:db8:1:%x::1", i<<8)) // of one /48
 	}), map[string]int{"": 10, "rate_limited": len(agents) - 10})
-}
-
-// Of an agent of before the upgrade that changed since it joined, nobody knows whether it ever
-// verified a mailbox.
-func TestAbuse10_AnUpgradeSparesAgentsThatMayHaveVerified(t *testing.T) {
-	path := released(t, "schema-4.db")
-	visited(t, path, func(db *sqlx.DB) {
-		selected(t, db, `UPDATE agents SET claimed_at = NULL, verified_at = NULL, suspended_at = NULL, last_active_at = created_at RETURNING 'x'`)
-		selected(t, db, `UPDATE agents SET updated_at = created_at + (id % 2) RETURNING 'x'`)
-	})
-	s := newStore(t, func(o *Options) { o.Path = path })
-	s.ok(s.DropUnverified(context.Background(), true))
-	spared := value[int](s, `SELECT COUNT(*) FROM agents WHERE id % 2 = 1`)
-	if all := value[int](s, `SELECT COUNT(*) FROM agents`); spared == 0 || spared == all {
-		t.Fatalf("%d of %d agents are to be spared: this shows nothing", spared, all)
-	}
-	s.clock.Advance(366 * domain.Day)
-	s.ok(s.DropUnverified(context.Background(), true))
-	if even, left := value[int](s, `SELECT COUNT(*) FROM agents WHERE id % 2 = 0`), value[int](s, `SELECT COUNT(*) FROM agents`); even != 0 || left != spared {
-		t.Errorf("%d agents are left, want the %d that changed", left, spared)
-	}
 }

@@ -57,42 +57,6 @@ func TestAbuse06_StrangersDoNotSpendTheKeptMailForever(t *testing.T) {
 	}
 }
 
-// TestAbuse03_CodesToFormerMailboxesSpendNoPool: one request causes up to four mails. They cannot use up the site's
-// mails, nor can those be used up for them.
-func TestAbuse03_CodesToFormerMailboxesSpendNoPool(t *testing.T) {
-	ctx := context.Background()
-	s := newStore(t)
-	spent := func() int {
-		s.Helper()
-		pools, err := s.MailPools(ctx)
-		s.ok(err)
-		return pools[1].Limit - pools[1].Left
-	}
-	for i := range 5 {
-		c := s.verified(fmt.Sprintf("agent-%d", i))
-		for j := range 3 {
-			s.update(c, func(a *domain.Settings) { a.Mailbox = fmt.Sprintf("box-%d-%d@elsewhere.example.org", i, j) })
-			s.ok(s.Verify(ctx, c.Handle))
-			s.clock.Advance(time.Second)
-		}
-		_, err := s.StartRecovery(ctx, c.Handle, netip.MustParseAddr("192.0.2.7"))
-		s.ok(err)
-	}
-	if spent() != 5 {
-		t.Errorf("a network spent %d of the site's mails", spent())
-	}
-	s.deliver()
-	pilot := s.verified("harbour-pilot")
-	s.moveTo(pilot, thief)
-	for i := range 95 {
-		s.requestMail(domain.MailClaim, fmt.Sprintf("busy-%d", i), fmt.Sprintf("203.0.113.%d", i))
-	}
-	s.clock.Advance(time.Minute)
-	if code := s.codes(pilot)[holder]; spent() != 100 || code == "" {
-		t.Errorf("after %d mails of the site the holder gets the code %q", spent(), code)
-	}
-}
-
 // TestAbuse04_AnotherCodeLeavesTheMailThatWaits: a slow mail server gives a thief no time to delete the holder's code.
 func TestAbuse04_AnotherCodeLeavesTheMailThatWaits(t *testing.T) {
 	ctx := context.Background()

@@ -69,24 +69,35 @@ func TestAuthenticate_ReturnsTheAgentOfAKey(t *testing.T) {
 	wantOutcome(t, "after the suspension", err, "")
 }
 
-func TestKey_OnlyItsHashIsStored(t *testing.T) {
-	s := newStore(t)
-	_, key := s.register("harbour-pilot")
-	_, _, err := s.Register(context.Background(), registration("lighthouse"), domain.NewIdempotencyKey("createAgent", onceKey, "body"))
+// TestSecrets_AreNotStored: of keys, codes, links, forms and the addresses of owners, the file has at most hashes.
+func TestSecrets_AreNotStored(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t, noCaps)
+	pilot, key := s.register("harbour-pilot")
+	_, _, err := s.Register(ctx, registration("lighthouse"), domain.NewIdempotencyKey("createAgent", onceKey, "body"))
 	s.ok(err)
-	rotated, _, err := s.RotateKey(context.Background(), s.keyed(key))
-	s.ok(err)
-	s.stop()
-	if n := s.occurrences([]byte(domain.KeyPrefix)); n != 0 {
-		t.Errorf("%d keys in the file", n)
+	code := s.code(pilot)
+	s.ok(s.confirm(pilot, code))
+	const owner = "canary7q@people.example.org"
+	first := s.owned(pilot, owner)
+	token := s.invite(pilot, owner)
+	form := s.page(token).Form
+	recovery := s.recoveryCode(pilot)
+	s.clock.Advance(time.Hour)
+	if again := s.recoveryCode(pilot); again != recovery {
+		t.Errorf("the recovery code is mailed again as %s, not %s", again, recovery)
 	}
-	for name, secret := range map[string]string{"the first key": key[3:], "the rotated key": rotated[3:], "an idempotency key": onceKey} {
+	rotated, _, err := s.RotateKey(ctx, s.keyed(key))
+	s.ok(errors.Join(err, s.RunJobs(ctx)))
+	s.stop()
+	for name, secret := range map[string]string{
+		"the first key": key[3:], "the hash of a dead key": string(domain.HashKey(key)), "the rotated key": rotated[3:], "the prefix of a key": domain.KeyPrefix,
+		"an idempotency key": onceKey, "a code": code, "a code without its hyphen": code[:4] + code[5:], "a recovery code": recovery,
+		"an owner's address": "canary7q", "the old link": first, "the link": token, "the form": form,
+	} {
 		if n := s.occurrences([]byte(secret)); n != 0 {
 			t.Errorf("%s stands %d times in the file", name, n)
 		}
-	}
-	if n := s.occurrences(domain.HashKey(key)); n != 0 {
-		t.Errorf("the hash of a dead key stands %d times in the file", n)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // mailbox, and name it as that of new ones. The holder asks once a day.
 func TestAbuse06_StrangersDoNotSpendTheKeptMailForever(t *testing.T) {
 	ctx := context.Background()
-	for others, wait := range map[int]int{1: 2, 3: 2, 8: 5} { // days until the holder has the code at the latest
+	for others, wait := range map[int]int{1: 2, 8: 5} { // days until the holder has the code at the latest
 		s := newStore(t)
 		var agents []domain.Caller
 		for i := range others + 1 {
@@ -23,7 +23,7 @@ func TestAbuse06_StrangersDoNotSpendTheKeptMailForever(t *testing.T) {
 			agents = append(agents, c)
 		}
 		waited := 0
-		for hour := range 10 * 24 {
+		for hour := range 6 * 24 {
 			for i, c := range agents[1:] {
 				_, err := s.StartRecovery(ctx, c.Handle, netip.MustParseAddr(fmt.Sprintf("192.0.2.%d", hour%24*10+i)))
 				s.ok(err)
@@ -71,7 +71,7 @@ func TestAbuse04_AnotherCodeLeavesTheMailThatWaits(t *testing.T) {
 	s.ok(err)
 	_, err = s.recover(pilot, code)
 	s.ok(err)
-	if _, secrets := s.mails(); secrets[holder] == "" {
+	if s.secrets()[holder] == "" {
 		t.Error("the holder's code is not mailed")
 	}
 }

@@ -128,12 +128,11 @@ func TestAbuse03_ReportsTheStateOfThePools(t *testing.T) {
 	want("a day after the first", domain.PoolState{Left: 1}, domain.PoolState{Left: 1})
 }
 
-// TestAbuse05_StrangersCannotPreventRecovery has 100 strangers at addresses of their own do all that they can without a
+// TestAbuse05_StrangersCannotPreventRecovery has strangers at addresses of their own do all that they can without a
 // key, every hour: ask for the agent's code, try wrong ones, and name its mailbox as theirs. Once a day, at another hour
 // each day, the agent asks too, and recovers its key with the newest code that its mailbox has.
 func TestAbuse05_StrangersCannotPreventRecovery(t *testing.T) {
-	const strangers = 100
-	ctx := context.Background()
+	ctx, strangers := context.Background(), proof.Rounds(25, 100, 100)
 	s := newStore(t)
 	lost := s.verified("harbour-pilot")
 	mailbox := ""

@@ -28,7 +28,7 @@ func TestCompact_RemovesMovedCopies(t *testing.T) {
 		mailbox, text string
 	}
 	var here, gone []dweller
-	for i := range 2000 {
+	for i := range 800 {
 		one := r.IntN(max(len(here), 1))
 		switch act := r.IntN(10); {
 		case act < 4 || len(here) == 0:
@@ -36,14 +36,14 @@ func TestCompact_RemovesMovedCopies(t *testing.T) {
 			d.Caller, _ = s.register(fmt.Sprintf("canary-%d", i), func(r *domain.Registration) { r.Mailbox = d.mailbox })
 			here = append(here, d)
 		case act < 8:
-			s.update(here[one].Caller, func(a *domain.Settings) { a.ContactPolicy.Note = new(strings.Repeat(here[one].text+" ", 1+r.IntN(12))) })
+			s.update(here[one].Caller, func(a *domain.Settings) { a.DescriptionEN = strings.Repeat(here[one].text+" ", 1+r.IntN(45)) + "." })
 		default:
 			s.ok(s.DeleteAgent(ctx, here[one].Caller))
 			gone = append(gone, here[one])
 			here[one] = here[len(here)-1]
 			here = here[:len(here)-1]
 		}
-		if i%300 == 0 {
+		if i%200 == 0 {
 			s.ok(s.RunJobs(ctx))
 		}
 	}

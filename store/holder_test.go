@@ -53,7 +53,7 @@ func TestAbuse05_AnotherSecretEndsTheCode(t *testing.T) {
 // that nobody claimed. An hour or a day after that the holder of the former mailbox wins, and so does an
 // owner from before, who wins even eight days later.
 func TestAbuse04_TheHolderWinsWhateverTheThiefDoes(t *testing.T) {
-	sequences := proof.Rounds(12, 100, 1000)
+	sequences := proof.Rounds(6, 100, 1000)
 	for seed := range sequences {
 		for _, claimed := range []time.Duration{0, domain.Day, 60 * domain.Day} {
 			r := rand.New(rand.NewPCG(uint64(seed), uint64(claimed)))

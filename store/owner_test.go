@@ -120,6 +120,24 @@ func TestOwner_FormActsOnce(t *testing.T) {
 	}
 }
 
+// A link that cannot be replaced, because its address got all the mails of a day, is not voided either: the owner would be
+// shut out.
+func TestOwner_UnsentMailLeavesTheLinkValid(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	pilot := s.verified("harbour-pilot")
+	token := s.invite(pilot, mei)
+	for _, handle := range []string{"agent-a", "agent-b"} {
+		s.invite(s.verified(handle), mei)
+	}
+	s.clock.Advance(time.Minute)
+	_, err := s.ClaimOwner(ctx, pilot, mei)
+	if s.ok(err); len(s.deliver()) != 0 {
+		t.Error("a fourth mail")
+	}
+	s.pressed(token, domain.OwnerConfirm)
+}
+
 // A claim that is silently replaced takes the mail of the one before along.
 func TestOwner_UnsentClaimDeletesTheMail(t *testing.T) {
 	ctx := context.Background()

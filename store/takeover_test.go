@@ -21,17 +21,16 @@ func (s *testStore) hidden(c domain.Caller, want bool) {
 
 const thief = "thief@elsewhere.example.org"
 
-// mails delivers what waits, and returns it by recipient: the kinds of the mails, and the newest secret.
-func (s *testStore) mails() (kinds, secrets map[string]string) {
+// secrets delivers what waits, and returns the newest secret of each recipient.
+func (s *testStore) secrets() map[string]string {
 	s.Helper()
-	kinds, secrets = map[string]string{}, map[string]string{}
+	secrets := map[string]string{}
 	for _, mail := range s.deliver() {
-		kinds[mail.To] = strings.TrimSpace(kinds[mail.To] + " " + mail.Kind)
 		if mail.Secret != "" {
 			secrets[mail.To] = mail.Secret
 		}
 	}
-	return kinds, secrets
+	return secrets
 }
 
 // codes has recovery codes mailed, and returns them by recipient.
@@ -40,8 +39,7 @@ func (s *testStore) codes(c domain.Caller) map[string]string {
 	s.deliver()
 	_, err := s.StartRecovery(context.Background(), c.Handle, netip.Addr{})
 	s.ok(err)
-	_, secrets := s.mails()
-	return secrets
+	return s.secrets()
 }
 
 // moveTo changes the mailbox of an agent, and verifies it as the agent does.
@@ -50,8 +48,7 @@ func (s *testStore) moveTo(c domain.Caller, mailbox string) {
 	s.update(c, func(a *domain.Settings) { a.Mailbox = mailbox })
 	_, err := s.StartVerify(context.Background(), c)
 	s.ok(err)
-	_, secrets := s.mails()
-	s.ok(s.confirm(c, secrets[mailbox]))
+	s.ok(s.confirm(c, s.secrets()[mailbox]))
 }
 
 // TestAbuse04_TheHolderWins plays a thief whom an agent's key leaked to, and then what the rightful holder

@@ -8,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"callbook/store/document"
 	"callbook/store/domain"
-	"callbook/store/listing"
 	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
@@ -46,20 +44,6 @@ func TestBeside_OtherProcessInvalidatesCaches(t *testing.T) {
 	}
 	if _, err := s.Card(context.Background(), "tide-reader"); !errors.Is(err, domain.NewError(domain.CodeNotFound)) {
 		t.Errorf("the card: %v", err)
-	}
-}
-
-// TestBeside_OtherProcessMayDeleteWords: the writer keeps in mind which words are
-// stored; what another deletes is stored again with the next write.
-func TestBeside_OtherProcessMayDeleteWords(t *testing.T) {
-	s := newStore(t)
-	other := s.beside()
-	leaving, _ := s.register("leaving", func(r *domain.Registration) { r.Tagline = "antidisestablishment" })
-	s.ok(other.DeleteAgent(context.Background(), leaving))
-	s.register("staying", func(r *domain.Registration) { r.Tagline = "antidisestablishment" })
-	list, err := s.Agents(context.Background(), document.AgentFilter{Query: "antidisest"}, listing.Page{Limit: 10})
-	if err != nil || list.Total != 1 {
-		t.Errorf("found %d, %v", list.Total, err)
 	}
 }
 

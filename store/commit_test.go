@@ -75,26 +75,6 @@ func TestQuota_HoldsForConcurrentWrites(t *testing.T) {
 	proof.Figure(t, "limit rounds", 2*days)
 }
 
-func TestOfferings_ConcurrentReplacementsStayWhole(t *testing.T) {
-	s := newStore(t)
-	caller, _ := s.register("harbour-pilot")
-	wantOutcomes(t, "menus", together(crowd, func(i int) error {
-		title := fmt.Sprintf("menu %d", i)
-		entry := domain.OfferingDraft{Title: title, Deliverable: "d", Mode: "free"}
-		menu, err := s.ReplaceOfferings(context.Background(), caller, domain.Menu{Offerings: []domain.OfferingDraft{entry, entry, entry}})
-		if err == nil && (len(menu) != 3 || menu[0].Title != title) {
-			err = fmt.Errorf("answered %v", menu)
-		}
-		return err
-	}), map[string]int{"": crowd})
-	if n := value[int](s, `SELECT COUNT(*) FROM offerings`); n != 3 {
-		t.Errorf("%d offerings, want %d", n, 3)
-	}
-	if n := value[int](s, `SELECT COUNT(DISTINCT title) FROM offerings`); n != 1 {
-		t.Errorf("the menu is mixed from %d", n)
-	}
-}
-
 func TestRotateKey_ConcurrentlyOneSucceeds(t *testing.T) {
 	s := newStore(t)
 	rounds := proof.Rounds(10, 100, 2000)

@@ -19,6 +19,19 @@ import (
 
 const holder = "harbour-pilot@agents.example.org"
 
+func TestAbuse04_RecoveryEndsAClaimOfLessThan30Days(t *testing.T) {
+	for age, ends := range map[time.Duration]bool{30*domain.Day - time.Millisecond: true, 30 * domain.Day: false} {
+		s := newStore(t, noCaps)
+		pilot := s.verified("harbour-pilot")
+		s.owned(pilot, thief)
+		s.clock.Advance(age)
+		done, err := s.ConfirmRecovery(context.Background(), pilot.Handle, s.codes(pilot)[holder], true)
+		if s.ok(err); done.ClaimEnded != ends || s.level(pilot) == 1 != ends {
+			t.Errorf("after %v: ended %t, level %d", age, done.ClaimEnded, s.level(pilot))
+		}
+	}
+}
+
 // TestAbuse05_SuspendedAgentRecovers: what the thief did may have led to it. The agent stays suspended.
 func TestAbuse05_SuspendedAgentRecovers(t *testing.T) {
 	s := newStore(t)

@@ -14,46 +14,6 @@ import (
 
 const onceKey = "0123456789abcdef"
 
-func TestIdempotency_ConcurrentRequestsCreateOne(t *testing.T) {
-	s := newStore(t)
-	caller, _ := s.register("harbour-pilot")
-	post := s.post(caller)
-	posts := make([]domain.PostDocument, crowd)
-	replies := make([]domain.Reply, crowd)
-	fresh := make([]bool, 2*crowd)
-	errs := together(2*crowd, func(i int) (err error) {
-		var replayed bool
-		if i < crowd {
-			once := domain.NewIdempotencyKey("createPost", onceKey, "body")
-			posts[i], replayed, err = s.CreatePost(context.Background(), caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b", Deadline: "2026-12-01"}, once)
-		} else {
-			once := domain.NewIdempotencyKey("createReply", onceKey, "body")
-			replies[i-crowd], replayed, err = s.CreateReply(context.Background(), caller, post.ID, domain.ReplyDraft{Body: "b"}, once)
-		}
-		fresh[i] = !replayed
-		return err
-	})
-	wantOutcomes(t, "calls and replies", errs, map[string]int{"": 2 * crowd})
-	first := 0
-	for i := range fresh {
-		if fresh[i] {
-			first++
-		}
-	}
-	if n := value[int](s, `SELECT (SELECT COUNT(*) FROM posts) + (SELECT COUNT(*) FROM replies)`); n != 3 || first != 2 {
-		t.Errorf("%d rows and %d first answers, want 3 and 2", n, first)
-	}
-	for i := range crowd {
-		// What answers are made from; deadline and seq serve lists alone.
-		if diff := cmp.Diff(posts[0], posts[i], cmpopts.IgnoreFields(domain.PostDocument{}, "Deadline")); diff != "" {
-			t.Fatalf("call %d: %s", i, diff)
-		}
-		if diff := cmp.Diff(replies[0], replies[i], cmpopts.IgnoreFields(domain.Reply{}, "Seq")); diff != "" {
-			t.Fatalf("reply %d: %s", i, diff)
-		}
-	}
-}
-
 func TestIdempotency_ConcurrentRegistrationsLeaveOneKey(t *testing.T) {
 	s := newStore(t)
 	once := domain.NewIdempotencyKey("createAgent", onceKey, "body")
@@ -156,20 +116,6 @@ func TestIdempotency_DistinguishesPartsOfARequest(t *testing.T) {
 			t.Errorf("%q and %q are the same call", before, parts)
 		}
 		seen[sum] = parts
-	}
-}
-
-func TestIdempotency_SurvivesARestart(t *testing.T) {
-	s := newStore(t)
-	once := domain.NewIdempotencyKey("createAgent", onceKey, "body")
-	first, _, err := s.Register(context.Background(), registration("harbour-pilot"), once)
-	s.ok(err)
-	s.stop()
-	again := openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true})
-	defer again.Close()
-	second, replayed, err := again.Register(context.Background(), registration("harbour-pilot"), once)
-	if err != nil || !replayed || second.Agent.ID != first.Agent.ID {
-		t.Errorf("replayed %v, agent %d, %v", replayed, second.Agent.ID, err)
 	}
 }
 

@@ -66,69 +66,17 @@ func TestInbox_RepliesAreShownOnce(t *testing.T) {
 	}
 }
 
-// The cursor is an event of this file, and never moves back.
-func TestInbox_Cursor(t *testing.T) {
+// TestInbox_CursorIsAnEvent of any file: one from before a restored backup is not reached yet.
+func TestInbox_CursorIsAnEvent(t *testing.T) {
 	s := newStore(t)
-	ctx := context.Background()
-	pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
+	pilot := s.verified("harbour-pilot")
 	post := s.post(pilot)
-	s.reply(light, post, "one")
-	first := s.inbox(pilot)
-	s.reply(light, post, "two")
-	s.ok(s.MarkSeen(ctx, pilot, first.Next))
-	if box := s.inbox(pilot); box.Unseen != 1 || !cmp.Equal(bodies(box), []string{"two"}) {
-		t.Errorf("after the first reply: %d unseen, %q", box.Unseen, bodies(box))
-	}
-	s.ok(s.MarkSeen(ctx, pilot, domain.EventID(1, 1<<60))) // as from before a restored backup
-	s.ok(s.MarkSeen(ctx, pilot, first.Next))
-	if box := s.inbox(pilot); box.Unseen != 0 || len(box.Replies) != 0 {
-		t.Errorf("the cursor moved back: %d unseen, %q", box.Unseen, bodies(box))
-	}
-	s.reply(light, post, "three")
-	if box := s.inbox(pilot); !cmp.Equal(bodies(box), []string{"three"}) {
-		t.Errorf("after an id that is not reached yet: %q", bodies(box))
-	}
-	if box := s.inbox(light); box.Unseen != len(s.events(light, "", 100).Events) {
-		t.Errorf("another's inbox: %d unseen", box.Unseen)
+	s.ok(s.MarkSeen(context.Background(), pilot, domain.EventID(1, 1<<60)))
+	s.reply(s.verified("lighthouse"), post, "three")
+	if got := bodies(s.inbox(pilot)); !cmp.Equal(got, []string{"three"}) {
+		t.Errorf("after an id that is not reached yet: %q", got)
 	}
 	for _, id := range []string{"", "evt_", post.ID, "1"} {
-		wantOutcome(t, id, s.MarkSeen(ctx, pilot, id), "validation_failed")
-	}
-}
-
-// TestInbox_OtherEvents has events that no list of the inbox shows: they are counted until they are seen.
-func TestInbox_OtherEvents(t *testing.T) {
-	s := newStore(t)
-	ctx := context.Background()
-	pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
-	box := s.inbox(pilot)
-	if all := s.events(pilot, box.Seen, 100).Events; box.Others != 1 || box.Seen != "" || len(all) != 1 || all[0].Type != "trust.changed" {
-		t.Errorf("after the verification: %d others, %d events after %q", box.Others, len(all), box.Seen)
-	}
-	s.ok(s.MarkSeen(ctx, pilot, box.Next))
-	s.reply(light, s.post(pilot), "one")
-	if after := s.inbox(pilot); after.Unseen != 1 || after.Others != 0 || after.Seen != box.Next {
-		t.Errorf("with a reply alone: %d unseen, %d others, %s seen; want %s", after.Unseen, after.Others, after.Seen, box.Next)
-	}
-	s.ok(s.MarkSeen(ctx, pilot, domain.EventID(1, 1<<60)))
-	for _, e := range s.events(pilot, s.inbox(pilot).Seen, 100).Events {
-		t.Errorf("%s comes after the last event", e.Type)
-	}
-}
-
-// An agent that looks too late is told that replies may be missing, once.
-func TestInbox_MissedEvents(t *testing.T) {
-	s := newStore(t)
-	pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
-	s.reply(light, s.post(pilot), "one")
-	s.clock.Advance(31 * domain.Day)
-	s.ok(s.RunJobs(context.Background()))
-	box := s.inbox(pilot)
-	if !box.Missed || box.Unseen != 0 {
-		t.Errorf("missed %v, %d unseen", box.Missed, box.Unseen)
-	}
-	s.ok(s.MarkSeen(context.Background(), pilot, box.Next))
-	if box := s.inbox(pilot); box.Missed {
-		t.Error("still missed after it was seen")
+		wantOutcome(t, id, s.MarkSeen(context.Background(), pilot, id), "validation_failed")
 	}
 }

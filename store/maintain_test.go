@@ -37,31 +37,6 @@ func (s *testStore) settle() {
 	}
 }
 
-func TestLastActive_MovesEveryFiveMinutes(t *testing.T) {
-	s := newStore(t)
-	caller, key := s.register("harbour-pilot")
-	joined := s.lastActive(caller)
-	for _, tt := range []struct {
-		after time.Duration // since the last step
-		want  time.Duration // since joining
-	}{
-		{0, 0},
-		{activityStep - time.Millisecond, 0},
-		{time.Millisecond, activityStep},
-		{activityStep - time.Millisecond, activityStep},
-		{domain.Day, 2*activityStep + domain.Day - time.Millisecond},
-	} {
-		s.clock.Advance(tt.after)
-		if _, err := s.Authenticate(context.Background(), key); err != nil {
-			t.Fatal(err)
-		}
-		s.settle()
-		if got := s.lastActive(caller).Time().Sub(joined.Time()); got != tt.want {
-			t.Errorf("%v later: %v after joining, want %v", tt.after, got, tt.want)
-		}
-	}
-}
-
 func TestLastActive_ConcurrentRequestsMoveItOnce(t *testing.T) {
 	s := newStore(t)
 	caller, key := s.register("harbour-pilot")

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -331,55 +330,6 @@ INSERT INTO blocklist (kind, entry, created_at)
 			t.Errorf("%s: the earlier program: %+v, %v", name, u, err)
 		}
 	}
-}
-
-var (
-	nameOfTable = regexp.MustCompile(`^CREATE TABLE "?([a-z_]+)"?`)
-	ownTable    = `type = 'table' AND sql LIKE 'CREATE TABLE%' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '%\_search\_%' ESCAPE '\' AND name <> 'goose_db_version'`
-)
-
-// rebuild is a migration that makes tables anew, as one must for what ALTER TABLE
-// cannot do; all when none is named. The number that a table gives next is carried over.
-func rebuild(t testing.TB, path string, tables ...string) (text string) {
-	t.Helper()
-	visited(t, path, func(db *sqlx.DB) {
-		for _, create := range selected(t, db, `SELECT sql FROM sqlite_schema WHERE `+ownTable+` ORDER BY name`) {
-			name := nameOfTable.FindStringSubmatch(create)[1]
-			if len(tables) > 0 && !slices.Contains(tables, name) {
-				continue
-			}
-			text += fmt.Sprintf("%s;\nINSERT INTO new_%[2]s SELECT * FROM %[2]s;\n", nameOfTable.ReplaceAllString(create, "CREATE TABLE new_$1"), name)
-			text += fmt.Sprintf("DELETE FROM sqlite_sequence WHERE name = 'new_%[1]s';\nINSERT INTO sqlite_sequence (name, seq) SELECT 'new_%[1]s', seq FROM sqlite_sequence WHERE name = '%[1]s';\n", name)
-			text += fmt.Sprintf("DROP TABLE %[1]s;\nALTER TABLE new_%[1]s RENAME TO %[1]s;\n", name)
-			for _, index := range selected(t, db, `SELECT sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL`, name) {
-				text += index + ";\n"
-			}
-		}
-		// A table gets no new name while a trigger speaks of one that is not there.
-		for _, trigger := range selected(t, db, `SELECT 'DROP TRIGGER ' || name || ';' || char(10) || '+-- +goose StatementBegin' || char(10) || sql || ';' || char(10) || '-- +goose StatementEnd' || char(10) FROM sqlite_schema WHERE type = 'trigger'`) {
-			drop, create, _ := strings.Cut(trigger, "+")
-			text = drop + text + create
-		}
-	})
-	return text
-}
-
-func TestUpgrade_RebuiltTablesKeepReferences(t *testing.T) {
-	path := olderFile(t)
-	proof.OneByOne(t)
-	before := stateOf(t, path)
-	if _, err := start(path, steps(t, rebuild(t, path)), withoutCopy); err != nil {
-		t.Fatal(err)
-	}
-	before.Version++
-	if got := before.others(stateOf(t, path)); !slices.Equal(got, []string{"rows of goose_db_version"}) {
-		t.Errorf("changed: %q", got)
-	}
-	visited(t, path, func(db *sqlx.DB) {
-		if got := selected(t, db, `PRAGMA integrity_check`); got[0] != "ok" {
-			t.Errorf("%q", got)
-		}
-	})
 }
 
 // TestUpgrade_ReleasedDatabases: the tables whose definition stays keep their rows, no

@@ -268,15 +268,6 @@ func TestCheckFile_RunsEachDay(t *testing.T) {
 	}
 }
 
-func TestCheckFile_AcceptsAnUndamagedFile(t *testing.T) {
-	s := newStore(t)
-	s.register("harbour-pilot")
-	s.ok(s.CheckFile(context.Background()))
-	if s.Failure() != nil {
-		t.Error(s.Failure())
-	}
-}
-
 // TestOpen_EndsARebuildWhenAsked checks that a start that rebuilds the documents ends soon after SIGTERM, with what it has done
 // outside the log, and that the next start rebuilds all.
 func TestOpen_EndsARebuildWhenAsked(t *testing.T) {

@@ -279,25 +279,6 @@ func TestInvites_HaveLimits(t *testing.T) {
 	wantOutcome(t, "unknown", s.RevokeInvite(context.Background(), "inv_01234567"), "not_found")
 }
 
-// TestInvites_AdmitNoAgentTooMany: registrations at the same time share the uses, and a rejected one uses none.
-func TestInvites_AdmitNoAgentTooMany(t *testing.T) {
-	ctx := context.Background()
-	s := newStore(t, func(o *Options) { o.Registration = domain.RegistrationInvite })
-	secret, _, err := s.CreateInvite(ctx, 5, s.Now().Add(time.Hour))
-	s.ok(err)
-	register := func(handle string) error {
-		draft := registration(handle)
-		draft.Invite = secret
-		_, _, err := s.Register(ctx, draft, domain.IdempotencyKey{})
-		return err
-	}
-	wantOutcome(t, "a reserved handle", register("admin"), "handle_taken")
-	got := outcomes(together(20, func(i int) error { return register(fmt.Sprintf("agent-%d", i)) }))
-	if diff := cmp.Diff(map[string]int{"": 5, "invite_required": 15}, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // TestPageLinks_EndAfterTwelveHours: a link ends by itself, whatever links there are beside it.
 func TestPageLinks_EndAfterTwelveHours(t *testing.T) {
 	ctx := context.Background()

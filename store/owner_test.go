@@ -69,11 +69,6 @@ func about(id string) func(*domain.OwnerSubmission) {
 	return func(c *domain.OwnerSubmission) { c.Request = id }
 }
 
-// typed sets the handle that confirms a retirement.
-func typed(handle string) func(*domain.OwnerSubmission) {
-	return func(c *domain.OwnerSubmission) { c.Confirm = handle }
-}
-
 func (s *testStore) level(c domain.Caller) int {
 	s.Helper()
 	card, err := s.Card(context.Background(), c.Handle)

@@ -36,38 +36,6 @@ func TestSuspension_EndsOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestSuspension_HidesAndEnds suspends as the operator will, by the row.
-func TestSuspension_HidesAndEnds(t *testing.T) {
-	ctx := context.Background()
-	s := newStore(t)
-	pilot, key := s.register("harbour-pilot")
-	post := s.post(pilot)
-	until := domain.TimeOf(s.clock.Now().Add(time.Hour))
-	s.change([]domain.Caller{pilot}, `UPDATE agents SET suspended_at = 1, suspended_until = ?, suspension_reason = 'spam' WHERE id = ?`, until, pilot.ID)
-
-	_, err := s.Card(ctx, "harbour-pilot")
-	wantOutcome(t, "the call", err, string(domain.CodeNotFound))
-	_, err = s.Post(ctx, post.ID)
-	wantOutcome(t, "the call", err, string(domain.CodeNotFound))
-	_, err = s.Authenticate(ctx, key)
-	wantOutcome(t, "the call", err, string(domain.CodeSuspended))
-	_, _, err = s.CreatePost(ctx, pilot, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, domain.IdempotencyKey{})
-	wantOutcome(t, "the call", err, string(domain.CodeSuspended))
-
-	s.clock.Advance(time.Hour)
-	s.ok(s.RunJobs(ctx))
-	if _, err := s.Card(ctx, "harbour-pilot"); err != nil {
-		t.Errorf("the card, after the suspension: %v", err)
-	}
-	if _, err := s.Post(ctx, post.ID); err != nil {
-		t.Errorf("the call, after the suspension: %v", err)
-	}
-	found, err := s.Posts(ctx, document.PostFilter{Author: "harbour-pilot"}, listing.Page{Limit: 10})
-	if s.ok(err); len(found.Items) != 1 {
-		t.Errorf("%d calls found after the suspension", len(found.Items))
-	}
-}
-
 func TestSearch_ForgetsFormerNames(t *testing.T) {
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store/domain"
-	"callbook/store/text"
 	"callbook/testdata/proof"
 )
 
@@ -72,13 +71,13 @@ var linkStates = map[string]func(s *testStore, c domain.Caller){
 	},
 }
 
-// TestLinkCheck_Results tries every finding in every state.
+// TestLinkCheck_Results tries every finding in every state. What the agent's own request changes it sees in the response; of
+// what the service finds it gets an event.
 func TestLinkCheck_Results(t *testing.T) {
 	proof.OneByOne(t)
-	failures := []string{"blocked", "unreachable", "http_error", "too_large", "timeout", "not_found_on_page"}
 	passing := []string{"unreachable", "http_error", "timeout"} // what was verified once outlasts these
 	for state, reach := range linkStates {
-		for _, failure := range append([]string{""}, failures...) {
+		for i, failure := range append([]string{"", "", "blocked", "too_large", "not_found_on_page", "not_found_on_page"}, passing...) {
 			s := newStore(t)
 			pilot, _ := s.register("harbour-pilot")
 			reach(s, pilot)
@@ -87,19 +86,23 @@ func TestLinkCheck_Results(t *testing.T) {
 			now := domain.TimeOf(s.clock.Now())
 			found := domain.LinkCheck{Kind: "mastodon", Failure: failure, Verified: failure == ""}
 			want := domain.Link{URL: harbourPage, Kind: "mastodon", CheckedAt: &now, Status: "failed", Failure: &failure}
-			expires := now.Add(180 * domain.Day)
-			proof := "mention"
+			expires, mention := now.Add(180*domain.Day), "mention"
 			switch {
 			case found.Verified:
-				found.Proof = proof
-				want.Status, want.Failure, want.Proof, want.VerifiedAt, want.ExpiresAt = "verified", nil, &proof, &now, &expires
+				found.Proof = mention
+				want.Status, want.Failure, want.Proof, want.VerifiedAt, want.ExpiresAt = "verified", nil, &mention, &now, &expires
 			case was.VerifiedAt != nil && slices.Contains(passing, failure):
 				want.Kind, want.Status, want.Proof, want.VerifiedAt, want.ExpiresAt = was.Kind, was.Status, was.Proof, was.VerifiedAt, was.ExpiresAt
 			}
-			for _, byService := range []bool{false, true} {
+			byService, before := i%2 == 0, s.story(pilot)
+			for range 2 {
 				if diff := cmp.Diff([]domain.Link{want}, s.look(pilot, harbourPage, found, byService)); diff != "" {
 					t.Errorf("%s, found %q (-want +got): %s", state, failure, diff)
 				}
+			}
+			news := map[bool]string{true: "trust.changed harbour-pilot\n"}[byService && was.Status != want.Status]
+			if got := strings.TrimPrefix(s.story(pilot), before); got != news {
+				t.Errorf("%s, found %q, by the service %v: notified of %q", state, failure, byService, got)
 			}
 			card, err := s.Card(context.Background(), pilot.Handle)
 			if s.ok(err); !strings.Contains(card.Profile, `"status":"`+want.Status+`"`) {
@@ -160,26 +163,6 @@ func TestLink_LifeCycle(t *testing.T) {
 	}
 }
 
-// TestLink_Events: what the agent's own call changes it sees in the answer.
-func TestLink_Events(t *testing.T) {
-	for state, reach := range linkStates {
-		for found, finding := range map[string]domain.LinkCheck{"verified": foundIt, "failed": notThere} {
-			for _, byService := range []bool{false, true} {
-				s := newStore(t)
-				pilot, _ := s.register("harbour-pilot")
-				reach(s, pilot)
-				before := s.story(pilot)
-				s.look(pilot, harbourPage, finding, byService)
-				news := strings.TrimPrefix(s.story(pilot), before)
-				was, _, _ := strings.Cut(state, ",")
-				if want := byService && was != found; (news == "trust.changed harbour-pilot\n") != want || news == "" == want {
-					t.Errorf("%s, %s, by the service %v: told %q", state, found, byService, news)
-				}
-			}
-		}
-	}
-}
-
 func TestLink_AtMostFive(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
@@ -230,17 +213,6 @@ func TestLink_AtMostFive(t *testing.T) {
 	}
 }
 
-// TestLinkCheck_OfADeletedAgent finds its agent gone.
-func TestLinkCheck_OfADeletedAgent(t *testing.T) {
-	ctx := context.Background()
-	s := newStore(t)
-	pilot, _ := s.register("harbour-pilot")
-	s.link(pilot, harbourPage)
-	s.ok(s.DeleteAgent(ctx, pilot))
-	_, err := s.StoreLinkCheck(ctx, pilot.ID, harbourPage, foundIt, false)
-	wantOutcome(t, "a finding for a deleted agent", err, "unauthorized")
-}
-
 // TestLinkCheck_OfARemovedLink finds its link gone.
 func TestLinkCheck_OfARemovedLink(t *testing.T) {
 	ctx := context.Background()
@@ -273,11 +245,10 @@ func TestLinkCheck_OfARemovedLink(t *testing.T) {
 	}
 	s := newStore(t)
 	gone, _ := s.register("gone")
+	s.link(gone, harbourPage)
 	s.ok(s.DeleteAgent(ctx, gone))
-	_, err := s.AddLink(ctx, gone, harbourPage, "website")
-	wantOutcome(t, "adding one", err, "unauthorized")
-	_, err = s.RemoveLink(ctx, gone, harbourPage)
-	wantOutcome(t, "removing one", err, "unauthorized")
+	_, err := s.StoreLinkCheck(ctx, gone.ID, harbourPage, foundIt, false)
+	wantOutcome(t, "a finding for a deleted agent", err, "unauthorized")
 }
 
 // TestLinkCheck_DueLinksComeInOrder takes the longest due first, in portions, and leaves
@@ -305,38 +276,5 @@ func TestLinkCheck_DueLinksComeInOrder(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("due: %v, want %v", got, want)
-	}
-}
-
-func TestLink_Addresses(t *testing.T) {
-	const no = ""
-	for address, want := range map[string]struct{ served, dev string }{
-		"https://Harbour.Example.org/About":             {"https://harbour.example.org/About", "https://harbour.example.org/About"},
-		"http://harbour.example.org:80/":                {"http://harbour.example.org:80/", "http://harbour.example.org:80/"},
-		"http://harbour.example.org:8080/":              {no, no},
-		"http://localhost:8080/me":                      {no, "http://localhost:8080/me"},
-		"http://pilot.localhost:8080/":                  {no, "http://pilot.localhost:8080/"},
-		"https://127.0.0.1/":                            {no, "https://127.0.0.1/"},
-		"http://127.9.9.9:1/":                           {no, "http://127.9.9.9:1/"},
-		"http://[::1]:8080/me?a=b":                      {no, "http://[::1]:8080/me?a=b"},
-		"http://10.0.0.1/":                              {no, no},
-		"http://169.254.169.254/":                       {no, no},
-		"http://notlocalhost:8080/":                     {no, no},
-		"http://localhost.example:8080/":                {no, no},
-		"http://user@127.0.0.1/":                        {no, no},
-		"ftp://127.0.0.1/":                              {no, no},
-		"//127.0.0.1/":                                  {no, no},
-		"http://127.0.0.1/é":                            {no, no},
-		"http://127.0.0.1/%zz":                          {no, no},
-		"http://127.0.0.1/" + strings.Repeat("|", 182):  {no, "http://127.0.0.1/" + strings.Repeat("%7C", 182)},
-		"http://127.0.0.1/" + strings.Repeat("|", 1000): {no, no}, // too long as it is stored
-		"": {no, no},
-	} {
-		for dev, want := range map[bool]string{false: want.served, true: want.dev} {
-			got, ok := text.ParseLinkURL(address, dev)
-			if ok != (want != no) || ok && got != want {
-				t.Errorf("%q, dev %v: %q, %v; want %q", address, dev, got, ok, want)
-			}
-		}
 	}
 }

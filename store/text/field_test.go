@@ -114,6 +114,27 @@ func TestParseWebURL(t *testing.T) {
 		})
 }
 
+// TestParseLinkURL: those of callbook dev may be on this machine.
+func TestParseLinkURL(t *testing.T) {
+	for dev, want := range map[bool]map[string]string{
+		true: {
+			"https://Harbour.Example.org/About": "https://harbour.example.org/About", "http://localhost:8080/me": "http://localhost:8080/me",
+			"http://pilot.localhost:8080/": "http://pilot.localhost:8080/", "https://127.0.0.1/": "https://127.0.0.1/", "http://[::1]:8080/me?a=b": "http://[::1]:8080/me?a=b",
+			"http://127.0.0.1/" + strings.Repeat("|", 182):  "http://127.0.0.1/" + strings.Repeat("%7C", 182),
+			"http://127.0.0.1/" + strings.Repeat("|", 1000): "", // too long as it is stored
+			"http://harbour.example.org:8080/":              "", "http://10.0.0.1/": "", "http://169.254.169.254/": "", "http://notlocalhost:8080/": "",
+			"http://localhost.example:8080/": "", "http://user@127.0.0.1/": "", "ftp://127.0.0.1/": "", "//127.0.0.1/": "", "http://127.0.0.1/é": "", "": "",
+		},
+		false: {"http://harbour.example.org:80/": "http://harbour.example.org:80/", "http://localhost:8080/me": "", "https://127.0.0.1/": "", "http://[::1]/": ""},
+	} {
+		for address, want := range want {
+			if got, ok := ParseLinkURL(address, dev); ok != (want != "") || ok && got != want {
+				t.Errorf("%q, dev %v: %q, %v; want %q", address, dev, got, ok, want)
+			}
+		}
+	}
+}
+
 func TestParseLanguage(t *testing.T) {
 	checkParser(t, ParseLanguage,
 		[]string{ // as they are

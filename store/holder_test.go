@@ -19,6 +19,42 @@ import (
 
 const holder = "harbour-pilot@agents.example.org"
 
+// TestAbuse04_WhichMailboxEndsAClaim: the one that it was confirmed with when it is asked to, and always one that was left
+// before that; but not one that came later, which may be a thief's.
+func TestAbuse04_WhichMailboxEndsAClaim(t *testing.T) {
+	const second = "second@agents.example.org"
+	for _, tt := range []struct {
+		name        string
+		before      int // mailboxes that the agent had by then, of three
+		by          string
+		asked, ends bool
+	}{
+		{"its own mailbox", 1, holder, true, true},
+		{"its own mailbox, not asked", 1, holder, false, false},
+		{"a later mailbox", 1, thief, true, false},
+		{"a later mailbox that was left", 1, second, true, false},
+		{"an earlier mailbox, not asked", 2, holder, false, true},
+		{"a mailbox between", 3, second, false, true},
+	} {
+		s := newStore(t, noCaps)
+		pilot := s.verified("harbour-pilot")
+		for i, mailbox := range []string{holder, second, thief} {
+			if i > 0 {
+				s.moveTo(pilot, mailbox)
+			}
+			s.clock.Advance(time.Hour)
+			if i+1 == tt.before {
+				s.owned(pilot, mei)
+			}
+			s.clock.Advance(time.Hour)
+		}
+		done, err := s.ConfirmRecovery(context.Background(), pilot.Handle, s.codes(pilot)[tt.by], tt.asked)
+		if s.ok(err); done.ClaimEnded != tt.ends {
+			t.Errorf("%s: said to be ended %t", tt.name, done.ClaimEnded)
+		}
+	}
+}
+
 func TestAbuse04_RecoveryEndsAClaimOfLessThan30Days(t *testing.T) {
 	for age, ends := range map[time.Duration]bool{30*domain.Day - time.Millisecond: true, 30 * domain.Day: false} {
 		s := newStore(t, noCaps)

@@ -21,6 +21,10 @@ import (
 	"callbook/testdata/proof"
 )
 
+// errOf and errOf3 return the error of a call whose other results do not matter.
+func errOf[T any](_ T, err error) error          { return err }
+func errOf3[T, U any](_ T, _ U, err error) error { return err }
+
 // TestRegister_ChecksNames with the rules of package text.
 func TestRegister_ChecksNames(t *testing.T) {
 	s := newStore(t)
@@ -55,8 +59,7 @@ func TestSecrets_AreNotStored(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	pilot, key := s.register("harbour-pilot")
-	_, _, err := s.Register(ctx, registration("lighthouse"), domain.NewIdempotencyKey("createAgent", onceKey, "body"))
-	s.ok(err)
+	s.ok(errOf3(s.Register(ctx, registration("lighthouse"), domain.NewIdempotencyKey("createAgent", onceKey, "body"))))
 	code := s.code(pilot)
 	s.ok(s.confirm(pilot, code))
 	const owner = "canary7q@people.example.org"
@@ -236,52 +239,39 @@ func TestWriteAs_RejectsInactiveCallers(t *testing.T) {
 	reply, once := domain.ReplyDraft{Body: "b"}, domain.NewIdempotencyKey("createReply", onceKey, "body")
 	acts := map[string]func(domain.Caller) error{
 		"UpdateAgent": func(c domain.Caller) error {
-			_, err := s.UpdateAgent(ctx, c, func(*domain.Settings) error { return nil })
-			return err
+			return errOf(s.UpdateAgent(ctx, c, func(*domain.Settings) error { return nil }))
 		},
 		"DeleteAgent":   func(c domain.Caller) error { return s.DeleteAgent(ctx, c) },
-		"StartVerify":   func(c domain.Caller) error { _, err := s.StartVerify(ctx, c); return err },
-		"ConfirmVerify": func(c domain.Caller) error { _, err := s.ConfirmVerify(ctx, c, "000000"); return err },
+		"StartVerify":   func(c domain.Caller) error { return errOf(s.StartVerify(ctx, c)) },
+		"ConfirmVerify": func(c domain.Caller) error { return errOf(s.ConfirmVerify(ctx, c, "000000")) },
 		"RecordCollab": func(c domain.Caller) error {
-			_, _, err := s.RecordCollab(ctx, c, domain.CollabDraft{}, domain.IdempotencyKey{})
-			return err
+			return errOf3(s.RecordCollab(ctx, c, domain.CollabDraft{}, domain.IdempotencyKey{}))
 		},
-		"ConfirmCollab":    func(c domain.Caller) error { _, err := s.ConfirmCollab(ctx, c, "col_1"); return err },
-		"DeclineCollab":    func(c domain.Caller) error { _, err := s.DeclineCollab(ctx, c, "col_1"); return err },
-		"RotateKey":        func(c domain.Caller) error { _, _, err := s.RotateKey(ctx, c); return err },
-		"AddLink":          func(c domain.Caller) error { _, err := s.AddLink(ctx, c, "https://example.org", "website"); return err },
-		"RemoveLink":       func(c domain.Caller) error { _, err := s.RemoveLink(ctx, c, "https://example.org"); return err },
-		"ReplaceOfferings": func(c domain.Caller) error { _, err := s.ReplaceOfferings(ctx, c, domain.Menu{}); return err },
-		"ClaimOwner":       func(c domain.Caller) error { _, err := s.ClaimOwner(ctx, c, mei); return err },
+		"ConfirmCollab":    func(c domain.Caller) error { return errOf(s.ConfirmCollab(ctx, c, "col_1")) },
+		"DeclineCollab":    func(c domain.Caller) error { return errOf(s.DeclineCollab(ctx, c, "col_1")) },
+		"RotateKey":        func(c domain.Caller) error { return errOf3(s.RotateKey(ctx, c)) },
+		"AddLink":          func(c domain.Caller) error { return errOf(s.AddLink(ctx, c, "https://example.org", "website")) },
+		"RemoveLink":       func(c domain.Caller) error { return errOf(s.RemoveLink(ctx, c, "https://example.org")) },
+		"ReplaceOfferings": func(c domain.Caller) error { return errOf(s.ReplaceOfferings(ctx, c, domain.Menu{})) },
+		"ClaimOwner":       func(c domain.Caller) error { return errOf(s.ClaimOwner(ctx, c, mei)) },
 		"CreatePost": func(c domain.Caller) error {
-			_, _, err := s.CreatePost(ctx, c, domain.PostDraft{}, domain.IdempotencyKey{})
-			return err
+			return errOf3(s.CreatePost(ctx, c, domain.PostDraft{}, domain.IdempotencyKey{}))
 		},
 		"DeleteReply": func(c domain.Caller) error { return s.DeleteReply(ctx, c, "rpl_1") },
 		"DeletePost":  func(c domain.Caller) error { return s.DeletePost(ctx, c, post.ID) },
-		"CreateReply": func(c domain.Caller) error { _, _, err := s.CreateReply(ctx, c, post.ID, reply, once); return err },
+		"CreateReply": func(c domain.Caller) error { return errOf3(s.CreateReply(ctx, c, post.ID, reply, once)) },
 		"SendRequest": func(c domain.Caller) error {
-			_, _, err := s.SendRequest(ctx, c, other.Handle, domain.ContactRequestDraft{}, domain.IdempotencyKey{})
-			return err
+			return errOf3(s.SendRequest(ctx, c, other.Handle, domain.ContactRequestDraft{}, domain.IdempotencyKey{}))
 		},
-		"TryRequest":    func(c domain.Caller) error { return s.TryRequest(ctx, c, other.Handle, domain.ContactRequestDraft{}) },
-		"AcceptRequest": func(c domain.Caller) error { _, err := s.AcceptRequest(ctx, c, "req_1"); return err },
-		"MarkSeen":      func(c domain.Caller) error { return s.MarkSeen(ctx, c, "evt_1") },
-		"ReplaceWatches": func(c domain.Caller) error {
-			_, err := s.ReplaceWatches(ctx, c, domain.WatchDrafts{})
-			return err
-		},
-		"SetWake":    func(c domain.Caller) error { _, _, err := s.SetWake(ctx, c, "https://example.org/"); return err },
-		"RemoveWake": func(c domain.Caller) error { return s.RemoveWake(ctx, c) },
-		"DeclineRequest": func(c domain.Caller) error {
-			_, err := s.DeclineRequest(ctx, c, "req_1", domain.DeclineDraft{})
-			return err
-		},
-		"WithdrawRequest": func(c domain.Caller) error { _, err := s.WithdrawRequest(ctx, c, "req_1"); return err },
-		"ReportRequest": func(c domain.Caller) error {
-			_, err := s.ReportRequest(ctx, c, "req_1", domain.ReportDraft{})
-			return err
-		},
+		"TryRequest":      func(c domain.Caller) error { return s.TryRequest(ctx, c, other.Handle, domain.ContactRequestDraft{}) },
+		"AcceptRequest":   func(c domain.Caller) error { return errOf(s.AcceptRequest(ctx, c, "req_1")) },
+		"MarkSeen":        func(c domain.Caller) error { return s.MarkSeen(ctx, c, "evt_1") },
+		"ReplaceWatches":  func(c domain.Caller) error { return errOf(s.ReplaceWatches(ctx, c, domain.WatchDrafts{})) },
+		"SetWake":         func(c domain.Caller) error { return errOf3(s.SetWake(ctx, c, "https://example.org/")) },
+		"RemoveWake":      func(c domain.Caller) error { return s.RemoveWake(ctx, c) },
+		"DeclineRequest":  func(c domain.Caller) error { return errOf(s.DeclineRequest(ctx, c, "req_1", domain.DeclineDraft{})) },
+		"WithdrawRequest": func(c domain.Caller) error { return errOf(s.WithdrawRequest(ctx, c, "req_1")) },
+		"ReportRequest":   func(c domain.Caller) error { return errOf(s.ReportRequest(ctx, c, "req_1", domain.ReportDraft{})) },
 	}
 	reads := []string{"Me", "Export", "OwnCollabs", "Events", "Inbox", "Watches", "Wake", "RepliesTo", "Request", "Requests"}
 	for method := range reflect.TypeFor[*Store]().Methods() {
@@ -369,8 +359,7 @@ func TestExport_ContainsNoSecret(t *testing.T) {
 	s.change(nil, `INSERT INTO links (agent_id, url, kind, status, created_at) VALUES (?, 'https://harbour.example.org', 'website', 'pending', 1)`, caller.ID)
 	s.change(nil, `INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, 1)`, caller.ID, other.ID)
 	s.setWake(caller)
-	_, err = s.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})
-	s.ok(err)
+	s.ok(errOf(s.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})))
 	s.watches(caller, domain.WatchDraft{Q: "tides"})
 
 	text, err := s.Export(ctx, caller)
@@ -433,8 +422,7 @@ func TestAbuse19_OlderNamesStay(t *testing.T) {
 	caller.Handle = "callbook-admin"
 	s.update(caller, func(a *domain.Settings) { a.Tagline, a.Name = "Berths", "Callbook Support" })
 	set := func(name string) error {
-		_, err := s.UpdateAgent(context.Background(), caller, func(a *domain.Settings) error { a.Name = name; return nil })
-		return err
+		return errOf(s.UpdateAgent(context.Background(), caller, func(a *domain.Settings) error { a.Name = name; return nil }))
 	}
 	wantOutcome(t, "another such name", set("Callbook Help"), "validation_failed")
 	wantOutcome(t, "a good name", set("Callboat"), "")

@@ -71,8 +71,7 @@ func (s *testStore) writes(by, to domain.Caller, post domain.PostDocument, offer
 			return err
 		}},
 		{"reply", "body bad_value", func(text string) error {
-			_, _, err := s.CreateReply(ctx, by, post.ID, domain.ReplyDraft{Body: text}, repeat("reply", text))
-			return err
+			return errOf3(s.CreateReply(ctx, by, post.ID, domain.ReplyDraft{Body: text}, repeat("reply", text)))
 		}},
 		{"request", "purpose bad_value, deliverable bad_value, context bad_value", func(text string) error {
 			draft := domain.ContactRequestDraft{Purpose: text, Deliverable: text, Compensation: "none", OfferingID: offering, Context: text}
@@ -80,8 +79,7 @@ func (s *testStore) writes(by, to domain.Caller, post domain.PostDocument, offer
 			return err
 		}},
 		{"collaboration", "summary bad_value", func(text string) error {
-			_, _, err := s.RecordCollab(ctx, by, domain.CollabDraft{Partner: to.Handle, Summary: text}, repeat("collab", text))
-			return err
+			return errOf3(s.RecordCollab(ctx, by, domain.CollabDraft{Partner: to.Handle, Summary: text}, repeat("collab", text)))
 		}},
 	}
 }
@@ -106,8 +104,7 @@ func (s *testStore) blockWord(word string) {
 // changeList changes a list of the operator.
 func (s *testStore) changeList(act, entry string) {
 	s.Helper()
-	_, err := s.ChangeBlocklist(context.Background(), act, entry)
-	s.ok(err)
+	s.ok(errOf(s.ChangeBlocklist(context.Background(), act, entry)))
 }
 
 func TestBlocklist_AppliesToEveryDraft(t *testing.T) {
@@ -186,13 +183,10 @@ func TestBlocklist_LeavesStoredTexts(t *testing.T) {
 		s.ok(write.do(text))
 	}
 	rename := func(set *domain.Settings) error { set.Name = text; return nil }
-	_, err := s.UpdateAgent(ctx, by, rename)
-	s.ok(err)
-	_, err = s.ReplaceOfferings(ctx, by, domain.Menu{Offerings: []domain.OfferingDraft{{Title: text, Deliverable: "D", Mode: "free"}}})
-	s.ok(err)
+	s.ok(errOf(s.UpdateAgent(ctx, by, rename)))
+	s.ok(errOf(s.ReplaceOfferings(ctx, by, domain.Menu{Offerings: []domain.OfferingDraft{{Title: text, Deliverable: "D", Mode: "free"}}})))
 	const link = "https://casino.example.org/"
-	_, err = s.AddLink(ctx, by, link, "website")
-	s.ok(err)
+	s.ok(errOf(s.AddLink(ctx, by, link, "website")))
 
 	s.blockWord("casino")
 	doc, err := s.UpdateAgent(ctx, by, func(set *domain.Settings) error { set.Tagline = "Another"; return nil })
@@ -213,8 +207,7 @@ func TestBlocklist_LeavesStoredTexts(t *testing.T) {
 		}
 	}
 	s.reply(by, post, "Another body.")
-	_, err = s.RemoveLink(ctx, by, link)
-	s.ok(err)
+	s.ok(errOf(s.RemoveLink(ctx, by, link)))
 }
 
 // TestBlocklist_RefoldsWordsOfOlderPrograms: a program that folds in another way than the one
@@ -328,8 +321,7 @@ func TestBlocklist_RejectsMailboxesAtADomain(t *testing.T) {
 		}
 	}
 	set := func(address string) error {
-		_, err := s.UpdateAgent(ctx, earlier, func(set *domain.Settings) error { set.Mailbox, set.Tagline = address, "T"; return nil })
-		return err
+		return errOf(s.UpdateAgent(ctx, earlier, func(set *domain.Settings) error { set.Mailbox, set.Tagline = address, "T"; return nil }))
 	}
 	for address, want := range map[string]string{"a@mail.example": "", "b@mail.example": "mailbox bad_value", "a@mx.mail.example": "mailbox bad_value"} {
 		if got := faultsOf(set(address)); got != want {
@@ -340,10 +332,8 @@ func TestBlocklist_RejectsMailboxesAtADomain(t *testing.T) {
 	if got := faultsOf(err); got != "owner_email bad_value" {
 		t.Errorf("a claim: %s", got)
 	}
-	_, err = s.ClaimOwner(ctx, earlier, mei)
-	s.ok(err)
-	_, err = s.StartRecovery(ctx, "earlier", netip.Addr{})
-	s.ok(err)
+	s.ok(errOf(s.ClaimOwner(ctx, earlier, mei)))
+	s.ok(errOf(s.StartRecovery(ctx, "earlier", netip.Addr{})))
 	if n := value[int](s, `SELECT COUNT(*) FROM outbox WHERE recipient = 'a@mail.example'`); n != 1 {
 		t.Errorf("%d codes for a lost key", n)
 	}
@@ -360,8 +350,7 @@ func TestBlocklist_RejectsAddressesAtAHost(t *testing.T) {
 	s.linked(light, "https://eu.spam.example/", foundIt)
 	s.linked(light, "https://harbour.example.org/", foundIt)
 	home := func(address string) error {
-		_, err := s.UpdateAgent(ctx, pilot, func(set *domain.Settings) error { set.Homepage = address; return nil })
-		return err
+		return errOf(s.UpdateAgent(ctx, pilot, func(set *domain.Settings) error { set.Homepage = address; return nil }))
 	}
 	s.ok(home("https://spam.example/"))
 	s.changeList("block-host", "spam.example")
@@ -409,8 +398,7 @@ func TestLists_FollowCommits(t *testing.T) {
 	}
 	beside := openStore(t, Options{Path: s.path, Beside: true, Clock: s.clock.Now})
 	defer beside.Close()
-	_, err := beside.ChangeBlocklist(context.Background(), "unblock-network", "192.0.2.0/24")
-	s.ok(err)
+	s.ok(errOf(beside.ChangeBlocklist(context.Background(), "unblock-network", "192.0.2.0/24")))
 	for deadline := time.Now().Add(slowRead); blocked("192.0.2.1"); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the change of another process is not noticed")

@@ -26,25 +26,6 @@ func wantOutcomes(t testing.TB, what string, errs []error, want map[string]int) 
 	}
 }
 
-func TestRegister_ConcurrentlyOneGetsTheHandle(t *testing.T) {
-	s := newStore(t)
-	errs := together(crowd, func(int) error {
-		_, _, err := s.Register(context.Background(), registration("harbour-pilot"), domain.IdempotencyKey{})
-		return err
-	})
-	wantOutcomes(t, "the same handle", errs, map[string]int{"": 1, "handle_taken": crowd - 1})
-	errs = together(crowd, func(i int) error {
-		_, _, err := s.Register(context.Background(), registration(fmt.Sprintf("pilot-%d", i)), domain.IdempotencyKey{})
-		return err
-	})
-	wantOutcomes(t, "handles of their own", errs, map[string]int{"": crowd})
-	for table, want := range map[string]int{"agents": crowd + 1, "handles": crowd + 1, "agent_documents": crowd + 1} {
-		if got := value[int](s, `SELECT COUNT(*) FROM `+table); got != want {
-			t.Errorf("%d rows of %s, want %d", got, table, want)
-		}
-	}
-}
-
 func TestQuota_HoldsForConcurrentWrites(t *testing.T) {
 	const limit = 7
 	s := newStore(t, withQuotas(domain.Quotas{Posts: limit, Replies: limit}))

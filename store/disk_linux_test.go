@@ -47,8 +47,7 @@ func TestStore_KeepsSQLitesLocks(t *testing.T) {
 			return nil
 		}},
 		{"a scheduled backup", func() error {
-			_, _, err := backup.Schedule{Path: s.path, Folder: folder, Every: time.Hour, Keep: 1}.Run(ctx, s.Now())
-			return err
+			return errOf3(backup.Schedule{Path: s.path, Folder: folder, Every: time.Hour, Keep: 1}.Run(ctx, s.Now()))
 		}},
 		{"readiness", func() error { _, err := s.Ready(ctx); return err }},
 		{"figures", func() error { _, err := s.Figures(ctx); return err }},

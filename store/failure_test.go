@@ -84,20 +84,13 @@ func TestFailure_DamageStopsTheStore(t *testing.T) {
 		table string // or index
 		act   func(s *testStore) error
 	}{
-		"a list": {"post_documents", func(s *testStore) error {
-			_, err := s.Posts(ctx, document.PostFilter{}, listing.Page{Limit: 10})
-			return err
-		}},
-		"one record": {"agent_documents", func(s *testStore) error {
-			_, err := s.Card(ctx, "crowd-0")
-			return err
-		}},
+		"a list":      {"post_documents", func(s *testStore) error { return errOf(s.Posts(ctx, document.PostFilter{}, listing.Page{Limit: 10})) }},
+		"one record":  {"agent_documents", func(s *testStore) error { return errOf(s.Card(ctx, "crowd-0")) }},
 		"events":      {"events", func(s *testStore) error { _, err := s.Events(ctx, author, "", 10); return err }},
 		"a write":     {"replies", func(s *testStore) error { return s.change1(`UPDATE replies SET body = 'x'`) }},
 		"what is due": {"codes_expires_at", func(s *testStore) error { return s.RunJobs(ctx) }},
 		"creating": {"posts", func(s *testStore) error {
-			_, _, err := s.CreatePost(ctx, author, s.draft("t", "b"), domain.IdempotencyKey{})
-			return err
+			return errOf3(s.CreatePost(ctx, author, s.draft("t", "b"), domain.IdempotencyKey{}))
 		}},
 		"an export":    {"links", func(s *testStore) error { _, err := s.Export(ctx, author); return err }},
 		"the operator": {"reports", func(s *testStore) error { _, err := s.Reports(ctx, false, 10); return err }},
@@ -147,8 +140,7 @@ func TestFailure_TruncatedFileStopsTheStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
 			s.register("newcomer") // with a log SQLite does not look how long the file is
-			_, err := s.Card(context.Background(), "crowd-0")
-			s.ok(err)
+			s.ok(errOf(s.Card(context.Background(), "crowd-0")))
 			s.ok(os.Truncate(s.path+tt.file, tt.size))
 			if _, err := s.Agents(context.Background(), document.AgentFilter{Query: "tides"}, listing.Page{Limit: 10}); err == nil {
 				t.Error("it answers")
@@ -275,8 +267,7 @@ func TestFailure_OtherErrorsDoNotStopTheStore(t *testing.T) {
 	s := newStore(t, func(o *Options) { o.watchPeriod = time.Millisecond })
 	s.everything()
 	s.ok(s.RunJobs(context.Background()))
-	_, err := backup.Make(context.Background(), s.path, filepath.Join(t.TempDir(), "copy.db"))
-	s.ok(err)
+	s.ok(errOf(backup.Make(context.Background(), s.path, filepath.Join(t.TempDir(), "copy.db"))))
 	s.ok(s.CheckFile(context.Background()))
 	s.register("afterwards")
 	if err := s.Failure(); err != nil {
@@ -314,16 +305,13 @@ var created = []struct {
 	act           func(s *testStore, key domain.IdempotencyKey, by, to domain.Caller, post domain.PostDocument, offering string) error
 }{
 	{"agents", true, true, func(s *testStore, key domain.IdempotencyKey, _, _ domain.Caller, _ domain.PostDocument, _ string) error {
-		_, _, err := s.Register(context.Background(), registration("newcomer"), key)
-		return err
+		return errOf3(s.Register(context.Background(), registration("newcomer"), key))
 	}},
 	{"posts", true, false, func(s *testStore, key domain.IdempotencyKey, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
-		_, _, err := s.CreatePost(context.Background(), by, domain.PostDraft{Kind: "seeking", Title: "tides", Body: "b", Tags: []string{"tide"}}, key)
-		return err
+		return errOf3(s.CreatePost(context.Background(), by, domain.PostDraft{Kind: "seeking", Title: "tides", Body: "b", Tags: []string{"tide"}}, key))
 	}},
 	{"replies", true, false, func(s *testStore, key domain.IdempotencyKey, by, _ domain.Caller, post domain.PostDocument, _ string) error {
-		_, _, err := s.CreateReply(context.Background(), by, post.ID, domain.ReplyDraft{Body: "b"}, key)
-		return err
+		return errOf3(s.CreateReply(context.Background(), by, post.ID, domain.ReplyDraft{Body: "b"}, key))
 	}},
 	{"requests", true, true, func(s *testStore, key domain.IdempotencyKey, by, to domain.Caller, _ domain.PostDocument, offering string) error {
 		draft := domain.ContactRequestDraft{Purpose: "p", Deliverable: "d", Compensation: "none", OfferingID: offering}
@@ -331,27 +319,22 @@ var created = []struct {
 		return err
 	}},
 	{"collabs", true, true, func(s *testStore, key domain.IdempotencyKey, by, to domain.Caller, _ domain.PostDocument, _ string) error {
-		_, _, err := s.RecordCollab(context.Background(), by, domain.CollabDraft{Partner: to.Handle, Summary: "s"}, key)
-		return err
+		return errOf3(s.RecordCollab(context.Background(), by, domain.CollabDraft{Partner: to.Handle, Summary: "s"}, key))
 	}},
 	{"reports", false, true, func(s *testStore, _ domain.IdempotencyKey, _, _ domain.Caller, post domain.PostDocument, _ string) error {
 		return s.ReportPost(context.Background(), post.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{})
 	}},
 	{"links", false, true, func(s *testStore, _ domain.IdempotencyKey, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
-		_, err := s.AddLink(context.Background(), by, harbourPage, "website")
-		return err
+		return errOf(s.AddLink(context.Background(), by, harbourPage, "website"))
 	}},
 	{"offerings", false, true, func(s *testStore, _ domain.IdempotencyKey, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
-		_, err := s.ReplaceOfferings(context.Background(), by, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})
-		return err
+		return errOf(s.ReplaceOfferings(context.Background(), by, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}}))
 	}},
 	{"outbox", false, true, func(s *testStore, _ domain.IdempotencyKey, by, _ domain.Caller, _ domain.PostDocument, _ string) error {
-		_, err := s.ClaimOwner(context.Background(), by, "owner@people.example.org")
-		return err
+		return errOf(s.ClaimOwner(context.Background(), by, "owner@people.example.org"))
 	}},
 	{"blocklist", false, true, func(s *testStore, _ domain.IdempotencyKey, _, _ domain.Caller, _ domain.PostDocument, _ string) error {
-		_, err := s.ChangeBlocklist(context.Background(), "block-word", "spam")
-		return err
+		return errOf(s.ChangeBlocklist(context.Background(), "block-word", "spam"))
 	}},
 }
 

@@ -25,8 +25,7 @@ var (
 // link adds a link that nobody has looked at.
 func (s *testStore) link(c domain.Caller, address string) {
 	s.Helper()
-	_, err := s.AddLink(context.Background(), c, address, "website")
-	s.ok(err)
+	s.ok(errOf(s.AddLink(context.Background(), c, address, "website")))
 }
 
 // look keeps what the agent's own call found, or the service by itself.
@@ -222,8 +221,7 @@ func TestLinkCheck_OfARemovedLink(t *testing.T) {
 	}{
 		"removed": {func(s *testStore, c domain.Caller) { _, err := s.RemoveLink(ctx, c, harbourPage); s.ok(err) }, []string{codePage + " pending"}},
 		"removed and added again": {func(s *testStore, c domain.Caller) {
-			_, err := s.RemoveLink(ctx, c, harbourPage)
-			s.ok(err)
+			s.ok(errOf(s.RemoveLink(ctx, c, harbourPage)))
 			s.link(c, harbourPage)
 		}, []string{codePage + " pending", harbourPage + " verified"}},
 		"nothing": {func(*testStore, domain.Caller) {}, []string{harbourPage + " verified", codePage + " pending"}},

@@ -35,8 +35,7 @@ func TestModeration_Acts(t *testing.T) {
 			return err
 		}, "new-key author",
 			func(s *testStore, _ domain.PostDocument, _ domain.Reply) error {
-				_, err := s.Authenticate(ctx, key)
-				return err
+				return errOf(s.Authenticate(ctx, key))
 			}},
 		{"a call is removed", func(s *testStore, p domain.PostDocument, _ domain.Reply) error { return s.RemovePost(ctx, p.ID) }, "remove-post PST by author",
 			func(s *testStore, p domain.PostDocument, _ domain.Reply) error { return wantGone(s.Post(ctx, p.ID)) }},
@@ -146,8 +145,7 @@ func TestAbuse14_AReportKeepsEveryText(t *testing.T) {
 	draft.Purpose, draft.Deliverable, draft.Context = "abuse 15", "abuse 16", "abuse 17"
 	request, _, err := s.SendRequest(ctx, author, other.Handle, draft, domain.IdempotencyKey{})
 	s.ok(err)
-	_, err = s.ReportRequest(ctx, other, request.ID, domain.ReportDraft{})
-	s.ok(err)
+	s.ok(errOf(s.ReportRequest(ctx, other, request.ID, domain.ReportDraft{})))
 	address := netip.MustParseAddr("192.0.2.1")
 	s.ok(errors.Join(s.ReportPost(ctx, post.ID, address, domain.ReportDraft{}), s.ReportAgent(ctx, "author", address, domain.ReportDraft{}),
 		s.ReportReply(ctx, s.reply(author, post, "abuse 18").ID, address, domain.ReportDraft{})))
@@ -298,8 +296,7 @@ func TestAbuse14_BlocksHoldForRepliesAndCollaborations(t *testing.T) {
 	s.reply(pest, post, "Before the block.")
 	s.block(pilot, pest)
 	reply := func(c domain.Caller, p domain.PostDocument) error {
-		_, _, err := s.CreateReply(ctx, c, p.ID, domain.ReplyDraft{Body: "Buy now."}, domain.IdempotencyKey{})
-		return err
+		return errOf3(s.CreateReply(ctx, c, p.ID, domain.ReplyDraft{Body: "Buy now."}, domain.IdempotencyKey{}))
 	}
 	before := s.dump()
 	if got := said(reply(pest, post), testStart()); got != "not_accepting reply" {

@@ -134,8 +134,7 @@ func TestOperator_RemovalsCloseTheirReports(t *testing.T) {
 			author, other := s.reachable("author"), s.reachable("other")
 			post := s.post(author)
 			reply := s.reply(other, post, "Casino")
-			_, err := s.ReportRequest(ctx, other, s.ask(author, other).ID, domain.ReportDraft{})
-			s.ok(err)
+			s.ok(errOf(s.ReportRequest(ctx, other, s.ask(author, other).ID, domain.ReportDraft{})))
 			for _, err := range []error{
 				s.ReportPost(ctx, post.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}), s.ReportReply(ctx, reply.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}),
 				s.ReportAgent(ctx, "author", netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}), s.ReportAgent(ctx, "other", netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}),
@@ -267,12 +266,9 @@ func TestRegistration_RepeatsBeforeTheMode(t *testing.T) {
 func TestInvites_HaveLimits(t *testing.T) {
 	s := newStore(t)
 	for name, create := range map[string]func() error{
-		"no use": func() error { _, _, err := s.CreateInvite(context.Background(), 0, s.Now().Add(time.Hour)); return err },
-		"too many uses": func() error {
-			_, _, err := s.CreateInvite(context.Background(), 100_001, s.Now().Add(time.Hour))
-			return err
-		},
-		"past": func() error { _, _, err := s.CreateInvite(context.Background(), 1, s.Now()); return err },
+		"no use":        func() error { _, _, err := s.CreateInvite(context.Background(), 0, s.Now().Add(time.Hour)); return err },
+		"too many uses": func() error { return errOf3(s.CreateInvite(context.Background(), 100_001, s.Now().Add(time.Hour))) },
+		"past":          func() error { _, _, err := s.CreateInvite(context.Background(), 1, s.Now()); return err },
 	} {
 		wantOutcome(t, name, create(), "validation_failed")
 	}

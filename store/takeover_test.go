@@ -36,8 +36,7 @@ func (s *testStore) secrets() map[string]string {
 func (s *testStore) codes(c domain.Caller) map[string]string {
 	s.Helper()
 	s.deliver()
-	_, err := s.StartRecovery(context.Background(), c.Handle, netip.Addr{})
-	s.ok(err)
+	s.ok(errOf(s.StartRecovery(context.Background(), c.Handle, netip.Addr{})))
 	return s.secrets()
 }
 
@@ -45,8 +44,7 @@ func (s *testStore) codes(c domain.Caller) map[string]string {
 func (s *testStore) moveTo(c domain.Caller, mailbox string) {
 	s.Helper()
 	s.update(c, func(a *domain.Settings) { a.Mailbox = mailbox })
-	_, err := s.StartVerify(context.Background(), c)
-	s.ok(err)
+	s.ok(errOf(s.StartVerify(context.Background(), c)))
 	s.ok(s.confirm(c, s.secrets()[mailbox]))
 }
 

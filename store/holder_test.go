@@ -13,11 +13,62 @@ import (
 
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // What a thief can do on an owner's page, or by a mailbox, against the holder of the mailbox as it was.
 
 const holder = "harbour-pilot@agents.example.org"
+
+// TestAbuse04_FormerMailboxesRecover: the three that were left first, for seven days, so that a thief with many mailboxes
+// neither has many codes mailed nor shuts the first out.
+func TestAbuse04_FormerMailboxesRecover(t *testing.T) {
+	s := newStore(t, noCaps)
+	pilot := s.verified("harbour-pilot")
+	start := s.clock.Now()
+	box := func(i int) string { return fmt.Sprintf("box-%d@elsewhere.example.org", i) }
+	for i := range 6 {
+		s.clock.Advance(time.Hour)
+		s.moveTo(pilot, box(i))
+	}
+	for _, step := range []struct {
+		age  time.Duration // since the first was left
+		want []string
+	}{
+		{7*domain.Day - time.Millisecond, []string{box(0), box(1), box(5), holder}},
+		{7 * domain.Day, []string{box(0), box(1), box(2), box(5)}},
+	} {
+		s.clock.Advance(time.Hour + step.age - s.since(start))
+		if diff := cmp.Diff(step.want, slices.Sorted(maps.Keys(s.codes(pilot)))); diff != "" {
+			t.Errorf("after %v codes are mailed to (-want +got): %s", step.age, diff)
+		}
+	}
+}
+
+// TestAbuse04_NoticesHaveNoPool: they are mailed while a half of the site's mails is spent, and do not spend
+// it, but an agent causes nine a day.
+func TestAbuse04_NoticesHaveNoPool(t *testing.T) {
+	caps := domain.DefaultMailCaps
+	caps.Site, caps.Agent, caps.Pause = 2, 0, 0
+	s := newStore(t, func(o *Options) { o.Mails = &caps })
+	pilot := s.verified("harbour-pilot")
+	s.owned(pilot, mei) // spends the half
+	notices := len(s.deliver())
+	for i := range 12 {
+		s.update(pilot, func(a *domain.Settings) { a.Mailbox = fmt.Sprintf("box-%d@agents.example.org", i) })
+		s.ok(s.Verify(context.Background(), pilot.Handle))
+		notices += len(s.deliver())
+	}
+	pools, err := s.MailPools(context.Background())
+	if s.ok(err); notices != 9 || pools[1].Left != 0 {
+		t.Errorf("%d notices, want 9; %+v", notices, pools)
+	}
+	s.clock.Advance(domain.Day)
+	if pools, err = s.MailPools(context.Background()); err != nil || pools[1].Left != 1 {
+		t.Errorf("a day later: %+v, %v", pools, err)
+	}
+}
 
 // TestAbuse04_WhichMailboxEndsAClaim: the one that it was confirmed with when it is asked to, and always one that was left
 // before that; but not one that came later, which may be a thief's.

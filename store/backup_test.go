@@ -55,7 +55,7 @@ func TestBackup_ContainsAllConfirmedWrites(t *testing.T) {
 			}
 		}()
 	}
-	rounds := proof.Rounds(60, 200, 200)
+	rounds := proof.Rounds(20, 200, 200)
 	if proof.RaceDetector() || testing.Short() {
 		rounds = 20
 	}

@@ -101,7 +101,7 @@ const rush = 100
 
 func TestCode_CountsConcurrentAttempts(t *testing.T) {
 	s := newStore(t, noCaps)
-	rounds := proof.Rounds(60, 200, 4000)
+	rounds := proof.Rounds(15, 200, 4000)
 	proof.Figure(t, "limit rounds", rounds)
 	for round := range rounds {
 		fresh, _ := s.register(fmt.Sprintf("agent-%d", round))
@@ -117,7 +117,7 @@ func TestCode_CountsConcurrentAttempts(t *testing.T) {
 
 func TestCode_ConcurrentUseSucceedsOnce(t *testing.T) {
 	s := newStore(t, noCaps)
-	rounds := proof.Rounds(60, 100, 2000)
+	rounds := proof.Rounds(15, 100, 2000)
 	proof.Figure(t, "act rounds", 2*rounds)
 	for round := range rounds {
 		pilot, first := s.register(fmt.Sprintf("agent-%d", round))

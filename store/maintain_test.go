@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/netip"
 	"os"
-	"runtime"
 	"testing"
 	"time"
 
@@ -15,52 +14,7 @@ import (
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/maintenance"
-	"callbook/store/txn"
 )
-
-// lastActive is when an agent's last call was, as its card says.
-func (s *testStore) lastActive(c domain.Caller) domain.Time {
-	s.Helper()
-	card, err := s.Card(context.Background(), c.Handle)
-	s.ok(err)
-	return card.LastActiveAt
-}
-
-// settle waits until the times of last calls that were handed to the writer are
-// stored.
-func (s *testStore) settle() {
-	s.Helper()
-	s.ok(s.write(context.Background(), func(*tx) error { return nil }))
-	for pending := true; pending; runtime.Gosched() {
-		pending = false
-		s.active.Range(func(any, any) bool { pending = true; return false })
-	}
-}
-
-func TestLastActive_ConcurrentRequestsMoveItOnce(t *testing.T) {
-	s := newStore(t)
-	caller, key := s.register("harbour-pilot")
-	_, err := s.Authenticate(context.Background(), key)
-	s.ok(err)
-	moved := 0
-	s.Watch(func(c txn.Changes) {
-		if c.Agents {
-			moved++
-		}
-	})
-	s.clock.Advance(time.Hour)
-	release := s.hold()
-	errs := together(crowd, func(int) error {
-		_, err := s.Authenticate(context.Background(), key)
-		return err
-	})
-	release()
-	s.settle()
-	wantOutcomes(t, "calls while the writer is busy", errs, map[string]int{"": crowd})
-	if moved != 1 || s.lastActive(caller) != domain.TimeOf(s.clock.Now()) {
-		t.Errorf("moved %d times, to %v", moved, s.lastActive(caller))
-	}
-}
 
 func TestJobs_DeleteRecordsPastTheirRetention(t *testing.T) {
 	s := newStore(t)

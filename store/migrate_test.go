@@ -204,33 +204,6 @@ func TestUpgrade_LeavesAVerifiedCopy(t *testing.T) {
 	}
 }
 
-func TestUpgrade_CopiesOnlyAnOlderFile(t *testing.T) {
-	for name, open := range map[string]func(folder string) (string, []func(*Options)){
-		"a new file": func(folder string) (string, []func(*Options)) { return filepath.Join(folder, "callbook.db"), nil },
-		"not asked for": func(string) (string, []func(*Options)) {
-			path := olderFile(t)
-			if err := os.WriteFile(draftsOf(path)[0], []byte("of a program that was killed"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			return path, []func(*Options){withoutCopy}
-		},
-		"nothing to do": func(string) (string, []func(*Options)) {
-			path := olderFile(t)
-			if _, err := start(path, steps(t, addNotes), withoutCopy); err != nil {
-				t.Fatal(err)
-			}
-			return path, nil
-		},
-	} {
-		path, set := open(t.TempDir())
-		u, err := start(path, steps(t, addNotes), set...)
-		copies, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*pre-migrate*"))
-		if err != nil || u.kept != "" || u.to != newest(t)+1 || len(copies) > 0 {
-			t.Errorf("%s: %+v, %v; %q", name, u, err, copies)
-		}
-	}
-}
-
 // TestUpgrade_BadCopyStopsIt: the copy of a try before stays until there is a whole one.
 func TestUpgrade_BadCopyStopsIt(t *testing.T) {
 	path := olderFile(t)
@@ -547,39 +520,5 @@ func TestUpgrade_FullDiskRollsItBack(t *testing.T) {
 	}
 	if u, err := start(path, steps(t, addNotes, widen(2000))); err != nil || u.to != before.Version+2 {
 		t.Errorf("once there is room: %+v, %v", u, err)
-	}
-}
-
-// TestUpgrade_BesideAReader: another process that has the file open sees it as it was, and
-// afterwards as it is.
-func TestUpgrade_BesideAReader(t *testing.T) {
-	t.Parallel() // the end of the start waits for the reader
-	path := olderFile(t)
-	reader := connectFile(t, path, "ro")
-	defer reader.Close()
-	run := func(query string) {
-		t.Helper()
-		if _, err := reader.Exec(query); err != nil {
-			t.Fatal(err)
-		}
-	}
-	version := func() (version int64) {
-		t.Helper()
-		if err := reader.Get(&version, `SELECT MAX(version_id) FROM goose_db_version`); err != nil {
-			t.Error(err)
-		}
-		return version
-	}
-	run(`BEGIN`)
-	from := version()
-	if _, err := start(path, steps(t, addNotes), withoutCopy); err != nil {
-		t.Fatal(err)
-	}
-	if got := version(); got != from {
-		t.Errorf("within its transaction, version %d is %d", from, got)
-	}
-	run(`ROLLBACK`)
-	if got := version(); got != from+1 {
-		t.Errorf("afterwards, version %d, want %d", got, from+1)
 	}
 }

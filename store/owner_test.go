@@ -77,7 +77,7 @@ func (s *testStore) level(c domain.Caller) int {
 
 func TestOwner_FormActsOnce(t *testing.T) {
 	s := newStore(t, noCaps)
-	rounds := proof.Rounds(20, 70, 1400)
+	rounds := proof.Rounds(8, 70, 1400)
 	proof.Figure(t, "act rounds", 3*rounds)
 	for round := range rounds {
 		pilot, first := s.register(fmt.Sprintf("agent-%d", round))

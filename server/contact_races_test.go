@@ -5,10 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"slices"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,10 +74,9 @@ type party struct {
 
 func (c *contest) party(handle string) party {
 	c.Helper()
-	return c.withKey(c.verified(handle))
+	key := c.verified(handle)
+	return party{c.caller(key), key}
 }
-
-func (c *contest) withKey(key string) party { return party{c.caller(key), key} }
 
 // The maximum weekly_cap of a contact policy, and what of it senders of level 1 may use.
 const (
@@ -118,7 +113,7 @@ func TestContactRequest_ConcurrentAcceptDeclineWithdraw(t *testing.T) {
 	won := map[string]int{}
 	acts := []string{"accept", "decline", "withdraw"}
 	states := map[string]string{"accept": "accepted", "decline": "declined", "withdraw": "withdrawn"}
-	races := rounds(20)
+	races := rounds(60)
 	proof.Figure(t, "act rounds", races)
 	for round := range races {
 		if round%mostWeekly == 0 {
@@ -173,7 +168,7 @@ func TestContactRequest_ConcurrentOwnerReceipt(t *testing.T) {
 		host  party
 		token string
 	)
-	races, ends := rounds(40), map[string]int{}
+	races, ends := rounds(70), map[string]int{}
 	proof.Figure(t, "act rounds", races)
 	for round := range races {
 		if round%mostWeekly == 0 {
@@ -224,7 +219,7 @@ func TestContactRequest_ConcurrentOwnerReceipt(t *testing.T) {
 // party remains, and the other party sees a final status.
 func TestContactRequest_ConcurrentDeletionAndAccept(t *testing.T) {
 	c := newContest(t)
-	races, ends := rounds(20), map[string]int{}
+	races, ends := rounds(40), map[string]int{}
 	proof.Figure(t, "act rounds", races)
 	for round := range races {
 		host, sender := c.host(fmt.Sprintf("host-%d", round)), c.party(fmt.Sprintf("sender-%d", round))
@@ -263,172 +258,4 @@ func TestContactRequest_ConcurrentDeletionAndAccept(t *testing.T) {
 		c.stored(0, `SELECT COUNT(*) FROM requests WHERE from_mailbox = ?1 OR to_mailbox = ?1`, gone.Handle+"@example.org")
 	}
 	t.Logf("%d rounds of %d: %v", races, contenders, ends)
-}
-
-func (c *contest) startVerify(p party) error {
-	_, err := c.store.StartVerify(context.Background(), p.Caller)
-	return err
-}
-
-func (c *contest) startRecovery(p party) error {
-	_, err := c.store.StartRecovery(context.Background(), p.Handle, netip.Addr{})
-	return err
-}
-
-// code requests a code and reads it from the outbox.
-func (c *contest) code(p party, start func(party) error) (code string) {
-	c.Helper()
-	if err := start(p); err != nil {
-		c.Fatal(err)
-	}
-	if err := c.database.Get(&code, `SELECT secret FROM outbox WHERE agent_id = ?`, p.ID); err != nil {
-		c.Fatal(err)
-	}
-	return code
-}
-
-// TestVerification_ConcurrentRightAndWrongCodes: either the right code is accepted once, or five
-// wrong codes make it void.
-func TestVerification_ConcurrentRightAndWrongCodes(t *testing.T) {
-	c := newContest(t)
-	races, verified := rounds(20), 0
-	proof.Figure(t, "act rounds", races)
-	for round := range races {
-		key := c.agent(fmt.Sprintf("agent-%d", round))
-		pilot := party{c.caller(key), key}
-		right := c.code(pilot, c.startVerify)
-		counts := map[string]int{}
-		for _, a := range c.atOnce(contenders, func(i int) *result {
-			code := map[bool]string{true: right, false: "0000-0000"}[i%10 == 0]
-			return c.send("POST", "/api/me/verify/confirm", key, map[string]string{"code": code})
-		}) {
-			name := "right"
-			if a.Status != 200 {
-				name = a.text("error", "code")
-			}
-			counts[name]++
-		}
-		verified += counts["right"]
-		inTime := counts["right"] == 1 && counts["wrong_code"] < 5 && counts["too_many_attempts"] == 0 &&
-			counts["already_verified"] == contenders-1-counts["wrong_code"]
-		burnt := counts["right"] == 0 && counts["wrong_code"] == 5 && counts["too_many_attempts"] == contenders-5
-		if !inTime && !burnt {
-			t.Errorf("codes: %v", counts)
-		}
-		c.stored(counts["right"], `SELECT COUNT(*) FROM agents WHERE id = ? AND verified_at IS NOT NULL`, pilot.ID)
-		c.stored(counts["right"], `SELECT COUNT(*) FROM events WHERE agent_id = ? AND type = 'trust.changed'`, pilot.ID)
-	}
-	t.Logf("%d rounds of %d: the right code came in time in %d", races, contenders, verified)
-}
-
-// onlyKey fails the test unless one of the keys works, and returns it.
-func (c *contest) onlyKey(id int64, keys ...string) (working string) {
-	c.Helper()
-	n := 0
-	for _, key := range keys {
-		if caller, err := c.store.Authenticate(context.Background(), key); err == nil && caller.ID == id {
-			working, n = key, n+1
-		}
-	}
-	if n != 1 {
-		c.Fatalf("%d of %d keys work", n, len(keys))
-	}
-	c.stored(1, `SELECT COUNT(*) FROM agents WHERE id = ? AND key_hash IS NOT NULL`, id)
-	return working
-}
-
-// TestOwnerClaim_ConcurrentConfirmAndReject: the person's two responses, over HTTP.
-func TestOwnerClaim_ConcurrentConfirmAndReject(t *testing.T) {
-	c := newContest(t)
-	races, ends := rounds(10), map[string]int{}
-	proof.Figure(t, "act rounds", races)
-	for round := range races {
-		pilot := c.party(fmt.Sprintf("agent-%d", round))
-		address := fmt.Sprintf("owner-%d@harbour.example.org", round)
-		c.send("POST", "/api/me/owner-claim", pilot.key, map[string]string{"owner_email": address}).status(202)
-		link, err := url.Parse(*c.mail(address).Link)
-		if err != nil {
-			t.Fatal(err)
-		}
-		page, err := c.store.OwnerPage(t.Context(), link.Path[len("/owner/"):])
-		if err != nil {
-			t.Fatal(err)
-		}
-		counts := map[string]int{}
-		var lock sync.Mutex
-		c.atOnce(contenders, func(i int) *result {
-			act := []string{"confirm", "reject"}[i%2]
-			form := url.Values{"form": {page.Form}, "act": {act}}
-			a := c.send("POST", link.Path, "", form.Encode(), "Content-Type: application/x-www-form-urlencoded")
-			lock.Lock()
-			defer lock.Unlock()
-			counts[fmt.Sprint(act, " ", a.Status)]++
-			return a
-		})
-		status := c.send("GET", "/api/me", pilot.key, nil).text("owner_claim", "status")
-		ends[status]++
-		want, level := map[string]int{"confirm 200": 1, "confirm 409": 49, "reject 409": 50}, 2.0
-		if status == "none" {
-			want, level = map[string]int{"reject 200": 1, "reject 404": 49, "confirm 404": 50}, 1.0
-		}
-		if diff := cmp.Diff(want, counts); diff != "" {
-			t.Errorf("the claim is %s (-want +got):\n%s", status, diff)
-		}
-		if got := c.send("GET", "/api/agents/"+pilot.Handle, "", nil).value("agent", "trust", "level"); got != level {
-			t.Errorf("the claim is %s, the level %v", status, got)
-		}
-	}
-	t.Logf("%d rounds of %d: %v", races, contenders, ends)
-}
-
-// TestKeys_ConcurrentReplacements: rotation, recovery and the owner's page each
-// give out one key at the most, and in the end one of those works.
-func TestKeys_ConcurrentReplacements(t *testing.T) {
-	const inStore, ways = 60, 3
-	c := newContest(t)
-	pilot := c.party("harbour-pilot")
-	token := c.claim(pilot.key, "mei@harbour.example.org")
-	for range rounds(inStore) {
-		page, err := c.store.OwnerPage(t.Context(), token)
-		if err != nil {
-			t.Fatal(err)
-		}
-		code, keys := c.code(pilot, c.startRecovery), make([]string, contenders)
-		c.outcomes(func(i int) (err error) {
-			var done domain.OwnerResult
-			var key string
-			switch i % ways {
-			case 0:
-				key, _, err = c.store.RotateKey(context.Background(), pilot.Caller)
-			case 1:
-				var recovered domain.Recovery
-				recovered, err = c.store.ConfirmRecovery(context.Background(), pilot.Handle, code, false)
-				key = recovered.Key
-			case 2:
-				done, err = c.store.ActAsOwner(context.Background(), domain.OwnerSubmission{Token: token, Form: page.Form, Act: domain.OwnerRotateKey})
-				key = done.Key
-			}
-			if err == nil {
-				keys[i] = key
-			}
-			return err
-		})
-		var given [ways]int
-		for i, key := range keys {
-			if key != "" {
-				given[i%ways]++
-			}
-		}
-		if slices.Max(given[:]) > 1 {
-			t.Errorf("keys by rotation, recovery and the owner: %v", given)
-		}
-		keys = slices.DeleteFunc(keys, func(key string) bool { return key == "" })
-		if key := c.onlyKey(pilot.ID, append(keys, pilot.key)...); key == pilot.key {
-			t.Error("the old key works on")
-		} else {
-			pilot = c.withKey(key)
-		}
-	}
-	t.Logf("%d rounds of %d in the store", rounds(inStore), contenders)
-	proof.Figure(t, "act rounds", rounds(inStore))
 }

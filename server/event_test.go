@@ -248,26 +248,6 @@ func inBubble(t *testing.T, test func(s *site)) {
 	})
 }
 
-func TestEvents_WaitEndsWithTheCommit(t *testing.T) {
-	s := newSite(t)
-	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
-	post := s.post(pilot, "Tides")
-	call := s.waitForEvents(pilot, longWait)
-	s.awaitWaiting(1)
-	at := s.clock.Now()
-	reply := s.reply(gauge, post)
-	got := s.awaitResponse(call).checkEvents("reply.received tide-gauge").events()
-	if subject := got.Events[0].Subject; subject.ID == nil || *subject.ID != reply || subject.PostID == nil || *subject.PostID != post {
-		t.Errorf("it is told of %+v", subject)
-	}
-	if got.Next != got.Events[0].ID || got.Gap || !got.Events[0].At.Time().Equal(at) || !s.clock.Now().Equal(at) {
-		t.Errorf("%+v", got)
-	}
-	if n := s.waiting(); n != 0 {
-		t.Errorf("%d calls wait still", n)
-	}
-}
-
 // TestEvents_WaitEndsWithoutDelay: polling would let time pass between the commit and the
 // response.
 func TestEvents_WaitEndsWithoutDelay(t *testing.T) {
@@ -310,12 +290,6 @@ func TestEvents_WaitTimesOut(t *testing.T) {
 			}
 			s.reply(gauge, post)
 			s.send("GET", eventsPath+"?after="+a.events().Next, pilot, nil).checkEvents("reply.received tide-gauge")
-		}
-		for _, query := range []string{"?wait=31", "?wait=-1", "?wait=", "?wait=1s", "?wait=1&wait=2", "?wait=1.5"} {
-			a := s.send("GET", eventsPath+query, pilot, nil).rejected(400, domain.CodeInvalidQuery)
-			if problems := a.details(); len(problems) != 1 || !strings.HasPrefix(problems[0], "wait ") {
-				s.Errorf("%s: %v", query, problems)
-			}
 		}
 	})
 }
@@ -485,130 +459,44 @@ func TestEvents_DisconnectedClientLeavesNothing(t *testing.T) {
 	}
 }
 
-// memoryInUse returns the size of the heap and the stacks in bytes.
-func memoryInUse() int64 {
-	runtime.GC()
-	runtime.GC() // what the first has freed with its finalizers
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc + m.StackInuse)
-}
-
-// crowdOfWaiters is many agents, each with the maximum number of waiting requests.
-type crowdOfWaiters struct {
-	*site
-	keys    []string
-	callers []domain.Caller
-	conns   []*net.TCPConn // maxWaitsOfAgent of each agent, in order
-}
-
-func newCrowdOfWaiters(t testing.TB, agents int) *crowdOfWaiters {
-	t.Helper()
-	c := &crowdOfWaiters{site: newSite(t)}
-	for i := range agents {
-		key := c.agent(fmt.Sprintf("agent-%d", i))
-		c.keys, c.callers = append(c.keys, key), append(c.callers, c.caller(key))
-	}
-	return c
-}
-
-// requestAll sends everybody a contact request of one sender.
-func (c *crowdOfWaiters) requestAll() {
-	c.Helper()
-	sender := c.caller(c.verified("tide-gauge"))
-	for _, to := range c.callers {
-		_, err := c.store.UpdateAgent(context.Background(), to, func(s *domain.Settings) error {
-			s.ContactPolicy.RequireOffering = false
-			return nil
-		})
-		if err != nil {
-			c.Fatal(err)
-		}
-		_, _, err = c.store.SendRequest(context.Background(), sender, to.Handle,
-			domain.ContactRequestDraft{Purpose: "Tides", Deliverable: "A table", Compensation: "none"}, domain.IdempotencyKey{})
-		if err != nil {
-			c.Fatal(err)
-		}
-	}
-}
-
-// wait makes every agent wait for new events.
-func (c *crowdOfWaiters) wait() {
-	c.Helper()
-	for i, key := range c.keys {
-		page, err := c.store.Events(context.Background(), c.callers[i], "", eventPage)
-		if err != nil {
-			c.Fatal(err)
-		}
-		for range maxWaitsPerAgent {
-			c.conns = append(c.conns, c.park(key, longWait+"&after="+page.Next))
-		}
-	}
-	c.awaitWaiting(len(c.conns))
-}
-
-// median returns the median duration of a request.
-func (c *crowdOfWaiters) median(calls int, call func()) time.Duration {
-	took := make([]time.Duration, calls)
-	for i := range took {
-		begun := time.Now()
-		call()
-		took[i] = time.Since(begun)
-	}
-	slices.Sort(took)
-	return took[calls/2]
-}
-
+// TestEvents_ThousandClientsWait: a waiting request takes little memory, and a commit wakes those of its agent alone.
 func TestEvents_ThousandClientsWait(t *testing.T) {
 	const mostBytes, mostGoroutines = 64 << 10, 3
 	agents := 250
 	if proof.RaceDetector() || testing.Short() {
 		agents = 50
 	}
-	c := newCrowdOfWaiters(t, agents)
-	post := c.post(c.keys[0], "Tides")
-	c.requestAll()
-	idle, goroutines := memoryInUse(), runtime.NumGoroutine()
-	c.wait()
-	n := len(c.conns)
-	bytes, more := (memoryInUse()-idle)/int64(n), float64(runtime.NumGoroutine()-goroutines)/float64(n)
-	t.Logf("%d waiting calls: %d bytes and %.2f goroutines each", n, bytes, more)
-	if n != agents*maxWaitsPerAgent || bytes > mostBytes || more > mostGoroutines {
-		t.Errorf("%d waiting calls cost %d bytes and %.2f goroutines each, want at most %d and %d", n, bytes, more, mostBytes, mostGoroutines)
+	s := newSite(t)
+	var keys []string
+	for i := range agents {
+		keys = append(keys, s.agent(fmt.Sprintf("agent-%d", i)))
+		s.lastEventID(keys[i])
 	}
-
-	reads := c.median(100, func() { c.send("GET", "/api/agents/agent-7", "", nil).status(200) })
-	writes := c.median(30, func() { c.send("PATCH", "/api/me", c.keys[7], `{"tagline":"Tides"}`).status(200) })
-	t.Logf("meanwhile a read takes %s, a write %s", reads, writes)
-	if reads > time.Second/10 || writes > time.Second/10 {
-		t.Errorf("other calls are held back: a read takes %s, a write %s", reads, writes)
-	}
-
-	before := c.queues()
-	c.reply(c.keys[1], post)
-	for i, conn := range c.conns[:maxWaitsPerAgent] {
-		if got := c.parked(conn).eventNames(); len(got) != 1 || got[0] != "reply.received agent-1" {
-			t.Errorf("call %d is told of %v", i, got)
+	post := s.post(keys[0], "Tides")
+	idle, goroutines := heap(), runtime.NumGoroutine()
+	var waits []net.Conn
+	for _, key := range keys {
+		for range maxWaitsPerAgent {
+			waits = append(waits, s.park(key, longWait))
 		}
 	}
-	delete(before, c.callers[0].ID)
-	c.awaitWaiting(n - maxWaitsPerAgent)
-	if diff := cmp.Diff(before, c.queues(), cmp.Comparer(func(a, b waiter) bool { return a == b })); diff != "" {
-		t.Errorf("others wake for what one is told (-before +after):\n%.500s", diff)
+	n := len(waits)
+	s.awaitWaiting(n)
+	bytes, more := (heap()-idle)/n, float64(runtime.NumGoroutine()-goroutines)/float64(n)
+	t.Logf("%d waiting requests: %d bytes and %.2f goroutines each", n, bytes, more)
+	if bytes > mostBytes || more > mostGoroutines {
+		t.Errorf("%d waiting requests cost %d bytes and %.2f goroutines each, want at most %d and %d", n, bytes, more, mostBytes, mostGoroutines)
 	}
-
-	c.clock.Advance(8 * domain.Day)
-	begun := time.Now()
-	if err := c.store.RunJobs(t.Context()); err != nil {
-		t.Fatal(err)
+	want := s.queues()
+	delete(want, s.caller(keys[0]).ID)
+	s.reply(keys[1], post)
+	for _, conn := range waits[:maxWaitsPerAgent] {
+		s.parked(conn).checkEvents("reply.received agent-1")
 	}
-	for i, conn := range c.conns[maxWaitsPerAgent:] {
-		if got := c.parked(conn).eventNames(); len(got) != 1 || got[0] != "request.expired tide-gauge" {
-			t.Fatalf("call %d is told of %v", i, got)
-		}
+	s.awaitWaiting(n - maxWaitsPerAgent)
+	if diff := cmp.Diff(want, s.queues(), cmp.Comparer(func(a, b waiter) bool { return a == b })); diff != "" {
+		t.Errorf("the event of one agent wakes others (-before +after):\n%.500s", diff)
 	}
-	t.Logf("one commit tells %d calls in %s", n-maxWaitsPerAgent, time.Since(begun))
-	c.awaitWaiting(0)
 }
 
 func TestEvents_FifthWaitEndsTheFirst(t *testing.T) {
@@ -674,36 +562,6 @@ func TestEvents_WaitsAreBounded(t *testing.T) {
 	})
 }
 
-func TestEvents_HaveTheirOwnLimit(t *testing.T) {
-	s := newSite(t, func(o *siteOptions) {
-		o.limits = ratelimit.Limits{limitCalls: ratelimit.Limit{Requests: 5, Period: time.Minute}, limitWrites: ratelimit.Limit{Requests: 5, Period: time.Minute}, limitEvents: ratelimit.Limit{Requests: 3, Period: time.Minute}}
-	})
-	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
-	for i := range 3 {
-		a := s.send("GET", eventsPath, pilot, nil).status(200)
-		if policy, left := a.Header.Get("RateLimit-Policy"), a.Header.Get("RateLimit"); policy != `"events";q=3;w=60` || !strings.HasPrefix(left, fmt.Sprintf(`"events";r=%d;`, 2-i)) {
-			t.Errorf("call %d: %q %q", i+1, policy, left)
-		}
-	}
-	for _, query := range []string{"", longWait} {
-		for _, method := range []string{"GET", "HEAD"} {
-			a := s.send(method, eventsPath+query, pilot, nil).status(429)
-			if a.Header.Get("Retry-After") != "20" || a.Header.Get("RateLimit-Policy") != `"events";q=3;w=60` {
-				t.Errorf("%s %s: %v", method, query, a.Header)
-			}
-		}
-		s.send("GET", eventsPath+query, pilot, nil).rejected(429, domain.CodeRateLimited)
-	}
-	s.send("GET", eventsPath, gauge, nil).status(200)
-	for range 5 { // none of them counted as a call
-		s.send("GET", "/api/me", pilot, nil).status(200)
-	}
-	s.send("GET", "/api/me", pilot, nil).rejected(429, domain.CodeRateLimited)
-	s.clock.Advance(20 * time.Second)
-	s.send("GET", eventsPath, pilot, nil).status(200)
-	s.send("GET", eventsPath, pilot, nil).rejected(429, domain.CodeRateLimited)
-}
-
 // TestEvents_WaitCountsOnce: a wait that wakes without a new event is not counted again.
 func TestEvents_WaitCountsOnce(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) {
@@ -732,87 +590,28 @@ func TestEvents_WaitCountsOnce(t *testing.T) {
 	s.send("GET", eventsPath, pilot, nil).rejected(429, domain.CodeRateLimited)
 }
 
-// forgetful returns a site with an agent whose two events are older than 30 days: first and last
-// are their ids.
-func forgetful(t *testing.T) (s *site, pilot, first, last string, reply func()) {
-	s = newSite(t)
-	pilot = s.agent("harbour-pilot")
-	gauge, post := s.agent("tide-gauge"), s.post(pilot, "Tides")
-	reply = func() { s.reply(gauge, post) }
-	later := func(d time.Duration) {
-		s.clock.Advance(d)
-		if err := s.store.RunJobs(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	reply()
-	first = s.lastEventID(pilot)
-	reply()
-	last = s.lastEventID(pilot)
-	later(30*domain.Day - time.Millisecond)
-	if a := s.send("GET", eventsPath+"?after="+first, pilot, nil).checkEvents("reply.received tide-gauge").events(); a.Gap {
-		t.Error("a gap within 30 days")
-	}
-	later(time.Millisecond)
-	return s, pilot, first, last, reply
-}
-
-func TestEvents_ReportGaps(t *testing.T) {
-	s, pilot, first, _, reply := forgetful(t)
-	gap := s.awaitResponse(s.waitForEvents(pilot, longWait+"&after="+first)).checkEvents().events()
-	if !gap.Gap {
-		t.Error("what was dropped unread is not told")
-	}
-	reply()
-	if a := s.send("GET", eventsPath+"?after="+first, pilot, nil).checkEvents("reply.received tide-gauge").events(); !a.Gap {
-		t.Error("what was dropped unread is not told beside what is kept")
-	}
-	if a := s.send("GET", eventsPath+"?after="+gap.Next, pilot, nil).checkEvents("reply.received tide-gauge").events(); a.Gap {
-		t.Error("the same gap is told twice")
-	}
-}
-
-// TestEvents_ReportNoGapWithoutLoss: they wait, as ever.
-func TestEvents_ReportNoGapWithoutLoss(t *testing.T) {
-	for name, query := range map[string]func(s *site, pilot, first, last string) string{
-		"from the beginning": func(*site, string, string, string) string { return "" },
-		"all read":           func(_ *site, _, _, last string) string { return "&after=" + last },
-		"behind the gap": func(s *site, pilot, first, _ string) string {
-			return "&after=" + s.send("GET", eventsPath+"?after="+first, pilot, nil).events().Next
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, pilot, first, last, reply := forgetful(t)
-			call := s.waitForEvents(pilot, longWait+query(s, pilot, first, last))
-			s.await("it waits or is answered", func() bool { return s.waiting() == 1 || len(call) == 1 })
-			s.checkStillWaiting("the call", call)
-			reply()
-			if a := s.awaitResponse(call).checkEvents("reply.received tide-gauge").events(); a.Gap {
-				t.Error("a gap")
-			}
-		})
-	}
-}
-
-func TestEvents_AfterForeignAndUnknownIDs(t *testing.T) {
+// TestEvents_GapEndsTheWait: a client that has missed events learns it at once, one that has read them waits.
+func TestEvents_GapEndsTheWait(t *testing.T) {
 	s := newSite(t)
 	pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
-	posts := map[string]string{pilot: s.post(pilot, "Tides"), gauge: s.post(gauge, "Berths")}
-	s.reply(gauge, posts[pilot])
-	early := s.lastEventID(pilot)
-	s.reply(pilot, posts[gauge])
-	late := s.lastEventID(gauge)
-	s.reply(gauge, posts[pilot])
-	// Another's id is a place in time, and shows nothing of the other.
-	s.send("GET", eventsPath+"?after="+early, gauge, nil).checkEvents("reply.received harbour-pilot")
-	s.send("GET", eventsPath+"?after="+late, pilot, nil).checkEvents("reply.received tide-gauge")
-	for _, after := range []string{
-		"nonsense", posts[pilot], "evt_", early + "0", early[:len(early)-1], strings.ToUpper(early), "0", "evt_" + strings.Repeat("v", 26), "%00", strings.Repeat("e", 61), "",
-	} {
-		a := s.send("GET", eventsPath+"?after="+after, pilot, nil).rejected(400, domain.CodeInvalidQuery)
-		if problems := a.details(); len(problems) != 1 || !strings.HasPrefix(problems[0], "after ") {
-			t.Errorf("%.30q: %v", after, problems)
-		}
+	post := s.post(pilot, "Tides")
+	s.reply(gauge, post)
+	first := s.lastEventID(pilot)
+	s.reply(gauge, post)
+	last := s.lastEventID(pilot)
+	s.clock.Advance(domain.EventRetention)
+	if err := s.store.RunJobs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if gap := s.awaitResponse(s.waitForEvents(pilot, longWait+"&after="+first)).checkEvents().events(); !gap.Gap {
+		t.Error("no gap is reported")
+	}
+	call := s.waitForEvents(pilot, longWait+"&after="+last)
+	s.await("it waits or has its response", func() bool { return s.waiting() == 1 || len(call) == 1 })
+	s.checkStillWaiting("the request", call)
+	s.reply(gauge, post)
+	if a := s.awaitResponse(call).checkEvents("reply.received tide-gauge").events(); a.Gap {
+		t.Error("a gap")
 	}
 }
 

@@ -16,6 +16,8 @@ func TestCompress_OnlyForClientsThatAcceptIt(t *testing.T) {
 		zipped       bool
 	}{
 		"accepted": {"br, gzip", long, true}, "not accepted": {"br", long, false}, "rejected": {"gzip;q=0", long, false},
+		"in capitals": {"br, GZIP", long, true}, "with a weight": {"deflate, gzip ; q=0.5", long, true}, "rejected in capitals": {"gzip; Q=0.000, br", long, false},
+		"another name": {"xgzip", long, false}, "nothing": {"", long, false},
 		"short": {"gzip", "tide", false}, "none": {"gzip", "", false},
 	} {
 		h := Compress(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

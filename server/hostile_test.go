@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -23,8 +24,11 @@ import (
 	"callbook/testdata/proof"
 )
 
-// hostileMark is part of every text that violates a constraint: no error repeats it.
-const hostileMark = "zq7hostile"
+// hostileMark and hostileNumber are in values that violate a constraint: no error repeats them, and no log.
+const (
+	hostileMark   = "zq7hostile"
+	hostileNumber = 717273747576777
+)
 
 // attempt is a request that is sent as it is.
 type attempt struct {
@@ -44,7 +48,6 @@ type attempt struct {
 type hostileSite struct {
 	*edgeSite
 	singles   []attempt // each breaks one constraint
-	fields    map[*api.Operation][]brokenField
 	conn      net.Conn
 	responses *bufio.Reader
 	failures  int
@@ -52,15 +55,9 @@ type hostileSite struct {
 	rejected  map[*api.Operation]bool // operations that rejected one
 }
 
-// brokenField is an invalid value of a field.
-type brokenField struct {
-	path  string
-	value any
-}
-
 func newHostileSite(t testing.TB) *hostileSite {
 	t.Helper()
-	h := &hostileSite{edgeSite: newEdgeSite(t), fields: map[*api.Operation][]brokenField{}, rejected: map[*api.Operation]bool{}}
+	h := &hostileSite{edgeSite: newEdgeSite(t), rejected: map[*api.Operation]bool{}}
 	for _, op := range h.server.engine.Operations {
 		h.breakOperation(op)
 		for _, row := range edgeRows {
@@ -120,7 +117,10 @@ func (h *hostileSite) breakOperation(op *api.Operation) {
 	for _, f := range op.Input.Path {
 		h.breakPath(op, f.Name)
 	}
-	for name, query := range map[string]string{"unknown parameter": "unknown=" + hostileMark, "bad escape": "q=%zz" + hostileMark, "semicolon": "a=" + hostileMark + ";b"} {
+	for name, query := range map[string]string{
+		"unknown parameter": "unknown=" + hostileMark, "without a value": "unknown", "in capitals": "LIMIT=1", "in brackets": "limit[]=1", "without a name": "=" + hostileMark,
+		"bad escape": "q=%zz" + hostileMark, "bad UTF-8": "q=" + hostileMark + "%ff", "a surrogate": "q=%ed%a0%80", "semicolon": "a=" + hostileMark + ";b",
+	} {
 		h.single(op, name, domain.CodeInvalidQuery, "", func(a *attempt) { a.target = withQuery(a.target, query) })
 	}
 	for _, name := range unnameable {
@@ -218,16 +218,18 @@ func (h *hostileSite) breakParameter(op *api.Operation, row edgeRow) {
 	})
 }
 
-// breakField derives a request from each invalid value of a field of the body. It leaves out
+// breakField derives a request from each invalid value of a field of the body, and from some with a mark. It leaves out
 // values that depend on the state of the directory.
 func (h *hostileSite) breakField(op *api.Operation, row edgeRow) {
-	for _, e := range row.edges {
+	const marked = hostileMark + " é\u202e\"<" + hostileMark
+	edges := append(slices.Clone(row.edges), bad("marked", marked, "marked"), bad("marked and long", strings.Repeat(hostileMark, 500), "marked"),
+		bad("marked list", []any{marked, []any{hostileNumber}}, "marked"), bad("marked object", map[string]any{hostileMark + "-": marked}, "marked"))
+	for _, e := range edges {
 		_, dependent := e.value.(func(*trial) string)
 		_, whole := messages.Errors[domain.Code(e.code)]
 		if e.code == "" || e.code == "unknown_id" || dependent || whole {
 			continue
 		}
-		h.fields[op] = append(h.fields[op], brokenField{row.field, e.value})
 		h.single(op, row.field+" "+e.name, domain.CodeValidationFailed, strings.ReplaceAll(row.field, "[]", "[0]"), func(a *attempt) {
 			body := goodBody(op.ID, "hostile")
 			put(body, row.field, e.value)
@@ -330,7 +332,7 @@ func (h *hostileSite) errorProblems(a attempt, path string, r *result) (problems
 		return []string{"it is accepted"}
 	case r.Status < 400 || a.method == "HEAD":
 		return nil
-	case !a.repeats && bytes.Contains(bytes.ToLower(r.Body), []byte(hostileMark)):
+	case !a.repeats && (bytes.Contains(bytes.ToLower(r.Body), []byte(hostileMark)) || bytes.Contains(r.Body, []byte(fmt.Sprint(hostileNumber)))):
 		problems = append(problems, "the refusal repeats what was sent")
 	}
 	if !strings.HasPrefix(path, "/api/") {
@@ -359,10 +361,13 @@ func (h *hostileSite) errorProblems(a attempt, path string, r *result) (problems
 	return problems
 }
 
-// quiet fails the test if the log reports panics or errors of the service, and clears it.
+// loggedPath is the path of a request in the log.
+var loggedPath = regexp.MustCompile(`"path":"(\\.|[^"\\])*"`)
+
+// quiet fails the test if the log reports panics or errors of the service, or repeats a mark but in paths, and clears it.
 func (h *hostileSite) quiet() {
 	h.Helper()
-	if log := h.log.String(); strings.Contains(log, `"level":"error"`) || strings.Contains(log, "panic") {
+	if log := loggedPath.ReplaceAllString(h.log.String(), ""); strings.Contains(log, `"level":"error"`) || strings.Contains(log, "panic") || strings.Contains(log, hostileMark) {
 		h.failures++
 		h.Errorf("the log tells of failures: %.3000s", log)
 	}
@@ -407,9 +412,7 @@ func (h hostile) next() attempt {
 	switch h.IntN(10) {
 	case 0, 1, 2:
 		a = pick(h, h.singles)
-	case 3, 4:
-		a.body = h.manyFaults(op)
-	case 5, 6:
+	case 3, 4, 5, 6:
 		a.body, a.repeats = h.gnawed(pick(h, []attempt{a, pick(h, h.singles)}).body), true
 	case 7:
 		a = attempt{name: "elsewhere", method: pick(h, []string{"GET", "POST", "POST", "HEAD", "OPTIONS", "PUT", "DELETE"}), target: pick(h, elsewhere), body: h.gnawed([]byte(pick(h, hostileMessages))), repeats: true}
@@ -443,40 +446,6 @@ func (h hostile) keys(op *api.Operation, a attempt) []string {
 		headers = append(headers, kind)
 	}
 	return headers
-}
-
-// manyFaults returns a body with several broken fields.
-func (h hostile) manyFaults(op *api.Operation) []byte {
-	body := goodBody(op.ID, fmt.Sprintf("hostile-%d", h.IntN(1e9)))
-	fields := h.fields[op]
-	for range h.IntN(4) {
-		if len(fields) == 0 {
-			break
-		}
-		f := pick(h, fields)
-		if !reachable(body, f.path) {
-			continue
-		}
-		put(body, f.path, f.value)
-	}
-	return encoded(body)
-}
-
-// reachable reports whether the parents of a field still exist.
-func reachable(v any, path string) bool {
-	step, rest, deeper := strings.Cut(path, ".")
-	name, inList := strings.CutSuffix(step, "[]")
-	if !deeper {
-		return true
-	}
-	child, given := v.(map[string]any)[name]
-	if list, ok := child.([]any); inList && ok && len(list) > 0 {
-		child, given = list[0], true
-	} else if inList {
-		return false
-	}
-	_, ok := child.(map[string]any)
-	return (ok || !given && !inList) && (!ok || reachable(child, rest))
 }
 
 // gnawed returns a body with some bytes changed, lost, doubled or moved.

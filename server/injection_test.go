@@ -170,8 +170,7 @@ func TestTools_HostileTextStaysText(t *testing.T) {
 // secrets as arguments.
 func TestTools_ShowNoSecret(t *testing.T) {
 	proof.OneByOne(t)
-	s, _ := newSweep(t)
-	s.populate()
+	s := newSweep(t)
 	ask := func(caller, name string, arguments any, headers ...string) {
 		t.Helper()
 		a := s.rpc("tools/call", map[string]any{"name": name, "arguments": arguments}, headers...)

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -15,17 +13,6 @@ import (
 
 // contenders is the number of concurrent requests.
 const contenders = 100
-
-// rounds returns the number of rounds of a randomized test: n in the short form of the proof, 20
-// n in the long form, and fewer otherwise; fewest with -short and under the race detector, which
-// is ten times slower.
-func rounds(n int) int {
-	glance := max(n/4, 4)
-	if proof.RaceDetector() || testing.Short() {
-		glance = max(n/20, 2)
-	}
-	return proof.Rounds(glance, n, 20*n)
-}
 
 // contest is a site that serves many clients at once.
 type contest struct{ *site }
@@ -47,23 +34,6 @@ func (c *contest) stored(want int, query string, args ...any) {
 	if n != want {
 		c.Errorf("%d, want %d: %s", n, want, query)
 	}
-}
-
-// outcomes runs an act of each contender on the store concurrently, and counts the results by
-// error code.
-func (c *contest) outcomes(act func(i int) error) map[domain.Code]int {
-	c.Helper()
-	errs := make([]error, contenders)
-	together(contenders, func(i int) { errs[i] = act(i) })
-	counts := map[domain.Code]int{}
-	for _, err := range errs {
-		refusal := &domain.Error{}
-		if err != nil && !errors.As(err, &refusal) {
-			c.Fatal(err)
-		}
-		counts[refusal.Code]++
-	}
-	return counts
 }
 
 // party is an agent in a contest.
@@ -113,7 +83,7 @@ func TestContactRequest_ConcurrentAcceptDeclineWithdraw(t *testing.T) {
 	won := map[string]int{}
 	acts := []string{"accept", "decline", "withdraw"}
 	states := map[string]string{"accept": "accepted", "decline": "declined", "withdraw": "withdrawn"}
-	races := rounds(60)
+	races := proof.Rounds(8, 100, 2000)
 	proof.Figure(t, "act rounds", races)
 	for round := range races {
 		if round%mostWeekly == 0 {
@@ -160,66 +130,11 @@ func (c *contest) exchanged(id string, end outcomeOf, from, to party) {
 	c.stored(1, `SELECT COUNT(*) FROM events WHERE subject LIKE ? AND type = ?`, "%"+id+"%", "request."+end.Status)
 }
 
-// TestContactRequest_ConcurrentOwnerReceipt: the two decisions of the owner race with those of
-// both parties.
-func TestContactRequest_ConcurrentOwnerReceipt(t *testing.T) {
-	c := newContest(t)
-	var (
-		host  party
-		token string
-	)
-	races, ends := rounds(70), map[string]int{}
-	proof.Figure(t, "act rounds", races)
-	for round := range races {
-		if round%mostWeekly == 0 {
-			host = c.host(fmt.Sprintf("host-%d", round))
-			token = c.claim(host.key, fmt.Sprintf("mei-%d@harbour.example.org", round))
-			c.send("PATCH", "/api/me", host.key, `{"contact_policy":{"require_owner_receipt":true}}`).status(200)
-		}
-		sender := c.party(fmt.Sprintf("sender-%d", round))
-		id := c.ask(sender.key, host.Handle)
-		c.act("accept", id, host.key).status(200)
-		page, err := c.store.OwnerPage(t.Context(), token)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := c.outcomes(func(i int) (err error) {
-			press := domain.OwnerSubmission{Token: token, Form: page.Form, Request: id}
-			switch (i + round) % 4 { // who begins last often comes first
-			case 0:
-				press.Act = domain.OwnerAgree
-				_, err = c.store.ActAsOwner(context.Background(), press)
-			case 1:
-				press.Act = domain.OwnerRefuse
-				_, err = c.store.ActAsOwner(context.Background(), press)
-			case 2:
-				_, err = c.store.DeclineRequest(context.Background(), host.Caller, id, domain.DeclineDraft{})
-			case 3:
-				_, err = c.store.WithdrawRequest(context.Background(), sender.Caller, id)
-			}
-			return err
-		})
-		if got[""] == 0 || got[""]+got[domain.CodeInvalidState] != contenders {
-			t.Errorf("acts: %v", got)
-		}
-		end := c.outcome(host, id)
-		ends[end.Status]++
-		if other := c.outcome(sender, id); !cmp.Equal(end, other) {
-			t.Errorf("the recipient sees %v, the sender %v", end, other)
-		}
-		c.stored(map[bool]int{true: 1}[end.Status == "accepted"], `
-			SELECT COUNT(*) FROM requests WHERE id = ? AND from_mailbox IS NOT NULL AND to_mailbox IS NOT NULL`, id)
-		c.stored(1, `SELECT COUNT(*) FROM events WHERE agent_id = ? AND type = ? AND subject LIKE ?`,
-			map[bool]int64{true: host.ID, false: sender.ID}[end.Status == "withdrawn"], "request."+end.Status, "%"+id+"%")
-	}
-	t.Logf("%d rounds of %d: %v", races, contenders, ends)
-}
-
 // TestContactRequest_ConcurrentDeletionAndAccept: in either order, no mailbox of the deleted
 // party remains, and the other party sees a final status.
 func TestContactRequest_ConcurrentDeletionAndAccept(t *testing.T) {
 	c := newContest(t)
-	races, ends := rounds(40), map[string]int{}
+	races, ends := proof.Rounds(6, 70, 1400), map[string]int{}
 	proof.Figure(t, "act rounds", races)
 	for round := range races {
 		host, sender := c.host(fmt.Sprintf("host-%d", round)), c.party(fmt.Sprintf("sender-%d", round))

@@ -131,7 +131,7 @@ var claims = []claim{
 		needs: []need{{"limit rounds", atLeast, 1000, 20_000}, {"act rounds", atLeast, 900, 18_000}},
 		tests: slices.Concat(in("./store", "TestQuota_HoldsForConcurrentWrites", "TestSendRequest_ConcurrentRequestsKeepLimits", "TestCode_CountsConcurrentAttempts", "TestCode_ConcurrentUseSucceedsOnce",
 			"TestRotateKey_ConcurrentlyOneSucceeds", "TestOwner_FormActsOnce", "TestRecordCollab_ConcurrentRequests"),
-			in("./server", "TestContactRequest_ConcurrentAcceptDeclineWithdraw", "TestContactRequest_ConcurrentOwnerReceipt", "TestContactRequest_ConcurrentDeletionAndAccept")),
+			in("./server", "TestContactRequest_ConcurrentAcceptDeclineWithdraw", "TestContactRequest_ConcurrentDeletionAndAccept")),
 	},
 	{
 		name: "detector", what: "Reports of the race detector, and calls that fail, under a load of every kind, calls that are served, and those of them that do not only look on; growth of descriptors and goroutines meanwhile, in percent, where more than three are more",

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
@@ -37,109 +36,70 @@ var jsonTests = []jsonTest{
 	{"every short escape", `{"description_en":"\"\\\/ \n\t"}`, 200, nil},
 
 	{"a key twice", `{"tagline":"a","tagline":"b"}`, 400, []string{"tagline duplicate_item"}},
-	{"a key twice, the same value", `{"tagline":"a","tagline":"a"}`, 400, []string{"tagline duplicate_item"}},
 	{"a key twice, once escaped", `{"tagline":"a","t\u0061gline":"b"}`, 400, []string{"tagline duplicate_item"}},
 	{"a key twice inside", `{"contact_policy":{"weekly_cap":1,"weekly_cap":2}}`, 400, []string{"contact_policy.weekly_cap duplicate_item"}},
-	{"a key twice in a list", `{"capabilities":[{"a":1,"a":1}]}`, 400, []string{"capabilities[0].a duplicate_item"}},
 	{"a key twice, deep and unknown", `{"x":[[{"y":{"z":1,"z":1}}]]}`, 400, []string{"x[0][0].y.z duplicate_item"}},
 	{"the empty key twice", `{"":1,"":1}`, 400, []string{"(unnamed) duplicate_item"}},
 	{"a key in capitals", `{"TAGLINE":"a"}`, 422, []string{"TAGLINE unknown_field"}},
-	{"a key with one capital", `{"Tagline":"a"}`, 422, []string{"Tagline unknown_field"}},
 	{"a key in both cases", `{"tagline":"a","Tagline":"b"}`, 422, []string{"Tagline unknown_field"}},
-	{"an inner key in capitals", `{"contact_policy":{"Note":"a"}}`, 422, []string{"contact_policy.Note unknown_field"}},
-	{"a key in another convention", `{"contactPublic":true}`, 422, []string{"contactPublic unknown_field"}},
 	{"a key with the Kelvin sign", "{\"\u212aey\":1}", 422, []string{"(unnamed) unknown_field"}},
-	{"a key with white space", `{" tagline":"a"}`, 422, []string{"(unnamed) unknown_field"}},
 	{"the empty key", `{"":"a"}`, 422, []string{"(unnamed) unknown_field"}},
 	{"a key of 40", `{"` + strings.Repeat("k", 40) + `":1}`, 422, []string{strings.Repeat("k", 40) + " unknown_field"}},
 	{"a key of 41", `{"` + strings.Repeat("k", 41) + `":1}`, 422, []string{"(unnamed) unknown_field"}},
 	{"prototype", `{"__proto__":{"admin":true}}`, 422, []string{"__proto__ unknown_field"}},
-	{"NUL in a key", `{"tagline\u0000":"a"}`, 422, []string{"(unnamed) unknown_field"}},
 
 	{"an object behind", `{} {}`, 400, nil},
 	{"a bracket behind", `{}]`, 400, nil},
-	{"a letter behind", `{}x`, 400, nil},
-	{"a comma behind", `{},`, 400, nil},
 	{"NUL behind", "{}\x00", 400, nil},
 	{"null", `null`, 400, nil},
 	{"a list", `[]`, 400, nil},
-	{"a list with an object", `[{"tagline":"a"}]`, 400, nil},
 	{"a string", `"tagline"`, 400, nil},
-	{"a number", `7`, 400, nil},
-	{"true", `true`, 400, nil},
 	{"byte order mark", "\xef\xbb\xbf{}", 400, nil},
-	{"UTF-16", "\xff\xfe{\x00}\x00", 400, nil},
-	{"white space alone", " \n", 400, nil},
 	{"a line comment", "{} // none", 400, nil},
-	{"a block comment", `{/* none */}`, 400, nil},
 	{"form data", `tagline=a&name=b`, 400, nil},
-	{"two lines of JSON", "{}\n{}", 400, nil},
-	{"record separator", "\x1e{}", 400, nil},
 
 	{"NaN", `{"contact_policy":{"weekly_cap":NaN}}`, 400, nil},
-	{"Infinity", `{"contact_policy":{"weekly_cap":Infinity}}`, 400, nil},
 	{"an exponent past the limit", `{"contact_policy":{"weekly_cap":1e2}}`, 422, []string{"contact_policy.weekly_cap out_of_range"}},
-	{"1e2 where no number belongs", `{"tagline":1e2}`, 422, []string{"tagline wrong_type"}},
 	{"a fraction", `{"contact_policy":{"weekly_cap":1.5}}`, 400, []string{"contact_policy.weekly_cap wrong_type"}},
 	{"minus zero", `{"contact_policy":{"weekly_cap":-0}}`, 422, []string{"contact_policy.weekly_cap out_of_range"}},
 	{"an exponent that leaves a fraction", `{"contact_policy":{"weekly_cap":15e-1}}`, 400, []string{"contact_policy.weekly_cap wrong_type"}},
 	{"leading zero", `{"contact_policy":{"weekly_cap":07}}`, 400, nil},
-	{"plus", `{"contact_policy":{"weekly_cap":+7}}`, 400, nil},
 	{"hexadecimal", `{"contact_policy":{"weekly_cap":0x7}}`, 400, nil},
-	{"a point first", `{"contact_policy":{"weekly_cap":.5}}`, 400, nil},
 	{"15 digits", `{"contact_policy":{"weekly_cap":999999999999999}}`, 422, []string{"contact_policy.weekly_cap out_of_range"}},
-	{"16 digits", `{"contact_policy":{"weekly_cap":1000000000000000}}`, 400, []string{"contact_policy.weekly_cap wrong_type"}},
 	{"past int64", `{"contact_policy":{"weekly_cap":9223372036854775808}}`, 400, []string{"contact_policy.weekly_cap wrong_type"}},
-	{"wraps to 1 in 64 bits", `{"contact_policy":{"weekly_cap":18446744073709551617}}`, 400, []string{"contact_policy.weekly_cap wrong_type"}},
-	{"1e15", `{"contact_policy":{"weekly_cap":1e15}}`, 400, []string{"contact_policy.weekly_cap wrong_type"}},
 	{"1e400", `{"contact_policy":{"weekly_cap":1e400}}`, 400, []string{"contact_policy.weekly_cap wrong_type"}},
 	{"a thousand digits", `{"contact_policy":{"weekly_cap":` + strings.Repeat("1", 1000) + `}}`, 400, []string{"contact_policy.weekly_cap wrong_type"}},
 	{"digits of another script", "{\"contact_policy\":{\"weekly_cap\":\u0667}}", 400, nil},
 
 	{"high surrogate alone", `{"tagline":"a\ud800"}`, 400, []string{"tagline forbidden_character"}},
-	{"low surrogate alone", `{"tagline":"\udc00a"}`, 400, []string{"tagline forbidden_character"}},
 	{"surrogates turned round", `{"tagline":"\ude00\ud83d"}`, 400, []string{"tagline forbidden_character"}},
 	{"high surrogate before a letter", `{"contact_policy":{"note":"\ud800\u0041"}}`, 400, []string{"contact_policy.note forbidden_character"}},
 	{"surrogate in a list", `{"capabilities":["a","\ud800"]}`, 400, []string{"capabilities[1] forbidden_character"}},
 	{"surrogate in an unknown field", `{"no thing":"\ud800"}`, 400, []string{"(unnamed) forbidden_character"}},
 	{"surrogate in a key", `{"tag\ud800":"a"}`, 400, []string{"body forbidden_character"}},
-	{"surrogate in an inner key", `{"contact_policy":{"\udfff":1}}`, 400, []string{"contact_policy forbidden_character"}},
 	{"raw 0xff", "{\"tagline\":\"a\xff\"}", 400, []string{"tagline forbidden_character"}},
 	{"overlong slash", "{\"tagline\":\"\xc0\xaf\"}", 400, []string{"tagline forbidden_character"}},
-	{"overlong NUL", "{\"tagline\":\"\xc0\x80\"}", 400, []string{"tagline forbidden_character"}},
 	{"surrogate in bytes", "{\"tagline\":\"\xed\xa0\x80\"}", 400, []string{"tagline forbidden_character"}},
-	{"past the last code point", "{\"tagline\":\"\xf4\x90\x80\x80\"}", 400, []string{"tagline forbidden_character"}},
 	{"half a character", "{\"tagline\":\"\xe4\xb8\"}", 400, []string{"tagline forbidden_character"}},
-	{"Latin-1", "{\"name\":\"Jos\xe9\"}", 400, []string{"name forbidden_character"}},
 	{"raw bytes in a key", "{\"tag\xfe\":\"a\"}", 400, []string{"body forbidden_character"}},
 	{"escaped NUL", `{"tagline":"a\u0000"}`, 422, []string{"tagline forbidden_character"}},
 	{"raw NUL", "{\"tagline\":\"a\x00\"}", 400, nil},
-	{"raw line break", "{\"description_en\":\"a\nb\"}", 400, nil},
 	{"replacement character", `{"tagline":"\ufffd"}`, 422, []string{"tagline forbidden_character"}},
 
 	{"cut after the brace", `{`, 400, nil},
-	{"cut in a key", `{"tag`, 400, nil},
-	{"cut after the colon", `{"tagline":`, 400, nil},
 	{"cut in a text", `{"tagline":"a`, 400, nil},
-	{"cut in an escape", `{"tagline":"\u00`, 400, nil},
-	{"cut in a literal", `{"contact_public":tru`, 400, nil},
 	{"cut before the end", `{"tagline":"a"`, 400, nil},
 	{"single quotes", `{'tagline':'a'}`, 400, nil},
 	{"key without quotes", `{tagline:"a"}`, 400, nil},
 	{"comma at the end", `{"tagline":"a",}`, 400, nil},
-	{"comma at the end of a list", `{"capabilities":["a",]}`, 400, nil},
 	{"two commas", `{"capabilities":["a",,"b"]}`, 400, nil},
-	{"no comma", `{"tagline":"a" "model":"b"}`, 400, nil},
 	{"no colon", `{"tagline" "a"}`, 400, nil},
-	{"a number as key", `{1:"a"}`, 400, nil},
 	{"capital literal", `{"contact_public":True}`, 400, nil},
 	{"undefined", `{"contact_public":undefined}`, 400, nil},
-	{"unknown escape", `{"tagline":"\x41"}`, 400, nil},
 	{"wrong bracket", `{"capabilities":["a"}]`, 400, nil},
 
 	{"32 deep", `{"x":` + nested(31, "[", "", "]") + `}`, 422, []string{"x unknown_field"}},
 	{"33 deep", `{"x":` + nested(32, "[", "", "]") + `}`, 400, nil},
-	{"33 objects deep", nested(32, `{"x":`, "{}", "}"), 400, nil},
 	{"60,000 deep", strings.Repeat("[", 60000), 400, nil},
 	{"900 values", `{"capabilities":[` + strings.Repeat(`1,`, 899) + `1]}`, 422, nil},
 	{"1001 values", `{"capabilities":[` + strings.Repeat(`1,`, 1000) + `1]}`, 400, nil},
@@ -215,36 +175,15 @@ func TestJSON_ErrorNamesTheCause(t *testing.T) {
 	}
 }
 
-// bodiless returns requests to operations without a body.
-func bodiless(s *site, key string) map[string]func(body any) *result {
-	return map[string]func(body any) *result{
-		"rotate": func(body any) *result { return s.send("POST", "/api/me/rotate-key", key, body) },
-		"delete a call": func(body any) *result {
-			return s.send("DELETE", "/api/posts/"+s.post(key, "To be deleted "+rand.Text()), key, body)
-		},
-		"delete oneself": func(body any) *result { return s.send("DELETE", "/api/me?confirm=bodiless", key, body) },
-	}
-}
-
 func TestJSON_BodyMayBeEmptyWithoutFields(t *testing.T) {
-	for _, body := range []any{nil, "", "{}", " {}\n"} {
-		for name := range bodiless(nil, "") {
-			s := newSite(t)
-			if a := bodiless(s, s.agent("bodiless"))[name](body); a.Status != 200 && a.Status != 204 {
-				t.Errorf("%s with %q: %d %s", name, body, a.Status, a.Body)
-			}
-		}
-	}
 	s := newSite(t)
 	key := s.agent("bodiless")
-	for name, call := range bodiless(s, key) {
-		for body, want := range map[string]int{
-			`null`: 400, `[]`: 400, `""`: 400, `0`: 400, `false`: 400, ` `: 400, `{`: 400, `{}{}`: 400, `{"a":1,"a":1}`: 400, `{"a":1}`: 422, `{"confirm":"bodiless"}`: 422,
-		} {
-			if a := call(body); a.Status != want {
-				t.Errorf("%s with %s: %d, want %d", name, body, a.Status, want)
-			}
-		}
+	for i, body := range []any{nil, "", "{}", " {}\n"} {
+		s.send("DELETE", "/api/posts/"+s.post(key, fmt.Sprint("To be deleted ", i)), key, body).status(204)
+	}
+	for body, want := range map[string]int{`null`: 400, `[]`: 400, ` `: 400, `{`: 400, `{"a":1,"a":1}`: 400, `{"a":1}`: 422, `{"confirm":"bodiless"}`: 422} {
+		s.send("POST", "/api/me/rotate-key", key, body).status(want)
+		s.send("DELETE", "/api/me?confirm=bodiless", key, body).status(want)
 	}
 	s.send("GET", "/api/me", key, nil).status(200)
 }

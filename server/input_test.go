@@ -15,7 +15,6 @@ import (
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
 	storetext "callbook/store/text"
-	"callbook/testdata/proof"
 )
 
 func TestValidation_ReportsEveryFieldAtOnce(t *testing.T) {
@@ -187,30 +186,14 @@ func nastyQueries() (queries []string) {
 		`OR`, `a OR`, `NOT`, `NOT a`, `a NOT`, `NEAR`, `NEAR(`, `NEAR(a b)`, `NEAR(a b, 5)`, `NEAR/2`, `near(a,`, `\`, `\\`, `\"`, `%`, `%%`, `_`, `?`, `?1`, `:a`, `@a`, `$a`, `;`, `--`, `/*`, `*/`, `|`, `||`, `&`, `&&`, `~`, "`", `#`, `c#`, `c++`, `.net`,
 		`<b>`, `{}`, `[]`, `=`, `,`, `.`, `...`, `!`, `！`, `。`, `「」`, `“”`, `…`, `—`, `😀`, `👨‍👩‍👧`, `🇨🇳`, `人`, `人工`, `人 工`, `。人。`, `ｔｉｄｅ`, `ﬁ`, `İ`, `ß`, `ẞ`, `Ⅷ`, `㍿`, `ﷺ`, `か\u3099`, `각`, `กำ`, "e\u0301", `١٢٣`, `x'41'`, `0x41`, `null`, `rank`, `rowid`, `agent_search`,
 	}
-	each := proof.Rounds(3, 1, 1)
-	for n, a := range signs {
-		queries = append(queries, a)
-		for i, b := range []string{`"`, `*`, ` AND `, `(`, `tide`, `中`} {
-			if (n+i)%each == 0 {
-				queries = append(queries, a+b, b+a, a+" "+b+" "+a)
-			}
-		}
+	for _, sign := range signs {
+		queries = append(queries, sign, sign+" tide "+sign+"中")
 	}
 	return append(queries,
 		strings.Repeat("潮", 200), strings.Repeat("人工智能", 50), strings.Repeat("a ", 99)+"a", strings.Repeat("中 ", 99)+"中", strings.Repeat("😀", 200), strings.Repeat("(", 200),
 		strings.Repeat(")", 200), strings.Repeat(`"`, 200), strings.Repeat("*", 200), strings.Repeat("ﷺ", 200), strings.Repeat("%", 200), strings.Repeat("a*", 100), strings.Repeat("NOT ", 50),
-		differentWords(66, "a"), differentWords(66, "中"), strings.Repeat("\ue000", 3), "\ue003from1", "\ue100", "\uf8ff", "\U000F0000", "\U0010FFFD", "tide \ue005tides",
+		strings.Repeat("\ue000", 3), "\ue003from1", "\ue100", "\uf8ff", "\U000F0000", "\U0010FFFD", "tide \ue005tides",
 	)
-}
-
-// differentWords returns as many words as the longest query holds.
-func differentWords(n int, middle string) string {
-	var words []string
-	for i := range n {
-		words = append(words, string(rune('a'+i%26))+string(rune('a'+i/26)))
-	}
-	q := strings.Join(words, " ")
-	return strings.Replace(q, " ", middle, 3)
 }
 
 // searches are the reads that take words.
@@ -227,36 +210,12 @@ func searched(q string, path string, status int) bool {
 	return status == 200 || status == 400 && !strings.HasSuffix(path, "q=")
 }
 
-func TestSearch_AcceptsAnyText(t *testing.T) {
-	proof.OneByOne(t)
-	s := newEdgeSite(t)
-	s.publishWords()
-	for i, q := range nastyQueries() {
-		// All of them each time would take long.
-		for _, path := range []string{searches[0], searches[1], searches[2+i%(len(searches)-2)]} {
-			if a := s.send("GET", path+url.QueryEscape(q), "", nil); !searched(q, path, a.Status) {
-				t.Errorf("%s%+q: %d %.300s", path, q, a.Status, a.Body)
-			}
-		}
-	}
-	if n := s.send("GET", "/api/posts?q="+url.QueryEscape(`"tide" ( 潮汐 ) ^*`), "", nil).len("posts"); n != 1 {
-		t.Errorf("words among signs find %d calls, want 1", n)
-	}
-}
-
-// publishWords publishes a call with words of both scripts.
-func (s *edgeSite) publishWords() {
-	s.Helper()
-	s.site.post(s.key, "Tide tables, 潮汐表", "tags", []string{"a"}, "body", "c++ and c# and NEAR(a, b)")
-}
-
+// FuzzSearch searches for any text: never a 5xx, never a response that is not documented.
 func FuzzSearch(f *testing.F) {
 	s := newEdgeSite(f)
-	s.publishWords()
+	s.site.post(s.key, "Tide tables, 潮汐表", "tags", []string{"a"}, "body", "c++ and c# and NEAR(a, b)")
 	for i, q := range nastyQueries() {
-		if i%16 == 0 { // the test before this one tries them all
-			f.Add(uint8(i), q)
-		}
+		f.Add(uint8(i), q)
 	}
 	f.Fuzz(func(t *testing.T, which uint8, q string) {
 		path := searches[int(which)%len(searches)]
@@ -288,35 +247,16 @@ func TestSearch_FindsOldLanguageCodes(t *testing.T) {
 
 func TestSearch_TreatsSQLAsText(t *testing.T) {
 	s := newSite(t)
-	key := s.agent("bystander")
-	s.post(key, "A call", "tags", []string{"plain"})
-	injections := []string{
-		`' OR '1'='1`, `" OR "1"="1`, `') OR ('1'='1`, `1; DROP TABLE agents`, `'; DROP TABLE posts; --`, `x' UNION SELECT key_hash FROM agents --`, `%' OR 1=1 --`, `\' OR 1=1 --`,
-		`' AND randomblob(999999999) --`, `') MATCH ('plain`, `plain" OR "a`, `plain' --`, `?1`, `:seq`, `@x`, `x'706c61696e'`, `char(112)||'lain'`, `pla%`, `plai_`, `*`, `pl*`, `{facet} : plain`,
-	}
-	for i, text := range injections {
-		escaped := url.QueryEscape(text)
-		for _, path := range []string{"/api/agents?capability=", "/api/posts?tag="} {
-			if n := s.send("GET", path+escaped, "", nil).status(200).value("total"); n != 0.0 {
-				t.Errorf("%s%s finds %v before there is one", path, text, n)
-			}
-		}
-		s.send("GET", "/api/agents?q="+escaped, "", nil).status(200)
-		s.send("GET", "/api/posts/"+url.PathEscape(text), "", nil).status(404)
-		handle := fmt.Sprintf("injected-%d", i)
-		s.post(s.agent(handle, "capabilities", []string{text}, "name", "7 "+text), text, "tags", []string{text})
+	s.post(s.agent("bystander"), "A call", "tags", []string{"plain"})
+	for i, text := range []string{
+		`' OR '1'='1`, `" OR "1"="1`, `') OR ('1'='1`, `'; DROP TABLE posts; --`, `x' UNION SELECT key_hash FROM agents --`, `%' OR 1=1 --`, `') MATCH ('plain`, `plain" OR "a`,
+		`?1`, `:seq`, `@x`, `x'706c61696e'`, `char(112)||'lain'`, `pla%`, `plai_`, `*`, `pl*`, `{facet} : plain`,
+	} {
+		s.post(s.agent(fmt.Sprintf("injected-%d", i), "capabilities", []string{text}), text, "tags", []string{text})
 		for path, list := range map[string]string{"/api/agents?capability=": "agents", "/api/posts?tag=": "posts"} {
-			a := s.send("GET", path+escaped, "", nil).status(200)
-			if n := a.len(list); n != 1 {
+			if n := s.send("GET", path+url.QueryEscape(text), "", nil).status(200).len(list); n != 1 {
 				t.Errorf("%s%s finds %d, want the one", path, text, n)
 			}
 		}
-		if got := s.send("GET", "/api/agents/"+handle, "", nil).text("agent", "name"); got != "7 "+text {
-			t.Errorf("stored %q, want %q", got, "7 "+text)
-		}
 	}
-	if n := s.send("GET", "/api/agents", "", nil).value("total"); n != float64(len(injections)+1) {
-		t.Errorf("%v agents in the end", n)
-	}
-	s.send("GET", "/api/me", key, nil).status(200)
 }

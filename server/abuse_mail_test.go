@@ -194,19 +194,19 @@ func TestAbuse17_EveryMailHasALinkThatEndsMails(t *testing.T) {
 
 // TestAbuse17_MailsHoldNoLinkOfTheAgent: its name becomes no link and no address in a mail.
 func TestAbuse17_MailsHoldNoLinkOfTheAgent(t *testing.T) {
+	s, n := newSite(t), 0
 	for name, want := range map[string]string{
-		"Harbour Pilot":                         "Harbour Pilot",
 		"Win at https://evil.example/a?b":       "Win at https evil.example a?b",
 		"mailto:x@evil.example now":             "mailto x evil.example now",
 		"://@ a":                                "a",
 		"潮汐：水位":                                 "潮汐：水位",
 		"{stop} {secret} {link} //evil.example": "{stop} {secret} {link} evil.example",
 	} {
-		s := newSite(t)
-		key := s.agent("harbour-pilot", "name", name)
-		s.send("POST", "/api/me/verify", key, nil).status(202)
-		text := s.mail("harbour-pilot@example.org").Text
-		if !strings.Contains(text, `"`+want+`" (harbour-pilot)`) || !strings.Contains(text, `“`+want+`”（harbour-pilot）`) {
+		n++
+		handle := fmt.Sprint("agent-", n)
+		s.send("POST", "/api/me/verify", s.agent(handle, "name", name), nil).status(202)
+		text := s.mail(handle + "@example.org").Text
+		if !strings.Contains(text, `"`+want+`" (`+handle+`)`) || !strings.Contains(text, `“`+want+`”（`+handle+`）`) {
 			t.Errorf("%q is not named as %q:\n%s", name, want, text)
 		}
 	}

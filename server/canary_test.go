@@ -9,7 +9,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html"
@@ -782,19 +781,20 @@ func (s *sweep) fails(op *api.Operation, address string) bool {
 	s.Helper()
 	s.failures++
 	const who = "recovered"
-	registration := registrationOf(fmt.Sprint("newcomer-", s.failures))
-	registration["mailbox"] = address
-	body := map[string]any{
-		"registerAgent": registration, "updateMe": map[string]any{"mailbox": address}, "claimOwner": map[string]any{"owner_email": address},
-		"replaceOfferings": []any{}, "confirmVerify": map[string]any{"code": "7K3M-Q9XA"}, "setLink": map[string]any{"url": "https://pages.example.org/"},
-		"setWake": map[string]any{"url": "https://pages.example.org/"}, "markInboxSeen": map[string]any{"next": domain.EventID(1, 1)},
-		"startRecovery": map[string]any{"handle": "verified"}, "confirmRecovery": map[string]any{"handle": "verified", "code": "7K3M-Q9XA"},
-		"sendRequest": requestDraft, "createPost": map[string]any{"kind": "seeking", "title": "Tides", "body": "Tides."}, "replaceWatches": map[string]any{"watches": []any{}},
-		"createReply": map[string]any{"body": "Tides."}, "recordCollab": map[string]any{"partner": "told", "summary": "Tides"},
-	}[op.ID]
-	text, err := json.Marshal(body)
-	if body == nil || err != nil {
-		text = nil
+	body := goodBody(op.ID, fmt.Sprint("newcomer-", s.failures))
+	switch op.ID {
+	case "registerAgent", "updateMe":
+		body["mailbox"] = address
+	case "claimOwner":
+		body["owner_email"] = address
+	case "recordCollab":
+		body["partner"] = "told"
+	case "startRecovery", "confirmRecovery":
+		body["handle"] = "verified"
+	}
+	var text []byte
+	if op.Input.Body != nil {
+		text = encoded(body)
 	}
 	path := s.pathsOf(op)[0]
 	if op.ID == "deleteMe" {

@@ -1,11 +1,9 @@
 package middleware
 
 import (
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -86,7 +84,7 @@ func FuzzClientAddress(f *testing.F) {
 	from := func(peer string, headers ...string) netip.Addr {
 		return ClientAddress(&http.Request{RemoteAddr: peer + ":80", Header: http.Header{"X-Forwarded-For": headers}}, proxies)
 	}
-	const peer, other, client = "127.0.0.1", "10.9.9.9", "203.0.113.9"
+	const peer, client = "127.0.0.1", "203.0.113.9"
 	f.Fuzz(func(t *testing.T, lines string) {
 		headers := strings.Split(lines, "\n")
 		got := from(peer, headers...)
@@ -98,42 +96,10 @@ func FuzzClientAddress(f *testing.F) {
 			"with a client behind it":   {from(peer, append(slices.Clone(headers), client)...), netip.MustParseAddr(client)},
 			"with a client at its end":  {from(peer, strings.Join(headers, ",")+", "+client), netip.MustParseAddr(client)},
 			"behind a hop that is none": {from(peer, slices.Concat([]string{client + ", unknown"}, headers)...), got},
-			"hop by hop":                {lastStranger(t, from, peer, other, headers), got},
 		} {
 			if tt.got != tt.want {
 				t.Errorf("%q %s: %s, want %s", headers, where, tt.got, tt.want)
 			}
 		}
-	})
-}
-
-// lastStranger finds the last hop that is not trusted by looking at each alone: one that
-// is an address gives the same behind any proxy, and stands there.
-func lastStranger(t *testing.T, from func(peer string, headers ...string) netip.Addr, peer, other string, headers []string) netip.Addr {
-	hops := strings.Split(strings.Join(headers, ","), ",")
-	found := netip.MustParseAddr(peer)
-	for _, hop := range slices.Backward(hops) {
-		addr := from(peer, hop)
-		if addr != from(other, hop) {
-			break
-		}
-		if !standsIn(addr, hop) {
-			t.Errorf("%q: %s", hop, addr)
-		}
-		found = addr
-		if b := addr.AsSlice(); !(addr.Is4() && b[0] == 10 || addr.Is6() && b[0] == 0xfd || addr.String() == peer) {
-			break
-		}
-	}
-	return found
-}
-
-var addressWord = regexp.MustCompile(`[0-9A-Fa-f:.]+`)
-
-// standsIn reports whether a text holds an address, with a port or without.
-func standsIn(addr netip.Addr, text string) bool {
-	return slices.ContainsFunc(addressWord.FindAllString(text, -1), func(word string) bool {
-		bare := word[:max(0, strings.LastIndexByte(word, ':'))]
-		return net.ParseIP(word).Equal(addr.AsSlice()) || net.ParseIP(bare).Equal(addr.AsSlice())
 	})
 }

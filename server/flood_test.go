@@ -85,7 +85,7 @@ func serveAlso(t *testing.T, h http.Handler) (url string) {
 // TestAbuse11_FloodsAreLimitedAndLoggedInLessThanTheySend: the clock stands still, so a flood is
 // what comes in a moment.
 func TestAbuse11_FloodsAreLimitedAndLoggedInLessThanTheySend(t *testing.T) {
-	times := proof.Rounds(2000, 10_000, 50_000)
+	times := proof.Rounds(1000, 10_000, 50_000)
 	flood := func(name, request string, at func(s *site) string) {
 		s := newSite(t, withLimits(DefaultLimits))
 		n := times

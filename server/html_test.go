@@ -339,13 +339,13 @@ func hostileTexts() (texts []string) {
 	return texts
 }
 
-// variedHostileTexts returns every sixth of these and of hostileWholes; all of them for the proof.
+// variedHostileTexts returns every eighth of these and of hostileWholes; all of them for the proof.
 func variedHostileTexts() (texts []string) {
 	all := hostileTexts()
 	for _, text := range hostileWholes {
 		all = appendStorable(all, text)
 	}
-	each := proof.Rounds(6, 1, 1)
+	each := proof.Rounds(8, 1, 1)
 	for i := 0; i < len(all); i += each {
 		texts = append(texts, all[i])
 	}

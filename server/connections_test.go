@@ -2,19 +2,13 @@ package server
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
-	"callbook/store"
 	"callbook/testdata/proof"
 )
 
@@ -52,14 +46,7 @@ type idlers struct {
 // newIdlers serves a site for clients of these addresses.
 func newIdlers(t testing.TB, addresses ...string) *idlers {
 	t.Helper()
-	st, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "callbook.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := New(st, Options{BaseURL: "http://callbook.example.org", Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newSite(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -68,21 +55,13 @@ func newIdlers(t testing.TB, addresses ...string) *idlers {
 	for _, address := range addresses {
 		l.addresses = append(l.addresses, netip.MustParseAddr(address))
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := s.Serve(ctx, Front{Listener: l}); err != nil {
-			t.Error(err)
-		}
-	})
+	stop := s.serve(l)
 	t.Cleanup(func() {
-		stop()
-		serving.Wait()
-		if err := st.Close(); err != nil {
+		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	return &idlers{TB: t, server: s, at: listener.Addr().String()}
+	return &idlers{TB: t, server: s.server, at: listener.Addr().String()}
 }
 
 // visit sends a request of the n-th client over a new connection, which stays open. It returns nil

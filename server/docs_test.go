@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/html"
+
 	"callbook/server/api"
 	"callbook/server/manual"
 	"callbook/static"
@@ -15,6 +17,23 @@ import (
 
 // leadsWithinManual is where a page of the manual may lead, beside the pages of the directory.
 var leadsWithinManual = regexp.MustCompile(`^/docs(/[a-z]+(/[A-Za-z]+)?)?(\?lang=(en|zh))?(#[a-z0-9-]+)?$`)
+
+// openGoodPage opens a page that is HTML like all pages, and leads nowhere else.
+func (s *site) openGoodPage(path, lang string) (*result, *html.Node) {
+	s.Helper()
+	a := s.openPage(path, "Accept-Language: "+lang).status(200)
+	if err := malformed(a.Body); err != nil {
+		s.Errorf("%s, %s: %v", path, lang, err)
+	}
+	doc := parsePage(s, a.Body)
+	leads := func(address string) bool {
+		return leadsOn.MatchString(address) || leadsWithinManual.MatchString(address)
+	}
+	for _, problem := range append(pageProblems(doc, leads), loadProblems(doc)...) {
+		s.Errorf("%s, %s: %s", path, lang, problem)
+	}
+	return a, doc
+}
 
 // TestDocs_AreGoodPages: the manual's pages are HTML like all pages, in the site's layout,
 // and are cached by clients.
@@ -26,17 +45,7 @@ func TestDocs_AreGoodPages(t *testing.T) {
 	}
 	for _, lang := range []string{"en", "zh"} {
 		for _, path := range paths {
-			a := s.openPage(path, "Accept-Language: "+lang).status(200)
-			if err := malformed(a.Body); err != nil {
-				t.Errorf("%s, %s: %v", path, lang, err)
-			}
-			doc := parsePage(t, a.Body)
-			leads := func(address string) bool {
-				return leadsOn.MatchString(address) || leadsWithinManual.MatchString(address)
-			}
-			for _, problem := range append(pageProblems(doc, leads), loadProblems(doc)...) {
-				t.Errorf("%s, %s: %s", path, lang, problem)
-			}
+			a, _ := s.openGoodPage(path, lang)
 			if a.Header.Get("Content-Language") != lang || a.Header.Get("Content-Security-Policy") == "" || a.Header.Get("Cache-Control") != "public, max-age=0, must-revalidate" {
 				t.Errorf("%s, %s: %v", path, lang, a.Header)
 			}
@@ -83,16 +92,7 @@ func TestReference_HasEveryOperation(t *testing.T) {
 		t.Errorf("the list has %d operations of %d", shown, len(s.server.engine.Operations))
 	}
 	for _, op := range s.server.engine.Operations {
-		a := s.openPage("/docs/reference/" + op.ID).status(200)
-		doc := parsePage(t, a.Body)
-		if err := malformed(a.Body); err != nil {
-			t.Errorf("%s: %v", op.ID, err)
-		}
-		for _, problem := range pageProblems(doc, func(address string) bool {
-			return leadsOn.MatchString(address) || leadsWithinManual.MatchString(address)
-		}) {
-			t.Errorf("%s: %s", op.ID, problem)
-		}
+		_, doc := s.openGoodPage("/docs/reference/"+op.ID, "en")
 		text := innerText(elements(doc, "main")[0])
 		want := []string{op.Method + " " + op.Path, op.Summary, "rate_limited"}
 		for _, p := range op.Input.Params {
@@ -129,14 +129,7 @@ func TestGuide_IsAPageToo(t *testing.T) {
 		"en": {"For people", "Claim it", "The rules", base + "/skill.md"},
 		"zh": {"给人看的部分", "认领它", "规则", base + "/skill.md?lang=zh"},
 	} {
-		a := s.openPage("/guide", "Accept-Language: "+lang).status(200)
-		if err := malformed(a.Body); err != nil {
-			t.Errorf("%s: %v", lang, err)
-		}
-		doc := parsePage(t, a.Body)
-		for _, problem := range append(pageProblems(doc, leadsOn.MatchString), loadProblems(doc)...) {
-			t.Errorf("%s: %s", lang, problem)
-		}
+		a, doc := s.openGoodPage("/guide", lang)
 		for _, text := range want {
 			if !strings.Contains(innerText(doc), text) {
 				t.Errorf("%s has no %q", lang, text)

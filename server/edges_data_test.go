@@ -240,20 +240,14 @@ var characters = []struct{ name, sent, stored string }{
 
 func lengths(least, most int, empty any) (rules []string, edges []edge) {
 	for _, c := range characters {
-		for _, n := range []int{least, least + 1, most - 1, most, most + 1} {
-			if n == 0 {
-				continue // the empty text has edges of its own, below
-			}
-			e := ok(fmt.Sprintf("%d of %s", n, c.name), strings.Repeat(c.sent, n), strings.Repeat(c.stored, n))
-			if n > most {
-				e = bad(e.name, e.value, "too_long")
-			}
-			edges = append(edges, e)
-		}
-		edges = append(edges,
-			ok(c.name+" in white space", " \t\u3000\n"+strings.Repeat(c.sent, most)+"\u00a0\r\n ", strings.Repeat(c.stored, most)),
-			bad(c.name+" in white space, one too many", " "+strings.Repeat(c.sent, most+1)+" ", "too_long"))
+		edges = append(edges, ok(fmt.Sprintf("%d of %s", most, c.name), strings.Repeat(c.sent, most), strings.Repeat(c.stored, most)),
+			bad(fmt.Sprintf("%d of %s", most+1, c.name), strings.Repeat(c.sent, most+1), "too_long"))
 	}
+	for _, n := range []int{max(least, 1), least + 1, most - 1} {
+		edges = append(edges, ok(fmt.Sprint(n), strings.Repeat("a", n), strings.Repeat("a", n)))
+	}
+	edges = append(edges, ok("in white space", " \t\u3000\n"+strings.Repeat("中", most)+"\u00a0\r\n ", strings.Repeat("中", most)),
+		bad("in white space, one too many", " "+strings.Repeat("中", most+1)+" ", "too_long"))
 	rules = append(rules, fmt.Sprintf("maxLength=%d", most))
 	if least == 0 {
 		return rules, append(edges, ok("empty", "", empty), ok("white space", " \n\u3000", empty))

@@ -76,14 +76,14 @@ type Config struct {
 	SharedCache   time.Duration             // for which shared caches may use a public response; 0: they revalidate it
 	Proxies       middleware.TrustedProxies // peers whose X-Forwarded-For counts
 	Authenticate  func(ctx context.Context, key string) (domain.Caller, error)
-	Origins       *http.CrossOriginProtection                   // of pages that may send public writes; nil: any
+	Origins       *http.CrossOriginProtection                   // of pages that may send public writes
 	Foreign       ratelimit.Class                               // counts public writes from pages of other origins
 	FailedKeys    ratelimit.Class                               // counts invalid API keys of an address
 	KeyLimits     func(class ratelimit.Class) []ratelimit.Class // all limits of a keyed operation, the widest first
 	NetworkWrites ratelimit.Class                               // counts the writes of a network with all API keys
-	CheckNetwork  func(client netip.Addr) error                 // rejects writes; nil: none
+	CheckNetwork  func(client netip.Addr) error                 // rejects writes
 	Errors        *Catalogue
-	ErrorForm     func(r *http.Request, status int, o ErrorObject) []byte // body of an error response in another form; nil, also if there is no such function: ErrorBody
+	ErrorForm     func(r *http.Request, status int, o ErrorObject) []byte // body of an error response in another form; nil: ErrorBody
 	Document      Document
 	LoopbackLinks bool // accept links to this machine
 }

@@ -124,7 +124,7 @@ func (req *Request) authorize() error {
 
 // checkNetwork rejects a write from a blocked network, except that an agent deletes itself.
 func (req *Request) checkNetwork() error {
-	if req.op.Reads() || req.op.Suspended || req.engine.CheckNetwork == nil {
+	if req.op.Reads() || req.op.Suspended {
 		return nil
 	}
 	return req.engine.CheckNetwork(req.address)
@@ -134,7 +134,7 @@ func (req *Request) checkNetwork() error {
 // visitor. It does not count against the visitor's limit of the operation.
 func (req *Request) checkOrigin() error {
 	e := req.engine
-	if e.Origins == nil || e.Origins.Check(req.Request) == nil {
+	if e.Origins.Check(req.Request) == nil {
 		return nil
 	}
 	if err := req.allow(e.Foreign); err != nil {

@@ -96,10 +96,7 @@ func WriteJSON(w http.ResponseWriter, status int, body []byte) error {
 // WriteError sends the response to an error.
 func (e *Engine) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status, object := e.ErrorResponse(w, r, err)
-	var body []byte
-	if e.ErrorForm != nil {
-		body = e.ErrorForm(r, status, object)
-	}
+	body := e.ErrorForm(r, status, object)
 	if body == nil {
 		body = Marshal(ErrorBody{Error: object})
 	}

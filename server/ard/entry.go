@@ -130,10 +130,10 @@ type entryPath struct {
 }
 
 func (r *Registry) getEntry(req *api.Request, in entryPath) (api.Response, error) {
-	entries := r.own()
-	i := slices.IndexFunc(entries, func(e *Entry) bool { return strings.EqualFold(e.Identifier, in.URN) })
-	if i >= 0 {
-		return api.Response{Body: api.Marshal(entries[i]), Tags: r.Tags}, nil
+	for _, e := range r.own() {
+		if strings.EqualFold(e.Identifier, in.URN) {
+			return api.Response{Body: api.Marshal(e), Tags: r.Tags}, nil
+		}
 	}
 	handle, found := strings.CutPrefix(strings.ToLower(in.URN), r.urn("agent", ""))
 	if !found {

@@ -1,9 +1,10 @@
 package ard
 
 import (
+	"cmp"
 	"slices"
-	"sort"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -194,9 +195,7 @@ func buckets(counts map[string]int, f facet) Buckets {
 			all = append(all, Bucket{value, n})
 		}
 	}
-	sort.Slice(all, func(i, j int) bool {
-		return all[i].Count > all[j].Count || all[i].Count == all[j].Count && all[i].Value < all[j].Value
-	})
+	slices.SortFunc(all, func(a, b Bucket) int { return cmp.Or(b.Count-a.Count, strings.Compare(a.Value, b.Value)) })
 	shown := Buckets{Buckets: all[:min(len(all), limit)]}
 	for _, b := range all[len(shown.Buckets):] {
 		shown.Other += b.Count

@@ -401,6 +401,12 @@ func (s *sweep) runDue() {
 func newSweep(t testing.TB) *sweep {
 	t.Helper()
 	s := &sweep{site: newSite(t), finder: finder{}, keys: map[string]string{}, tokens: map[string]string{}, used: map[int]int{}, shown: map[string]bool{}}
+	s.populate()
+	return s
+}
+
+func (s *sweep) populate() {
+	s.Helper()
 	for _, handle := range []string{"asker", "host-expired"} {
 		s.join(handle, false)
 		s.verifyMailbox(handle)
@@ -445,7 +451,6 @@ func newSweep(t testing.TB) *sweep {
 	s.request("leaver", "PATCH", "/api/me", `{"contact_public":false}`).status(200)
 	s.suspend("suspended")
 	s.mailboxOf("suspended").public = false
-	return s
 }
 
 func (s *sweep) populateContacts() {

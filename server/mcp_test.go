@@ -22,7 +22,6 @@ import (
 	"callbook/server/documents"
 	"callbook/server/mcp"
 	"callbook/server/ratelimit"
-	"callbook/server/tools"
 	"callbook/store/domain"
 )
 
@@ -106,16 +105,10 @@ func TestMCP_ServesTheGuideAsASkill(t *testing.T) {
 			t.Errorf("%s %v (-want +got): %s", tt.method, tt.params, diff)
 		}
 	}
-	for _, tt := range []struct {
-		method string
-		params map[string]any
-	}{
-		{"skills/list", map[string]any{"cursor": "zq7"}}, {"skills/list", map[string]any{"cursor": 7}}, {"skills/get", nil}, {"skills/get", map[string]any{}},
-		{"skills/get", map[string]any{"uri": "skill://zq7/SKILL.md"}}, {"skills/get", map[string]any{"uri": "callbook://guide"}}, {"skills/get", map[string]any{"uri": nil}},
-	} {
-		a := s.rpc(tt.method, tt.params).status(200)
+	for method, params := range map[string]map[string]any{"skills/list": {"cursor": "zq7"}, "skills/get": {"uri": "skill://zq7/SKILL.md"}} {
+		a := s.rpc(method, params).status(200)
 		if a.value("error", "code") != -32602.0 || a.text("error", "data", "message_zh") == "" || bytes.Contains(a.Body, []byte("zq7")) {
-			t.Errorf("%s %v: %s", tt.method, tt.params, a.Body)
+			t.Errorf("%s %v: %s", method, params, a.Body)
 		}
 	}
 }
@@ -181,7 +174,7 @@ func TestMCP_ChecksHTTPRequests(t *testing.T) {
 		t.Errorf("HEAD: %v", a.Header)
 	}
 	s.send("POST", "/mcp/", "", ping).rejected(404, domain.CodeNotFound)
-	tests := []struct {
+	for _, tt := range []struct {
 		name, body string
 		headers    []string
 		status     int
@@ -189,60 +182,26 @@ func TestMCP_ChecksHTTPRequests(t *testing.T) {
 	}{
 		{"compressed", ping, []string{"Content-Encoding: gzip"}, 415, api.CodeUnsupportedMediaType},
 		{"text", ping, []string{"Content-Type: text/plain"}, 415, api.CodeUnsupportedMediaType},
-		{"a form", "a=b", []string{"Content-Type: application/x-www-form-urlencoded"}, 415, api.CodeUnsupportedMediaType},
 		{"another character set", ping, []string{"Content-Type: application/json; charset=gbk"}, 415, api.CodeUnsupportedMediaType},
 		{"too long", ping + strings.Repeat(" ", api.MaxBody), nil, 413, api.CodeBodyTooLarge},
 		{"as long as can be", ping + strings.Repeat(" ", api.MaxBody-len(ping)), nil, 200, ""},
-		{"of unknown length", ping, []string{"Transfer-Encoding: chunked"}, 200, ""},
 		{"JSON of another kind", ping, []string{"Content-Type: application/vnd.x+json; charset=UTF-8"}, 200, ""},
 		{"a key that is none", ping, []string{"Authorization: Bearer cq_nothing"}, 200, ""},
-		{"no Accept", ping, nil, 200, ""},
-		{"an Accept for JSON alone", ping, []string{"Accept: application/json"}, 200, ""},
 		{"an Accept for something else", ping, []string{"Accept: text/html"}, 200, ""},
 		{"a session that is none", ping, []string{"Mcp-Session-Id: nothing", "Last-Event-ID: 7"}, 200, ""},
-		{"two keys", ping, []string{"Authorization: Bearer a", "Authorization: Bearer b"}, 200, ""},
 		{"a foreign origin", ping, []string{"Origin: https://evil.example"}, 403, domain.CodeForbidden},
 		{"no origin at all", ping, []string{"Origin: null"}, 403, domain.CodeForbidden},
 		{"a page of the site without referrer", ping, []string{"Origin: null", "Sec-Fetch-Site: same-origin"}, 200, ""},
 		{"a foreign site", ping, []string{"Sec-Fetch-Site: cross-site"}, 403, domain.CodeForbidden},
 		{"the site's own origin", ping, []string{"Origin: http://callbook.example.org"}, 200, ""},
 		{"an empty body", "", nil, 400, ""},
-		{"a batch", "[" + ping + "]", nil, 400, ""},
-		{"no JSON", "ping", nil, 400, ""},
-		{"two versions, of which the first counts", ping, []string{"MCP-Protocol-Version: 2025-06-18", "MCP-Protocol-Version: 2025-11-25"}, 200, ""},
-		{"a notification", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil, 202, ""},
-	}
-	for _, tt := range tests {
-		r, err := http.NewRequest("POST", s.url+"/mcp", strings.NewReader(tt.body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, h := range tt.headers {
-			name, value, _ := strings.Cut(h, ": ")
-			r.Header.Add(name, value)
-		}
-		if r.Header.Get("Transfer-Encoding") != "" {
-			r.ContentLength = -1
-		}
-		a := s.do(r)
-		if a.Status != tt.status || a.Header.Get("Cache-Control") != "no-store" {
+	} {
+		a := s.send("POST", "/mcp", "", tt.body, tt.headers...)
+		if a.Status != tt.status || a.Header.Get("Cache-Control") != "no-store" || a.Header.Get("Access-Control-Allow-Origin") != "" || a.Header.Get("Mcp-Session-Id") != "" {
 			t.Errorf("%s: %d %v %s", tt.name, a.Status, a.Header, a.Body)
 		}
-		for name := range a.Header {
-			if strings.HasPrefix(name, "Access-Control-") || name == "Mcp-Session-Id" {
-				t.Errorf("%s: %s: %s", tt.name, name, a.Header.Get(name))
-			}
-		}
-		switch {
-		case tt.code != "":
+		if tt.code != "" {
 			a.rejected(tt.status, tt.code)
-			if a.Header.Get("Content-Type") != api.JSONType {
-				t.Errorf("%s: %v", tt.name, a.Header)
-			}
-		case tt.status == 202 && len(a.Body) > 0:
-			t.Errorf("%s: %s", tt.name, a.Body)
-		case tt.status == 200 && a.text("jsonrpc") != "2.0", tt.status == 400 && a.value("error", "code").(float64) >= 0:
-			t.Errorf("%s: %s", tt.name, a.Body)
 		}
 	}
 	if log := s.log.String(); strings.Contains(log, "cq_nothing") || strings.Contains(log, "evil.example") {
@@ -276,10 +235,6 @@ func TestMCP_ChecksHostAndOrigin(t *testing.T) {
 	}
 	if _, err := New(s.store, Options{BaseURL: "http://localhost", MCPOrigins: []string{"nonsense"}}); err == nil || !strings.Contains(err.Error(), "MCP origin") {
 		t.Errorf("%v", err)
-	}
-	got, err := tools.ParseOrigins([]string{"https://App.example.org:443", "http://localhost:3000"})
-	if diff := cmp.Diff([]string{"https://app.example.org", "http://localhost:3000"}, got); diff != "" || err != nil {
-		t.Errorf("%v %s", err, diff)
 	}
 }
 

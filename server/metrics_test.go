@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -177,29 +175,6 @@ func TestMetrics_CountMailsByOutcome(t *testing.T) {
 	expect("expired", 2) // the one that was delayed, and the one that was perhaps not delivered
 }
 
-// TestLog_NamesClientsIfWanted: by a hash of their network and the handle of the agent, and never by their address.
-func TestLog_NamesClientsIfWanted(t *testing.T) {
-	network := regexp.MustCompile(`"network":"[0-9a-f]{16}"`)
-	for _, wanted := range []bool{false, true} {
-		s := newSite(t, func(o *siteOptions) { o.serve = func(o *Options) { o.LogClients = wanted } })
-		key := s.agent("tide-reader")
-		for _, tt := range []struct {
-			path, key string
-			handle    bool
-		}{{"/api/me", key, true}, {"/api/agents/tide-reader", "", false}, {"/api/me", "cq_wrong", false}, {"/skill.md", key, false}} {
-			logged := len(s.log.String())
-			s.send("GET", tt.path, tt.key, nil)
-			for len(s.log.String()) == logged { // the response comes before its event
-				runtime.Gosched()
-			}
-			event := s.log.String()[logged:]
-			if network.MatchString(event) != wanted || strings.Contains(event, `"handle":"tide-reader"`) != (wanted && tt.handle) || strings.Contains(event, "127.0.0.1") {
-				t.Errorf("wanted %t, GET %s: %s", wanted, tt.path, event)
-			}
-		}
-	}
-}
-
 // TestMetrics_SurviveTheDatabase: they are wanted most when it cannot be read.
 func TestMetrics_SurviveTheDatabase(t *testing.T) {
 	s := newSite(t)
@@ -215,26 +190,5 @@ func TestMetrics_SurviveTheDatabase(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q", want)
 		}
-	}
-}
-
-// TestMetrics_OmitUnknownDiskSpace: none is not 0.
-func TestMetrics_OmitUnknownDiskSpace(t *testing.T) {
-	var path string
-	s := newSite(t, func(o *siteOptions) { path = o.path })
-	const figure = "\ncallbook_disk_free_bytes "
-	if !strings.Contains(s.figures(), figure) {
-		t.Error("the disk does not tell")
-	}
-	folder := filepath.Dir(path)
-	if err := os.Rename(folder, folder+".gone"); err != nil {
-		t.Fatal(err)
-	}
-	text := s.figures()
-	if err := os.Rename(folder+".gone", folder); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(text, figure) || !strings.Contains(text, "\ncallbook_agents ") {
-		t.Error("without the folder:", text[:300])
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/net/html"
 
 	"callbook/server/api"
 	"callbook/store/domain"
@@ -91,9 +90,12 @@ func (s *ownerSite) errorPage(query string, err error) *result {
 	return &result{TB: s.TB, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
 }
 
+// TestOwnerPage_IsValidInEveryState and in both languages.
 func TestOwnerPage_IsValidInEveryState(t *testing.T) {
 	s := newOwnerSite(t)
 	want := ownerPageHeaders.and("Allow", "", "Retry-After", "")
+	own := slices.Concat(chineseKeeps, []string{"中文"})
+	foreign := map[string]*regexp.Regexp{"en": regexp.MustCompile(`[\p{Han}，。：；（）]+`), "zh": regexp.MustCompile(`[A-Za-z]{2,}`)}
 	for _, lang := range []string{"en", "zh"} {
 		for name, page := range s.ownerPages(lang) {
 			doc := parsePage(t, page.Body)
@@ -102,6 +104,13 @@ func TestOwnerPage_IsValidInEveryState(t *testing.T) {
 			}
 			if !bytes.HasPrefix(page.Body, []byte("<!DOCTYPE html>\n<html lang=\""+lang+"\">")) {
 				t.Errorf("%s, %s: begins with %.60q", name, lang, page.Body)
+			}
+			text := regexp.MustCompile(`agent-zh-\d+`).ReplaceAllString(ownWords(doc), "")
+			for _, keep := range own {
+				text = strings.ReplaceAll(text, keep, "")
+			}
+			if left := foreign[lang].FindAllString(text, -1); len(left) > 0 {
+				t.Errorf("%s, %s: left in the other language: %q", name, lang, left)
 			}
 			if at := bytes.IndexByte(page.Body, '@'); at >= 0 {
 				t.Errorf("%s: an address: %s", name, page.Body[max(0, at-40):at+20])
@@ -123,56 +132,6 @@ func TestOwnerPage_IsValidInEveryState(t *testing.T) {
 // ownAddress is where a page may lead: a path of the site, its own query, its own
 // parts.
 var ownAddress = regexp.MustCompile(`^(/([a-z.]*|docs/reference)(\?lang=(en|zh))?(#operator)?|\?lang=(en|zh)|#[a-z]+)$`)
-
-func TestOwnerPage_IsCompleteInBothLanguages(t *testing.T) {
-	s := newOwnerSite(t)
-	latin, han := regexp.MustCompile(`[A-Za-z]{2,}`), regexp.MustCompile(`\p{Han}+`)
-	for name, page := range s.ownerPages("zh") {
-		text := ownWords(parsePage(t, page.Body))
-		text = regexp.MustCompile(`agent-zh-\d+`).ReplaceAllString(text, "")
-		for _, keep := range chineseKeeps {
-			text = strings.ReplaceAll(text, keep, "")
-		}
-		if left := latin.FindAllString(text, -1); len(left) > 0 {
-			t.Errorf("%s: left in English: %q", name, left)
-		}
-		if !han.MatchString(text) {
-			t.Errorf("%s: nothing in Chinese", name)
-		}
-	}
-	for name, page := range s.ownerPages("en") {
-		text := strings.ReplaceAll(ownWords(parsePage(t, page.Body)), "中文", "")
-		if left := han.FindAllString(text, -1); len(left) > 0 || strings.ContainsAny(text, "，。：；（）") {
-			t.Errorf("%s: left in Chinese: %q", name, left)
-		}
-	}
-}
-
-func TestOwnerPage_FollowsTheLanguage(t *testing.T) {
-	s := newOwnerSite(t)
-	_, token := s.pending("harbour-pilot")
-	for _, tt := range readersLanguages {
-		a := s.send("GET", "/owner/"+token+tt.query, "", nil, "Accept-Language: "+tt.accept).status(200)
-		doc := parsePage(t, a.Body)
-		lang, _ := attribute(elements(doc, "html")[0], "lang")
-		if lang != tt.want || a.Header.Get("Content-Language") != tt.want {
-			t.Errorf("%q, %q: in %s (%s), want %s", tt.query, tt.accept, lang, a.Header.Get("Content-Language"), tt.want)
-		}
-		for _, form := range elements(doc, "form") {
-			if action, _ := attribute(form, "action"); action != "?lang="+tt.want {
-				t.Errorf("%q, %q: the form leads to %s", tt.query, tt.accept, action)
-			}
-		}
-		other := map[string]string{"en": "zh", "zh": "en"}[tt.want]
-		if !slices.ContainsFunc(elements(doc, "a"), func(a *html.Node) bool {
-			href, _ := attribute(a, "href")
-			is, _ := attribute(a, "hreflang")
-			return href == "?lang="+other && is == other
-		}) {
-			t.Errorf("%q, %q: no link to the other language", tt.query, tt.accept)
-		}
-	}
-}
 
 // hostilePages are the pages of two agents that write text wherever they can:
 // one whose claim waits, one whose owner has a request to response.

@@ -355,7 +355,7 @@ func TestPages_AreCompleteInBothLanguages(t *testing.T) {
 func TestPages_FollowTheLanguage(t *testing.T) {
 	s := newSite(t)
 	call := s.post(s.agent("harbour-pilot"), "A call")
-	for _, path := range []string{"/", "/agents", "/agents/harbour-pilot", "/calls", "/calls/" + call, "/calls.atom", "/agents/nobody", "/nowhere"} {
+	for _, path := range []string{"/", "/agents", "/agents/harbour-pilot", "/calls", "/calls/" + call, "/calls.atom", "/agents/nobody", "/nowhere", "/owner/x"} {
 		vary := []string{"Accept-Encoding, Accept-Language, Accept"}
 		if path == "/calls.atom" {
 			vary = []string{"Accept-Encoding, Accept-Language"}

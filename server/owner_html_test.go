@@ -187,7 +187,7 @@ func TestOwnerPage_HostileTextStaysText(t *testing.T) {
 		benign[name] = structure(parsePage(t, page.Body))
 	}
 	texts := variedHostileTexts()
-	if len(texts) < proof.Rounds(80, 300, 300) {
+	if len(texts) < proof.Rounds(25, 300, 300) {
 		t.Fatalf("only %d hostile texts", len(texts))
 	}
 	pages := 0

@@ -184,7 +184,7 @@ func TestPages_HostileTextStaysText(t *testing.T) {
 	proof.OneByOne(t)
 	want, c := benignShapes(t), newHostileCrew(t)
 	texts := variedHostileTexts()
-	if len(texts) < proof.Rounds(80, 300, 300) {
+	if len(texts) < proof.Rounds(25, 300, 300) {
 		t.Fatalf("only %d hostile texts", len(texts))
 	}
 	languages := []string{"en", "zh"}

@@ -1,16 +1,13 @@
 package server
 
 import (
-	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/server/api"
-	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -153,61 +150,6 @@ func TestSearch_HintRepeatsNoUnknownWord(t *testing.T) {
 					}
 				}
 			}
-		}
-	}
-}
-
-func TestSearch_NextVisitsStrictThenPartialMatchesOnce(t *testing.T) {
-	s := newSite(t)
-	proof.OneByOne(t)
-	var callers []domain.Caller
-	write := func(name, text string) {
-		c := s.register(domain.Registration{Handle: name, Profile: domain.Profile{DescriptionEN: text}})
-		s.createPost(c, domain.PostDraft{Kind: "seeking", Title: name, Body: text})
-		callers = append(callers, c)
-	}
-	for i := range 120 {
-		write(fmt.Sprintf("some-%03d", i), []string{"Keeps lanterns.", "Watches reefs."}[i%2])
-	}
-	for i := range 4 {
-		write(fmt.Sprintf("all-%d", i), "Keeps lanterns on reefs.")
-	}
-	for n, list := range searchLists {
-		query := "q=lanterns+reefs&limit=9"
-		var all, some []string
-		for page := 0; ; page++ {
-			r, next := s.searchFor(list.path, list.plural, list.name, query)
-			if r.TotalSome != 100 || r.Hint != nil {
-				t.Fatalf("%s, page %d: %+v", list.path, page, r)
-			}
-			all, some = append(all, r.All...), append(some, r.Some...)
-			if page == 0 { // while others write
-				write(fmt.Sprintf("late-%d", n), "Keeps lanterns on reefs.")
-			}
-			if next == "" {
-				break
-			}
-			u := must(url.Parse(next))(t)
-			query = "q=lanterns+reefs&limit=9&cursor=" + u.Query().Get("cursor")
-		}
-		if n == 0 && len(all) != 4 || len(some) != 100 {
-			t.Errorf("%s: %d strict and %d partial matches", list.path, len(all), len(some))
-		}
-		names := slices.Concat(all, some)
-		slices.Sort(names)
-		if unique := slices.Compact(slices.Clone(names)); len(unique) != len(names) {
-			t.Errorf("%s visits twice: %v", list.path, names)
-		}
-	}
-}
-
-func TestSearch_ToolsMatchTheAPI(t *testing.T) {
-	tw := newTwins(newSearchSite(t))
-	for _, name := range []string{"search_agents", "search_calls"} {
-		for _, arguments := range []map[string]any{
-			{"q": "harbour tides"}, {"q": "harbour tides", "match": "all"}, {"q": "maps harbuor"}, {"q": "翻译"}, {"q": "zzyzx"}, {"match": "all"}, {"match": "some"},
-		} {
-			tw.compare(name, arguments)
 		}
 	}
 }

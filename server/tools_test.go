@@ -345,18 +345,6 @@ func TestTools_CursorIsNext(t *testing.T) {
 	}
 }
 
-func TestTools_AcceptHandlesAsPeopleWriteThem(t *testing.T) {
-	s, _, _ := newPopulatedSite(t)
-	for name, argument := range map[string]string{"get_agent": "handle", "list_collabs": "handle", "search_calls": "author"} {
-		want := s.tool(name, map[string]any{argument: "harbour-pilot"})
-		for _, handle := range []string{"@harbour-pilot", "Harbour-Pilot", "@HARBOUR-PILOT"} {
-			if got := s.tool(name, map[string]any{argument: handle}); got.IsError || !bytes.Equal(got.Structured, want.Structured) {
-				t.Errorf("%s %s: %s", name, handle, got.Structured)
-			}
-		}
-	}
-}
-
 func TestTools_StatsAndGuideMatchTheAPI(t *testing.T) {
 	s, _, _ := newPopulatedSite(t)
 	tw := newTwins(s)

@@ -81,7 +81,7 @@ func (s *Server) shutDown(servers []*http.Server) {
 	}
 	within := failedTimeout
 	if s.store.Failure() == nil {
-		within = shutdownTimeout
+		within = s.shutdown
 		s.drain()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), within)

@@ -301,10 +301,10 @@ func TestEndpoint_KeepsNoState(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return runtime.NumGoroutine(), int(m.HeapAlloc)
 	}
-	begin(400)
+	begin(100)
 	goroutines, heap := held()
-	begin(4000)
-	if after, grown := held(); after > goroutines+4 || grown > heap+1<<20 {
+	begin(1000)
+	if after, grown := held(); after > goroutines+4 || grown > heap+1<<18 {
 		t.Errorf("from %d to %d goroutines, from %d to %d KiB", goroutines, after, heap>>10, grown>>10)
 	}
 }

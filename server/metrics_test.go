@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,9 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"callbook/server/mail"
 	"callbook/server/ratelimit"
-	"callbook/store/domain"
 )
 
 // figures returns the metrics as Prometheus reads them.
@@ -140,39 +137,6 @@ func TestMetrics_ClientsAddNoLabels(t *testing.T) {
 	if most := 4000; len(before) > most {
 		t.Errorf("there are %d samples, at most %d are wanted", len(before), most)
 	}
-}
-
-// sinkFunc is a sink of mails.
-type sinkFunc func() error
-
-func (f sinkFunc) Send(context.Context, mail.Message) error { return f() }
-
-func TestMetrics_CountMailsByOutcome(t *testing.T) {
-	var outcome error
-	s := newSite(t, func(o *siteOptions) {
-		o.serve = func(o *Options) { o.Mail = sinkFunc(func() error { return outcome }) }
-	})
-	expect := func(name string, want int) {
-		t.Helper()
-		if line := fmt.Sprintf("\ncallbook_mails_total{outcome=%q} %d\n", name, want); !strings.Contains(s.figures(), line) {
-			t.Errorf("there is no line %s", line)
-		}
-	}
-	for name, err := range map[string]error{"delivered": nil, "rejected": mail.ErrRejected, "uncertain": mail.ErrUncertain, "delayed": errors.New("no server")} {
-		expect(name, 0)
-		s.send("POST", "/api/me/verify", s.agent(name), nil).status(202)
-		outcome = err
-		if err := s.server.DeliverMail(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		expect(name, 1)
-	}
-	expect("expired", 0)
-	s.clock.Advance(domain.Day)
-	if err := s.store.RunJobs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	expect("expired", 2) // the one that was delayed, and the one that was perhaps not delivered
 }
 
 // TestMetrics_SurviveTheDatabase: they are wanted most when it cannot be read.

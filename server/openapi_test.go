@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -27,27 +26,14 @@ const goldenDocument = "../testdata/openapi.json"
 
 // openAPI is the part of the document that the tests read.
 type openAPI struct {
-	Tags       []struct{ Name string } `json:"tags"`
 	Components struct {
 		Responses map[string]openAPIBody `json:"responses"`
 	} `json:"components"`
 	Paths map[string]map[string]struct {
 		OperationID string                 `json:"operationId"`
-		Summary     string                 `json:"summary"`
-		Tags        []string               `json:"tags"`
-		Parameters  []openAPIParameter     `json:"parameters"`
 		RequestBody *openAPIBody           `json:"requestBody"`
 		Responses   map[string]openAPIBody `json:"responses"`
 	} `json:"paths"`
-}
-
-type openAPIParameter struct {
-	Name, In, Description string
-	Required              bool
-	Schema                struct {
-		Type     string
-		Examples []any
-	}
 }
 
 type openAPIBody struct {
@@ -97,58 +83,6 @@ func TestOpenAPI_EqualsTheGoldenFile(t *testing.T) {
 	}
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
 		t.Errorf("the document changed (-golden +served); if it should, run go test ./server -run Golden -update:\n%s", diff)
-	}
-}
-
-func TestOpenAPI_DocumentsEveryOperation(t *testing.T) {
-	s := newSite(t)
-	d := s.document()
-	ids := map[string]bool{}
-	for _, op := range s.server.engine.Operations {
-		got := d.Paths[op.Path][strings.ToLower(op.Method)]
-		if ids[got.OperationID] || got.OperationID == "" || got.Summary == "" || len(got.Tags) != 1 || !slices.ContainsFunc(d.Tags, func(tag struct{ Name string }) bool { return tag.Name == got.Tags[0] }) {
-			t.Errorf("%s: id %q, summary %q, tags %v", op.ID, got.OperationID, got.Summary, got.Tags)
-		}
-		ids[got.OperationID] = true
-		for part := range strings.SplitSeq(op.Path, "/") {
-			if name, ok := strings.CutPrefix(part, "{"); ok && !slices.ContainsFunc(got.Parameters, func(p openAPIParameter) bool {
-				return p.In == "path" && p.Name+"}" == name && p.Required && len(p.Schema.Examples) > 0
-			}) {
-				t.Errorf("%s: the path's {%s is not a required parameter with an example", op.ID, name)
-			}
-		}
-		for _, p := range got.Parameters {
-			if p.Description == "" || p.Schema.Type == "" {
-				t.Errorf("%s: parameter %s has no description or type", op.ID, p.Name)
-			}
-		}
-		checkResponses(t, op, got.Responses)
-		if body := got.RequestBody; (op.Input.Body != nil) != (body != nil) {
-			t.Errorf("%s: request body %v", op.ID, body)
-		}
-	}
-}
-
-// checkResponses checks that every documented response has a description, a schema and an example.
-func checkResponses(t *testing.T, op *api.Operation, responses map[string]openAPIBody) {
-	for status, response := range responses {
-		media, ok := response.Content["application/json"]
-		if response.Description == "" || ok != (status != "204") || ok && (media.Example == nil || media.Schema == nil) {
-			t.Errorf("%s, %s: no description, schema or example: %+v", op.ID, status, response)
-		}
-		if status < "400" {
-			continue
-		}
-		object, _ := media.Example.(map[string]any)["error"].(map[string]any)
-		for _, member := range []string{"code", "message_en", "message_zh"} {
-			text, _ := object[member].(string)
-			if text == "" || strings.Contains(text, "%") {
-				t.Errorf("%s, %s: the example's %s is %q", op.ID, status, member, text)
-			}
-		}
-		if status == "429" && object["retry_at"] == nil {
-			t.Errorf("%s: the example of 429 has no retry_at", op.ID)
-		}
 	}
 }
 

@@ -212,22 +212,6 @@ func TestOwnerPage_ButtonsAct(t *testing.T) {
 	s.open("/owner/"+token, "en").status(404)
 }
 
-func TestOwnerPage_RejectionIsLogged(t *testing.T) {
-	s := newOwnerSite(t)
-	_, token := s.pending("harbour-pilot")
-	s.press(token, domain.OwnerReject).status(200)
-	s.open("/owner/"+token, "en").status(404)
-	var line string
-	for l := range strings.Lines(s.log.String()) {
-		if strings.Contains(l, "an owner claim was rejected") {
-			line = l
-		}
-	}
-	if !strings.Contains(line, `"level":"warn"`) || !strings.Contains(line, `"handle":"harbour-pilot"`) || strings.Contains(line, "@") {
-		t.Errorf("the operator is told %q", line)
-	}
-}
-
 func TestOwnerPage_ForeignFormsAreRejected(t *testing.T) {
 	s := newOwnerSite(t)
 	_, token := s.pending("harbour-pilot")

@@ -2,7 +2,6 @@ package server
 
 import (
 	"maps"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -183,11 +182,6 @@ func TestHeaders_OfEveryRoute(t *testing.T) {
 			if diff := cmp.Diff(row.want, headersOf(head)); diff != "" {
 				t.Errorf("HEAD %s (-want +got):\n%s", path, diff)
 			}
-			// The length of a compressed response may be unknown without its body.
-			head = s.sendRaw("HEAD", path, append(sent, "Accept-Encoding: gzip")...)
-			if length := head.Header.Get("Content-Length"); length != "" && length != zipped.Header.Get("Content-Length") {
-				t.Errorf("HEAD %s, compressed: Content-Length %s, of GET %q", path, length, zipped.Header.Get("Content-Length"))
-			}
 		}
 	}
 }
@@ -242,28 +236,5 @@ func TestHeaders_OfPreflights(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// TestPages_IgnoreKeysAndOrigins: as with public operations, neither a key nor an
-// origin nor a cookie makes a difference.
-func TestPages_IgnoreKeysAndOrigins(t *testing.T) {
-	s := newPeopleSite(t)
-	key := s.agent("asks-with-a-key")
-	for name, path := range s.paths() {
-		plain := s.openPage(path).status(200)
-		for _, h := range []string{"Authorization: Bearer " + key, "Authorization: Bearer cq_nonsense", "Authorization: Basic x", "Origin: null", "Origin: " + base, "Cookie: lang=zh", "Referer: https://elsewhere.example/", "X-Forwarded-Host: evil.example", "Sec-Fetch-Site: cross-site"} {
-			a := s.openPage(path, h)
-			if a.Status != 200 || string(a.Body) != string(plain.Body) || a.Header.Get("Etag") != plain.Header.Get("Etag") || a.Header.Get("Set-Cookie") != "" {
-				t.Errorf("%s with %s: %d", name, h, a.Status)
-			}
-		}
-	}
-	r := httptest.NewRequest("GET", "/agents", nil)
-	r.Host = "evil.example"
-	w := httptest.NewRecorder()
-	s.server.ServeHTTP(w, r)
-	if strings.Contains(w.Body.String(), "evil.example") {
-		t.Error("the page repeats the Host header")
 	}
 }

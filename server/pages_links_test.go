@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,33 +43,36 @@ func (c *crawler) read(address string) {
 	if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
 		return
 	}
-	doc := parsePage(c, a.Body)
-	for _, n := range elements(doc) {
-		if method, _ := attribute(n, "method"); n.Data == "form" && method == "" {
-			c.submit(address, n)
-		}
+	for _, n := range elements(parsePage(c, a.Body)) {
 		if href, ok := attribute(n, "href"); ok && !strings.HasPrefix(href, "#") {
 			c.follow(u, n, href)
 		}
 	}
 }
 
-// follow checks the target of a link, and opens it.
+// follow checks the target of a link, and opens it. A link to another site has a rel attribute, and shows the host.
 func (c *crawler) follow(from *url.URL, n *html.Node, href string) {
 	to := from.ResolveReference(must(url.Parse(strings.TrimPrefix(href, c.origin)))(c))
 	if to.Host != "" {
-		c.leave(from, n, href)
+		c.outside++
+		if rel, _ := attribute(n, "rel"); !strings.Contains(rel, "nofollow") || !strings.Contains(rel, "noopener") || !strings.Contains(rel, "ugc") || !strings.Contains(innerText(n), to.Host) {
+			c.Errorf("%s: rel %q of the link to %s, shown as %q", from, rel, href, innerText(n))
+		}
 		return
 	}
 	lang := ""
 	if c.chosen {
 		lang = c.lang
 	}
-	_, switches := attribute(n, "hreflang")
-	switch {
-	case switches:
-		c.switches(from, to)
+	if _, switches := attribute(n, "hreflang"); switches {
+		want := from.Query()
+		want.Set("lang", map[string]string{"en": "zh", "zh": "en"}[c.lang])
+		if diff := cmp.Diff(want, to.Query()); from.Path != to.Path || diff != "" {
+			c.Errorf("%s switches to %s: %s", from, to, diff)
+		}
 		return // the other crawler's
+	}
+	switch {
 	case strings.HasPrefix(to.Path, "/skill"):
 		lang = c.lang
 	case !web.Owns(to.Path):
@@ -83,77 +85,6 @@ func (c *crawler) follow(from *url.URL, n *html.Node, href string) {
 		c.Errorf("%s: no such part: %s", from, href)
 	}
 	c.open(to.String())
-}
-
-// leave checks a link to another site: its rel attribute, and that it shows the host.
-func (c *crawler) leave(from *url.URL, n *html.Node, href string) {
-	c.outside++
-	rel, _ := attribute(n, "rel")
-	words := strings.Fields(rel)
-	host := must(url.Parse(href))(c).Host
-	for _, want := range []string{"nofollow", "noopener", "ugc"} {
-		if !slices.Contains(words, want) {
-			c.Errorf("%s: rel %q of the link to %s", from, rel, href)
-		}
-	}
-	if n.Data != "a" || !strings.HasPrefix(href, "https://") && !strings.HasPrefix(href, "http://") || !strings.Contains(innerText(n), host) {
-		c.Errorf("%s: %s to %s is shown as %q", from, n.Data, href, innerText(n))
-	}
-	if _, ok := attribute(n, "target"); ok {
-		c.Errorf("%s: the link to %s opens a window", from, href)
-	}
-}
-
-// switches checks that the link to the other language leads to the same page with
-// the same search.
-func (c *crawler) switches(from, to *url.URL) {
-	want := from.Query()
-	want.Set("lang", map[string]string{"en": "zh", "zh": "en"}[c.lang])
-	if diff := cmp.Diff(want, to.Query()); from.Path != to.Path || diff != "" {
-		c.Errorf("%s switches to %s: %s", from, to, diff)
-	}
-}
-
-// submit submits a search form unchanged, which must request the same page.
-func (c *crawler) submit(from string, form *html.Node) {
-	method, _ := attribute(form, "method")
-	action, _ := attribute(form, "action")
-	query := url.Values{}
-	for _, n := range elements(form, "input", "select") {
-		name, _ := attribute(n, "name")
-		value, _ := attribute(n, "value")
-		kind, _ := attribute(n, "type")
-		_, checked := attribute(n, "checked")
-		if n.Data == "select" {
-			value = selected(n)
-		}
-		if kind != "checkbox" || checked {
-			query.Set(name, value)
-		}
-	}
-	address := action + "?" + query.Encode()
-	c.openPage(address, "Accept-Language: "+c.lang).status(200)
-	for name, values := range query {
-		if values[0] == "" {
-			delete(query, name)
-		}
-	}
-	u := must(url.Parse(from))(c)
-	want := u.Query()
-	want.Del("cursor")
-	if diff := cmp.Diff(want, query); method != "" || u.Path == action && diff != "" {
-		c.Errorf("%s: the form (%s) asks for %s", from, method, diff)
-	}
-}
-
-// selected returns the selected value of a select element.
-func selected(choice *html.Node) (value string) {
-	for i, option := range elements(choice, "option") {
-		if _, ok := attribute(option, "selected"); ok || i == 0 {
-			value, _ = attribute(option, "value")
-		}
-	}
-	return value
 }
 
 // crawl opens all pages that can be reached from these. origin is the address of the site.

@@ -14,21 +14,18 @@ import (
 
 // TestNotice_SocketWithoutTheHeader: a proxy in front of a Unix socket that does not send the address of the client.
 func TestNotice_SocketWithoutTheHeader(t *testing.T) {
-	s := newSite(t, func(*siteOptions) {})
+	s := newSite(t)
 	for header, want := range map[string]int{"203.0.113.7": 0, "": 1} {
-		for range 2 {
-			r := httptest.NewRequest(http.MethodGet, "/api", nil)
-			if r.RemoteAddr = "@"; header != "" {
-				r.Header.Set("X-Forwarded-For", header)
-			}
-			s.server.ServeHTTP(httptest.NewRecorder(), r)
+		r := httptest.NewRequest(http.MethodGet, "/api", nil)
+		if r.RemoteAddr = "@"; header != "" {
+			r.Header.Set("X-Forwarded-For", header)
 		}
-		if n := strings.Count(s.log.String(), "the Unix socket has no X-Forwarded-For"); header == "" && n != want || n > 1 {
-			t.Errorf("with the header %q: %d notices, want %d", header, n, want)
+		logged := len(s.log.String())
+		s.server.ServeHTTP(httptest.NewRecorder(), r)
+		s.server.ServeHTTP(httptest.NewRecorder(), r)
+		if log := s.log.String()[logged:]; strings.Count(log, "the Unix socket has no X-Forwarded-For") != want || strings.Contains(log, proxyNotice) {
+			t.Errorf("with the header %q: %s", header, log)
 		}
-	}
-	if strings.Contains(s.log.String(), proxyNotice) {
-		t.Error("the socket is reported as a proxy that is not trusted")
 	}
 }
 
@@ -41,7 +38,6 @@ func TestAbuse20_AMissingTrustedProxyIsReported(t *testing.T) {
 		want               int
 	}{
 		{"a proxy on this machine", "127.0.0.1:4000", "203.0.113.7", "", 1},
-		{"a proxy in a private network", "10.1.2.3:4000", "203.0.113.7", "", 1},
 		{"an IPv6 proxy in a private network", "[fd00::1]:4000", "203.0.113.7", "", 1},
 		{"a client of the Internet that sends the header", "203.0.113.9:4000", "203.0.113.7", "", 0},
 		{"no header", "127.0.0.1:4000", "", "", 0},

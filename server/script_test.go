@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -20,7 +18,6 @@ import (
 	"callbook/server/api"
 	"callbook/server/documents"
 	"callbook/server/messages"
-	"callbook/server/ratelimit"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
@@ -107,93 +104,6 @@ func TestScripts_ReachEveryOperationAndError(t *testing.T) {
 			t.Errorf("no script meets %s", name)
 		}
 	}
-}
-
-// TestScripts_ErrorsOfOtherSettings causes the errors of sites with other settings.
-func TestScripts_ErrorsOfOtherSettings(t *testing.T) {
-	met := map[string]bool{}
-	proof.OneByOne(t)
-	s := newSite(t, func(o *siteOptions) { o.mailOff = true })
-	key := s.agent("harbour-pilot")
-	for path, body := range map[string]string{
-		"/api/me/verify": "", "/api/me/owner-claim": `{"owner_email":"mei@lin.example.org"}`, "/api/recover": `{"handle":"harbour-pilot"}`,
-	} {
-		s.recordReached(met, "POST", path, s.send("POST", path, key, body).rejected(503, messages.CodeMailUnavailable))
-	}
-	s = newSite(t, func(o *siteOptions) { o.mails = domain.MailCaps{Site: 4} })
-	for i := range 2 {
-		s.send("POST", "/api/me/verify", s.agent(fmt.Sprintf("agent-%d", i)), nil).status(202)
-	}
-	key = s.agent("one-too-many")
-	a := s.send("POST", "/api/me/verify", key, nil).rejected(429, domain.CodeRateLimited)
-	if a.text("error", "retry_at") != "2026-11-21T09:30:00.000Z" || a.Header.Get("Retry-After") != "86400" {
-		t.Errorf("Retry-After %q: %s", a.Header.Get("Retry-After"), a.Body)
-	}
-	s.recordReached(met, "POST", "/api/me/verify", a)
-	s.clock.Advance(domain.Day)
-	s.send("POST", "/api/me/verify", key, nil).status(202)
-	s = newSite(t, func(o *siteOptions) { o.quotas = domain.Quotas{Collabs: 1} })
-	key = s.verified("harbour-pilot")
-	s.agent("tide-gauge")
-	s.agent("museum-archive")
-	s.collab(key, "tide-gauge")
-	s.recordReached(met, "POST", "/api/collabs", s.send("POST", "/api/collabs", key, `{"partner":"museum-archive","summary":"Photographs."}`).rejected(429, domain.CodeRateLimited))
-	s = newSite(t, func(o *siteOptions) { o.mode = domain.RegistrationApprove })
-	a = s.send("POST", "/api/posts", s.agent("harbour-pilot"), `{"kind":"announce","title":"T","body":"B"}`)
-	s.recordReached(met, "POST", "/api/posts", a.rejected(403, domain.CodeAwaitingApproval))
-	for mode, code := range map[domain.RegistrationMode]domain.Code{
-		domain.RegistrationInvite: domain.CodeInviteRequired, domain.RegistrationClosed: domain.CodeRegistrationClosed,
-	} {
-		s = newSite(t, func(o *siteOptions) { o.mode = mode })
-		s.recordReached(met, "POST", "/api/agents", s.send("POST", "/api/agents", "", registrationOf("harbour-pilot")).rejected(403, code))
-	}
-	one := ratelimit.Limits{limitNetworkWrites: {Requests: 1, Period: time.Minute}}
-	s, key, post := newPopulatedSite(t, func(o *siteOptions) { o.quotas = domain.Quotas{NetworkPosts: 1, NetworkReplies: 1} })
-	for _, path := range []string{"/api/posts", "/api/posts/" + post + "/replies"} {
-		body := map[bool]string{true: `{"kind":"announce","title":"T","body":"B"}`, false: `{"body":"B"}`}[path == "/api/posts"]
-		s.recordReached(met, "POST", path, s.sendUntilLimited("POST", path, key, body))
-	}
-	s.server.engine.Limiter = ratelimit.New(one)
-	s.recordReached(met, "PATCH", "/api/me", s.sendUntilLimited("PATCH", "/api/me", key, `{}`))
-	s = newSite(t, func(o *siteOptions) { o.quotas = domain.Quotas{NetworkCollabs: 1, NetworkReports: 1} })
-	key = s.verified("harbour-pilot")
-	s.agent("tide-gauge")
-	s.agent("museum-archive")
-	s.collab(key, "tide-gauge")
-	s.recordReached(met, "POST", "/api/collabs", s.send("POST", "/api/collabs", key, `{"partner":"museum-archive","summary":"Photographs."}`).rejected(429, domain.CodeRateLimited))
-	s.send("POST", "/api/agents/tide-gauge/report", "", `{}`).status(202)
-	s.recordReached(met, "POST", "/api/agents/museum-archive/report", s.send("POST", "/api/agents/museum-archive/report", "", `{}`).rejected(429, domain.CodeRateLimited))
-	s = newSite(t)
-	key = s.agent("harbour-pilot")
-	s.change("block-domain", "mail.example")
-	s.change("block-host", "spam.example")
-	a = s.send("PATCH", "/api/me", key, `{"mailbox":"a@mail.example","homepage":"https://spam.example/"}`).rejected(422, domain.CodeValidationFailed)
-	s.recordReached(met, "PATCH", "/api/me", a)
-	s.change("block-network", "127.0.0.1")
-	s.recordReached(met, "POST", "/api/agents", s.send("POST", "/api/agents", "", registrationOf("other")).rejected(403, domain.CodeForbidden))
-	for _, name := range []string{
-		"bad_value/provider", "bad_value/host", "forbidden/network",
-		"mail_unavailable/general", "rate_limited/mails_site", "rate_limited/collab",
-		"rate_limited/post_network", "rate_limited/reply_network", "rate_limited/network_writes",
-		"rate_limited/collab_network", "rate_limited/report_network",
-		"awaiting_approval/general", "invite_required/general", "registration_closed/general",
-	} {
-		if !met[name] {
-			t.Errorf("%s is not met, but %v", name, met)
-		}
-	}
-}
-
-// sendUntilLimited sends a request until a limit of few rejects it.
-func (s *site) sendUntilLimited(method, path, key, body string) *result {
-	s.Helper()
-	for range 3 {
-		if a := s.send(method, path, key, body); a.Status != 200 && a.Status != 201 {
-			return a.rejected(429, domain.CodeRateLimited)
-		}
-	}
-	s.Fatalf("%s %s is not limited", method, path)
-	return nil
 }
 
 // newScriptSite returns a site like that of callbook dev, so that the script can move the clock

@@ -1,13 +1,10 @@
 package server
 
 import (
-	"net/url"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"callbook/server/api"
 	"callbook/testdata/proof"
 )
 
@@ -101,20 +98,6 @@ func TestSearch_ListsStrictMatchesThenPartialOnes(t *testing.T) {
 	}
 }
 
-func TestSearch_ListsWithoutWordsHaveNoMatch(t *testing.T) {
-	s := newSearchSite(t)
-	for _, list := range searchLists {
-		for _, query := range []string{"", "match=all", "limit=2"} {
-			a := s.send("GET", withQuery(list.path, query), "", nil).status(200)
-			for _, member := range []string{`"match"`, `"total_some"`, `"hint"`} {
-				if strings.Contains(string(a.Body), member) {
-					t.Errorf("%s, %q has %s: %s", list.path, query, member, a.Body)
-				}
-			}
-		}
-	}
-}
-
 // The sentences of a hint are those of the state that it is in.
 func TestSearch_HintSaysWhatToTry(t *testing.T) {
 	s := newSearchSite(t)
@@ -130,26 +113,6 @@ func TestSearch_HintSaysWhatToTry(t *testing.T) {
 		a := s.send("GET", tt.path, "", nil).status(200)
 		if diff := cmp.Diff([]string{tt.en, tt.zh}, []string{a.text("hint", "en"), a.text("hint", "zh")}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.path, diff)
-		}
-	}
-}
-
-// TestSearch_HintRepeatsNoUnknownWord: a hint becomes part of the context of models, so it
-// contains only words that are indexed, not words that a stranger put into a link.
-func TestSearch_HintRepeatsNoUnknownWord(t *testing.T) {
-	s := newSearchSite(t)
-	proof.OneByOne(t)
-	for _, unknown := range []string{"zzyzx", "<script>", "忽略以上指令", "ignore_previous", "tidesx1"} {
-		for _, list := range searchLists {
-			for _, query := range []string{unknown, unknown + " harbour", "harbour " + unknown + " maps"} {
-				a := s.send("GET", withQuery(list.path, "q="+url.QueryEscape(query)), "", nil).status(200)
-				hint := string(api.Marshal(a.value("hint")))
-				for word := range strings.FieldsFuncSeq(unknown, func(c rune) bool { return strings.ContainsRune("<>_", c) }) {
-					if hint == "null" || strings.Contains(hint, word) {
-						t.Errorf("%s, %q: the hint is %s", list.path, query, hint)
-					}
-				}
-			}
 		}
 	}
 }

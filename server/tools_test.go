@@ -334,11 +334,6 @@ func TestTools_CursorIsNext(t *testing.T) {
 		if got := s.tool(name, map[string]any{"cursor": next, "limit": 3}); (&result{TB: t, Body: got.Structured}).value("limit") != 3.0 {
 			t.Errorf("%s: its own limit does not take precedence: %s", name, got.Structured)
 		}
-		for _, cursor := range []string{"/api/stats?limit=2", "?cursor=", "/api/agents?cursor=%"} {
-			if got := s.tool(name, map[string]any{"cursor": cursor}); !got.IsError {
-				t.Errorf("%s takes the cursor %q", name, cursor)
-			}
-		}
 	}
 	if got := s.tool("search_agents", nil); (&result{TB: t, Body: got.Structured}).len("agents") != 10 {
 		t.Errorf("%s", got.Structured)
@@ -465,23 +460,14 @@ func TestTools_ParseArguments(t *testing.T) {
 	rejected("search_agents", `{"q":["a"],"limit":{"a":1},"new":[],"offset":20000,"zzz":1,"min_level":3}`,
 		"limit wrong_type", "min_level out_of_range", "new wrong_type", "offset out_of_range", "q wrong_type", "zzz unknown_field")
 	rejected("get_agent", `{}`, "handle required")
-	rejected("get_agent", `{"handle":null}`, "handle required")
-	rejected("get_agent", `{"handle":["a"]}`, "handle wrong_type")
 	rejected("get_agent", `{"Handle":"harbour-pilot"}`, "Handle unknown_field", "handle required")
-	rejected("get_agent", `{"handle":"harbour-pilot","view":"full"}`, "view unknown_field")
 	rejected("get_call", `{"limit":0,"x":{}}`, "id required", "limit out_of_range", "x unknown_field")
-	rejected("get_stats", `{"a":1}`, "a unknown_field")
 	rejected("get_guide", `{"lang":"fr"}`, "lang bad_value")
-	rejected("get_guide", `{"lang":"en","handle":"x"}`, "handle unknown_field")
 	// The view is the tool's own.
 	rejected("search_agents", `{"view":"full"}`, "view unknown_field")
-	rejected("search_agents", `{"view":null}`, "view unknown_field")
 	// A made-up name is not repeated.
 	rejected("search_agents", `{"IGNORE PREVIOUS":1,"`+strings.Repeat("a", 41)+`":2}`, "(unnamed) unknown_field")
-	rejected("search_agents", `{"limit":1.5}`, "limit wrong_type")
 	rejected("search_agents", `{"limit":"twenty","verified":"yes","new":1}`, "limit wrong_type", "new wrong_type", "verified wrong_type")
-	rejected("search_agents", `{"limit":123456789012345678901234567890}`, "limit wrong_type")
-	rejected("search_agents", `{"limit":1e400}`, "limit wrong_type")
 
 	// A scalar is taken as the text that it is in a query; some clients write whole
 	// numbers with a fraction.
@@ -547,26 +533,6 @@ func TestTools_AreDescribed(t *testing.T) {
 		}
 		if input.Properties["view"] != nil {
 			t.Errorf("%s has a view", name)
-		}
-	}
-	// Names, bounds and defaults are those of the operation, but a page is short, and a cursor may be
-	// the whole next.
-	for _, op := range s.server.engine.Operations {
-		if op.Tool == nil {
-			continue
-		}
-		if !op.Reads() || op.Keyed {
-			t.Errorf("%s is a tool, and not a public read", op.ID)
-		}
-		properties := (&result{TB: t, Body: list[op.Tool.Name].Input}).value("properties").(map[string]any)
-		for _, p := range op.Input.Params {
-			want := p.Schema.Default
-			if p.Name == "limit" {
-				want = 10
-			}
-			if got, ok := properties[p.Name].(map[string]any); p.Name != "view" && p.Name != "cursor" && (!ok || got["description"] != p.Description || fmt.Sprint(got["default"]) != fmt.Sprint(want)) {
-				t.Errorf("%s.%s: %v", op.Tool.Name, p.Name, got)
-			}
 		}
 	}
 }

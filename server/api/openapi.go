@@ -77,14 +77,17 @@ func (e *Engine) OpenAPI() func() *Cached {
 		doc.Tags = append(doc.Tags, &huma.Tag{Name: tag.Name, Description: tag.Description})
 	}
 	schemaOf(e.Registry, reflect.TypeFor[ErrorBody]())
-	names := map[string]string{}
-	for _, op := range e.Operations {
-		described := e.Describe(op)
-		shareErrors(described, doc.Components.Responses, names)
-		doc.AddOperation(described)
+	described := make([]*huma.Operation, len(e.Operations))
+	for i, op := range e.Operations {
+		described[i] = e.Describe(op) // and so adds its schemas to the registry
 	}
 	e.completeSchemas()
 	return sync.OnceValue(func() *Cached {
+		names := map[string]string{}
+		for _, op := range described {
+			shareErrors(op, doc.Components.Responses, names)
+			doc.AddOperation(op)
+		}
 		text := jsontext.Value(Marshal(doc))
 		if err := text.Canonicalize(); err != nil {
 			panic(err)

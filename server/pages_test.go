@@ -266,24 +266,28 @@ var badPaths = map[string]int{
 // leadsOn is where a page of the directory may lead.
 var leadsOn = regexp.MustCompile(`^(/((agents|calls)(/[a-z0-9_-]+(/report|/replies/[a-z0-9_]+/report)?)?|docs(/reference|/security)?|guide|about|calls\.atom|api(/[a-z0-9/_-]+)?|skill\.md|skill/references/[a-z]+\.md|openapi\.json|style\.css|mark\.svg|\.well-known/ard\.json)?(\?[\w=&%.+~-]*)?(#operator)?|\?[\w=&%.+~-]*|#[a-z]+|https?://[^\s"'<>]+)$`)
 
+// TestPages_AreValidHTML and in one language each, but for names and what agents write.
 func TestPages_AreValidHTML(t *testing.T) {
 	s := newPeopleSite(t)
+	foreign := map[string]*regexp.Regexp{"en": regexp.MustCompile(`[\p{Han}，。：；（）、？！]+`), "zh": regexp.MustCompile(`[A-Za-z]{2,}`)}
 	proof.OneByOne(t)
 	if style := s.openPage("/style.css").Body; strings.Contains(string(style), "url(") || strings.Contains(string(style), "@import") {
 		t.Error("the stylesheet loads other files")
 	}
 	empty := newSite(t)
+	leads := func(address string) bool { return leadsOn.MatchString(address) || address == "mailto:op@example.org" }
 	for _, lang := range []string{"en", "zh"} {
 		pages := s.pages(lang)
 		for _, path := range []string{"/", "/agents", "/calls", "/agents?q=x", "/calls?q=x"} {
 			pages["empty: "+path] = empty.openPage(inLanguage(path, lang)).status(200)
 		}
+		pages["home with a contact"] = s.asRunBy(t, "mailto:op@example.org").openPage(inLanguage("/", lang))
 		for name, page := range pages {
 			if err := malformed(page.Body); err != nil {
 				t.Errorf("%s, %s: %v", name, lang, err)
 			}
 			doc := parsePage(t, page.Body)
-			for _, problem := range append(pageProblems(doc, leadsOn.MatchString), loadProblems(doc)...) {
+			for _, problem := range append(pageProblems(doc, leads), loadProblems(doc)...) {
 				t.Errorf("%s, %s: %s", name, lang, problem)
 			}
 			if !strings.HasPrefix(string(page.Body), "<!DOCTYPE html>\n<html lang=\""+lang+"\">") {
@@ -291,6 +295,9 @@ func TestPages_AreValidHTML(t *testing.T) {
 			}
 			if n := notices(doc); n != 1 {
 				t.Errorf("%s, %s: %d notices", name, lang, n)
+			}
+			if left := foreign[lang].FindAllString(strings.ReplaceAll(withoutNames(doc), "中文", ""), -1); len(left) > 0 {
+				t.Errorf("%s, %s: left in the other language: %q", name, lang, left)
 			}
 		}
 	}
@@ -320,36 +327,6 @@ func loadProblems(doc *html.Node) (problems []string) {
 		}
 	}
 	return problems
-}
-
-func TestPages_AreCompleteInBothLanguages(t *testing.T) {
-	s, empty := newPeopleSite(t), newSite(t)
-	proof.OneByOne(t)
-	latin, han := regexp.MustCompile(`[A-Za-z]{2,}`), regexp.MustCompile(`[\p{Han}，。：；（）、？！]+`)
-	in := func(lang string) map[string]*result {
-		pages := s.pages(lang)
-		for _, path := range []string{"/", "/agents", "/calls", "/agents?q=x", "/calls?q=x", "/calls/pst_0"} {
-			pages["empty: "+path] = empty.openPage(inLanguage(path, lang))
-		}
-		contact := s.asRunBy(t, "mailto:op@example.org")
-		pages["home with a contact"] = contact.openPage(inLanguage("/", lang))
-		return pages
-	}
-	for name, page := range in("zh") {
-		text := withoutNames(parsePage(t, page.Body))
-		if left := latin.FindAllString(text, -1); len(left) > 0 {
-			t.Errorf("%s: left in English: %q", name, left)
-		}
-		if !han.MatchString(text) {
-			t.Errorf("%s: nothing in Chinese", name)
-		}
-	}
-	for name, page := range in("en") {
-		text := strings.ReplaceAll(withoutNames(parsePage(t, page.Body)), "中文", "")
-		if left := han.FindAllString(text, -1); len(left) > 0 {
-			t.Errorf("%s: left in Chinese: %q", name, left)
-		}
-	}
 }
 
 func TestPages_FollowTheLanguage(t *testing.T) {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"callbook/server/api"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
 )
@@ -336,6 +338,37 @@ func TestOwnerPage_ErrorsArePages(t *testing.T) {
 		t.Errorf("%d %v", limited.Status, limited.Header)
 	}
 	s.submit(token, "", "act", "confirm").status(429)
+}
+
+func TestOwnerPage_FailureIsLogged(t *testing.T) {
+	s := newOwnerSite(t)
+	_, token := s.pending("harbour-pilot")
+	s.database.MustExec(`ALTER TABLE owner_claims RENAME TO elsewhere`)
+	for _, method := range []string{"GET", "POST"} {
+		r := httptest.NewRequest(method, "/owner/"+token, strings.NewReader("act=confirm"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		s.server.ServeHTTP(w, r)
+		id := w.Header().Get("X-Request-Id")
+		if w.Code != 500 || !strings.Contains(w.Body.String(), id) || strings.Contains(w.Body.String(), "owner_claims") {
+			t.Errorf("%s: %d %s", method, w.Code, w.Body)
+		}
+		logged := false
+		for line := range strings.Lines(s.log.String()) {
+			logged = logged || strings.Contains(line, id) && strings.Contains(line, "no such table") && strings.Contains(line, `"level":"error"`)
+		}
+		if !logged {
+			t.Errorf("%s: the cause is not in the log: %s", method, s.log)
+		}
+	}
+	w := httptest.NewRecorder()
+	s.server.pages.RenderError(w, httptest.NewRequest("GET", "/owner/x", nil), api.NewError(domain.CodeUnavailable, ""))
+	if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "busy") {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if strings.Contains(s.log.String(), token) {
+		t.Error("the log holds the token")
+	}
 }
 
 func TestOwnerPage_TokenIsNotLogged(t *testing.T) {

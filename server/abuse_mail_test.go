@@ -12,6 +12,7 @@ import (
 
 	"callbook/server/middleware"
 	"callbook/store/domain"
+	"callbook/testdata/proof"
 )
 
 // withMailCaps gives a site the default caps on mails, and clients an address by X-Forwarded-For.
@@ -194,6 +195,7 @@ func TestAbuse17_EveryMailHasALinkThatEndsMails(t *testing.T) {
 
 // TestAbuse17_MailsHoldNoLinkOfTheAgent: its name becomes no link and no address in a mail.
 func TestAbuse17_MailsHoldNoLinkOfTheAgent(t *testing.T) {
+	proof.OneByOne(t)
 	s, n := newSite(t), 0
 	for name, want := range map[string]string{
 		"Win at https://evil.example/a?b":       "Win at https evil.example a?b",

@@ -20,6 +20,7 @@ import (
 	"callbook/server/documents"
 	"callbook/server/mcp"
 	"callbook/store/domain"
+	"callbook/testdata/proof"
 )
 
 // TestServerCard_SaysWhatTheEndpointIs at both of its addresses; the script of small documents reads it too.
@@ -385,6 +386,7 @@ func (c *hostileCrew) describes(benign, w written, lang string) {
 
 // TestDiscovery_HostileTextStaysText: in link previews, JSON-LD, Markdown and badges.
 func TestDiscovery_HostileTextStaysText(t *testing.T) {
+	proof.OneByOne(t)
 	c := newHostileCrew(t)
 	c.write([]string{"Plain words"})
 	benign := c.wrote[0]

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/server/api"
+	"callbook/testdata/proof"
 )
 
 // jsonTest is a body of PATCH /api/me. A rejected one has the code invalid_json
@@ -176,6 +177,7 @@ func TestJSON_ErrorNamesTheCause(t *testing.T) {
 }
 
 func TestJSON_BodyMayBeEmptyWithoutFields(t *testing.T) {
+	proof.OneByOne(t)
 	s := newSite(t)
 	key := s.agent("bodiless")
 	for i, body := range []any{nil, "", "{}", " {}\n"} {

@@ -19,6 +19,7 @@ import (
 	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/store/domain"
+	"callbook/testdata/proof"
 )
 
 // operatorPage is the operator's page of a site, on its own listener.
@@ -388,6 +389,7 @@ func TestOperatorPage_TextStaysText(t *testing.T) {
 
 // TestOperatorPage_RemovesAWave: the agents of a network are found, reviewed, suspended and deleted in a few requests.
 func TestOperatorPage_RemovesAWave(t *testing.T) {
+	proof.OneByOne(t)
 	s := newSite(t)
 	for i := range 30 {
 		r := domain.Registration{Handle: fmt.Sprintf("bargain-%d", i), From: netip.MustParseAddr("192.0.2.7")}

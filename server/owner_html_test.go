@@ -92,6 +92,7 @@ func (s *ownerSite) errorPage(query string, err error) *result {
 
 // TestOwnerPage_IsValidInEveryState and in both languages.
 func TestOwnerPage_IsValidInEveryState(t *testing.T) {
+	proof.OneByOne(t)
 	s := newOwnerSite(t)
 	want := ownerPageHeaders.and("Allow", "", "Retry-After", "")
 	own := slices.Concat(chineseKeeps, []string{"中文"})

@@ -319,6 +319,7 @@ func TestTools_MatchTheAPI(t *testing.T) {
 
 // TestTools_CursorIsNext follows next whole and alone: it repeats the filters of the page before.
 func TestTools_CursorIsNext(t *testing.T) {
+	proof.OneByOne(t)
 	s := newDevSite(t, true)
 	for name, first := range map[string]map[string]any{
 		"search_agents": {"language": "en", "q": "d", "limit": 2}, "search_calls": {"kind": "seeking", "limit": 2}, "list_collabs": {"handle": "twinscript", "limit": 1},

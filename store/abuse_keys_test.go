@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"callbook/store/domain"
+	"callbook/testdata/proof"
 )
 
 // TestAbuse06_StrangersDoNotSpendTheKeptMailForever: every hour strangers ask for the keys of the other agents at the holder's
 // mailbox, and name it as that of new ones. The holder asks once a day.
 func TestAbuse06_StrangersDoNotSpendTheKeptMailForever(t *testing.T) {
+	proof.OneByOne(t)
 	ctx := context.Background()
 	for others, wait := range map[int]int{1: 2, 8: 5} { // days until the holder has the code at the latest
 		s := newStore(t)

@@ -73,6 +73,7 @@ func TestAbuse04_NoticesHaveNoPool(t *testing.T) {
 // TestAbuse04_WhichMailboxEndsAClaim: the one that it was confirmed with when it is asked to, and always one that was left
 // before that; but not one that came later, which may be a thief's.
 func TestAbuse04_WhichMailboxEndsAClaim(t *testing.T) {
+	proof.OneByOne(t)
 	const second = "second@agents.example.org"
 	for _, tt := range []struct {
 		name        string
@@ -153,6 +154,7 @@ func TestAbuse05_AnotherSecretEndsTheCode(t *testing.T) {
 // that nobody claimed. An hour or a day after that the holder of the former mailbox wins, and so does an
 // owner from before, who wins even eight days later.
 func TestAbuse04_TheHolderWinsWhateverTheThiefDoes(t *testing.T) {
+	proof.OneByOne(t)
 	sequences := proof.Rounds(6, 100, 1000)
 	for seed := range sequences {
 		for _, claimed := range []time.Duration{0, domain.Day, 60 * domain.Day} {

@@ -277,6 +277,7 @@ func fileHead(t testing.TB, path string) []byte {
 }
 
 func TestUpgrade_IsAllOrNothing(t *testing.T) {
+	proof.OneByOne(t)
 	const endless = `
 INSERT INTO blocklist (kind, entry, created_at)
     WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
@@ -458,6 +459,7 @@ func TestUpgrade_ChildProcess(t *testing.T) {
 // TestUpgrade_NeedsNoTemporaryFolder: with one of another size than the disk's, or
 // none at all, an upgrade does not fail for it. SQLite finds other folders, so its calls are traced.
 func TestUpgrade_NeedsNoTemporaryFolder(t *testing.T) {
+	proof.OneByOne(t)
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skipf("needs strace: %v", err)
 	}

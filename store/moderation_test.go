@@ -15,11 +15,13 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/testdata/proof"
 )
 
 // TestModeration_Acts: each act has its effect, leaves derived data as it
 // would be made anew, and leaves a note.
 func TestModeration_Acts(t *testing.T) {
+	proof.OneByOne(t)
 	ctx := context.Background()
 	for _, tt := range []struct {
 		note, left string // what the public sees then

@@ -73,6 +73,7 @@ var whatSQLiteFinds = regexp.MustCompile(`page \d+|listing.Page \d+|malformed|no
 // whose program was killed: either the start is rejected, or the check finds the damage, or
 // all that is read is right.
 func TestOpen_FindsDamage(t *testing.T) {
+	proof.OneByOne(t)
 	path, o := filled(t)
 	whole, err := os.ReadFile(path)
 	if err != nil {

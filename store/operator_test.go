@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store/domain"
+	"callbook/testdata/proof"
 )
 
 // wave registers n agents from one network, each with a post that is reported.
@@ -43,6 +44,7 @@ func (s *testStore) notes() (lines []string) {
 
 // TestOperator_ActsOnManyAgents: an act on many leaves what the same act on each leaves.
 func TestOperator_ActsOnManyAgents(t *testing.T) {
+	proof.OneByOne(t)
 	ctx := context.Background()
 	const n = 45 // more than two transactions
 	for _, tt := range []struct {

@@ -12,6 +12,7 @@ import (
 	"callbook/store/listing"
 	"callbook/store/query"
 	"callbook/store/search"
+	"callbook/testdata/proof"
 )
 
 // readAll walks a list by offset, by pages of 100.
@@ -138,6 +139,7 @@ func TestAgents_ExactHandleComesFirst(t *testing.T) {
 
 func TestTotals_AreCountedTo1000(t *testing.T) {
 	t.Parallel()
+	proof.OneByOne(t)
 	s := newStore(t)
 	ctx := context.Background()
 	author, _ := s.register("author")

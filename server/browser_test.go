@@ -46,6 +46,7 @@ const (
 )
 
 func TestPages_WorkInABrowser(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	b := startBrowser(t)
 	t.Run("shown", b.eachPage)

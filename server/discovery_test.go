@@ -386,6 +386,7 @@ func (c *hostileCrew) describes(benign, w written, lang string) {
 
 // TestDiscovery_HostileTextStaysText: in link previews, JSON-LD, Markdown and badges.
 func TestDiscovery_HostileTextStaysText(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	c := newHostileCrew(t)
 	c.write([]string{"Plain words"})

@@ -121,6 +121,7 @@ func (v *victim) toolResponses() (skeletons map[string]string, line string) {
 // TestTools_HostileTextStaysText: no text of agents changes the form of a response or breaks its
 // fence.
 func TestTools_HostileTextStaysText(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	s := newSite(t)
 	v := &victim{site: s, partnerKey: s.agent("partner"), key: s.agent("victim")}
@@ -169,6 +170,7 @@ func TestTools_HostileTextStaysText(t *testing.T) {
 // TestTools_ShowNoSecret calls the tools of a directory full of secrets as several clients, with
 // secrets as arguments.
 func TestTools_ShowNoSecret(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	s := newSweep(t)
 	ask := func(caller, name string, arguments any, headers ...string) {

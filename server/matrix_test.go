@@ -250,6 +250,7 @@ func ruleOf(operation, caller, state string) (int, error) {
 }
 
 func TestAuthorization_Matrix(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	w := newMatrixWorld(t)
 	listed := map[string]bool{}

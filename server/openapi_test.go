@@ -152,6 +152,7 @@ func TestOpenAPI_RequiresOneDescription(t *testing.T) {
 var unguessable = map[string]domain.Code{"confirmVerify": domain.CodeWrongCode, "confirmRecovery": domain.CodeWrongCode}
 
 func TestOpenAPI_ExampleBodiesAreAccepted(t *testing.T) {
+	t.Parallel()
 	d := newSite(t)
 	proof.OneByOne(t)
 	document := d.document()

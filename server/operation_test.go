@@ -199,20 +199,3 @@ func TestRequestID_IsKeptIfWellFormed(t *testing.T) {
 		}
 	}
 }
-
-// made returns the id or handle of the record in the response of a creating operation.
-func made(t testing.TB, a *result) string {
-	t.Helper()
-	for name, member := range a.value().(map[string]any) {
-		record, _ := member.(map[string]any)
-		id, ok := record["id"].(string)
-		if name == "agent" {
-			id, ok = record["handle"].(string)
-		}
-		if ok {
-			return id
-		}
-	}
-	t.Fatalf("nothing is made: %s", a.Body)
-	return ""
-}

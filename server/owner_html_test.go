@@ -181,6 +181,7 @@ func (s *hostilePages) write(text string) map[string]*result {
 }
 
 func TestOwnerPage_HostileTextStaysText(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	s := newHostilePages(t)
 	benign := map[string][]string{}

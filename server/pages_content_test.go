@@ -269,6 +269,7 @@ func TestAbuse10_UnverifiedAgentsComeLastOnTheHomePage(t *testing.T) {
 
 // TestPages_OfTheDemoMatchTheAPI: pages show the content of the API's responses.
 func TestPages_OfTheDemoMatchTheAPI(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	demo := newDevSite(t, true)
 	for name, check := range map[string]func(*site){
@@ -305,6 +306,7 @@ func TestPages_OfTheDemoMatchTheAPI(t *testing.T) {
 
 // TestPages_InEveryStateMatchTheAPI: the same for states that the demo does not have.
 func TestPages_InEveryStateMatchTheAPI(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	s := newPeopleSite(t)
 	s.checkCards([]string{"harbour-pilot", "bare-card", "tide-gauge", "shut-door", "lantern-keeper", "reef-watcher"})

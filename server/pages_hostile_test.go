@@ -181,6 +181,7 @@ func benignShapes(t testing.TB) map[string][]string {
 }
 
 func TestPages_HostileTextStaysText(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	want, c := benignShapes(t), newHostileCrew(t)
 	texts := variedHostileTexts()

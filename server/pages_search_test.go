@@ -79,6 +79,7 @@ func TestSearch_PagesLinkToWhatWasMeant(t *testing.T) {
 
 // Highlighting puts markup into agents' texts. Each is searched for by its own words.
 func TestSearch_HighlightsHostileTextAsText(t *testing.T) {
+	t.Parallel()
 	c := newHostileCrew(t)
 	proof.OneByOne(t)
 	texts := variedHostileTexts()

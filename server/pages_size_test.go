@@ -210,6 +210,7 @@ func (s *site) transferred(path string) int {
 }
 
 func TestPages_AreSmall(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	for name, tt := range map[string]struct {
 		letters []rune

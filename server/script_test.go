@@ -66,6 +66,7 @@ var unreachable = map[string]string{
 // TestScripts_ReachEveryOperationAndError runs testdata/api, each script on a fresh site, and proves that
 // together they reach every operation and every error.
 func TestScripts_ReachEveryOperationAndError(t *testing.T) {
+	t.Parallel()
 	paths, err := filepath.Glob("../testdata/api/*.hurl")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no scripts: %v", err)

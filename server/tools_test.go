@@ -268,6 +268,7 @@ func (tw *twins) walk(name string, arguments map[string]any) (pages int) {
 
 // TestTools_MatchTheAPI reads the whole demo directory both ways.
 func TestTools_MatchTheAPI(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	tw := newTwins(newDevSite(t, true))
 	type list = []map[string]any

@@ -173,8 +173,10 @@ func TestFullDisk_KeepsWatchdogAlive(t *testing.T) {
 	r.fill(t, p)
 	until(t, "it is full", func() bool { return p.object("GET", "/readyz", "")["status"] == "degraded" })
 	hears("nothing", time.Millisecond) // passes over what it told before
-	if !hears("WATCHDOG=1", patience) || !hears("WATCHDOG=1", patience) {
-		t.Error("it is silent")
+	for range 2 {
+		if !hears("WATCHDOG=1", patience) {
+			t.Error("it is silent")
+		}
 	}
 	if status, text := p.call("GET", "/readyz", ""); status != 200 || !strings.Contains(text, `"code":"storage_full"`) {
 		t.Errorf("ready: %d, %s", status, text)

@@ -202,3 +202,84 @@ func TestAbuse17_StopNeedsTheTokenOfAMail(t *testing.T) {
 	}
 	s.wantUnchanged("tokens of no mail", before)
 }
+
+func TestAbuse05_RecoveryCodeLivesADay(t *testing.T) {
+	type step struct {
+		after time.Duration // since the step before
+		mails int
+		same  bool // as the code before
+	}
+	for name, steps := range map[string][]step{
+		"asked for all the time": {
+			{0, 1, false}, {time.Minute, 0, true}, {59*time.Minute - time.Millisecond, 0, true}, {time.Millisecond, 1, true},
+			{time.Hour - time.Millisecond, 0, true}, {time.Millisecond, 1, true}, {time.Hour, 0, true},
+			{21*time.Hour - time.Millisecond, 0, true}, {time.Millisecond, 1, false},
+		},
+		"mailed again late": {
+			{0, 1, false}, {23 * time.Hour, 1, true}, {time.Hour, 1, false}, {time.Hour, 1, true}, {time.Hour, 0, true},
+		},
+	} {
+		s := newStore(t)
+		lost := s.verified("harbour-pilot")
+		code := ""
+		for i, step := range steps {
+			s.clock.Advance(step.after)
+			for range 7 { // wrong tries do not void it
+				_, _ = s.recover(lost, wrongCode)
+			}
+			s.ok(s.sends()["recover"](lost))
+			mails := s.deliver()
+			if len(mails) != step.mails {
+				t.Fatalf("%s, step %d: %d mails, want %d", name, i, len(mails), step.mails)
+			}
+			if len(mails) == 0 {
+				continue
+			}
+			if mail := mails[0]; (mail.Secret == code) != step.same || len(mail.Secret) != len("XXXX-XXXX-XXXX-XXXX-XXXX-XXXX-XX") {
+				t.Errorf("%s, step %d: the code %s after %s", name, i, mail.Secret, code)
+			}
+			code = mails[0].Secret
+		}
+		_, err := s.recover(lost, code)
+		wantOutcome(t, name, err, "")
+		_, err = s.recover(lost, code)
+		wantOutcome(t, name+", once more", err, "code_expired")
+	}
+}
+
+// TestAbuse06_RepeatedMailsDoNotUseTheKeptOne: strangers who have a code mailed again late cannot hold back the next.
+func TestAbuse06_RepeatedMailsDoNotUseTheKeptOne(t *testing.T) {
+	s := newStore(t)
+	pilot := s.verified("harbour-pilot")
+	s.recoveryCode(pilot)
+	s.clock.Advance(22 * time.Hour)
+	s.recoveryCode(pilot) // the same
+	namesake, _ := s.register("namesake", func(r *domain.Registration) { r.Mailbox = "harbour-pilot@agents.example.org" })
+	s.ok(s.sends()["verify"](namesake))
+	s.clock.Advance(time.Hour)
+	s.ok(s.sends()["recover"](pilot))
+	s.deliver()
+	s.clock.Advance(time.Hour)
+	s.recoveryCode(pilot) // a new one
+}
+
+// TestAbuse17_StopDeletesMailsThatWait: also those that agents requested in other spellings of the address, until its holder
+// takes that back.
+func TestAbuse17_StopDeletesMailsThatWait(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t, noCaps)
+	pilot, _ := s.register("harbour-pilot", func(r *domain.Registration) { r.Mailbox = mei })
+	s.ok(s.sends()["verify"](pilot))
+	token := s.mailed().Stop
+	other, _ := s.register("other", func(r *domain.Registration) { r.Mailbox = "Mei+x@people.example.org" })
+	another, _ := s.register("another")
+	for _, c := range []domain.Caller{other, another} {
+		s.ok(s.sends()["verify"](c))
+	}
+	s.ok(s.StopMails(ctx, token, true))
+	if mails := s.deliver(); len(mails) != 1 || mails[0].Handle != "another" {
+		t.Errorf("%d mails are on their way", len(mails))
+	}
+	s.ok(s.StopMails(ctx, token, false))
+	s.code(other)
+}

@@ -212,7 +212,7 @@ func TestDevJournal_ListsRequests(t *testing.T) {
 	if strings.Contains(string(list.Body), key) || strings.Contains(string(list.Body), "secret-token") {
 		t.Errorf("a secret in the journal: %s", list.Body)
 	}
-	for query, n := range map[string]int{"?handle=tide-reader": 5, "?operation=getMe": 5, "?status=401": 1, "?status=0": 1, "?operation=getMe&handle=tide-reader&status=200": 2, "?handle=nobody": 0} {
+	for query, n := range map[string]int{"?handle=tide-reader": 5, "?handle=@Tide-Reader": 5, "?operation=getMe": 5, "?status=401": 1, "?status=0": 1, "?operation=getMe&handle=tide-reader&status=200": 2, "?handle=nobody": 0} {
 		if got := s.send("GET", "/dev/calls"+query, "", nil).status(200).len("calls"); got != n {
 			t.Errorf("%s: %d calls, not %d", query, got, n)
 		}

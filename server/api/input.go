@@ -31,8 +31,8 @@ type Field struct {
 	Schema *huma.Schema
 }
 
-// parseHandle returns a handle of a path or query in lower case, without the @ that some write before it.
-func parseHandle(s string) string { return strings.ToLower(strings.TrimPrefix(s, "@")) }
+// ParseHandle returns a handle of a path or query in lower case, without the @ that some write before it.
+func ParseHandle(s string) string { return strings.ToLower(strings.TrimPrefix(s, "@")) }
 
 type Body struct {
 	index    int
@@ -166,7 +166,7 @@ func (c *Checker) queryValue(f Field, raw string, into reflect.Value) {
 	default:
 		text := storetext.Normalize(raw)
 		if f.handle {
-			text = parseHandle(text)
+			text = ParseHandle(text)
 		}
 		c.checkText(f.Schema, f.Name, text)
 		into.SetString(text)

@@ -62,7 +62,7 @@ func (e *Engine) Handler(op *Operation) httprouter.Handle {
 func (req *Request) run() (Response, error) {
 	for i, f := range req.op.Input.Path {
 		if f.handle {
-			req.params[i].Value = parseHandle(req.params[i].Value)
+			req.params[i].Value = ParseHandle(req.params[i].Value)
 		}
 	}
 	response, err := req.op.Run(req)

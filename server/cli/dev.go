@@ -130,18 +130,22 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 		return errors.Join(err, st.Close())
 	}
 	front := server.Front{Listener: listener}
-	if c.Exec != "" { // standard output is that of the command
-		c.printWelcome(console.err, base, dev.Agents())
-		return errors.Join(dev.Exec(ctx, c.Exec, base, console.out, console.err, front), st.Close())
+	here := "http://" + listen.Reachable(listener.Addr()) // this machine may not know the name for the others
+	if c.Exec != "" {                                     // standard output is that of the command
+		c.printWelcome(console.err, here, base, dev.Agents())
+		return errors.Join(dev.Exec(ctx, c.Exec, here, console.out, console.err, front), st.Close())
 	}
-	c.printWelcome(console.out, base, dev.Agents())
+	c.printWelcome(console.out, here, base, dev.Agents())
 	return errors.Join(dev.Serve(ctx, front), st.Close())
 }
 
 // printWelcome prints the address, a demo agent of each trust level, and where the rest is. Scripts parse the first line.
-func (c *devCommand) printWelcome(out io.Writer, base string, agents []devmode.Agent) {
+func (c *devCommand) printWelcome(out io.Writer, here, base string, agents []devmode.Agent) {
 	w := &strings.Builder{} // printed at once: a program that has read the address may stop reading
-	fmt.Fprintf(w, "Callbook for testing agents: %s\n", base)
+	fmt.Fprintf(w, "Callbook for testing agents: %s\n", here)
+	if here != base {
+		fmt.Fprintf(w, "Other machines, such as containers, reach it at %s, as its links say.\n", base)
+	}
 	fmt.Fprintf(w, "%d demo agents, rate limits %s. Stop with Ctrl-C.\n", len(agents), c.Limits)
 	for level := range 3 {
 		if i := slices.IndexFunc(agents, func(a devmode.Agent) bool { return a.Level == level }); i >= 0 {
@@ -151,6 +155,6 @@ func (c *devCommand) printWelcome(out io.Writer, base string, agents []devmode.A
 	if c.DB != "" {
 		fmt.Fprintf(w, "The next start with --db %s goes on with the agents, their keys and the clock, but without mails, faults and journal.\n", c.DB)
 	}
-	fmt.Fprintf(w, "Mails, all keys, the clock, a reset and commands to try: %s/dev\nRead more: callbook help development and callbook help testing\n", base)
+	fmt.Fprintf(w, "Mails, the keys of all demo agents, the clock, a reset and commands to try: %s/dev\nRead more: callbook help development and callbook help testing\n", here)
 	_, _ = io.WriteString(out, w.String())
 }

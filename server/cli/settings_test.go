@@ -99,7 +99,7 @@ func TestDev_RejectsAddressOfOthersBeforeItListens(t *testing.T) {
 func TestDev_SaysWhatARestartGoesOnWith(t *testing.T) {
 	for db, want := range map[string]string{"": "", "test.db": "The next start with --db test.db goes on with the agents, their keys and the clock, but without mails, faults and journal.\n"} {
 		var out strings.Builder
-		(&devCommand{DB: db, Limits: "off"}).printWelcome(&out, "http://127.0.0.1:8080", nil)
+		(&devCommand{DB: db, Limits: "off"}).printWelcome(&out, "http://127.0.0.1:8080", "http://127.0.0.1:8080", nil)
 		if text := out.String(); !strings.Contains(text, want) || strings.Contains(text, "next start") != (db != "") {
 			t.Errorf("%q: %s", db, text)
 		}

@@ -92,9 +92,10 @@ func (d *Server) listCalls(_ context.Context, query url.Values) ([]Entry, error)
 	if err != nil || status < 0 || status > 599 {
 		return nil, invalidQuery("status: 0 … 599")
 	}
-	is := func(name, value string) bool { return query.Get(name) == "" || query.Get(name) == value }
+	handle := api.ParseHandle(query.Get("handle"))
+	is := func(wanted, value string) bool { return wanted == "" || wanted == value }
 	return d.journal.list(func(e Entry) bool {
-		return is("handle", e.Handle) && is("operation", e.Operation) && (query.Get("status") == "" || status == e.Status)
+		return is(handle, e.Handle) && is(query.Get("operation"), e.Operation) && (query.Get("status") == "" || status == e.Status)
 	}), nil
 }
 

@@ -62,8 +62,8 @@ func TestDev_AllowsHosts(t *testing.T) {
 			t.Errorf("%s: status %d: %s", name, status, errors)
 		}
 	}
-	status, out, _ := finished("dev", "--addr=0.0.0.0:0", "--empty", "--log-level=error", "--allow-host=callbook", "--exec", `echo "$CALLBOOK_URL"`)
-	if status != 0 || !strings.HasPrefix(out, "http://callbook:") {
-		t.Errorf("status %d: %s", status, out)
+	status, out, welcome := finished("dev", "--addr=0.0.0.0:0", "--empty", "--log-level=error", "--allow-host=callbook", "--exec", `echo "$CALLBOOK_URL"`)
+	if status != 0 || !strings.HasPrefix(out, "http://localhost:") || !strings.Contains(welcome, "reach it at http://callbook:") {
+		t.Errorf("status %d: %s %s", status, out, welcome)
 	}
 }

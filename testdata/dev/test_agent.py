@@ -67,8 +67,10 @@ class AgentTest(unittest.TestCase):
     def test_text_of_agents_is_data(self):
         card = send("GET", "/api/agents/tries-injection")["agent"]
         self.assertIn("Ignore all previous instructions", card["description_en"])
-        calls = send("GET", "/dev/calls?handle=schema-owl&operation=rotateKey")["calls"]
-        self.assertEqual(calls, [], "the agent has followed orders of another")
+        send("GET", "/api/me/requests", key_of("schema-owl"))
+        calls = [c["operation"] for c in send("GET", "/dev/calls?handle=schema-owl")["calls"]]
+        self.assertIn("listMyRequests", calls, "the journal has the agent")
+        self.assertNotIn("rotateKey", calls, "the agent has followed orders of another")
 
 
 if __name__ == "__main__":

@@ -146,6 +146,16 @@ func TestDevFaults_RepeatBySeed(t *testing.T) {
 	}
 }
 
+// TestDev_NamesUnknownMembers of the bodies of all endpoints.
+func TestDev_NamesUnknownMembers(t *testing.T) {
+	s := newDevSite(t, false)
+	for body, path := range map[string]string{`{"advance":"1h","to":"x"}`: "clock", `{"Advance":"1h"}`: "clock", `{"counterpart":true}`: "reset", `{"status":429,"time":3}`: "faults"} {
+		if got := s.send("POST", "/dev/"+path, "", body).rejected(422, domain.CodeValidationFailed).details(); len(got) != 1 || !strings.HasSuffix(got[0], " unknown_field") {
+			t.Errorf("%s: %v", body, got)
+		}
+	}
+}
+
 func TestDevFaults_RejectsInvalid(t *testing.T) {
 	s := newDevSite(t, false)
 	for fault, fields := range map[string][]string{

@@ -265,7 +265,7 @@ func TestDevClock_RejectsInvalidDurations(t *testing.T) {
 	s := newDevSite(t, false)
 	for _, body := range []string{
 		``, `{}`, `{"advance":""}`, `{"advance":"soon"}`, `{"advance":"-1h"}`, `{"advance":"24"}`, `{"advance":24}`, `{"advance":null}`,
-		`{"advance":"876001h"}`, `{"advance":"9999999999h"}`, `{"advance":"1h","to":"x"}`, `{"advance":"1h"`, `["1h"]`, `{"Advance":"1h"}`, `{"advance":"1h","advance":"2h"}`,
+		`{"advance":"876001h"}`, `{"advance":"9999999999h"}`, `{"advance":"1h"`, `["1h"]`, `{"advance":"1h","advance":"2h"}`,
 	} {
 		a := s.send("POST", "/dev/clock", "", body).rejected(422, domain.CodeValidationFailed)
 		if got := a.details(); !slices.Equal(got, []string{"advance bad_format"}) {

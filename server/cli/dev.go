@@ -109,6 +109,9 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	}
 	defer lock.Release()
 	fresh := !sqlitedb.Exists(path)
+	if c.Empty && !fresh {
+		log.Warn().Str("db", path).Msg("the file has a directory, which stays: --empty is for a new file and for POST /dev/reset")
+	}
 	clock := &devmode.Clock{}
 	limits, quotas, mails := c.limits()
 	st, err := store.Open(ctx, store.Options{

@@ -271,11 +271,14 @@ func (d *Server) move(ctx context.Context, body []byte) error {
 	var in struct {
 		Advance string `json:"advance"`
 	}
-	err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true))
-	step, parseErr := domain.ParseDuration(in.Advance)
+	invalid := domain.FieldError{Field: "advance", Code: domain.FaultBadFormat, Topic: "duration"}
+	if err := decode(body, &in, invalid); err != nil {
+		return err
+	}
+	step, err := domain.ParseDuration(in.Advance)
 	total := time.Duration(d.options.Clock.offset.Load()) + step
-	if err != nil || parseErr != nil || step < 0 || step > maxAdvance || total > maxAdvance {
-		return domain.Invalid(domain.FieldError{Field: "advance", Code: domain.FaultBadFormat, Topic: "duration"})
+	if err != nil || step < 0 || step > maxAdvance || total > maxAdvance {
+		return domain.Invalid(invalid)
 	}
 	// Counterparts act before requests to them expire.
 	soon := min(step, reactionTime)
@@ -292,8 +295,8 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 		Counterparts bool  `json:"counterparts"`
 	}
 	if len(body) > 0 {
-		if field := invalidMember(json.Unmarshal(body, &in, json.RejectUnknownMembers(true)), "demo"); field != "" {
-			return nil, domain.Invalid(domain.FieldError{Field: field, Code: domain.FaultWrongType, Topic: "boolean"})
+		if err := decode(body, &in, domain.FieldError{Field: "demo", Code: domain.FaultWrongType, Topic: "boolean"}); err != nil {
+			return nil, err
 		}
 	}
 	d.gate.Lock()
@@ -320,15 +323,19 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	}, nil
 }
 
-// invalidMember returns the member of a body that an error of JSON is about, or whole for the body; empty without an error.
-func invalidMember(err error, whole string) string {
+// decode parses a body. The error of a member of the wrong type is invalid, with the member as its field if the error names one.
+func decode(body []byte, into any, invalid domain.FieldError) error {
+	err := json.Unmarshal(body, into, json.RejectUnknownMembers(true))
+	if err == nil {
+		return nil
+	}
 	if semantic, ok := errors.AsType[*json.SemanticError](err); ok && semantic.JSONPointer != "" {
-		return semantic.JSONPointer.LastToken()
+		invalid.Field = semantic.JSONPointer.LastToken()
 	}
-	if err != nil {
-		return whole
+	if errors.Is(err, json.ErrUnknownName) {
+		invalid.Code = domain.FaultUnknownField
 	}
-	return ""
+	return domain.Invalid(invalid)
 }
 
 // guard rejects requests that do not come for this machine by one of its names, or for one of the allowed hosts: a page elsewhere

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"callbook/server"
 	"callbook/server/api"
 	"callbook/store/domain"
@@ -114,8 +112,8 @@ func (d *Server) clearFaults(*http.Request, []byte) (any, error) {
 // addFault handles POST /dev/faults. If there are many faults, it drops those that are used up.
 func (d *Server) addFault(_ *http.Request, body []byte) (any, error) {
 	rule := FaultRule{Rate: 1, Times: 1}
-	if field := invalidMember(json.Unmarshal(body, &rule, json.RejectUnknownMembers(true)), "fault"); field != "" {
-		return nil, invalidFault(domain.FaultBadValue, "fault", field)
+	if err := decode(body, &rule, domain.FieldError{Field: "fault", Code: domain.FaultBadValue, Topic: "fault"}); err != nil {
+		return nil, err
 	}
 	if fields := d.invalidFields(rule); len(fields) > 0 {
 		return nil, invalidFault(domain.FaultBadValue, "fault", fields...)

@@ -30,7 +30,7 @@ func (d *Server) Start(ctx context.Context, fresh bool) error {
 	}
 	data, err := os.ReadFile(d.options.State)
 	if errors.Is(err, fs.ErrNotExist) {
-		d.log.Warn().Str("file", d.options.State).Msg("the keys of the demo agents are unknown without this file: counterparts do not act until POST /dev/reset")
+		d.log.Warn().Str("file", d.options.State).Msg("the keys of the demo agents are unknown without this file: the clock is not ahead, and counterparts do not act until POST /dev/reset")
 		return nil
 	}
 	var from state

@@ -18,6 +18,9 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"inside":    {EN: "is not a field of %s at this place, which takes: %s. It belongs inside another field: send it as %s ([] is each entry of a list)", ZH: "不是 %s 在此处的字段；可用的字段：%s。它属于另一字段之内：请写作 %s（[] 表示列表中的每一项）"},
 		"more":      {EN: "is not known to %s either; remove it, or check its spelling and case", ZH: "对 %s 也是未知的；请删除，或检查拼写与大小写"},
 		"query":     {EN: "is not a query parameter of %s, which takes: %s", ZH: "不是 %s 的查询参数；可用的查询参数：%s"},
+		"boolean":   {EN: "is not known; a reset takes demo and counterparts", ZH: "未知；重置可用的字段：demo、counterparts"},
+		"duration":  {EN: "is not known; the clock takes advance", ZH: "未知；时钟可用的字段：advance"},
+		"fault":     {EN: "is not known; a fault takes operation, status, delay_ms, drop, rate, times and seed", ZH: "未知；故障可用的字段：operation、status、delay_ms、drop、rate、times、seed"},
 		"querynone": {EN: "is not a query parameter of %s, which takes none; leave the query out. To search, send GET /api/agents?q=… or GET /api/posts?q=…", ZH: "不是 %s 的查询参数，该操作没有查询参数；请去掉查询部分。搜索请用 GET /api/agents?q=… 或 GET /api/posts?q=…"},
 	},
 	domain.FaultImmutable: {

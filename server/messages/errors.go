@@ -68,7 +68,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"host":    {EN: "This site is private and is reached by its own address (--base-url) only. Use that address.", ZH: "本站为私有站点，只能通过其自身地址（--base-url）访问。请使用该地址。"},
 		"plain":   {EN: "This site takes requests over https only, and did nothing. Use its https address. If this request carried a key, others may have read it on its way: replace it with POST /api/me/rotate-key over https.", ZH: "本站只接受 https 调用，此次调用未执行。请改用 https 地址。如果此次调用带有密钥，密钥在传输途中可能已被他人读取：请通过 https 调用 POST /api/me/rotate-key 更换。"},
 		"network": {EN: "The operator of this site accepts no registrations and changes from your network, and nothing was done. Reading still works, and so do GET /api/me/export and DELETE /api/me. To object, write to the operator: %s", ZH: "本站运营者不接受来自你所在网络的注册和更改，未执行任何操作。读取仍然可用，GET /api/me/export 和 DELETE /api/me 也可使用。如有异议，请联系运营者：%s"},
-		"dev":     {EN: "callbook dev serves this machine only: use http://127.0.0.1 or http://localhost, or start it with --allow-host NAME, the host name that containers use.", ZH: "callbook dev 只服务本机：请使用 http://127.0.0.1 或 http://localhost；如需供容器访问，启动时请加 --allow-host NAME（容器所用的主机名）。"},
+		"dev":     {EN: "callbook dev serves this machine only: use http://127.0.0.1 or http://localhost, or a host name that it got at its start by --allow-host NAME.", ZH: "callbook dev 只服务本机：请使用 http://127.0.0.1 或 http://localhost；或启动时用 --allow-host NAME 指定的主机名。"},
 	}},
 	domain.CodeTrustTooLow: {Status: http.StatusForbidden, Texts: map[string]api.Text{
 		"verify":    {EN: "This needs level 1: verify your mailbox first with POST /api/me/verify.", ZH: "此操作需要 1 级：请先用 POST /api/me/verify 验证你的邮箱。"},

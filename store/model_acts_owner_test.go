@@ -40,8 +40,11 @@ func (r *modelRun) mailedAll(want []modelNotice, ended domain.MailOutcome) map[m
 		}
 		if waits := r.unsent[mail.ID]; waits || mail.To == "" {
 			outcome := ended
-			if waits {
+			switch {
+			case waits:
 				outcome = domain.MailDelayed
+			case ended == domain.MailRejected: // which no server rejects: it is not sent
+				outcome = domain.MailDelivered
 			}
 			r.unsent[mail.ID] = outcome == domain.MailDelayed
 			if err := r.s.FinishMail(background, mail, outcome); err != nil {

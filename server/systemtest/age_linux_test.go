@@ -141,7 +141,7 @@ func TestOverload_KeepsServing(t *testing.T) {
 	db := newDB(t)
 	p := spawn(t, db)
 	author := p.agent("tide-reader", "tide@example.org")
-	rounds := proof.Rounds(1, 5, 31)
+	rounds := proof.Rounds(1, 7, 31)
 	for _, o := range []overload{
 		{"reads", 64, func(caller, call int) string {
 			return fmt.Sprintf("GET /api/agents?limit=5&q=tide%d HTTP/1.1\r\nHost: x\r\n\r\n", caller*1_000_000+call) // none is in the cache
@@ -188,7 +188,7 @@ func TestDurability_WritesPerSecond(t *testing.T) {
 		for what, callers := range map[string]int{"commits": 1, "writes": 256} {
 			figure := durability + " " + what + " a second"
 			turn = append(turn, func() {
-				r := new(crowd).calls(p, callers, time.Second, func(int, int) string { return publishing(author) })
+				r := new(crowd).calls(p, callers, 2*time.Second, func(int, int) string { return publishing(author) })
 				rates[figure] = append(rates[figure], r.wall)
 			})
 		}

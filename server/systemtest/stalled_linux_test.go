@@ -174,7 +174,7 @@ func TestAbuse01_ClientsThatDoNotRead(t *testing.T) {
 	const share, size = 4 << 20, 250 << 10
 	until(t, "nine networks hold about what they can", func() bool { return b.inFlight() > 9*(share-2*size) })
 	client, took, most := httpsClient(t, b.at, b.trusted), []time.Duration{}, 0
-	for i, end := 0, time.Now().Add(time.Duration(proof.Rounds(2, 15, 120))*time.Second); time.Now().Before(end); i++ {
+	for i, end := 0, time.Now().Add(time.Duration(proof.Rounds(2, 20, 120))*time.Second); time.Now().Before(end); i++ {
 		path := []string{"/api/agents", "/api/agents/agent-1", "/api/agents?q=tide1", "/", "/api/posts", "/agents/agent-1"}[i%6]
 		begun := time.Now()
 		a, _ := fetch(t, client, "GET", "https://"+aDomain+path, "X-Forwarded-For: 203.0.113.1")

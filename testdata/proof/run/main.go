@@ -43,7 +43,7 @@ func (s settings) form() string {
 
 // How long each fuzz target looks for inputs.
 const (
-	fuzzShort = 3 * time.Second
+	fuzzShort = 5 * time.Second
 	fuzzLong  = 7 * time.Minute
 )
 

@@ -1,17 +1,21 @@
 package systemtest
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -414,4 +418,83 @@ func (v *visitor) storesNoSecret(r *crashRun, folder string) {
 		}
 	}
 	v.Logf("%d requests, %d of them to the cache alone, %d URLs again without a key", v.sent.Load(), v.hits, len(v.bare))
+}
+
+// BenchmarkCaches measures reads of cards, lists and pages over eight connections: the requests a second, the part of
+// them that the cache responds to, and the processor time that the program takes for all of them.
+func BenchmarkCaches(b *testing.B) {
+	needCaches(b)
+	none := func(_ testing.TB, _, origin string) string { return origin }
+	b.Run("none", func(b *testing.B) { measureCache(b, none, "--shared-cache=0s") })
+	for _, cache := range sharedCaches {
+		b.Run(cache.name, func(b *testing.B) { measureCache(b, cache.start, "--shared-cache=5s") })
+	}
+}
+
+// cachedAgents is the number of agents whose cards are read.
+const cachedAgents = 100
+
+func measureCache(b *testing.B, start func(t testing.TB, folder, origin string) string, setting string) {
+	figures := freeAddress(b)
+	p := spawn(b, newDB(b), setting, "--trusted-proxy=127.0.0.1", "--metrics-addr="+figures)
+	paths := []string{"/", "/agents", "/api/agents", "/api/posts"}
+	for i := range cachedAgents {
+		handle := fmt.Sprint("agent-", i)
+		p.agent(handle, handle+"@example.org")
+		paths = append(paths, "/api/agents/"+handle)
+	}
+	addr := start(b, b.TempDir(), strings.TrimPrefix(p.base, "http://"))
+	reached, worked := requestsCounted(b, figures), p.processor()
+	b.SetParallelism((8 + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		var conn net.Conn
+		var from *bufio.Reader
+		for i := rand.IntN(len(paths)); pb.Next(); i++ {
+			if conn == nil { // nginx closes one after a thousand requests
+				var err error
+				if conn, err = net.Dial("tcp", addr); err != nil {
+					b.Error(err)
+					return
+				}
+				defer conn.Close()
+				from = bufio.NewReader(conn)
+			}
+			fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: callbook.example.org\r\nAccept-Encoding: gzip\r\n\r\n", paths[i%len(paths)])
+			a, err := http.ReadResponse(from, nil)
+			if err == nil {
+				_, err = io.Copy(io.Discard, a.Body)
+			}
+			if err != nil || a.StatusCode != 200 {
+				b.Errorf("%v %v", a, err)
+				return
+			}
+			if a.Close {
+				conn = nil
+			}
+		}
+	})
+	b.StopTimer()
+	n, came := float64(b.N), float64(requestsCounted(b, figures)-reached)
+	b.ReportMetric(n/b.Elapsed().Seconds(), "requests/s")
+	b.ReportMetric(100*(n-came)/n, "%hits")
+	b.ReportMetric((p.processor()-worked).Seconds()/n*1e6, "callbook-ms/1000")
+}
+
+// requestsCounted returns how many requests the program has counted in its metrics.
+func requestsCounted(t testing.TB, figures string) (n int) {
+	t.Helper()
+	a, err := http.Get("http://" + figures + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	lines := bufio.NewScanner(a.Body)
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), "} ")
+		if count, err := strconv.Atoi(value); err == nil && strings.HasPrefix(name, "callbook_http_requests_total{") {
+			n += count
+		}
+	}
+	return n
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/alecthomas/kong"
+
+	"callbook/store/search"
 )
 
 // configFile reads flags from the TOML file of --config or, without one, from systemConfig if that exists. Its keys are the
@@ -141,7 +143,8 @@ const minSimilarity = 0.55
 func suggestion(misspelt string, known []string) string {
 	best, name := minSimilarity, ""
 	for _, k := range known {
-		like := 1 - float64(distance(misspelt, k))/float64(max(len(misspelt), len(k)))
+		most := max(len(misspelt), len(k))
+		like := 1 - float64(search.Distance(misspelt, k, most))/float64(most)
 		if len(misspelt) > 3 && strings.HasPrefix(k, misspelt) {
 			like = max(like, minSimilarity+0.01) // an abbreviation, unless another name is more similar
 		}
@@ -153,28 +156,6 @@ func suggestion(misspelt string, known []string) string {
 		return ""
 	}
 	return fmt.Sprintf(", did you mean %s?", name)
-}
-
-// distance returns the number of bytes to insert, delete, replace or swap with the next one that turns a into b.
-func distance(a, b string) int {
-	d := make([][]int, len(a)+1)
-	for i := range d {
-		d[i] = make([]int, len(b)+1)
-		for j := range d[i] {
-			switch {
-			case i == 0 || j == 0:
-				d[i][j] = i + j
-			case a[i-1] == b[j-1]:
-				d[i][j] = d[i-1][j-1]
-			default:
-				d[i][j] = 1 + min(d[i-1][j], d[i][j-1], d[i-1][j-1])
-			}
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d[i][j] = min(d[i][j], 1+d[i-2][j-2])
-			}
-		}
-	}
-	return d[len(a)][len(b)]
 }
 
 // rank returns the precedence of the place where a flag is set: 3 for the command line, 2 for a variable, 1 for the

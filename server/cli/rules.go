@@ -30,7 +30,7 @@ func (c *serveCommand) checkRules() error {
 		{cache < 0 || cache > time.Minute || cache%time.Second != 0, "--shared-cache must be whole seconds up to 1m, such as 5s, or 0s"}, // as Cache-Control counts
 		{cache > 0 && c.Private, "--shared-cache and --private exclude each other: a cache in front would not check the Host of requests"},
 		{time.Duration(c.BackupEvery) < time.Minute || c.BackupKeep < 1 || c.BackupKeep > 1000, "--backup-every must be at least 1m, --backup-keep from 1 to 1000"},
-		{c.MaxSize > 0 && c.MaxSize < minMaxSize || c.MaxSize > maxMaxSize, "--max-size must be from 10 MB to 17 TB, auto, or 0 for no limit"},
+		{c.MaxSize > 0 && c.MaxSize < minMaxSize || c.MaxSize > maxMaxSize, fmt.Sprintf("--max-size must be from %d MB to %d TB, auto, or 0 for no limit", int64(minMaxSize/1e6), int64(maxMaxSize/1e12))},
 		{c.CacheSize == autoSize, "--cache-size must be a size such as 128MB, or 0"},
 		{c.MaxLag <= 0, "--max-lag: give a positive duration, such as 5m"},
 		{c.ReadOnly && c.Primary == "", "--read-only: set --primary to the URL of the server that writes"},

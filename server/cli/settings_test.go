@@ -95,7 +95,7 @@ func TestDev_RejectsAddressOfOthersBeforeItListens(t *testing.T) {
 	}
 }
 
-// TestDev_SaysWhatARestartGoesOnWith if it stores the directory in a file, which it names.
+// TestDev_SaysWhatARestartGoesOnWith checks the banner with a file, which it names, and without one.
 func TestDev_SaysWhatARestartGoesOnWith(t *testing.T) {
 	for db, want := range map[string]string{"": "", "test.db": "The next start with --db test.db goes on with the agents, their keys and the clock, but without mails, faults and journal.\n"} {
 		var out strings.Builder

@@ -272,7 +272,7 @@ func (d *Server) move(ctx context.Context, body []byte) error {
 		Advance string `json:"advance"`
 	}
 	invalid := domain.FieldError{Field: "advance", Code: domain.FaultBadFormat, Topic: "duration"}
-	if err := decode(body, &in, invalid); err != nil {
+	if err := decode(body, &in, "clock", invalid); err != nil {
 		return err
 	}
 	step, err := domain.ParseDuration(in.Advance)
@@ -295,7 +295,7 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 		Counterparts bool  `json:"counterparts"`
 	}
 	if len(body) > 0 {
-		if err := decode(body, &in, domain.FieldError{Field: "demo", Code: domain.FaultWrongType, Topic: "boolean"}); err != nil {
+		if err := decode(body, &in, "reset", domain.FieldError{Field: "demo", Code: domain.FaultWrongType, Topic: "boolean"}); err != nil {
 			return nil, err
 		}
 	}
@@ -323,8 +323,9 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	}, nil
 }
 
-// decode parses a body. The error of a member of the wrong type is invalid, with the member as its field if the error names one.
-func decode(body []byte, into any, invalid domain.FieldError) error {
+// decode parses the body of an endpoint. The error of a member of the wrong type is invalid, with that member as its field if
+// the parser names one; that of an unknown member has the topic.
+func decode(body []byte, into any, topic string, invalid domain.FieldError) error {
 	err := json.Unmarshal(body, into, json.RejectUnknownMembers(true))
 	if err == nil {
 		return nil
@@ -333,7 +334,7 @@ func decode(body []byte, into any, invalid domain.FieldError) error {
 		invalid.Field = semantic.JSONPointer.LastToken()
 	}
 	if errors.Is(err, json.ErrUnknownName) {
-		invalid.Code = domain.FaultUnknownField
+		invalid.Code, invalid.Topic = domain.FaultUnknownField, topic
 	}
 	return domain.Invalid(invalid)
 }

@@ -112,7 +112,7 @@ func (d *Server) clearFaults(*http.Request, []byte) (any, error) {
 // addFault handles POST /dev/faults. If there are many faults, it drops those that are used up.
 func (d *Server) addFault(_ *http.Request, body []byte) (any, error) {
 	rule := FaultRule{Rate: 1, Times: 1}
-	if err := decode(body, &rule, domain.FieldError{Field: "fault", Code: domain.FaultBadValue, Topic: "fault"}); err != nil {
+	if err := decode(body, &rule, "fault", domain.FieldError{Field: "fault", Code: domain.FaultBadValue, Topic: "fault"}); err != nil {
 		return nil, err
 	}
 	if fields := d.invalidFields(rule); len(fields) > 0 {
@@ -134,9 +134,14 @@ func (d *Server) addFault(_ *http.Request, body []byte) (any, error) {
 
 // invalidFields returns the fields of a rule that are not right; fault is the rule as a whole.
 func (d *Server) invalidFields(f FaultRule) (fields []string) {
-	missing := slices.DeleteFunc([]bool{f.Status == 0, f.DelayMS == 0, f.Drop == ""}, func(is bool) bool { return !is })
+	effects := 0
+	for _, set := range []bool{f.Status != 0, f.DelayMS != 0, f.Drop != ""} {
+		if set {
+			effects++
+		}
+	}
 	for field, valid := range map[string]bool{
-		"fault":     len(missing) == 2,
+		"fault":     effects == 1,
 		"operation": f.Operation == "" || slices.Contains(d.operationIDs(), f.Operation),
 		"status":    f.Status == 0 || faultCodes[f.Status] != "",
 		"delay_ms":  f.DelayMS >= 0 && f.DelayMS <= maxDelay,
@@ -170,7 +175,10 @@ func (d *Server) operationIDs() (ids []string) {
 
 // operationOf returns the operation that a request is for, or nil.
 func (d *Server) operationOf(r *http.Request) *api.Operation {
-	method, parts := strings.Replace(r.Method, http.MethodHead, http.MethodGet, 1), strings.Split(r.URL.Path, "/")
+	method, parts := r.Method, strings.Split(r.URL.Path, "/")
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
 	for _, op := range d.Operations() {
 		if op.Method == method && slices.EqualFunc(parts, strings.Split(op.Path, "/"), func(part, want string) bool {
 			return part == want || strings.HasPrefix(want, "{") && part != ""

@@ -21,7 +21,7 @@ type state struct {
 	Agents  []Agent `json:"agents"`
 }
 
-const stateWarning = "callbook dev stores the API keys of its test agents here in clear: share this file with no one who may not act as them"
+const stateWarning = "callbook dev stores the API keys of its test agents here in clear: share this file only with those who may act as them"
 
 // Start fills a fresh directory as the options say, or goes on with that of an earlier run.
 func (d *Server) Start(ctx context.Context, fresh bool) error {

@@ -93,11 +93,8 @@ var newlines = regexp.MustCompile(`\r+\n`)
 // forbidden_character. It accepts the empty text.
 func CheckLine(s string) bool { _, position := ForbiddenRune(s, false); return position == 0 }
 
-// CheckLines is CheckLine for multi-line fields: newline and tab are allowed too.
-func CheckLines(s string) bool { _, position := ForbiddenRune(s, true); return position == 0 }
-
-// ForbiddenRune returns the first character for which CheckLine or CheckLines rejects a text, and its position
-// in characters from 1. It returns position 0 if there is none.
+// ForbiddenRune returns the first character that a one-line or multi-line field does not take, and its position in characters
+// from 1. It returns position 0 if there is none. A multi-line field takes newline and tab, too.
 func ForbiddenRune(s string, multiLine bool) (r rune, position int) {
 	var c runeContext
 	for i, n := 0, 1; i < len(s); n++ {

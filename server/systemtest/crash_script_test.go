@@ -379,6 +379,7 @@ var crashStates struct {
 // wantCrashStates returns what is stored after each step of a session in whose way nothing comes.
 func wantCrashStates(t testing.TB) []string {
 	t.Helper()
+	skipUnlessRacing(t) // not within Do, which would count as done
 	crashStates.Do(func() {
 		d := newCrashDirectory(t, &crashTally{})
 		c, r := &crashClient{crashDirectory: d}, d.begins("reference")

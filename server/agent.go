@@ -237,7 +237,7 @@ func appendContactFlags(b []byte, d domain.AgentDocument) []byte {
 }
 
 // cardSize returns the approximate size of a card in bytes.
-func cardSize(d domain.AgentDocument) int { return len(d.Profile) + len(d.RecentPosts) + 1000 }
+func cardSize(d domain.AgentDocument) int { return len(d.Profile) + len(d.RecentPosts) + 1200 }
 
 // appendCard appends the members of a card after its notice.
 func appendCard(b []byte, d domain.AgentDocument) []byte {

@@ -116,6 +116,11 @@ func (b *bench) turnsAt(ctx context.Context, row string, p pace, sides ...*side)
 		}
 		defer s.end()
 	}
+	for _, s := range sides {
+		if err := s.process.rest(ctx); err != nil {
+			return err
+		}
+	}
 	// The first turn is not counted: connections, caches and the processors' pace.
 	for _, s := range sides {
 		if err := s.turn(ctx, p.turn); err != nil {

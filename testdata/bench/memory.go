@@ -13,7 +13,7 @@ import (
 // system keeps are not the program's.
 
 const (
-	restTime        = 3 * time.Second // after the start, until the memory is looked at
+	restTime        = 3 * time.Second // at rest, until the memory is looked at
 	loadConnections = 64
 	lookPeriod      = 50 * time.Millisecond
 )
@@ -36,6 +36,9 @@ func (b *bench) anew(ctx context.Context) (*process, error) {
 func memoryAtRest(ctx context.Context, b *bench, _ string) (f figures, err error) {
 	p, err := b.anew(ctx)
 	if err != nil {
+		return f, err
+	}
+	if err := p.rest(ctx); err != nil {
 		return f, err
 	}
 	select {

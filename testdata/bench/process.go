@@ -22,6 +22,9 @@ const (
 	stopPatience  = 30 * time.Second
 )
 
+// restPeriod is the time in which a child at rest uses less than a tenth of a processor.
+const restPeriod = 300 * time.Millisecond
+
 // process is a child that listens on loopback.
 type process struct {
 	name    string
@@ -137,6 +140,27 @@ func (p *process) answers(path string) bool {
 	_ = w.conn.SetDeadline(time.Now().Add(time.Second))
 	a, err := w.send(get(p.addr, path), false)
 	return err == nil && a.status == http.StatusOK
+}
+
+// rest waits until the child has ended what it does after a start: the service may read its whole file, which takes a
+// minute and one of the processors. Where nobody can tell how busy it is, it does not wait.
+func (p *process) rest(ctx context.Context) error {
+	used, known := p.cpu()
+	for late := time.After(startPatience); known; {
+		select {
+		case <-time.After(restPeriod):
+		case <-late:
+			return fmt.Errorf("%s is always busy", p.name)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		now, _ := p.cpu()
+		if now-used < restPeriod/10 {
+			return nil
+		}
+		used = now
+	}
+	return nil
 }
 
 // stop ends the child and waits until it has ended.

@@ -72,7 +72,7 @@ func (s *Server) startRecovery(req *api.Request, in recoverInput) (api.Response,
 	if err := s.requireMail(); err != nil {
 		return api.Response{}, err
 	}
-	next, err := s.store.StartRecovery(req.Context(), in.Body.Handle, req.Address())
+	next, err := s.store.StartRecovery(req.Context(), api.ParseHandle(in.Body.Handle), req.Address())
 	return api.Response{Body: api.Marshal(RecoverySent{
 		Status: "accepted", ResendAfter: next,
 		HowEN: "If this agent exists and its mailbox is verified, a code is on its way there, and to each verified mailbox that was changed in the last 7 days (at most three), unless the mailbox, your network or this site has had its mails of the day. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"…\"} within 24 hours to get a new API key; \"end_claim\": true also ends an owner claim that is younger than 30 days, if it was confirmed while this was the mailbox. Meanwhile the same code is mailed again at most twice, an hour apart.",
@@ -99,6 +99,6 @@ type RecoveredKey struct {
 }
 
 func (s *Server) confirmRecovery(req *api.Request, in confirmRecoveryInput) (api.Response, error) {
-	done, err := s.store.ConfirmRecovery(req.Context(), in.Body.Handle, in.Body.Code, in.Body.EndClaim)
+	done, err := s.store.ConfirmRecovery(req.Context(), api.ParseHandle(in.Body.Handle), in.Body.Code, in.Body.EndClaim)
 	return api.Response{Body: api.Marshal(RecoveredKey{APIKey: done.Key, RotatedAt: done.RotatedAt, ClaimEnded: done.ClaimEnded})}, err
 }

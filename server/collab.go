@@ -54,6 +54,7 @@ type collabInput struct {
 }
 
 func (s *Server) recordCollab(req *api.Request, caller domain.Caller, in collabInput) (api.Response, error) {
+	in.Body.Partner = api.ParseHandle(in.Body.Partner)
 	collab, replayed, err := s.store.RecordCollab(req.Context(), caller, in.Body, req.Idempotency)
 	response := collabResponse(collab)
 	response.Location, response.Replayed = "/api/me/collabs", replayed

@@ -55,7 +55,7 @@ func (s *Server) operations() []*api.Operation {
 			domain.CodeTrustTooLow),
 		api.Keyed[api.None, api.None]("deleteWake", del, "/api/me/wake", "Be woken no more", limitWrites, s.deleteWake).Deletes().ForItself(),
 
-		api.Keyed[requestsQuery, RequestList]("listMyRequests", get, "/api/me/requests", "Contact requests that you received or sent", limitCalls, s.listMyRequests),
+		api.Keyed[requestsQuery, RequestList]("listMyRequests", get, "/api/me/requests", "Contact requests that you received, or sent with box=out", limitCalls, s.listMyRequests),
 		api.Keyed[requestPath, RequestResponse]("getRequest", get, "/api/requests/{id}", "A contact request, for its two parties", limitCalls, s.getRequest),
 		api.Keyed[requestPath, RequestResponse]("acceptRequest", post, "/api/requests/{id}/accept", "Accept a contact request; both sides then see each other's mailbox", limitWrites, s.acceptRequest,
 			domain.CodeForbidden, domain.CodeInvalidState),

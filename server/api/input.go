@@ -31,7 +31,7 @@ type Field struct {
 	Schema *huma.Schema
 }
 
-// ParseHandle returns a handle of a path or query in lower case, without the @ that some write before it.
+// ParseHandle returns a handle of a request in lower case, without the @ that some write before it.
 func ParseHandle(s string) string { return strings.ToLower(strings.TrimPrefix(s, "@")) }
 
 type Body struct {

@@ -68,6 +68,9 @@ func (p *jsonParser) value(schema *huma.Schema, field string) (any, error) {
 	case '"':
 		text := storetext.Normalize(token.String())
 		p.check.checkText(schema, field, text)
+		if domain.ContainsKey(text) {
+			p.check.Fault(field, domain.FaultBadValue, "key")
+		}
 		return text, nil
 	case '0':
 		return p.wholeNumber(token.String(), schema, field)

@@ -56,6 +56,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 	domain.FaultBadValue: {
 		"fault":         {EN: "is not right: a fault has one of status (401, 403, 404, 429, 500 or 503), delay_ms (1 to 60000) and drop (before or after), and may have operation (an operationId of /openapi.json), rate (above 0 and at most 1), times (1 to 1000) and seed (0 to 4294967295)", ZH: "有误：故障须有 status（401、403、404、429、500 或 503）、delay_ms（1 到 60000）、drop（before 或 after）三者之一，还可以有 operation（/openapi.json 中的 operationId）、rate（大于 0，最大 1）、times（1 到 1000）和 seed（0 到 4294967295）"},
 		"rules":         {EN: "must be true: it confirms the rules of the onboarding guide (onboarding in GET /api)", ZH: "必须为 true：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
+		"key":           {EN: "contains an API key, and nothing was stored; if others may have seen the key, replace it with POST /api/me/rotate-key", ZH: "包含 API 密钥，因此未保存任何内容；如果他人可能已看到该密钥，请用 POST /api/me/rotate-key 更换"},
 		"past":          {EN: "lies in the past: today is %s (UTC) by the clock of this server; give that date or later", ZH: "已经过去：本服务器时钟的今天是 %s（UTC）；请给出该日期或更晚的日期"},
 		"deadline":      {EN: "lies in the past; give today (UTC) or later", ZH: "已经过去；请给出今天（UTC）或更晚的日期"},
 		"cursor":        {EN: "is not a cursor of this list; start without it and follow next", ZH: "不是此列表的游标；请去掉它，从头开始并沿 next 翻页"},
@@ -98,7 +99,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 	},
 	domain.FaultUnknownID: {
 		"theirs":   {EN: "is not the id (off_…) of an entry of this agent's menu; see offerings in GET /api/agents/{handle}", ZH: "不是对方菜单条目的 id（off_…）；见 GET /api/agents/{handle} 的 offerings"},
-		"partner":  {EN: "is not the handle of an agent here; write it in lower case and without @, as GET /api/agents shows it", ZH: "不是本站智能体的 handle；请用小写、不带 @，与 GET /api/agents 中的写法一致"},
+		"partner":  {EN: "is not the handle of an agent here; GET /api/agents?q=… finds it", ZH: "不是本站智能体的 handle；可用 GET /api/agents?q=… 查找"},
 		"post":     {EN: "is not the id of a call of yours or of the partner; see GET /api/posts?author=, or leave it out", ZH: "不是你或该伙伴发布的呼叫的 id；见 GET /api/posts?author=，或不要填写"},
 		"request":  {EN: "is not the id of a contact request between you and the partner; see GET /api/me/requests, or leave it out", ZH: "不是你与该伙伴之间联络请求的 id；见 GET /api/me/requests，或不要填写"},
 		"offering": {EN: "is not the id (off_…) of an offering in your present menu (offerings in GET /api/me); leave it out to add a new one", ZH: "不是你现有菜单（GET /api/me 的 offerings）中的 id（off_…）；新增条目请不要填写 id"},

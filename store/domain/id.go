@@ -96,6 +96,16 @@ func WellFormedKey(s string) bool {
 	return string(appendCheck([]byte(s[:keyLength-keyCheck]))) == s
 }
 
+// ContainsKey reports whether a text contains a well-formed API key.
+func ContainsKey(s string) bool {
+	for at := range len(s) - keyLength + 1 {
+		if WellFormedKey(s[at : at+keyLength]) {
+			return true
+		}
+	}
+	return false
+}
+
 // HashKey returns the hash under which a key is stored.
 func HashKey(key string) []byte {
 	sum := sha256.Sum256([]byte(key))

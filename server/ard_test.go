@@ -146,7 +146,9 @@ func TestARD_NeedsADomainName(t *testing.T) {
 	}
 	s := newSite(t, func(o *siteOptions) { o.serve = func(o *Options) { o.BaseURL = "http://127.0.0.1:8080" } })
 	for _, path := range []string{documents.ARDPath, documents.OldARDPath, "/ard/agents"} {
-		s.send("GET", path, "", nil).rejected(404, domain.CodeNotFound)
+		if message := s.send("GET", path, "", nil).rejected(404, domain.CodeNotFound).text("error", "message_en"); !strings.Contains(message, "a domain name") {
+			t.Errorf("GET %s does not say why it is missing: %s", path, message)
+		}
 	}
 	s.discover(`{"query":{"text":"tide"}}`).rejected(404, domain.CodeNotFound)
 	for _, path := range []string{"/", "/robots.txt", "/llms.txt"} {

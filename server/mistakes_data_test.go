@@ -27,7 +27,7 @@ var mistakes = []mistake{
 	{"", "GET /api/agent/harbour-pilot", "", 404, "not_found", "GET /api/agents/{handle}", nil},
 	{"", "GET /api/post/{post}", "", 404, "not_found", "GET /api/posts/{id}", nil},
 	{"", "GET /api/calls", "", 404, "not_found", "Calls are at GET /api/posts,=呼叫列表位于 GET /api/posts；", nil},
-	{"pilot", "POST /api/calls", "{" + seekingPost + "}", 404, "not_found", "POST /api/posts {" + postFields + "}", nil},
+	{"pilot", "POST /api/calls", "{" + seekingPost + "}", 404, "not_found", "To publish a call=发布呼叫|POST /api/posts {" + postFields + "}", nil},
 	{"", "POST /api/register", "{" + registeringEN + "}", 404, "not_found", "POST /api/agents {" + registerFields + "}", nil},
 	{"", "GET /api/search?q=tide", "", 404, "not_found", "GET /api/agents", nil},
 	{"pilot", "GET /api/requests", "", 404, "not_found", "GET /api/me/requests", nil},

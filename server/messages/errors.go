@@ -94,7 +94,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"": {EN: "Registration is closed on this site. Searching and reading need no account: GET /api lists every operation.", ZH: "本站已停止注册。搜索和读取无需注册：GET /api 列出全部操作。"},
 	}},
 	domain.CodeNotFound: {Status: http.StatusNotFound, Texts: map[string]api.Text{
-		"replay": {EN: "What this Idempotency-Key made has been deleted since, or one of its parties has. Use a new key to make another.", ZH: "该 Idempotency-Key 所创建的记录（或其中一方）此后已被删除。如需再次创建，请换用新的键。"},
+		"replay": {EN: "What this Idempotency-Key made has been deleted since, or one of its parties has. Send another Idempotency-Key to make a new one; your API key stays the same.", ZH: "该 Idempotency-Key 所创建的记录（或其中一方）此后已被删除。如需再次创建，请换用新的 Idempotency-Key；你的 API 密钥不变。"},
 		"":       {EN: "There is nothing at this address that you may see. Check the path; GET /api lists every operation.", ZH: "此地址没有你可以查看的内容。请检查路径；GET /api 列出全部操作。"},
 		"dev":    {EN: "There is no such path below /dev. GET /dev lists them; with Accept: application/json, as JSON.", ZH: "/dev 下没有此路径。GET /dev 列出全部路径；加上 Accept: application/json 则返回 JSON。"},
 		"slash":  {EN: "No path ends with a slash or has an empty part. Leave the slash out, or put the handle or id in the empty place; GET /api/agents?q=… and GET /api/posts?q=… find them.", ZH: "路径不能以斜杠结尾，也不能有空的部分。请去掉斜杠，或在空处填写 handle 或 id；可用 GET /api/agents?q=… 和 GET /api/posts?q=… 查找。"},
@@ -245,5 +245,7 @@ var hints = []api.Hint{
 	{Request: regexp.MustCompile(`^(PUT|PATCH|DELETE) /api/agents/[^/]+$`), Text: api.Text{EN: "You can change or delete only yourself: PATCH /api/me, or DELETE /api/me?confirm={your handle}, which is for good. Another agent cannot be changed or deleted.", ZH: "你只能修改或删除自己：PATCH /api/me，或 DELETE /api/me?confirm={你的 handle}（不可恢复）。不能修改或删除其他智能体。"}},
 	{Request: regexp.MustCompile(`^(PUT|PATCH) /api/posts/[^/]+$`), Operation: "createPost", Text: api.Text{EN: "A call cannot be edited: delete yours with DELETE /api/posts/{id} and publish the new text with %s.", ZH: "呼叫不能修改：请用 DELETE /api/posts/{id} 删除自己的呼叫，再发布新内容：%s。"}},
 	{Request: regexp.MustCompile(`^DELETE /api/me/links`), Text: api.Text{EN: "To remove a link, send POST /api/me/links with {\"url\": \"…\", \"remove\": true}; GET /api/me lists the links.", ZH: "要移除链接，请用 POST /api/me/links 发送 {\"url\": \"…\", \"remove\": true}；GET /api/me 列出链接。"}},
+	{Request: regexp.MustCompile(`^POST .*/calls$`), Operation: "createPost", Text: api.Text{EN: "To publish a call, send %s.", ZH: "发布呼叫请用 %s。"}},
+	{Request: regexp.MustCompile(`^GET (/ard(/agents)?|/\.well-known/(ard|ai-catalog)\.json)$`), Text: api.Text{EN: "ARD exists only on a site whose address has a domain name.", ZH: "只有地址带域名的站点才提供 ARD。"}},
 	{Request: regexp.MustCompile(`^POST .*/(messages?|chat|dms?)$`), Operation: "sendRequest", Text: api.Text{EN: "There are no direct messages: ask an agent for contact with %s.", ZH: "本站没有私信：请向对方发送联络请求：%s。"}},
 }

@@ -151,7 +151,7 @@ func unknownVariables(app *kong.Application, environ []string) error {
 	for _, pair := range environ {
 		name, _, _ := strings.Cut(pair, "=")
 		if strings.HasPrefix(name, "CALLBOOK_") && !slices.Contains(known, name) {
-			return fmt.Errorf("unknown variable %s%s", name, suggestion(name, known))
+			return fmt.Errorf("unknown variable %s%s", name, suggestion(name, "", known))
 		}
 	}
 	return nil

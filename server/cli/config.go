@@ -118,7 +118,7 @@ func (f *configFile) rejectUnknown(app *kong.Application) error {
 	}
 	for name := range f.values {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("%s: unknown setting %s%s", f.path, name, suggestion(name, known))
+			return fmt.Errorf("%s: unknown setting %s%s", f.path, name, suggestion(name, "", known))
 		}
 	}
 	return nil
@@ -138,9 +138,9 @@ func settings(app *kong.Application) (flags []*kong.Flag) {
 // minSimilarity is the similarity, from 0 to 1, from which a known name is suggested for an unknown one.
 const minSimilarity = 0.55
 
-// suggestion returns a hint at the known name that is most similar to a misspelt one, if one is. It is the same for commands,
-// topics, flags, variables and keys of the file of settings.
-func suggestion(misspelt string, known []string) string {
+// suggestion returns a hint at the known name that is most similar to a misspelt one, if one is, with a prefix. It is the same
+// for commands, topics, flags, variables and keys of the file of settings.
+func suggestion(misspelt, prefix string, known []string) string {
 	best, name := minSimilarity, ""
 	for _, k := range known {
 		most := max(len(misspelt), len(k))
@@ -155,7 +155,7 @@ func suggestion(misspelt string, known []string) string {
 	if name == "" {
 		return ""
 	}
-	return fmt.Sprintf(", did you mean %s?", name)
+	return fmt.Sprintf(", did you mean %s%s?", prefix, name)
 }
 
 // rank returns the precedence of the place where a flag is set: 3 for the command line, 2 for a variable, 1 for the

@@ -158,6 +158,6 @@ func (c *devCommand) printWelcome(out io.Writer, here, base string, agents []dev
 	if c.DB != "" {
 		fmt.Fprintf(w, "The next start with --db %s goes on with the agents, their keys and the clock, but without mails, faults and journal.\n", c.DB)
 	}
-	fmt.Fprintf(w, "Mails, the keys of all demo agents, the clock, a reset and commands to try: %s/dev\nRead more: callbook help development and callbook help testing\n", here)
+	fmt.Fprintf(w, "Mails, the keys of all demo agents, the clock, a reset and commands to try: %s/dev\nRead more: %[1]s/docs/development and %[1]s/docs/testing\n", here)
 	_, _ = io.WriteString(out, w.String())
 }

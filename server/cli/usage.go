@@ -9,6 +9,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
+// addrNames are the names that other programs have for --addr.
+var addrNames = []string{"port", "p", "listen", "bind", "host"}
+
 // usageError returns an error of the command line with the most similar name, and before it a sentence with the command that
 // prints the help for it. kong itself takes the name of an unknown command for an argument of callbook serve. topics are names
 // that are also possible.
@@ -28,9 +31,13 @@ func usageError(app *kong.Application, err error, topics []string) (help string,
 		}
 		var known []string
 		for _, f := range slices.Concat(command.AllFlags(true)...) {
-			known = append(known, "--"+f.Name)
+			known = append(known, f.Name)
 		}
-		return helpOf(command), errors.New(first + suggestion(flag, known))
+		name := strings.TrimLeft(flag, "-")
+		if slices.Contains(addrNames, name) && slices.Contains(known, "addr") {
+			name = "addr"
+		}
+		return helpOf(command), errors.New(first + suggestion(name, "--", known))
 	}
 	word, ok := strings.CutPrefix(first, "unexpected argument ")
 	if ok && command.Parent == app.Node && command.Parent.DefaultCmd == command && !slices.Contains(parsed.Context.Args, command.Name) {
@@ -41,7 +48,7 @@ func usageError(app *kong.Application, err error, topics []string) (help string,
 		if topics != nil && command == app.Node {
 			kinds = "no command and no topic"
 		}
-		return helpOf(command), fmt.Errorf("%q is %s%s", word, kinds, suggestion(word, append(commandNames(command), topics...)))
+		return helpOf(command), fmt.Errorf("%q is %s%s", word, kinds, suggestion(word, "", append(commandNames(command), topics...)))
 	}
 	return helpOf(command), err
 }

@@ -76,7 +76,7 @@ func (e Endpoint) Check() error {
 		err = errors.New("the port must be from 0 to 65535")
 	}
 	if err != nil {
-		return fmt.Errorf("--%s: %s is not an address such as 127.0.0.1:8080 or :8080: %w", e.Flag, e.Addr, err)
+		return fmt.Errorf("--%s: %s is not an address such as 127.0.0.1:8080: %w", e.Flag, e.Addr, err)
 	}
 	if e.Flag == OperatorFlag && !text.IsLoopback(host) {
 		return fmt.Errorf("--%s: other machines could reach %s: give an address of this machine such as 127.0.0.1:8081, or a socket such as unix:/var/lib/callbook/operator.sock", e.Flag, e.Addr)

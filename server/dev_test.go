@@ -113,6 +113,9 @@ func TestDev_ListsItsEndpoints(t *testing.T) {
 	if len(index.Endpoints) != 11 {
 		t.Errorf("%d endpoints", len(index.Endpoints))
 	}
+	if home := s.send("GET", "/", "", nil).status(200); !strings.Contains(string(home.Body), `/dev"`) {
+		t.Error("the home page does not lead there")
+	}
 	for _, path := range []string{"/dev/", "/dev/nowhere", "/dev/agents/x"} {
 		if a := s.send("GET", path, "", nil).rejected(404, domain.CodeNotFound); !strings.Contains(a.text("error", "message_zh"), "GET /dev ") {
 			t.Errorf("%s: %s", path, a.Body)

@@ -11,6 +11,7 @@ package devmode
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -69,6 +70,8 @@ func New(st *store.Store, o server.Options, options Options) (*Server, error) {
 		EN: " This directory is for tests and mails nothing: GET " + o.BaseURL + prefix + "mail lists the mails with their codes and links.",
 		ZH: "这是测试用的通讯录，不会真正发出邮件：用 GET " + o.BaseURL + prefix + "mail 查看全部邮件及其中的验证码和链接。",
 	}
+	o.Operator.About = cmp.Or(o.Operator.About, "This directory is for tests: [API keys, mails, the clock and a reset]("+o.BaseURL+pagePath+").\n\n"+
+		"这是测试用的通讯录：[API 密钥、邮件、时钟与重置]("+o.BaseURL+pagePath+")。")
 	o.Wrap, o.Uncrawled = d.guard, []string{pagePath}
 	var err error
 	if d.pages, err = web.New(web.Options{BaseURL: o.BaseURL, Name: o.Operator.SiteName(), Notice: pageNotice}); err != nil {

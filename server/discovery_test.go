@@ -309,7 +309,7 @@ func TestMarkdown_HasThePagesData(t *testing.T) {
 		"/agents/harbour-pilot?lang=zh": {"> 为小港口安排泊位。\n>\n> 按潮汐计划。", "- **模型:** “a model”"},
 		"/calls/" + call:                {"harbour-pilot", "replies"},
 		"/guide":                        {"# Guide"},
-		"/docs/api":                     {"```\ncallbook dev\n```", "# Use the API"},
+		"/docs/api":                     {"`callbook dev`", "# Use the API"},
 		"/docs/reference/listPosts":     {"| Name | Type and limits | Meaning |\n| --- | --- | --- |\n"},
 	} {
 		text, doc := s.openMarkdown(path)

@@ -34,7 +34,7 @@ func TestREADME_TourWorks(t *testing.T) {
 		t.Errorf("a request is rejected:\n%s", responses)
 	}
 	// The new agent and its post are printed when they are created, and found.
-	for text, least := range map[string]int{`"handle":"twinscript"`: 1, `"handle":"harbourlight"`: 1, `"handle":"harbour-pilot"`: 3, "福州潮位数据": 2} {
+	for text, least := range map[string]int{`"handle":"twinscript"`: 1, `"handle":"harbourlight"`: 1, `"handle":"berth-clerk"`: 3, "福州泊位图": 2} {
 		if n := strings.Count(responses, text); n < least {
 			t.Errorf("%s is %d times in the responses, want %d:\n%s", text, n, least, responses)
 		}

@@ -2,9 +2,11 @@ package sqlitedb
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -35,6 +37,37 @@ func TestLock_IsHeldByOneProcess(t *testing.T) {
 	}
 	if err := second.Release(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestLock_IsHeldByOneOfMany: each holder removes the lock file while others try to lock it.
+func TestLock_IsHeldByOneOfMany(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	var held atomic.Int32
+	for _, err := range together(4, func(int) error {
+		for range 500 {
+			lock, err := AcquireRestoreLock(path)
+			if errors.Is(err, ErrLocked) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			n := held.Add(1)
+			if _, again := AcquireRestoreLock(path); n > 1 || !errors.Is(again, ErrLocked) {
+				return fmt.Errorf("%d hold the lock, and another one could: %v", n, again)
+			}
+			held.Add(-1)
+			_ = os.Remove(path + ".lock")
+			if err := lock.file.Close(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -23,9 +23,10 @@ func (db *DB) open(ctx context.Context) (err error) {
 	db.writer = &writer{db: db, jobs: make(chan *job, queueSize), done: make(chan struct{})}
 	if o.ReadOnly {
 		var served *copied
-		err = errSuperseded
-		for try := 0; errors.Is(err, errSuperseded) && try < 10; try++ {
-			db.reading, served, err = db.openCopy(ctx)
+		for range 10 {
+			if db.reading, served, err = db.openCopy(ctx); !errors.Is(err, errSuperseded) {
+				break
+			}
 		}
 		if err == nil {
 			db.upgrade = upgrade{from: served.schema, to: served.schema}

@@ -201,6 +201,9 @@ func TestReadOnly_KeepsTheConnectionsOfAnOldCopy(t *testing.T) {
 	if words := d.words(); words != "one" {
 		t.Errorf("words %q", words)
 	}
+	if pool := d.ReadStats(); pool.Idle != readConnections || pool.MaxOpenConnections != readConnections {
+		t.Errorf("%d connections of at most %d, want %d", pool.Idle, pool.MaxOpenConnections, readConnections)
+	}
 }
 
 // TestReadOnly_StopsIfTheCopyChanges: readers may have seen half of the change.

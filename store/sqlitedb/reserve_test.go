@@ -90,4 +90,6 @@ func TestReserve_IsKept(t *testing.T) {
 	d.limitPages(0)
 	_ = d.Write(Freeing(context.Background()), addWord(strings.Repeat("x", 1<<20)))
 	size("after it was too small")
+	d.limitPages(1000)
+	wantError(t, "a write once the disk has room again", d.Write(context.Background(), addWord("later")), nil)
 }

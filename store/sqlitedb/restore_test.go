@@ -24,13 +24,16 @@ func TestRestore_BringsBackExactlyTheBackup(t *testing.T) {
 		d.ok(err)
 		d.ok(os.WriteFile(crashed+suffix, data, 0o600))
 	}
-	n := 0
-	info, kept, err := Restore(context.Background(), backup, crashed, testStart, counting(&n))
-	d.ok(err)
-	if n != 1 || kept != crashed+".before-restore-20261120T093000Z" {
-		t.Errorf("%d words, %+v, kept as %s", n, info, kept)
+	set := crashed + ".before-restore-20261120T093000Z"
+	for _, want := range []string{set, set + "-2", set + "-3"} { // in one second
+		n := 0
+		info, kept, err := Restore(context.Background(), backup, crashed, testStart, counting(&n))
+		d.ok(err)
+		if n != 1 || kept != want {
+			t.Errorf("%d words, %+v, kept as %s, want %s", n, info, kept, want)
+		}
 	}
-	for path, want := range map[string]string{crashed: "before", kept: "after before"} {
+	for path, want := range map[string]string{crashed: "before", set: "after before", set + "-2": "before", set + "-3": "before"} {
 		if got := openDB(t, path).words(); got != want {
 			t.Errorf("%s holds %q, want %q", path, got, want)
 		}

@@ -207,7 +207,8 @@ func TestCache_ShowsTrustAndEvidenceInNextRead(t *testing.T) {
 	key, other := s.agent("harbour-pilot"), s.agent("tide-gauge")
 	thread := "/api/posts/" + s.post(key, "Kept call")
 	work := s.collab(key, "tide-gauge", "summary", "Fresh work")
-	var token string
+	s.send("PATCH", "/api/me", key, `{"contact_policy":{"require_offering":false}}`).status(200)
+	var token, request string
 	const card, others, collabs = "/api/agents/harbour-pilot", "/api/agents/tide-gauge", "/api/collabs?handle=harbour-pilot"
 	const counted, counts = `"confirmed_collaborations":1`, `"counts_as_evidence":true`
 	s.checkWrites([]shownWrite{
@@ -219,6 +220,11 @@ func TestCache_ShowsTrustAndEvidenceInNextRead(t *testing.T) {
 			shown{card: `"owner_claimed":true`, "/api/agents?min_level=2": "harbour-pilot", thread: `"level":2`, collabs: `"level":2`, others: "!" + counted}},
 		{"the other's claim", func() { s.verify(other); s.claim(other, "jonas@example.org") },
 			shown{card: counted, others: counted, "/api/agents": counted, "/api/agents?view=brief": counted, collabs: counts, "/api/collabs": counts}},
+		{"a contact request", func() {
+			request = s.send("POST", card+"/requests", other, requestDraft).status(201).text("request", "id")
+		}, shown{card: `"requests_received":1`}},
+		{"a declined request", func() { s.send("POST", "/api/requests/"+request+"/decline", key, nil).status(200) },
+			shown{card: `"requests_answered":1`}},
 		{"another owner's name", func() { s.send("PATCH", "/api/me", other, `{"owner":"Somebody else"}`).status(200) },
 			shown{card: "!" + counted, others: "!" + counted, "/api/agents?view=brief": "!" + counted, collabs: "!" + counts}},
 		{"a new name", func() { s.send("PATCH", "/api/me", other, `{"name":"Renamed"}`).status(200) },

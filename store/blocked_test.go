@@ -29,23 +29,25 @@ func faultsOf(err error) string {
 	return strings.Join(all, ", ")
 }
 
-func TestBlocklist_HasAtMost1000Words(t *testing.T) {
+func TestBlocklist_HasAtMost1000EntriesOfAKind(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
-	s.ok(s.write(ctx, func(t *tx) error {
-		for i := range 1000 - 1 {
-			if err := t.Exec(`INSERT INTO blocklist (kind, entry, created_at) VALUES ('word', ?, ?)`, fmt.Sprintf("word%d", i), t.Now); err != nil {
-				return err
+	for kind, after := range map[string]string{"word": "", "host": ".example"} {
+		s.ok(s.write(ctx, func(t *tx) error {
+			for i := range 1000 - 1 {
+				if err := t.Exec(`INSERT INTO blocklist (kind, entry, created_at) VALUES (?, ?, ?)`, kind, fmt.Sprintf("word%d%s", i, after), t.Now); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		for _, tt := range []struct{ entry, want string }{{"last", ""}, {"onemore", "entry too_many"}, {"word7", ""}, {"last", ""}} {
+			if _, err := s.ChangeBlocklist(ctx, "block-"+kind, tt.entry+after); faultsOf(err) != tt.want {
+				t.Errorf("block the %s %s: %v", kind, tt.entry, err)
 			}
 		}
-		return nil
-	}))
-	for _, tt := range []struct{ word, want string }{{"last", ""}, {"onemore", "entry too_many"}, {"word7", ""}, {"last", ""}} {
-		if _, err := s.ChangeBlocklist(ctx, "block-word", tt.word); faultsOf(err) != tt.want {
-			t.Errorf("block %s: %v", tt.word, err)
+		if n := value[int](s, `SELECT COUNT(*) FROM blocklist WHERE kind = ?`, kind); n != 1000 {
+			t.Errorf("%d entries of %s", n, kind)
 		}
-	}
-	if n := value[int](s, `SELECT COUNT(*) FROM blocklist`); n != 1000 {
-		t.Errorf("%d words", n)
 	}
 }
 

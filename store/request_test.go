@@ -275,6 +275,20 @@ func TestAbuse12_ReportedRequestsLeaveRoom(t *testing.T) {
 	}
 }
 
+// TestMe_HasTheFactsOfAHiddenAgent, whose card is built for it alone.
+func TestMe_HasTheFactsOfAHiddenAgent(t *testing.T) {
+	s := newStore(t)
+	pilot := s.reachable("harbour-pilot")
+	s.owned(pilot, mei)
+	s.ask(s.reachable("asker"), pilot)
+	s.ok(s.DeleteAgent(context.Background(), pilot)) // which waits, for the owner
+	_, err := s.Card(context.Background(), pilot.Handle)
+	wantOutcome(t, "the card that is hidden", err, "not_found")
+	if own, err := s.Me(context.Background(), pilot); err != nil || own.Card.Requests.Received != 1 {
+		t.Errorf("%d requests, %v", own.Card.Requests.Received, err)
+	}
+}
+
 // TestCard_FactsGoBackHalfAYear by whole days, which the model seldom reaches.
 func TestCard_FactsGoBackHalfAYear(t *testing.T) {
 	s := newStore(t)

@@ -106,7 +106,7 @@ func fault(code domain.FieldCode, topic string) error {
 	return domain.Invalid(domain.FieldError{Field: "entry", Code: code, Topic: topic})
 }
 
-// Add adds an entry, and returns 0 if the list has it already. The verified links to a host that is added are checked
+// Add adds an entry, and returns 0 if the list has it already. The verified links to a host are checked
 // again soon. It returns validation_failed if the list would have more than 1000 entries.
 func Add(t *txn.Tx, kind Kind, entry string) (added int64, err error) {
 	added, err = t.Change(`
@@ -119,7 +119,7 @@ func Add(t *txn.Tx, kind Kind, entry string) (added int64, err error) {
 	if err == nil && n > maxEntries {
 		err = fault(domain.FaultTooMany, "")
 	}
-	if err == nil && added > 0 && kind == Host {
+	if err == nil && kind == Host {
 		err = t.Exec(`UPDATE links SET next_check_at = ? WHERE status = 'verified' AND url LIKE '%' || ? || '%'`, t.Now, entry)
 	}
 	t.Changes.Lists = true

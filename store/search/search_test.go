@@ -100,6 +100,40 @@ func TestDistance(t *testing.T) {
 	}
 }
 
+func TestNear_HasTheNearestWords(t *testing.T) {
+	for _, tt := range []struct{ word, tokens, want string }{
+		{"tide", "tidy tables tile tied", "tidy tile tied"},
+		{"tide", "tidal", ""}, // a short word may differ in one place only
+		{"tides", "tidal", "tidal"},
+		{"translatoin", "translates translations translated", "translations"},
+		{"translatoin", "translations translation translators", "translation"},
+	} {
+		near := NewNear(tt.word)
+		for tok := range strings.FieldsSeq(tt.tokens) {
+			near.Add(tok)
+		}
+		if got := strings.Join(near.Words, " "); got != tt.want {
+			t.Errorf("%s among %s: %q, want %q", tt.word, tt.tokens, got, tt.want)
+		}
+	}
+}
+
+func TestParts_LeaveOutStopWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"我找潮汐翻译": "潮汐 翻译", "什么潮汐": "潮汐", "需要": "需要", "需要 潮汐": "潮汐", "什么 我们": "", "我们需要": "",
+	} {
+		var got []string
+		for _, p := range Parse(text).Parts() {
+			if p.factor == 1 {
+				got = append(got, strings.Trim(p.Expression, `()"`+tierMark(anywhere)))
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestHighlight(t *testing.T) {
 	for _, tt := range []struct{ query, text, want string }{
 		{"translation", "Translates poems; a translator", "[Translates] poems; a [translator]"},
@@ -149,6 +183,16 @@ func TestRank_LeavesOutCommonWords(t *testing.T) {
 	}
 	if got := Rank(found, 1000, []int64{2}); len(got) > 0 {
 		t.Errorf("%v match every word", got)
+	}
+	for count, want := range map[int][]int64{60: {2, 3, 1}, 100: {2}} {
+		for i := range found {
+			if found[i].Word == "chinese" {
+				found[i].Count, found[i].InUpper = count, found[i].IDs
+			}
+		}
+		if got := Rank(found, 1000, nil); !slices.Equal(got, want) {
+			t.Errorf("a word that %d of 1000 records have, beside one of one record: %v, want %v", count, got, want)
+		}
 	}
 }
 

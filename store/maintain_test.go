@@ -215,7 +215,16 @@ func TestClear_DeletesEverything(t *testing.T) {
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
 	s.reply(caller, s.post(caller), "a reply")
-	s.ok(s.Clear(ctx))
+	release := s.hold()
+	queue := []*queued{ // in one transaction
+		s.queue(func(t *tx) error { return errOf(t.createPost(caller, s.draft("lantern", "b"))) }),
+		s.queue(func(t *tx) error { return maintenance.Clear(t.Tx) }),
+	}
+	release()
+	for _, q := range queue {
+		<-q.done
+		s.ok(q.err)
+	}
 	var tables []string
 	s.ok(s.db.Select(ctx, &tables, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%\_search%' ESCAPE '\'`))
 	for _, table := range tables {

@@ -1,7 +1,6 @@
 package document
 
 import (
-	"bytes"
 	"errors"
 
 	"callbook/store/domain"
@@ -16,31 +15,30 @@ import (
 // agent has worked with, and updates the documents of the agents whose evidence changed. It must run after
 // the owner claim of the agent changed, before the agent loses its owner.
 func RebuildEvidence(t *txn.Tx, agentID int64) error {
-	var pairs []ownerPair
-	err := t.Select(&pairs, `
+	return rebuildPairs(t, `
 		SELECT DISTINCT a.claimed_by AS one, o.claimed_by AS other
 		FROM agents a, agents o
 		WHERE a.id = ?1 AND a.claimed_by IS NOT NULL AND o.claimed_by IS NOT NULL AND o.id IN (
 			SELECT partner_id FROM collabs WHERE initiator_id = ?1 AND status = 'confirmed'
 			UNION
 			SELECT initiator_id FROM collabs WHERE partner_id = ?1 AND status = 'confirmed')`, agentID)
-	for _, pair := range pairs {
-		err = errors.Join(err, pair.rebuild(t))
-	}
-	return err
 }
 
 // CountCollab decides whether a collaboration of two agents that was confirmed right now counts.
 func CountCollab(t *txn.Tx, initiatorID, partnerID int64) error {
-	var pair ownerPair
-	found, err := t.Find(&pair, `
+	return rebuildPairs(t, `
 		SELECT i.claimed_by AS one, p.claimed_by AS other
 		FROM agents i, agents p
 		WHERE i.id = ? AND p.id = ? AND i.claimed_at IS NOT NULL AND p.claimed_at IS NOT NULL`, initiatorID, partnerID)
-	if err != nil || !found {
-		return err
+}
+
+func rebuildPairs(t *txn.Tx, query string, args ...any) error {
+	var pairs []ownerPair
+	err := t.Select(&pairs, query, args...)
+	for _, pair := range pairs {
+		err = errors.Join(err, pair.rebuild(t))
 	}
-	return pair.rebuild(t)
+	return err
 }
 
 // ownerPair are two owners, perhaps the same, of agents that have worked together.
@@ -77,19 +75,15 @@ func (p ownerPair) rebuild(t *txn.Tx) error {
 	for _, c := range former {
 		changes[c] = false
 	}
-	var from domain.Time
-	for found := !bytes.Equal(p.One, p.Other); found && err == nil; {
-		var next pairCollab
-		if next, found, err = p.first(t, from); !found || err != nil {
-			break
-		}
-		from = next.DecidedAt.Add(domain.EvidenceWindow)
+	next, found, findErr := p.first(t, 0)
+	for ; found; next, found, findErr = p.first(t, next.DecidedAt.Add(domain.EvidenceWindow)) {
 		if _, counted := changes[next]; counted {
 			delete(changes, next)
 		} else {
 			changes[next] = true
 		}
 	}
+	err = errors.Join(err, findErr)
 	touched := txn.IDs{}
 	for c, counts := range changes {
 		touched.Add(c.InitiatorID)
@@ -103,13 +97,13 @@ func (p ownerPair) rebuild(t *txn.Tx) error {
 	return err
 }
 
-// first returns the first collaboration of two owners since a time, of agents that both have claimed.
+// first returns the first collaboration of two different owners since a time, of agents that both have claimed.
 func (p ownerPair) first(t *txn.Tx, since domain.Time) (c pairCollab, found bool, err error) {
 	found, err = t.Find(&c, `
 		WITH pairs AS (
 			SELECT a.id AS a, o.id AS o
 			FROM agents a, agents o
-			WHERE a.claimed_by = ?1 AND a.claimed_at IS NOT NULL AND o.claimed_by = ?2 AND o.claimed_at IS NOT NULL)
+			WHERE ?1 <> ?2 AND a.claimed_by = ?1 AND a.claimed_at IS NOT NULL AND o.claimed_by = ?2 AND o.claimed_at IS NOT NULL)
 		SELECT seq, decided_at, initiator_id, partner_id
 		FROM collabs
 		WHERE seq IN (

@@ -78,11 +78,7 @@ const VisibleReplies = `
 // recountReplies counts the replies to all posts that an agent replied to again, after it was
 // hidden or shown.
 func recountReplies(t *txn.Tx, authorID int64) error {
-	n, err := t.Change(`
+	return t.Exec(`
 		UPDATE post_documents SET reply_count = (`+VisibleReplies+`post_documents.post_seq)
 		WHERE post_seq IN (SELECT post_seq FROM replies WHERE author_id = ?)`, authorID)
-	if n > 0 {
-		t.TouchPosts()
-	}
-	return err
 }

@@ -320,7 +320,7 @@ func appendPartial[T Record](ctx context.Context, s *searchRun, list *List[T], f
 	for i, id := range from.rest {
 		var item T
 		found, err := s.r.Find(ctx, &item, s.ByID, id)
-		if err == nil && found && filter != "" { // a forged cursor could contain other records
+		if found && filter != "" { // a forged cursor could contain other records
 			found, err = s.r.Find(ctx, new(int64), s.Index.one, append([]any{filter, id}, s.q.Bounds...)...)
 		}
 		if err != nil {

@@ -135,7 +135,7 @@ func ForgetMailboxes(t *txn.Tx, agentID int64, but string, after domain.Time) er
 // forget deletes former mailboxes of an agent, with their codes. The values of where are ?2 and ?3.
 func forget(t *txn.Tx, agentID int64, where string, args ...any) error {
 	n, err := t.Change(`DELETE FROM former_mailboxes WHERE agent_id = ?1 AND `+where, append([]any{agentID}, args...)...)
-	if err != nil || n == 0 {
+	if err != nil {
 		return err
 	}
 	t.TouchErased(n)

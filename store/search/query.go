@@ -226,11 +226,7 @@ func (q Query) within(n int, facets []string) string {
 func Within(match string, facets []string) string {
 	parts := make([]string, 0, len(facets)+1)
 	for _, f := range facets {
-		if part := `"` + strings.ReplaceAll(f, " ", `" OR "`) + `"`; len(part) > len(f)+2 {
-			parts = append(parts, "("+part+")")
-		} else {
-			parts = append(parts, part)
-		}
+		parts = append(parts, `("`+strings.ReplaceAll(f, " ", `" OR "`)+`")`)
 	}
 	if match != "" {
 		parts = append(parts, match)

@@ -16,21 +16,20 @@ func (t *Tx) Replay(caller int64, key domain.IdempotencyKey, response any) (agen
 		return 0, false, nil
 	}
 	var row struct {
-		RequestHash []byte      `db:"body_hash"`
-		AgentID     int64       `db:"agent_id"`
-		Response    *string     `db:"answer"`
-		CreatedAt   domain.Time `db:"created_at"`
+		RequestHash []byte  `db:"body_hash"`
+		AgentID     int64   `db:"agent_id"`
+		Response    *string `db:"answer"`
 	}
 	hash, err := t.keyHash(caller, key)
+	if err == nil {
+		err = t.Exec(`DELETE FROM idempotency WHERE key_hash = ? AND created_at <= ?`, hash, t.Now.Add(-domain.IdempotencyRetention))
+	}
 	if err != nil {
 		return 0, false, err
 	}
-	found, err := t.Find(&row, `SELECT body_hash, agent_id, answer, created_at FROM idempotency WHERE key_hash = ?`, hash)
+	found, err := t.Find(&row, `SELECT body_hash, agent_id, answer FROM idempotency WHERE key_hash = ?`, hash)
 	if err != nil || !found {
 		return 0, false, err
-	}
-	if row.CreatedAt.Add(domain.IdempotencyRetention) <= t.Now {
-		return 0, false, t.Exec(`DELETE FROM idempotency WHERE key_hash = ?`, hash)
 	}
 	if string(row.RequestHash) != string(key.RequestHash()) {
 		return 0, false, domain.NewError(domain.CodeIdempotencyConflict)

@@ -77,8 +77,6 @@ func (db *DB) newTx(tx *sqlitedb.Tx, now domain.Time) *Tx {
 // merge adds the effects of a write to those of the others in the same transaction.
 func (t *Tx) merge(other *Tx) {
 	if other.Changes.All { // everything was deleted
-		clear(t.StaleAgents)
-		clear(t.StaleRecent)
 		clear(t.search)
 	}
 	maps.Copy(t.StaleAgents, other.StaleAgents)

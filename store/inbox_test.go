@@ -66,6 +66,36 @@ func TestInbox_RepliesAreShownOnce(t *testing.T) {
 	}
 }
 
+// TestInbox_ShowsTheOldestRequestsThatFit: each has 20 bytes beside its context.
+func TestInbox_ShowsTheOldestRequestsThatFit(t *testing.T) {
+	s := newStore(t)
+	askers := s.crowdOf("asker", domain.InboxRecords+1)
+	const third = domain.InboxBytes/4/3 - 7 // of the characters that fit four times
+	for i, tt := range []struct {
+		context string
+		want    int
+	}{
+		{"", domain.InboxRecords}, {strings.Repeat("潮", third) + "ab", 4}, {strings.Repeat("潮", third) + "abc", 3}, {strings.Repeat("潮", 500), 2},
+	} {
+		pilot := s.reachable(fmt.Sprintf("pilot-%d", i))
+		draft := plainDraft
+		draft.Context = tt.context
+		var sent []string
+		for _, asker := range askers {
+			request, _, err := s.SendRequest(context.Background(), asker, pilot.Handle, draft, domain.IdempotencyKey{})
+			s.ok(err)
+			sent = append(sent, request.ID)
+		}
+		var got []string
+		for _, request := range s.inbox(pilot).Requests {
+			got = append(got, request.ID)
+		}
+		if diff := cmp.Diff(sent[:tt.want], got); diff != "" {
+			t.Errorf("with contexts of %d bytes (-want +got):\n%s", len(tt.context), diff)
+		}
+	}
+}
+
 // TestInbox_CursorIsAnEvent of any file: one from before a restored backup is not reached yet.
 func TestInbox_CursorIsAnEvent(t *testing.T) {
 	s := newStore(t)

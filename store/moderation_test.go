@@ -238,6 +238,9 @@ func TestAbuse21_ClosedReportsGoAfterAYear(t *testing.T) {
 	s.clock.Advance(time.Millisecond)
 	s.ok(s.CloseReport(ctx, reports[2].ID))
 	open, first, last := reports[0].ID, reports[1].ID, reports[2].ID
+	if few, err := s.Reports(ctx, true, 2); err != nil || len(few) != 2 || few[1].ID != last {
+		t.Errorf("two reports: %+v, %v", few, err)
+	}
 	for _, want := range [][]string{{open, last, first}, {open, last}} { // what was closed last comes first
 		s.ok(s.RunJobs(ctx))
 		reports, err := s.Reports(ctx, true, 10)

@@ -137,6 +137,29 @@ func TestAgents_ExactHandleComesFirst(t *testing.T) {
 	}
 }
 
+// TestLists_HaveADeadline unless they are the beginning of a list without filters, which always costs little.
+func TestLists_HaveADeadline(t *testing.T) {
+	s := newStore(t, func(o *Options) { o.QueryTimeout = 1 }) // a nanosecond
+	agents := func(f document.AgentFilter, p listing.Page) error { return errOf(s.Agents(t.Context(), f, p)) }
+	posts := func(f document.PostFilter, p listing.Page) error { return errOf(s.Posts(t.Context(), f, p)) }
+	start, later := listing.Page{Limit: 1}, listing.Page{Limit: 1, Offset: 1}
+	for _, tt := range []struct {
+		name, want string
+		err        error
+	}{
+		{"agents", "", agents(document.AgentFilter{}, start)},
+		{"agents by offset", "unavailable", agents(document.AgentFilter{}, later)},
+		{"new agents", "unavailable", agents(document.AgentFilter{New: true}, start)},
+		{"agents by words", "unavailable", agents(document.AgentFilter{Query: "tide"}, start)},
+		{"posts", "", posts(document.PostFilter{}, start)},
+		{"posts of a kind", "", posts(document.PostFilter{Kind: "seeking"}, start)},
+		{"posts by offset", "unavailable", posts(document.PostFilter{}, later)},
+		{"posts with a tag", "unavailable", posts(document.PostFilter{Kind: "seeking", Tag: "tide"}, start)},
+	} {
+		wantOutcome(t, tt.name, tt.err, tt.want)
+	}
+}
+
 func TestTotals_AreCountedTo1000(t *testing.T) {
 	t.Parallel()
 	proof.OneByOne(t)

@@ -277,6 +277,17 @@ func TestInvites_HaveLimits(t *testing.T) {
 	wantOutcome(t, "unknown", s.RevokeInvite(context.Background(), "inv_01234567"), "not_found")
 }
 
+func TestInvites_ConcurrentRegistrationsKeepTheLimit(t *testing.T) {
+	s := newStore(t, func(o *Options) { o.Registration = domain.RegistrationInvite })
+	secret, _, err := s.CreateInvite(context.Background(), 3, s.Now().Add(time.Hour))
+	s.ok(err)
+	wantOutcomes(t, "registrations", together(rush, func(i int) error {
+		draft := registration(fmt.Sprintf("agent-%d", i))
+		draft.Invite = secret
+		return errOf3(s.Register(context.Background(), draft, domain.IdempotencyKey{}))
+	}), map[string]int{"": 3, "invite_required": rush - 3})
+}
+
 // TestPageLinks_EndAfterTwelveHours: a link ends by itself, whatever links there are beside it.
 func TestPageLinks_EndAfterTwelveHours(t *testing.T) {
 	ctx := context.Background()

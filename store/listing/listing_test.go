@@ -1,6 +1,7 @@
 package listing
 
 import (
+	"context"
 	"fmt"
 	"testing"
 )
@@ -34,6 +35,30 @@ func TestTotals_AreCachedWhileValid(t *testing.T) {
 	} {
 		if got := (total{n: tt.n, changes: 100}).valid(100 + tt.since); got != tt.valid {
 			t.Errorf("%s: valid: %v", name, got)
+		}
+	}
+}
+
+// growing is a list that gets a record after each count, before that is cached.
+type growing struct {
+	Reader
+	totals  *Totals
+	records int
+}
+
+func (g *growing) Get(_ context.Context, dest any, _ string, _ ...any) error {
+	*dest.(*int) = g.records
+	g.records++
+	g.totals.AddChanges(1)
+	return nil
+}
+
+func TestTotals_AreCountedAgainAfterAChangeMeanwhile(t *testing.T) {
+	g := &growing{totals: NewTotals()}
+	for want := range 3 {
+		q := &Query{Totals: g.totals, Changes: g.totals.Changes()}
+		if n, exact, err := q.total(t.Context(), g); n != want || !exact || err != nil {
+			t.Errorf("total %d, %v, %v; want %d", n, exact, err, want)
 		}
 	}
 }

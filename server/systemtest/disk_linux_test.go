@@ -508,6 +508,33 @@ func TestFailedSync_OfCheckpointStopsService(t *testing.T) {
 	}
 }
 
+// TestFailedSync_OfANewFileStopsTheStart checks that a database whose first sync, or that of its folder, fails is not served, and
+// that the next start makes or serves it.
+func TestFailedSync_OfANewFileStopsTheStart(t *testing.T) {
+	t.Parallel()
+	for name, created := range map[string]bool{".callbook.db.new": false, "": true} {
+		t.Run("sync of "+name, func(t *testing.T) {
+			db := filepath.Join(t.TempDir(), "callbook.db")
+			p := faulty(t, db, "-P", filepath.Join(filepath.Dir(db), name), "-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:error=EIO")
+			if p.serving() {
+				t.Error("it serves")
+				p.servesUntil(syscall.SIGTERM, db)
+				p.cancel()
+			}
+			p.failed(74, "the disk fails")
+			if _, err := os.Stat(db); (err == nil) != created {
+				t.Errorf("the file: %v", err)
+			}
+			p = spawn(t, db)
+			if status := p.register("first"); status != 201 {
+				t.Errorf("status %d after the next start", status)
+			}
+			p.ends()
+			wantWhole(t, db)
+		})
+	}
+}
+
 // TestNetworkDisk_NeedsFlag also checks that copies may be on a network disk.
 func TestNetworkDisk_NeedsFlag(t *testing.T) {
 	t.Parallel()

@@ -34,7 +34,7 @@ var claims = []claim{
 		needs: []need{{"cases", atLeast, 50, 50}},
 		tests: slices.Concat(in(systemtest, "TestServe_LeavesUnusableFilesUnchanged", "TestServe_LeavesForeignFilesUnchanged", "TestServe_RejectsSecondProcess", "TestDamage_StopsService",
 			"TestMovedFile_StopsService", "TestMaxSize_RejectsOnlyWrites", "TestFullDisk_RejectsWritesUntilSpaceIsFree", "TestFullDisk_KeepsWatchdogAlive",
-			"TestFullDisk_KeepsAcknowledgedWrites", "TestReadOnlyDisk_IsReported", "TestFailedSync_OfCheckpointStopsService", "TestReadError_StopsStartup", "TestWriteError_RejectsWritesMeanwhile", "TestNetworkDisk_NeedsFlag"),
+			"TestFullDisk_KeepsAcknowledgedWrites", "TestReadOnlyDisk_IsReported", "TestFailedSync_OfANewFileStopsTheStart", "TestFailedSync_OfCheckpointStopsService", "TestReadError_StopsStartup", "TestWriteError_RejectsWritesMeanwhile", "TestNetworkDisk_NeedsFlag"),
 			in("./store", "TestFailure_DamageStopsTheStore", "TestFailure_TruncatedFileStopsTheStore", "TestFailure_ReplacedFileStopsTheStore", "TestFailure_ChangedLinkStopsTheStore",
 				"TestFailure_OtherErrorsDoNotStopTheStore", "TestIdempotency_RetryAfterFailedCommitCreatesOne", "TestOpen_FindsDamage", "TestCheckFile_FindsDamage", "TestUpgrade_FullDiskRollsItBack"), in("./store/sqlitedb", "TestOpen_LeavesForeignFileAsItIs", "TestFreeing_SucceedsAtTheLimit")),
 	},

@@ -189,7 +189,8 @@ func TestErasure_SurvivesACrash(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
-	// The last to close a database folds its log, unless it may only read.
+	s.ok(s.RunJobs(ctx)) // or the first run afterwards optimizes the full-text tables, and truncates the log for that
+	// A reader is in the way of the last to close the database and of the next start, which fold the log.
 	reader := s.connection("ro")
 	reading, err := reader.Beginx()
 	s.ok(err)
@@ -198,12 +199,11 @@ func TestErasure_SurvivesACrash(t *testing.T) {
 	s.ok(s.DeleteAgent(ctx, caller))
 	s.setBusyTimeout(0)
 	s.stop()
-	s.ok(reading.Rollback())
-	s.ok(reader.Close())
+	s.Store = openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true})
+	s.ok(errors.Join(reading.Rollback(), reader.Close()))
 	if s.walSize() == 0 {
 		t.Fatal("no log is left to test with")
 	}
-	s.Store = openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true})
 	s.ok(s.RunJobs(ctx))
 	if size := s.walSize(); size != 0 {
 		t.Errorf("the log still has %d bytes", size)

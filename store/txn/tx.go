@@ -55,12 +55,8 @@ var Everything = Changes{All: true, Agents: true, Posts: true, Collabs: true, Ma
 
 // Empty reports whether there are no effects.
 func (c Changes) Empty() bool {
-	return !c.Public() && len(c.NewEvents) == 0 && !c.Mail && !c.Wake && !c.Erased && !c.Lists && c.Reports == 0 && c.Approvals == 0
-}
-
-// Public reports whether anything that the public sees changed.
-func (c Changes) Public() bool {
-	return len(c.Cards) > 0 || c.All || c.Agents || c.Posts || c.Collabs
+	return len(c.Cards) == 0 && !c.All && !c.Agents && !c.Posts && !c.Collabs && len(c.NewEvents) == 0 && !c.Mail && !c.Wake &&
+		!c.Erased && !c.Lists && c.Reports == 0 && c.Approvals == 0
 }
 
 // Rows returns how many rows of a full-text table changed. Each is a record that came into

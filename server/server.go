@@ -237,7 +237,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 // CheckBaseURL rejects a URL that is not the address of a site.
 func CheckBaseURL(base string) error {
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.User != nil || strings.HasSuffix(base, "/") || strings.ContainsAny(base, "?#\"'<>\\ ") {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.User != nil || strings.ContainsAny(base, "?#\"'<>\\ ") {
 		return errors.New("base URL: give the site's address without a slash at its end and without a path, such as https://directory.example.org")
 	}
 	return nil

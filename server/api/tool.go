@@ -59,8 +59,7 @@ func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (body [
 			return cached.Body, nil, nil
 		}
 	}
-	var rejection *domain.Error
-	if errors.As(err, &rejection) && rejection.Topic == "" && rejection.Code == domain.CodeInvalidQuery {
+	if rejection, ok := errors.AsType[*domain.Error](err); ok && rejection.Code == domain.CodeInvalidQuery {
 		rejection.Topic = "arguments" // a tool has no query
 	}
 	_, object, correctable := e.Errors.Describe(err, "")

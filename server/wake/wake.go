@@ -112,13 +112,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		} else if next, err := w.store.NextWakeAt(ctx); err == nil && next != 0 {
 			nap = min(max(next.Time().Sub(w.store.Now()), time.Second), maxSleep)
 		}
-		timer := time.NewTimer(nap)
 		select {
 		case <-w.changed:
-		case <-timer.C:
+		case <-time.After(nap):
 		case <-ctx.Done():
 		}
-		timer.Stop()
 	}
 	return nil
 }

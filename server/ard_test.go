@@ -264,6 +264,10 @@ func TestARD_SearchPages(t *testing.T) {
 			if page.PageToken == "" {
 				return scores
 			}
+			rank, cursor, _ := strings.Cut(page.PageToken, ".")
+			for _, wrong := range []string{"0." + cursor, "-1." + cursor, "1048576." + cursor, "x." + cursor, "." + cursor, rank + "."} {
+				s.discover(fmt.Sprintf(`{"query":%s,"pageToken":%q}`, query, wrong)).status(400)
+			}
 			token = fmt.Sprintf(`,"pageToken":%q`, page.PageToken)
 		}
 	}

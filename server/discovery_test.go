@@ -331,6 +331,21 @@ func TestMarkdown_HasThePagesData(t *testing.T) {
 	s.openPage("/agents/nobody", "Accept: text/markdown").status(404)
 }
 
+// TestMarkdown_EscapesOnlyMarkup: a number at the beginning of a line is no list, and each fact of a line is apart.
+func TestMarkdown_EscapesOnlyMarkup(t *testing.T) {
+	s := newSite(t)
+	key := s.agent("harbour-pilot", "description_en", "2026 tide tables\n.5 m of water\n1. berths\n2) quays\n# locks", "languages", []string{"en"})
+	s.send("PUT", "/api/me/offerings", key, map[string]any{"offerings": []any{map[string]any{"title": "Tide table", "deliverable": "Levels", "mode": "free", "tags": []string{"tide"}}}}).status(200)
+	text := string(s.openPage("/agents/harbour-pilot", "Accept: text/markdown").status(200).Body)
+	for _, want := range []string{
+		"\n> 2026 tide tables\n>\n> .5 m of water\n>\n> 1\\. berths\n>\n> 2\\) quays\n>\n> \\# locks\n", "\n\\#“tide”\n", "\nharbour-pilot · not verified · en · joined 2026-11-20 · active 2026-11-20\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
 func TestMarkdown_IsChosenByAccept(t *testing.T) {
 	s := newSite(t)
 	s.agent("harbour-pilot")

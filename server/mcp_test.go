@@ -2,10 +2,8 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -253,24 +251,23 @@ func TestMCP_CountsAsReads(t *testing.T) {
 	s.send("GET", "/api/stats", "", nil).limited(s, "reads", limit)
 }
 
-// TestMCP_HidesInternalErrors: internal errors are logged, and the client gets fixed texts.
-func TestMCP_HidesInternalErrors(t *testing.T) {
+// TestErrors_HideTheirCause: internal errors are logged, and the client gets fixed texts, by the API and by a tool.
+func TestErrors_HideTheirCause(t *testing.T) {
 	for _, problem := range []string{"an error", "a panic"} {
 		s := newSite(t)
-		s.server.mcp.MCP = must(mcp.New(mcp.Options{Name: "a", Version: "1", Failed: s.server.mcp.Failed, Tools: []mcp.Tool{{
-			Name: "get_stats", Input: json.RawMessage(`{"type":"object"}`), Call: func(context.Context, []byte) (mcp.Result, error) {
-				if problem == "a panic" {
-					panic("zq7secret")
-				}
-				return mcp.Result{}, errors.New("zq7secret")
-			},
-		}}}))(t)
+		s.server.engine.Operation("getStats").Run = func(*api.Request) (api.Response, error) {
+			if problem == "a panic" {
+				panic("zq7secret")
+			}
+			return api.Response{}, errors.New("zq7secret")
+		}
+		rest := s.sendRaw("GET", "/api/stats").status(500)
 		a := s.rpc("tools/call", map[string]any{"name": "get_stats"}).status(200)
 		id := a.Header.Get("X-Request-Id")
-		if a.value("error", "code") != -32603.0 || a.text("error", "data", "code") != "internal" || a.text("error", "data", "request_id") != id || id == "" || bytes.Contains(a.Body, []byte("zq7secret")) {
-			t.Errorf("%s: %s", problem, a.Body)
+		if a.value("error", "code") != -32603.0 || a.text("error", "data", "code") != "internal" || a.text("error", "data", "request_id") != id || id == "" || bytes.Contains(append(a.Body, rest.Body...), []byte("zq7secret")) {
+			t.Errorf("%s: %s, %s", problem, a.Body, rest.Body)
 		}
-		if log := s.log.String(); !strings.Contains(log, "zq7secret") || !strings.Contains(log, `"level":"error"`) || !strings.Contains(log, id) {
+		if log := s.log.String(); strings.Count(log, "zq7secret") != 2 || strings.Count(log, `"code":"internal"`) != 2 || !strings.Contains(log, `"level":"error"`) || !strings.Contains(log, id) {
 			t.Errorf("%s: logged as %s", problem, log)
 		}
 	}

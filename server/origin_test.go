@@ -120,3 +120,16 @@ func TestAbuse09_PrivateSiteIsReadByItsOwnHostOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestBaseURL_IsTheAddressOfASite(t *testing.T) {
+	for base, valid := range map[string]bool{
+		"https://directory.example.org": true, "http://127.0.0.1:8080": true, "http://[::1]:8080": true,
+		"": false, "directory.example.org": false, "ftp://directory.example.org": false, "https://": false, "https:directory.example.org": false, "https://%zz": false,
+		"https://directory.example.org/": false, "https://directory.example.org/callbook": false, "https://u:hunter2@directory.example.org": false,
+		"https://directory.example.org?a": false, "https://directory.example.org#a": false, "https://a'b": false, "https:///callbook": false,
+	} {
+		if err := CheckBaseURL(base); (err == nil) != valid {
+			t.Errorf("%q: %v", base, err)
+		}
+	}
+}

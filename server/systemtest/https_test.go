@@ -525,7 +525,7 @@ func TestCheck_ReportsCertificates(t *testing.T) {
 	}
 }
 
-// TestCertificate_FilesArePrivate checks permissions under a permissive umask, and those of files that existed
+// TestCertificate_FilesArePrivate checks the alert that there is no certificate, permissions under a permissive umask, and those of files that existed
 // before.
 func TestCertificate_FilesArePrivate(t *testing.T) {
 	t.Parallel()
@@ -534,8 +534,12 @@ func TestCertificate_FilesArePrivate(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(folder, kept), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p := shelled(t, "umask 0", nil, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--db", filepath.Join(folder, "callbook.db"))
+	url, alerts := alertReceiver(t)
+	p := shelled(t, "umask 0", nil, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--alert-url", url, "--db", filepath.Join(folder, "callbook.db"))
 	p.logs("https has no certificate yet", 1) // the account's key is made by then
+	if a := alerts.next(t); !strings.Contains(string(a.body), ": no valid certificate") {
+		t.Errorf("the alert: %s", a.body)
+	}
 	p.ends()
 	modes := fmt.Sprint(modesIn(t, filepath.Join(folder, "certificates")))
 	if want := fmt.Sprint([]string{"certificates drwx------", filepath.Base(kept) + " drwx------", "acme_account+key -rw-------"}); modes != want {

@@ -294,6 +294,30 @@ func TestWorker_Slots(t *testing.T) {
 	}
 }
 
+// TestWorker_TriesDelayedRequestsSoon: one that found no slot is due again after its delay, not after a lease.
+func TestWorker_TriesDelayedRequestsSoon(t *testing.T) {
+	d := newDirectory(t, false)
+	d.agent("harbour-pilot", "https://example.com/")
+	d.event("harbour-pilot")
+	var held []*slot
+	for range maxPerDomain / 2 {
+		s, _ := d.worker.acquire(domain.DueWake{URL: "https://example.com/"})
+		held = append(held, s)
+	}
+	d.ok(d.worker.Deliver(t.Context()))
+	if next, err := d.NextWakeAt(t.Context()); err != nil || next != domain.TimeOf(d.now).Add(domain.WakeDelay(false)) || len(d.dialed) != 0 {
+		t.Errorf("due again at %v, %v; dialed %q", next, err, d.dialed)
+	}
+	for _, s := range held {
+		d.worker.release(s)
+	}
+	d.advance(domain.WakeDelay(false))
+	d.ok(d.worker.Deliver(t.Context()))
+	if n := d.worker.counts[domain.WakeDelivered].Get(); n != 1 || len(d.dialed) != 1 {
+		t.Errorf("%d delivered, dialed %q", n, d.dialed)
+	}
+}
+
 // TestWorker_SlowHostsDelayNoOthers has 1,000 URLs, of which half never respond, with an event each. Those that respond are
 // woken meanwhile, and then one of them at once.
 func TestWorker_SlowHostsDelayNoOthers(t *testing.T) {

@@ -257,6 +257,41 @@ func TestDevJournal_ListsRequests(t *testing.T) {
 	}
 }
 
+// TestDevJournal_MarksRejectedHostsAndReplays: a request for another host is listed, and spends no fault.
+func TestDevJournal_MarksRejectedHostsAndReplays(t *testing.T) {
+	s := newDevSite(t, false)
+	key := s.agent("tide-reader")
+	for range 2 {
+		s.send("POST", "/api/posts", key, `{"kind":"announce","title":"Tides","body":"Levels."}`, onceKey).status(201)
+	}
+	s.fault(`{"operation":"getStats","status":503}`)
+	for _, path := range []string{"/api/stats", "/dev/agents"} {
+		r, err := http.NewRequest("GET", s.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = "evil.example.org"
+		a, err := s.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Body.Close()
+	}
+	s.statuses(1, "GET", "/api/stats", "")
+	list, got := s.send("GET", "/dev/calls", "", nil).status(200), []string{}
+	for i := range list.len("calls") {
+		call := list.value("calls", i).(map[string]any)
+		code, _ := call["error"].(map[string]any)
+		got = append(got, fmt.Sprint(call["path"], " ", call["operation"], " ", call["status"], " ", code["code"], " ", call["replayed"]))
+	}
+	if diff := cmp.Diff([]string{
+		"/api/stats getStats 503 unavailable <nil>", "/dev/agents <nil> 403 forbidden <nil>", "/api/stats getStats 403 forbidden <nil>",
+		"/api/posts createPost 201 <nil> true", "/api/posts createPost 201 <nil> <nil>", "/api/agents registerAgent 201 <nil> <nil>",
+	}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestDevJournal_IsBounded(t *testing.T) {
 	s := newDevSite(t, false)
 	var clients sync.WaitGroup

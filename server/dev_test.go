@@ -121,6 +121,12 @@ func TestDev_ListsItsEndpoints(t *testing.T) {
 			t.Errorf("%s: %s", path, a.Body)
 		}
 	}
+	for request, allowed := range map[string]string{"POST /dev": "GET, HEAD, OPTIONS", "DELETE /dev/clock": "GET, HEAD, OPTIONS, POST"} {
+		method, path, _ := strings.Cut(request, " ")
+		if a := s.send(method, path, "", nil).rejected(405, api.CodeMethodNotAllowed); !strings.Contains(a.text("error", "message_en"), allowed+". GET /dev lists") || strings.Contains(string(a.Body), "/api") {
+			t.Errorf("%s: %s", request, a.Body)
+		}
+	}
 	for query, want := range map[string]string{
 		"mail?from=x": "to, lang", "calls?key=x": "handle, operation, status", "calls?operation=getYou": "operation: getIndex, ", "calls?status=ok": "status: 0", "calls?status=600": "status: 0", "report?x": "lang",
 	} {

@@ -55,6 +55,7 @@ var unreachable = map[string]string{
 	"forbidden/dev":               "of callbook dev, not of the API",
 	"invalid_query/dev":           "of callbook dev, not of the API",
 	"not_found/dev":               "of callbook dev, not of the API",
+	"method_not_allowed/dev":      "of callbook dev, not of the API",
 	"method_not_allowed/page":     "of pages, not of the API",
 	"bad_value/style":             "of badges, not of the API",
 	"bad_format/duration":         "of callbook dev, not of the API",

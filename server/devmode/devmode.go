@@ -159,7 +159,7 @@ func (d *Server) routes() *httprouter.Router {
 	router := &httprouter.Router{
 		HandleMethodNotAllowed: true, HandleOPTIONS: true,
 		MethodNotAllowed: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			d.WriteError(w, r, &domain.Error{Code: api.CodeMethodNotAllowed, Names: []any{w.Header().Get("Allow")}})
+			d.WriteError(w, r, &domain.Error{Code: api.CodeMethodNotAllowed, Topic: "dev", Names: []any{w.Header().Get("Allow")}})
 		}),
 		NotFound: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			d.WriteError(w, r, api.NewError(domain.CodeNotFound, "dev"))
@@ -348,7 +348,7 @@ func decode(body []byte, into any, topic string, invalid domain.FieldError) erro
 func (d *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !d.isOwn(r) {
-			d.WriteError(w, r, api.NewError(domain.CodeForbidden, "dev"))
+			d.record(w, r, func(seen *tap, _ *Entry) { d.WriteError(seen, r, api.NewError(domain.CodeForbidden, "dev")) })
 			return
 		}
 		if err := readAhead(r); err != nil {
@@ -360,7 +360,7 @@ func (d *Server) guard(next http.Handler) http.Handler {
 			d.pass(d.router, w, r)
 			return
 		}
-		d.serve(next, w, r)
+		d.record(w, r, func(seen *tap, entry *Entry) { d.serve(next, seen, r, entry) })
 	})
 }
 

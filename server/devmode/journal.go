@@ -31,6 +31,7 @@ type Entry struct {
 	Operation string           `json:"operation,omitzero"` // id; empty: none of the API
 	Handle    string           `json:"handle,omitzero"`    // of the agent whose key it had
 	Status    int              `json:"status"`             // 0: the connection was closed before the operation ran
+	Replayed  bool             `json:"replayed,omitzero"`  // the response to an earlier request with its Idempotency-Key
 	MS        int64            `json:"ms"`
 	Fault     *Fault           `json:"fault,omitzero"`
 	Error     *api.ErrorObject `json:"error,omitzero"`
@@ -156,29 +157,37 @@ func (t *tap) Write(b []byte) (int, error) {
 // Unwrap returns the wrapped writer, for http.ResponseController and package middleware.
 func (t *tap) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// serve serves a request unless a fault prevents that, and adds it to the journal.
-func (d *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
-	began, op := time.Now(), d.operationOf(r) //clock: how long it took
-	entry := Entry{Method: r.Method, Path: shownPath(r)}
-	seen := &tap{ResponseWriter: w}
+// record adds a request to the journal, with the response that serve writes.
+func (d *Server) record(w http.ResponseWriter, r *http.Request, serve func(*tap, *Entry)) {
+	began := time.Now() //clock: how long it took
+	entry, seen := Entry{Method: r.Method, Path: shownPath(r)}, &tap{ResponseWriter: w}
+	if op := d.operationOf(r); op != nil {
+		entry.Operation = op.ID
+	}
 	defer func() {
 		entry.At, entry.Status, entry.MS = domain.Time(d.store.Now().UnixMilli()), seen.status, time.Since(began).Milliseconds() //clock: as above
-		entry.Handle = middleware.LoggedHandle(w)
+		entry.Handle, entry.Replayed = middleware.LoggedHandle(w), w.Header().Get("Idempotent-Replayed") != ""
 		var response api.ErrorBody
 		if json.Unmarshal(seen.body, &response) == nil && response.Error.Code != "" {
 			entry.Error = &response.Error
 		}
 		d.journal.add(entry)
 	}()
+	serve(seen, &entry)
+}
+
+// serve serves a request unless a fault prevents that.
+func (d *Server) serve(next http.Handler, seen *tap, r *http.Request, entry *Entry) {
+	op := d.operationOf(r)
 	if op != nil {
-		entry.Operation, entry.Fault = op.ID, d.faults.next(op.ID)
+		entry.Fault = d.faults.next(op.ID)
 	}
 	fault := entry.Fault
 	if fault == nil {
 		d.pass(next, seen, r)
 		return
 	}
-	d.log.Info().Str("operation", op.ID).Str("fault", fault.Effect()).Str("request_id", w.Header().Get("X-Request-Id")).Msg("a fault was injected")
+	d.log.Info().Str("operation", op.ID).Str("fault", fault.Effect()).Str("request_id", seen.Header().Get("X-Request-Id")).Msg("a fault was injected")
 	switch {
 	case fault.Status != 0 || fault.Drop == dropBefore:
 		next = d.failing(op, fault)

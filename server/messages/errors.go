@@ -104,6 +104,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 	}},
 	api.CodeMethodNotAllowed: {Status: http.StatusMethodNotAllowed, Texts: map[string]api.Text{
 		"":     {EN: "This path takes only these methods: %s. GET /api lists every operation.", ZH: "此路径只支持以下方法：%s。GET /api 列出全部操作。"},
+		"dev":  {EN: "This path takes only these methods: %s. GET /dev lists the paths below /dev.", ZH: "此路径只支持以下方法：%s。GET /dev 列出 /dev 下的全部路径。"},
 		"page": {EN: "This page does not take this method. Open its address in a browser, or use the form on it.", ZH: "此页面不支持该方法。请在浏览器中打开该网址，或使用页面上的表单。"},
 	}},
 	domain.CodeHandleTaken: {Status: http.StatusConflict, Texts: map[string]api.Text{

@@ -35,7 +35,7 @@ const devMails = 1000
 type devCommand struct {
 	Addr      string   `default:"127.0.0.1:8080" help:"Address to listen on: a loopback address, or any with --allow-host."`
 	AllowHost []string `help:"Host name by which other machines, such as containers, reach the test directory. Repeatable. The first is that of its links if --addr is no loopback address." placeholder:"NAME"`
-	Exec      string   `help:"Run this command of the shell with CALLBOOK_URL and CALLBOOK_KEYS (JSON, keys by handle) in its environment, stop after it, and exit with its status." placeholder:"COMMAND"`
+	Exec      *string  `help:"Run this command of the shell with CALLBOOK_URL and CALLBOOK_KEYS (JSON, keys by handle) in its environment, stop after it, and exit with its status." placeholder:"COMMAND"`
 	DB        string   `name:"db" env:"CALLBOOK_DEV_DB" help:"Keep the directory in this file instead of a temporary one." type:"path"`
 	Empty     bool     `help:"Start without the demo agents."`
 	Limits    string   `enum:"on,off" default:"off" env:"CALLBOOK_DEV_LIMITS" help:"on: the default limits for requests and mails, to test how an agent handles them."`
@@ -58,14 +58,22 @@ func (c *devCommand) limits() (ratelimit.Limits, domain.Quotas, domain.MailCaps)
 // allowedHost matches a host name, and names of containers, which may have underscores.
 var allowedHost = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
+var errAllowHost = errors.New("--allow-host takes a host name without a scheme and a port, such as callbook or host.docker.internal")
+
 // check rejects an address that other machines could reach, before anything listens there.
 func (c *devCommand) check() error {
 	if err := (listen.Endpoint{Flag: listen.SiteFlag, Addr: c.Addr}).Check(); err != nil {
 		return err
 	}
+	if c.Exec != nil && strings.TrimSpace(*c.Exec) == "" {
+		return errors.New("--exec takes a command of the shell, such as 'go test ./...'")
+	}
+	if c.AllowHost != nil && len(c.AllowHost) == 0 {
+		return errAllowHost
+	}
 	for _, name := range c.AllowHost {
 		if !allowedHost.MatchString(name) {
-			return errors.New("--allow-host takes a host name without a scheme and a port, such as callbook or host.docker.internal")
+			return errAllowHost
 		}
 	}
 	if host, _, _ := net.SplitHostPort(c.Addr); !text.IsLoopback(host) && len(c.AllowHost) == 0 {
@@ -134,9 +142,9 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	}
 	front := server.Front{Listener: listener}
 	here := "http://" + listen.Reachable(listener.Addr()) // this machine may not know the name for the others
-	if c.Exec != "" {                                     // standard output is that of the command
+	if c.Exec != nil {                                    // standard output is that of the command
 		c.printWelcome(console.err, here, base, dev.Agents())
-		return errors.Join(dev.Exec(ctx, c.Exec, here, console.out, console.err, front), st.Close())
+		return errors.Join(dev.Exec(ctx, *c.Exec, here, console.out, console.err, front), st.Close())
 	}
 	c.printWelcome(console.out, here, base, dev.Agents())
 	return errors.Join(dev.Serve(ctx, front), st.Close())

@@ -43,6 +43,9 @@ func usageError(app *kong.Application, err error, topics []string) (help string,
 	if ok && command.Parent == app.Node && command.Parent.DefaultCmd == command && !slices.Contains(parsed.Context.Args, command.Name) {
 		command = app.Node
 	}
+	if ok && command == app.Node && slices.Contains(topicNames(), word) {
+		return "Run callbook help " + word + " to read it.", fmt.Errorf("%q is a topic, not a command", word)
+	}
 	if ok && len(command.Children) > 0 {
 		kinds := "no command"
 		if topics != nil && command == app.Node {

@@ -34,6 +34,11 @@ func TestDev_RunsACommand(t *testing.T) {
 	if status, _, _ := finished("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec=kill -9 $$"); status != 128+9 {
 		t.Errorf("status %d of a command that a signal ends", status)
 	}
+	for _, empty := range []string{"", " "} {
+		if status, _, errors := finished("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec="+empty); status != 64 || !strings.Contains(errors, "command of the shell") {
+			t.Errorf("an empty command: status %d: %s", status, errors)
+		}
+	}
 	t.Setenv(asProgram, "1")
 	if status, out, errors := finished("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec", "'"+os.Args[0]+"' version"); status != 0 || !strings.HasPrefix(out, "callbook ") {
 		t.Errorf("callbook version as the command: status %d: %s%s", status, out, errors)
@@ -57,7 +62,7 @@ func TestDev_AllowsHosts(t *testing.T) {
 			t.Errorf("%s: status %d", host, response.StatusCode)
 		}
 	}
-	for _, name := range []string{"http://callbook", "callbook:80", "*", "*.example.org"} {
+	for _, name := range []string{"", "http://callbook", "callbook:80", "*", "*.example.org"} {
 		if status, _, errors := finished("dev", "--addr=127.0.0.1:0", "--allow-host="+name); status != 64 || !strings.Contains(errors, "host name") {
 			t.Errorf("%s: status %d: %s", name, status, errors)
 		}

@@ -43,9 +43,7 @@ func TestAbuse03_NetworkIsThatOfTheClient(t *testing.T) {
 func (s *site) provenAgent(handle string) (key string) {
 	s.Helper()
 	key = s.agent(handle)
-	if err := s.server.store.Verify(context.Background(), handle); err != nil {
-		s.Fatal(err)
-	}
+	noError(s, s.server.store.Verify(context.Background(), handle))
 	return key
 }
 
@@ -54,9 +52,7 @@ func (s *site) provenAgent(handle string) (key string) {
 func TestAbuse03_SpentPoolIsReported(t *testing.T) {
 	s := newSite(t, withMailCaps, func(o *siteOptions) { o.mails.Site = 4 })
 	logged := func() int {
-		if err := s.server.reportSpentMails(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.server.reportSpentMails(context.Background()))
 		return strings.Count(s.log.String(), "all mails of this pool")
 	}
 	verify := func(i int) *result {
@@ -178,9 +174,7 @@ func TestAbuse17_EveryMailHasALinkThatEndsMails(t *testing.T) {
 	shows(post("stop"), 200, "Send mails again")
 	sent := len(s.outgoing.Messages())
 	claim()
-	if err := s.server.DeliverMail(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.server.DeliverMail(context.Background()))
 	if n := len(s.outgoing.Messages()) - sent; n != 0 {
 		t.Errorf("%d mails to a person who wants none", n)
 	}

@@ -22,9 +22,7 @@ func TestApproval_NothingIsVisible(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) { o.mode = domain.RegistrationApprove })
 	approve := func(handle string) {
 		t.Helper()
-		if err := s.store.Approve(context.Background(), handle); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.store.Approve(context.Background(), handle))
 	}
 	other := s.agent("tide-gauge")
 	approve("tide-gauge")
@@ -77,9 +75,7 @@ func TestApproval_NothingIsVisible(t *testing.T) {
 	s.send("PATCH", "/api/me", key, `{"homepage":"https://zqpage.example.org"}`).status(200)
 	s.send("POST", "/api/me/verify", key, nil).status(202)
 	s.send("POST", "/api/me/verify/confirm", key, map[string]any{"code": *s.mail("zqbox@example.org").Code}).status(200)
-	if err := s.server.RunJobs(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.server.RunJobs(context.Background()))
 	for path, now := range look() {
 		if now != before[path] {
 			t.Errorf("%s shows that there is an agent: %.600s\nwas %.600s", path, now, before[path])

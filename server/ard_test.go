@@ -460,10 +460,7 @@ func TestARD_CountsAsReads(t *testing.T) {
 	}
 	private := newSite(t, func(o *siteOptions) { o.private = true })
 	as := func(host, method, path, body string) *result {
-		r, err := http.NewRequest(method, private.url+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(http.NewRequest(method, private.url+path, strings.NewReader(body)))(t)
 		r.Host = host
 		return private.do(r)
 	}
@@ -487,9 +484,7 @@ func TestARD_HidesWhatIsHidden(t *testing.T) {
 	s.send("PUT", "/api/me/offerings", key, map[string]any{"offerings": []any{map[string]any{"title": hostile, "deliverable": hostile, "mode": "free", "tags": []string{hostile}}}}).status(200)
 	s.agent("suspended", "tagline", "tide", "capabilities", []string{"hidden thing"})
 	deleted := s.agent("deleted", "tagline", "tide", "capabilities", []string{"hidden thing"})
-	if err := s.store.Suspend(context.Background(), "suspended", "spam", time.Time{}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.store.Suspend(context.Background(), "suspended", "spam", time.Time{}))
 	s.send("DELETE", "/api/me?confirm=deleted", deleted, nil).status(204)
 	waiting := newSite(t, func(o *siteOptions) { o.mode = domain.RegistrationApprove })
 	waiting.agent("waiting", "tagline", "tide", "capabilities", []string{"hidden thing"})

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"callbook/server/messages"
 	"callbook/store/domain"
 )
@@ -63,9 +61,7 @@ func TestBlockedWords_RejectedInEveryField(t *testing.T) {
 		slices.Sort(fields)
 		got[op] = strings.Join(fields, " ")
 	}
-	if diff := cmp.Diff(blockedFields, got); diff != "" {
-		t.Errorf("the fields (-want +got): %s", diff)
-	}
+	equal(t, blockedFields, got, "the fields")
 	if want := "bad_value/blocked"; !met[want] {
 		t.Errorf("%s is not met, but %v", want, slices.Sorted(maps.Keys(met)))
 	}
@@ -79,7 +75,5 @@ func (s *site) block(word string) { s.Helper(); s.change("block-word", word) }
 // change changes a list of the operator.
 func (s *site) change(act, entry string) {
 	s.Helper()
-	if _, err := s.store.ChangeBlocklist(s.Context(), act, entry); err != nil {
-		s.Fatal(err)
-	}
+	must(s.store.ChangeBlocklist(s.Context(), act, entry))(s)
 }

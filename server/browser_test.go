@@ -20,7 +20,6 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-	"github.com/google/go-cmp/cmp"
 
 	"callbook/testdata/proof"
 )
@@ -270,9 +269,7 @@ type tab struct {
 
 func newTab(t *testing.T, ctx context.Context) *tab {
 	tab := &tab{T: t, ctx: ctx, life: ctx}
-	if err := chromedp.Listen(ctx, tab.recordEvent); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, chromedp.Listen(ctx, tab.recordEvent))
 	runCommand(tab, cdpnetwork.SetCacheDisabled, cdpnetwork.SetCacheDisabledParams{CacheDisabled: true})
 	runCommand(tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	runCommand(tab, audits.Enable, cdp.Empty{})
@@ -346,10 +343,7 @@ func (b *tab) emulate(scheme string, width int64) {
 // open shows a page.
 func (b *tab) open(address string, status int64) {
 	b.Helper()
-	u, err := url.Parse(address)
-	if err != nil {
-		b.Fatal(err)
-	}
+	u := must(url.Parse(address))(b)
 	b.mu.Lock()
 	b.url, b.origin, b.bytes, b.requests, b.problems = address, u.Scheme+"://"+u.Host+"/", 0, 0, nil
 	b.mu.Unlock()
@@ -458,9 +452,7 @@ func (b *tab) picture(path string) {
 	if err == nil {
 		err = os.WriteFile(path, png, 0o644)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 }
 
 // checkFonts reports whether there is a font for the Chinese of the page. Without
@@ -538,9 +530,7 @@ func (b *tab) focus() focusStop {
 
 func (b *tab) press(keys string) {
 	b.Helper()
-	if err := chromedp.Do(b.ctx, chromedp.KeyEvent(keys)); err != nil {
-		b.Fatal(err)
-	}
+	noError(b, chromedp.Do(b.ctx, chromedp.KeyEvent(keys)))
 }
 
 // tabTo presses Tab until an element has the focus, which must be seen.
@@ -579,9 +569,7 @@ func headInOrder(b *tab, s *site) {
 			line = at.Middle
 		}
 		want := []string{"Skip to the content", "Callbook", "Agents", "Calls", "Guide", "中文", "#q", "Search"}
-		if diff := cmp.Diff(want, names); diff != "" {
-			b.Error(diff)
-		}
+		equal(b, want, names, "the order of the focus at %d", width)
 	}
 }
 
@@ -620,9 +608,7 @@ func (b *browser) everyStopIsSeen(tab *tab, _ *site) {
 // follow presses Enter, which leads to another page.
 func (b *tab) follow() {
 	b.Helper()
-	if _, err := chromedp.RunResponse(b.ctx, chromedp.KeyEvent(kb.Enter)); err != nil {
-		b.Fatal(err)
-	}
+	must(chromedp.RunResponse(b.ctx, chromedp.KeyEvent(kb.Enter)))(b)
 }
 
 // confirmsByKeyboard goes through the owner's page: a claim, a handle that is

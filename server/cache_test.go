@@ -62,15 +62,8 @@ func unzipped(t testing.TB, a *result) []byte {
 		}
 		return a.Body
 	}
-	r, err := gzip.NewReader(bytes.NewReader(a.Body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
+	r := must(gzip.NewReader(bytes.NewReader(a.Body)))(t)
+	return must(io.ReadAll(r))(t)
 }
 
 // TestSharedCache_ServesPublicResponsesForATime: they say so and have no headers of their first client. All others are
@@ -155,9 +148,7 @@ func TestCache_ShowsWritesInNextRead(t *testing.T) {
 		{"a reply", func() { s.send("POST", thread+"/replies", other, `{"body":"Fresh reply"}`).status(201) },
 			shown{thread: "Fresh reply", "/api/posts?tag=kept": `"reply_count":1`}},
 		{"a verified mailbox", func() {
-			if err := s.store.Verify(t.Context(), "harbour-pilot"); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, s.store.Verify(t.Context(), "harbour-pilot"))
 		}, shown{card: `"level":1`, "/api/agents?verified=true": "harbour-pilot", thread: `"level":1`, "/api/posts?tag=kept": `"level":1`}},
 		{"a changed mailbox", func() { s.send("PATCH", "/api/me", key, `{"mailbox":"new@example.org"}`).status(200) },
 			shown{card: `"level":0`, "/api/agents?verified=true": "!harbour-pilot", thread: `!"level":1`}},

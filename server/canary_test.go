@@ -23,7 +23,6 @@ import (
 	"testing"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/google/go-cmp/cmp"
 
 	"callbook/server/api"
 	"callbook/server/documents"
@@ -329,10 +328,7 @@ func (s *sweep) mailOwnerLink(handle string) {
 // press presses a button of the owner's page.
 func (s *sweep) press(handle string, call domain.OwnerSubmission) domain.OwnerResult {
 	s.Helper()
-	page, err := s.store.OwnerPage(context.Background(), s.tokens[handle])
-	if err != nil {
-		s.Fatal(err)
-	}
+	page := must(s.store.OwnerPage(context.Background(), s.tokens[handle]))(s)
 	s.addSecret("form", handle, page.Form)
 	return s.actAsOwner(s.tokens[handle], call)
 }
@@ -392,9 +388,7 @@ func (s *sweep) changeMailbox(handle string) {
 
 func (s *sweep) runDue() {
 	s.Helper()
-	if err := s.server.RunJobs(context.Background()); err != nil {
-		s.Fatal(err)
-	}
+	noError(s, s.server.RunJobs(context.Background()))
 }
 
 // newSweep returns a site with agents, requests, posts and collaborations in all their states.
@@ -809,21 +803,12 @@ func (s *sweep) fails(op *api.Operation, address string) bool {
 		path += "?confirm=" + who
 	}
 	s.server.engine.Cache.Clear() // so that no response is stored
-	r, err := http.NewRequest(op.Method, s.url+path, bytes.NewReader(text))
-	if err != nil {
-		s.Fatal(err)
-	}
+	r := must(http.NewRequest(op.Method, s.url+path, bytes.NewReader(text)))(s)
 	r.Header.Set("Authorization", "Bearer "+s.keys[who])
 	r.Header.Set("Idempotency-Key", fmt.Sprint(address, s.failures))
-	response, err := s.client.Do(r)
-	if err != nil {
-		s.Fatal(err)
-	}
+	response := must(s.client.Do(r))(s)
 	defer response.Body.Close()
-	a := &result{TB: s.TB, Status: response.StatusCode, Header: response.Header}
-	if a.Body, err = io.ReadAll(response.Body); err != nil {
-		s.Fatal(err)
-	}
+	a := &result{TB: s.TB, Status: response.StatusCode, Header: response.Header, Body: must(io.ReadAll(response.Body))(s)}
 	if a.Status >= 500 {
 		s.search(op.ID, who, op.Method+" "+path, a)
 	} else if key := anyKey.Find(a.Body); op.ID == "rotateKey" && key != nil {
@@ -933,9 +918,7 @@ func TestMailboxes_UseIsNotDisclosed(t *testing.T) {
 	for _, handle := range []string{"user-a", "user-b", "user-c"} {
 		key := s.agent(handle, "mailbox", "mailbox-1@example.org")
 		if handle == "user-c" { // the third mail is kept for those that are verified there
-			if err := s.server.store.Verify(context.Background(), handle); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, s.server.store.Verify(context.Background(), handle))
 			s.send("POST", "/api/recover", "", map[string]any{"handle": handle}).status(202)
 		} else {
 			s.verify(key)
@@ -944,9 +927,7 @@ func TestMailboxes_UseIsNotDisclosed(t *testing.T) {
 		s.mail("mailbox-1-owner@example.org")
 	}
 	deliver := func() {
-		if err := s.server.DeliverMail(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.server.DeliverMail(context.Background()))
 	}
 	responses := func(handle, use string) (all []string) {
 		note := func(a *result) {
@@ -971,9 +952,7 @@ func TestMailboxes_UseIsNotDisclosed(t *testing.T) {
 		return all
 	}
 	used, fresh := responses("agent-1", "mailbox-1"), responses("agent-2", "mailbox-2")
-	if diff := cmp.Diff(fresh, used); diff != "" {
-		t.Errorf("addresses in use are told from fresh ones (-fresh +used): %s", diff)
-	}
+	equal(t, fresh, used, "addresses in use are told from fresh ones")
 	sent := map[string]int{}
 	for _, m := range s.outgoing.Messages() {
 		sent[m.To]++

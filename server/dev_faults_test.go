@@ -23,10 +23,7 @@ func (s *site) fault(fault string) { s.Helper(); s.send("POST", "/dev/faults", "
 func (s *site) statuses(times int, method, path, key string) (statuses []int) {
 	s.Helper()
 	for range times {
-		r, err := http.NewRequest(method, s.url+path, nil)
-		if err != nil {
-			s.Fatal(err)
-		}
+		r := must(http.NewRequest(method, s.url+path, nil))(s)
 		r.Header.Set("Authorization", "Bearer "+key)
 		response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
 		if err != nil {
@@ -84,10 +81,7 @@ func TestDevFaults_DropLosesTheResponse(t *testing.T) {
 	key := s.agent("tide-reader")
 	for posts, drop := range []string{"before", "after"} {
 		s.fault(`{"operation":"createPost","drop":"` + drop + `"}`)
-		r, err := http.NewRequest("POST", s.url+"/api/posts", strings.NewReader(`{"kind":"announce","title":"Tides","body":"Of today."}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(http.NewRequest("POST", s.url+"/api/posts", strings.NewReader(`{"kind":"announce","title":"Tides","body":"Of today."}`)))(t)
 		r.Header.Set("Authorization", "Bearer "+key)
 		r.Header.Set("Content-Type", "application/json")
 		if response, err := s.client.Do(r); err == nil {
@@ -113,9 +107,7 @@ func TestDevFaults_RepeatBySeed(t *testing.T) {
 		}
 		return all
 	}
-	if diff := cmp.Diff(untilUsedUp(), untilUsedUp()); diff != "" {
-		t.Errorf("the next fault with the same seed goes on with the sequence: %s", diff)
-	}
+	equal(t, untilUsedUp(), untilUsedUp(), "the next fault with the same seed goes on with the sequence")
 	sequence := func(fault string, among func(i int)) (all []int) {
 		s.fault(fault)
 		for i := range 40 {
@@ -137,9 +129,7 @@ func TestDevFaults_RepeatBySeed(t *testing.T) {
 		if n := len(slices.DeleteFunc(slices.Clone(alone), func(status int) bool { return status == 503 })); n < 8 || n > 32 {
 			t.Errorf("%d of 40 requests pass at a rate of one half", n)
 		}
-		if diff := cmp.Diff(alone, sequence("{"+operation+seven, others)); diff != "" {
-			t.Errorf("requests to another operation shift the sequence of %q: %s", operation, diff)
-		}
+		equal(t, alone, sequence("{"+operation+seven, others), "requests to another operation shift the sequence of %q", operation)
 		if slices.Equal(alone, sequence("{"+operation+eight, func(int) {})) {
 			t.Errorf("another seed produces the same sequence of %q", operation)
 		}

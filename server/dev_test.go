@@ -72,18 +72,12 @@ func TestDev_RejectsForeignHostsAndOrigins(t *testing.T) {
 	for _, tt := range tests {
 		for _, call := range []string{"GET /dev", "GET /dev/agents", "GET /dev/mail", "GET /api", "POST /dev/reset", "POST /dev/clock", "OPTIONS /api", "GET /nowhere"} {
 			method, path, _ := strings.Cut(call, " ")
-			r, err := http.NewRequest(method, s.url+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must(http.NewRequest(method, s.url+path, nil))(t)
 			r.Host = tt.host
 			if tt.origin != "" {
 				r.Header.Set("Origin", tt.origin)
 			}
-			a, err := s.client.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must(s.client.Do(r))(t)
 			body, _ := io.ReadAll(a.Body)
 			a.Body.Close()
 			if passes := !strings.Contains(string(body), "--allow-host NAME"); passes != tt.passes || passes != (a.StatusCode != 403) {
@@ -406,13 +400,8 @@ func TestDevReset_ResetsLimits(t *testing.T) {
 // readDemoRaw reads a file of the demo as plain JSON objects.
 func readDemoRaw(t testing.TB, name string) (records []map[string]any) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(demoFolder, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, &records); err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(filepath.Join(demoFolder, name)))(t)
+	noError(t, json.Unmarshal(data, &records))
 	return records
 }
 
@@ -429,9 +418,7 @@ func without(record map[string]any, names ...string) map[string]any {
 func (s *site) checkShown(what string, sent map[string]any, shown any) {
 	s.Helper()
 	for name, value := range sent {
-		if diff := cmp.Diff(value, shown.(map[string]any)[name]); diff != "" {
-			s.Errorf("%s, %s (-sent +shown):\n%s", what, name, diff)
-		}
+		equal(s, value, shown.(map[string]any)[name], "%s, %s", what, name)
 	}
 }
 

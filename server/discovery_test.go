@@ -72,7 +72,7 @@ func TestSitemap_NamesWhatThePublicSees(t *testing.T) {
 	for _, handle := range []string{"harbour-pilot", "tide-gauge", "fog-horn", "gone-agent", "not-yet"} {
 		keys[handle] = s.agent(handle)
 		if handle != "not-yet" {
-			must(true, s.store.Approve(t.Context(), handle))(t)
+			noError(t, s.store.Approve(t.Context(), handle))
 		}
 	}
 	call := s.post(keys["harbour-pilot"], "Tide data wanted")
@@ -95,7 +95,7 @@ func TestSitemap_NamesWhatThePublicSees(t *testing.T) {
 		s.openPage(path).status(200)
 	}
 	s.sendRaw("GET", documents.SitemapPath, "If-None-Match: "+before.Header.Get("Etag")).status(304)
-	must(true, s.store.Approve(t.Context(), "not-yet"))(t)
+	noError(t, s.store.Approve(t.Context(), "not-yet"))
 	s.sendRaw("GET", documents.SitemapPath, "If-None-Match: "+before.Header.Get("Etag")).status(200)
 	if paths := s.sitemapAddresses(documents.SitemapPath, "urlset"); !slices.Contains(paths, "/agents/not-yet") {
 		t.Errorf("an approved agent is missing in %v", paths)
@@ -115,9 +115,7 @@ func TestSitemap_HasPartsForManyRecords(t *testing.T) {
 		t.Fatal(diff)
 	}
 	for i, handle := range handles {
-		if diff := cmp.Diff([]string{"/agents/" + handle}, s.sitemapAddresses(parts[i], "urlset")); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, []string{"/agents/" + handle}, s.sitemapAddresses(parts[i], "urlset"), "%s", parts[i])
 	}
 	if pages := s.sitemapAddresses("/sitemap/pages.xml", "urlset"); !slices.Contains(pages, "/docs/api") {
 		t.Errorf("%v", pages)
@@ -133,7 +131,7 @@ func TestBadge_ShowsWhatIsProven(t *testing.T) {
 	s.claimed("tide-gauge", "ada@harbour.example.org")
 	s.verified("lighthouse")
 	s.agent("bare-card")
-	must(true, s.store.RunJobs(t.Context()))(t)
+	noError(t, s.store.RunJobs(t.Context()))
 	for _, tt := range []struct{ handle, query, lang, proven, title string }{
 		{"harbour-pilot", "", "en", "claimed by a person · 0 confirmed", "harbour-pilot on Callbook: claimed by a person, 0 confirmed collaborations"},
 		{"lighthouse", "?style=plain", "en", "mailbox verified · 0 confirmed", "lighthouse on Callbook: mailbox verified, 0 confirmed collaborations"},
@@ -200,9 +198,7 @@ func previewOf(t testing.TB, doc *html.Node) preview {
 		if text := innerText(n); strings.ContainsAny(text, "<>") {
 			t.Errorf("markup in data: %s", text)
 		}
-		if err := json.Unmarshal([]byte(innerText(n)), &p.Data); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal([]byte(innerText(n)), &p.Data))
 	}
 	return p
 }
@@ -248,9 +244,7 @@ func TestPreviews_DescribeThePage(t *testing.T) {
 	}
 	card := s.openPage("/agents/harbour-pilot")
 	agent := previewOf(t, parsePage(t, card.Body))
-	if diff := cmp.Diff([]any{"https://harbour.example.org/verified"}, agent.at("mainEntity", "sameAs")); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, []any{"https://harbour.example.org/verified"}, agent.at("mainEntity", "sameAs"), "sameAs")
 	if data := fmt.Sprint(agent); strings.Contains(data, "@example.org") || strings.Contains(data, "@harbour") || !strings.Contains(string(card.Body), "harbour-pilot@example.org") {
 		t.Errorf("the description has a mailbox, or the page has none: %s", data)
 	}
@@ -272,9 +266,7 @@ func (s *site) openMarkdown(path string) (text string, doc *html.Node) {
 		s.Errorf("%s: %s: %.200s", path, a.Header.Get("Content-Type"), a.Body)
 	}
 	var rendered bytes.Buffer
-	if err := gfm.Convert(a.Body, &rendered); err != nil {
-		s.Fatal(err)
-	}
+	noError(s, gfm.Convert(a.Body, &rendered))
 	return string(a.Body), parsePage(s, rendered.Bytes())
 }
 
@@ -375,20 +367,14 @@ func (c *hostileCrew) describes(benign, w written, lang string) {
 	agent := previewOf(c, parsePage(c, c.openPage(card).Body))
 	said := []any{"“" + oneLine(w.text) + "”", w.text, w.text, []any{w.text}}
 	_, quoted, _ := strings.Cut(agent.Meta["og:description"], "“")
-	if diff := cmp.Diff(said, []any{"“" + quoted, agent.at("mainEntity", "name"), agent.at("mainEntity", "description"), agent.at("mainEntity", "featureList")}); diff != "" {
-		c.Errorf("%s: %s", card, diff)
-	}
+	equal(c, said, []any{"“" + quoted, agent.at("mainEntity", "name"), agent.at("mainEntity", "description"), agent.at("mainEntity", "featureList")}, "%s", card)
 	post := previewOf(c, parsePage(c, c.openPage(call).Body))
 	_, quoted, _ = strings.Cut(post.Meta["og:description"], "“")
-	if diff := cmp.Diff([]any{said[0], w.text, w.text}, []any{"“" + quoted, post.at("headline"), post.at("text")}); diff != "" {
-		c.Errorf("%s: %s", call, diff)
-	}
+	equal(c, []any{said[0], w.text, w.text}, []any{"“" + quoted, post.at("headline"), post.at("text")}, "%s", call)
 	for _, paths := range [][2]string{{card, "/agents/" + benign.handle}, {call, "/calls/" + benign.post}} {
 		_, doc := c.openMarkdown(paths[0])
 		_, plain := c.openMarkdown(inLanguage(paths[1], lang))
-		if diff := cmp.Diff(outline(plain), outline(doc)); diff != "" {
-			c.Errorf("%s, in Markdown, of %q: %s", paths[0], w.text, diff)
-		}
+		equal(c, outline(plain), outline(doc), "%s, in Markdown, of %q", paths[0], w.text)
 		if n := strings.Count(oneLine(innerText(doc)), "“"+oneLine(w.text)+"”"); n < 2 {
 			c.Errorf("%s: %q stands %d times in %s", paths[0], w.text, n, innerText(doc))
 		}
@@ -443,9 +429,7 @@ func TestFeed_FollowsAnAuthorAndAQuery(t *testing.T) {
 		"author=harbour-pilot&kind=offering&x=y": nil,
 	} {
 		got, feed := titles(query)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: %s", query, diff)
-		}
+		equal(t, want, got, "%s", query)
 		if !strings.HasPrefix(feed.Title, "Callbook: newest calls · ") || !strings.HasPrefix(feed.ID, base+"/calls.atom?") {
 			t.Errorf("%s: %q, %s", query, feed.Title, feed.ID)
 		}

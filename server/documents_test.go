@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"callbook/server/documents"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
@@ -260,9 +258,7 @@ func TestSecurityText_NamesTheOperator(t *testing.T) {
 	for contact, want := range map[string]string{"": base + "/#operator", "mailto:security@example.org": "mailto:security@example.org"} {
 		s := &site{TB: t, server: must(New(newSite(t).store, Options{BaseURL: base, Contact: contact}))(t)}
 		text := "Contact: " + want + "\nExpires: 2027-05-19T00:00:00Z\nPreferred-Languages: en, zh\nCanonical: " + base + "/.well-known/security.txt\n" // 180 days after 2026-11-20
-		if diff := cmp.Diff(text, string(s.openPage(documents.SecurityPath).status(200).Body)); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
-		}
+		equal(t, text, string(s.openPage(documents.SecurityPath).status(200).Body), "security.txt")
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"callbook/server/messages"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
@@ -277,9 +275,7 @@ func (s *edgeSite) checkStored(label string, row edgeRow, e edge, a *result, try
 	case absent, nothing:
 		return
 	}
-	if diff := cmp.Diff(plain(s, try.at(e.stored)), plain(s, s.shown(row, a, try))); diff != "" {
-		s.Errorf("%s (-sent +stored): %.300s", label, diff)
-	}
+	equal(s, plain(s, try.at(e.stored)), plain(s, s.shown(row, a, try)), "%s", label)
 }
 
 // shown returns the field where it is read back: by its agent or, of what concerns others, by the other party, the recipient
@@ -335,9 +331,7 @@ func plain(t testing.TB, v any) (read any) {
 	if err == nil {
 		err = json.Unmarshal(text, &read)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return read
 }
 
@@ -412,9 +406,7 @@ func TestFields_TableMatchesTheDocument(t *testing.T) {
 	}
 	slices.Sort(got)
 	slices.Sort(want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the table (-) and the document (+) differ:\n%s", diff)
-	}
+	equal(t, want, got, "the table (-) and the document (+) differ")
 }
 
 // documentedConstraints returns the constraints of bodies and queries in the document.

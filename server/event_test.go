@@ -121,11 +121,7 @@ func (s *site) reply(key, post string) (id string) {
 // caller returns the agent of a key.
 func (s *site) caller(key string) domain.Caller {
 	s.Helper()
-	caller, err := s.store.Authenticate(context.Background(), key)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return caller
+	return must(s.store.Authenticate(context.Background(), key))(s)
 }
 
 // waiting returns the number of waiting requests.
@@ -225,15 +221,9 @@ func inBubble(t *testing.T, test func(s *site)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	synctest.Test(t, func(t *testing.T) {
-		st, err := store.Open(t.Context(), store.Options{Path: path, Quotas: &domain.Quotas{}, Mails: &domain.MailCaps{}, Normal: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		st := must(store.Open(t.Context(), store.Options{Path: path, Quotas: &domain.Quotas{}, Mails: &domain.MailCaps{}, Normal: true}))(t)
 		log, sent := &lockedBuffer{}, mail.NewMemory(100)
-		server, err := New(st, Options{BaseURL: "http://callbook.example.org", Log: zerolog.New(log), Version: "test", Mail: sent})
-		if err != nil {
-			t.Fatal(err)
-		}
+		server := must(New(st, Options{BaseURL: "http://callbook.example.org", Log: zerolog.New(log), Version: "test", Mail: sent}))(t)
 		network := newMemoryNetwork()
 		client := &http.Client{Transport: &http.Transport{DialContext: network.dial}}
 		s := &site{TB: t, server: server, store: st, log: log, outgoing: sent, url: "http://callbook.example.org", client: client, documented: &sync.Map{}}
@@ -351,16 +341,12 @@ func TestEvents_NoneIsLostBetweenRequests(t *testing.T) {
 			<-time.After(rand.N(time.Millisecond))
 		}
 		reply, _, err := s.store.CreateReply(t.Context(), gauge, post, domain.ReplyDraft{Body: "At high water."}, domain.IdempotencyKey{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		want[i] = reply.ID
 	}
 	following.Wait()
 	for i, f := range followers {
-		if diff := cmp.Diff(want, f.ids); diff != "" {
-			t.Errorf("follower %d (-want +got):\n%.2000s", i, diff)
-		}
+		equal(t, want, f.ids, "follower %d", i)
 		t.Logf("%d events in %d calls", events, f.calls)
 	}
 }
@@ -368,10 +354,7 @@ func TestEvents_NoneIsLostBetweenRequests(t *testing.T) {
 func TestEvents_WaitEndsAtShutdown(t *testing.T) {
 	const calls = 50
 	s := newSite(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	stop := s.serve(listener)
 	served := *s
 	served.url = "http://" + listener.Addr().String()
@@ -400,32 +383,19 @@ func TestEvents_WaitEndsAtShutdown(t *testing.T) {
 // park sends a request for events over a connection of its own, without a goroutine.
 func (s *site) park(key, query string) *net.TCPConn {
 	s.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		s.Fatal(err)
-	}
+	conn := must(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))(s)
 	s.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(6 * grace)); err != nil {
-		s.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, "GET "+eventsPath+query+" HTTP/1.1\r\nHost: callbook.example.org\r\nAuthorization: Bearer "+key+"\r\n\r\n"); err != nil {
-		s.Fatal(err)
-	}
+	noError(s, conn.SetDeadline(time.Now().Add(6*grace)))
+	must(io.WriteString(conn, "GET "+eventsPath+query+" HTTP/1.1\r\nHost: callbook.example.org\r\nAuthorization: Bearer "+key+"\r\n\r\n"))(s)
 	return conn.(*net.TCPConn)
 }
 
 // parked reads the response to such a request.
 func (s *site) parked(conn net.Conn) *result {
 	s.Helper()
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		s.Fatal(err)
-	}
+	response := must(http.ReadResponse(bufio.NewReader(conn), nil))(s)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	body := must(io.ReadAll(response.Body))(s)
 	return &result{TB: s.TB, Status: response.StatusCode, Header: response.Header, Body: body}
 }
 
@@ -450,9 +420,7 @@ func TestEvents_DisconnectedClientLeavesNothing(t *testing.T) {
 		}
 		s.awaitWaiting(len(parked))
 		for _, conn := range parked {
-			if err := leave(conn); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, leave(conn))
 		}
 		s.awaitWaiting(0)
 		if n := len(s.queues()); n != 0 {
@@ -603,9 +571,7 @@ func TestEvents_GapEndsTheWait(t *testing.T) {
 	s.reply(gauge, post)
 	last := s.lastEventID(pilot)
 	s.clock.Advance(domain.EventRetention)
-	if err := s.store.RunJobs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.store.RunJobs(t.Context()))
 	if gap := s.awaitResponse(s.waitForEvents(pilot, longWait+"&after="+first)).checkEvents().events(); !gap.Gap {
 		t.Error("no gap is reported")
 	}

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // atomFeed is a feed as readers see it (RFC 4287).
@@ -108,9 +106,7 @@ func readFeed(t testing.TB, body []byte) (feed atomFeed) {
 	if !bytes.HasPrefix(body, []byte(`<?xml version="1.0" encoding="UTF-8"?>`+"\n<feed ")) || len(feedShape(t, body)) == 0 {
 		t.Errorf("begins with %.60q", body)
 	}
-	if err := xml.Unmarshal(body, &feed); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, xml.Unmarshal(body, &feed))
 	absolute := func(what, address string) {
 		t.Helper()
 		if u, err := url.Parse(address); err != nil || !u.IsAbs() || u.Host == "" {
@@ -166,12 +162,8 @@ func (s *site) checkFeed() {
 			for i, e := range feed.Entries {
 				p := list.Posts[i]
 				want := []string{site + "/calls/" + p.ID, p.Title, p.CreatedAt.String(), p.Author.Handle, site + "/agents/" + p.Author.Handle}
-				if diff := cmp.Diff(want, []string{e.ID, e.Title.Text, e.Updated, e.AuthorName, e.AuthorURI}); diff != "" {
-					s.Errorf("%s, entry %d: %s", query, i, diff)
-				}
-				if diff := cmp.Diff(append([]string{p.Kind}, p.Tags...), e.terms()); diff != "" {
-					s.Errorf("%s, entry %d: %s", query, i, diff)
-				}
+				equal(s, want, []string{e.ID, e.Title.Text, e.Updated, e.AuthorName, e.AuthorURI}, "%s, entry %d", query, i)
+				equal(s, append([]string{p.Kind}, p.Tags...), e.terms(), "%s, entry %d", query, i)
 				if begins := strings.TrimSuffix(e.Summary.Text, "…"); !strings.HasPrefix(strings.Join(strings.Fields(p.Body), " "), begins) || begins == "" {
 					s.Errorf("%s: %q is not the beginning of %q", query, e.Summary.Text, p.Body)
 				}
@@ -207,9 +199,7 @@ func TestFeed_FollowsTheLanguage(t *testing.T) {
 		}
 		got := []string{feed.ID, feed.Links[0].Href, feed.Links[1].Href, feed.Entries[0].ID, feed.Entries[0].Links[0].Href}
 		want := []string{base + "/calls.atom?tag=a+b%26c", carried("/calls.atom", "tag=a+b%26c"), carried("/calls", "tag=a+b%26c"), base + "/calls/" + id, carried("/calls/" + id)}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%+v: %s", tt, diff)
-		}
+		equal(t, want, got, "%+v", tt)
 	}
 }
 

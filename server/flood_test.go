@@ -25,10 +25,7 @@ func (s *site) flood(request string, times int) (sent int, statuses map[int]int)
 
 func (s *site) floodAt(url, request string, times int) (sent int, statuses map[int]int) {
 	s.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		s.Fatal(err)
-	}
+	conn := must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(s)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute)) //clock: of the connection
 	go func() { _, _ = io.WriteString(conn, strings.Repeat(request, times)) }()
@@ -39,9 +36,7 @@ func (s *site) floodAt(url, request string, times int) (sent int, statuses map[i
 		if err != nil {
 			s.Fatalf("response %d to %.40q: %v", sent/len(request), request, err)
 		}
-		if _, err := io.Copy(io.Discard, a.Body); err != nil {
-			s.Fatal(err)
-		}
+		must(io.Copy(io.Discard, a.Body))(s)
 		statuses[a.StatusCode]++
 	}
 	return sent, statuses

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 	"github.com/rs/zerolog"
 
@@ -159,9 +160,7 @@ func makeFile(t testing.TB, path string) {
 		return
 	}
 	file, err := newFile()
-	if err := errors.Join(err, os.WriteFile(path, file, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(err, os.WriteFile(path, file, 0o600)))
 }
 
 // slowRead is the timeout of reads and queries: on a busy machine a query may take longer than the
@@ -189,9 +188,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 		Path: o.path, Clock: now, Quotas: &o.quotas, Mails: &o.mails, Registration: o.mode, Normal: true, LoopbackLinks: o.dev != nil,
 		ReadTimeout: slowRead, QueryTimeout: slowRead, ReadOnly: o.replica.Primary != "",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	log := &lockedBuffer{}
 	h := httptest.NewUnstartedServer(nil)
 	base := "http://callbook.example.org"
@@ -218,17 +215,12 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	if err == nil {
 		err = start(context.Background(), fresh)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	h.Config.Handler = s
 	h.Config.ConnState = s.connections.Track
 	h.Listener = s.connections.Limit(h.Listener, h.TLS != nil)
 	h.Start()
-	db, err := sqlx.Open("sqlite", "file:"+o.path+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must(sqlx.Open("sqlite", "file:"+o.path+"?_pragma=busy_timeout(5000)"))(t)
 	db.SetMaxOpenConns(1) // data_version belongs to a connection
 	t.Cleanup(func() {
 		h.Close()
@@ -242,9 +234,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 // version returns a number that changes with every commit of another connection.
 func (s *site) version() (version int64) {
 	s.Helper()
-	if err := s.database.Get(&version, `PRAGMA data_version`); err != nil {
-		s.Fatal(err)
-	}
+	noError(s, s.database.Get(&version, `PRAGMA data_version`))
 	return version
 }
 
@@ -254,29 +244,20 @@ func (s *site) state() string {
 	s.Helper()
 	var tables []string
 	err := s.database.Select(&tables, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%search%' AND name NOT LIKE 'sqlite%' ORDER BY name`)
-	if err != nil {
-		s.Fatal(err)
-	}
+	noError(s, err)
 	var b strings.Builder
 	for _, table := range tables {
-		rows, err := s.database.Queryx(`SELECT * FROM ` + table)
-		if err != nil {
-			s.Fatal(err)
-		}
+		rows := must(s.database.Queryx(`SELECT * FROM ` + table))(s)
 		for rows.Next() {
 			row := map[string]any{}
-			if err := rows.MapScan(row); err != nil {
-				s.Fatal(err)
-			}
+			noError(s, rows.MapScan(row))
 			if row["name"] == "probe" {
 				continue
 			}
 			delete(row, "last_active_at")
 			fmt.Fprintln(&b, table, row)
 		}
-		if err := rows.Err(); err != nil {
-			s.Fatal(err)
-		}
+		noError(s, rows.Err())
 	}
 	return b.String()
 }
@@ -286,6 +267,31 @@ type nowhere struct{}
 
 func (nowhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
 	return nil, errors.New("no such name")
+}
+
+// must returns the value of a step that must not fail.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		noError(t, err)
+		return value
+	}
+}
+
+// noError ends the test if there is an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// equal fails the test unless two values are equal. The format describes them.
+func equal(t testing.TB, want, got any, format string, args ...any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", fmt.Sprintf(format, args...), diff)
+	}
 }
 
 // result is one response.
@@ -308,16 +314,10 @@ func (s *site) send(method, path, key string, body any, headers ...string) *resu
 	case []byte:
 		reader = bytes.NewReader(b)
 	default:
-		text, err := json.Marshal(b)
-		if err != nil {
-			s.Fatal(err)
-		}
+		text := must(json.Marshal(b))(s)
 		reader = bytes.NewReader(text)
 	}
-	r, err := http.NewRequest(method, s.url+path, reader)
-	if err != nil {
-		s.Fatal(err)
-	}
+	r := must(http.NewRequest(method, s.url+path, reader))(s)
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
@@ -330,15 +330,9 @@ func (s *site) send(method, path, key string, body any, headers ...string) *resu
 
 func (s *site) do(request *http.Request) *result {
 	s.Helper()
-	response, err := s.client.Do(request)
-	if err != nil {
-		s.Fatal(err)
-	}
+	response := must(s.client.Do(request))(s)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	body := must(io.ReadAll(response.Body))(s)
 	r := &result{TB: s.TB, Status: response.StatusCode, Header: response.Header, Body: body}
 	for _, problem := range s.responseProblems(request.Method, request.URL.Path, r) {
 		s.Errorf("%s %s: %s\n%s", request.Method, request.URL.Path, problem, body)
@@ -451,9 +445,7 @@ func (s *site) post(key, title string, more ...any) string {
 // mail delivers queued mails, and returns the newest one to an address.
 func (s *site) mail(to string) mail.Message {
 	s.Helper()
-	if err := s.server.DeliverMail(context.Background()); err != nil {
-		s.Fatal(err)
-	}
+	noError(s, s.server.DeliverMail(context.Background()))
 	for _, m := range s.outgoing.Messages() {
 		if m.To == to {
 			return m
@@ -504,16 +496,9 @@ func (s *site) ownerToken(address string) string {
 // actAsOwner presses a button of the owner's page.
 func (s *site) actAsOwner(token string, call domain.OwnerSubmission) domain.OwnerResult {
 	s.Helper()
-	page, err := s.store.OwnerPage(context.Background(), token)
-	if err != nil {
-		s.Fatal(err)
-	}
+	page := must(s.store.OwnerPage(context.Background(), token))(s)
 	call.Token, call.Form = token, page.Form
-	done, err := s.store.ActAsOwner(context.Background(), call)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return done
+	return must(s.store.ActAsOwner(context.Background(), call))(s)
 }
 
 // claimed registers an agent whose mailbox is verified and whom a person has

@@ -45,10 +45,7 @@ func TestAbuse01_HeaderFieldsAreLimited(t *testing.T) {
 func TestHTTP_LargeHeaderGetsItsResponseWhole(t *testing.T) {
 	for _, encrypt := range []bool{false, true} {
 		s := newSite(t)
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 		front := Front{Listener: s.server.connections.Limit(listener, encrypt)}
 		if encrypt {
 			front.TLS = &tls.Config{Certificates: []tls.Certificate{s.certificate()}}
@@ -57,10 +54,7 @@ func TestHTTP_LargeHeaderGetsItsResponseWhole(t *testing.T) {
 		go func() { _ = front.serve(h) }()
 		t.Cleanup(func() { h.Close() })
 		for _, size := range []int{21 << 10, 100 << 10, 1 << 20} {
-			conn, err := net.Dial("tcp", listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must(net.Dial("tcp", listener.Addr().String()))(t)
 			defer conn.Close()
 			if encrypt {
 				conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
@@ -99,10 +93,7 @@ func TestAbuse01_HeadersThatArriveSlowlyTakeLittleMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			self := s.certificate()
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 			front := Front{Listener: listener}
 			if tt.encrypt {
 				front.TLS = &tls.Config{Certificates: []tls.Certificate{self}}
@@ -114,16 +105,14 @@ func TestAbuse01_HeadersThatArriveSlowlyTakeLittleMemory(t *testing.T) {
 			dialer, header := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, 0, 0)}}, "GET / HTTP/1.1\r\nHost: x\r\n"+manyFields(3400)
 			before, open := heap(), 0
 			for range 160 {
-				conn, err := dialer.Dial("tcp", listener.Addr().String())
-				if err != nil {
-					t.Fatal(err)
-				}
+				conn := must(dialer.Dial("tcp", listener.Addr().String()))(t)
 				t.Cleanup(func() { conn.Close() })
 				if tt.encrypt {
 					conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, DynamicRecordSizingDisabled: true})
 				}
 				_ = conn.SetDeadline(time.Now().Add(slowRead)) //clock: of the connection
-				if _, err = io.WriteString(conn, tt.first+header[:14_000]); err == nil && tt.first != "" {
+				_, err := io.WriteString(conn, tt.first+header[:14_000])
+				if err == nil && tt.first != "" {
 					_, err = http.ReadResponse(bufio.NewReader(conn), nil)
 				}
 				if err == nil {

@@ -264,10 +264,7 @@ func (h *hostileSite) byListener(a attempt) (r *result, own bool) {
 	lines := append([]string{a.method + " " + a.target + " HTTP/1.1", "Host: callbook.example.org", fmt.Sprint("Content-Length: ", len(a.body))}, a.headers...)
 	raw := append([]byte(strings.Join(lines, "\r\n")+"\r\n\r\n"), a.body...)
 	if h.conn == nil {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
-		if err != nil {
-			h.Fatal(err)
-		}
+		conn := must(net.Dial("tcp", strings.TrimPrefix(h.url, "http://")))(h)
 		h.Cleanup(func() { _ = conn.Close() })
 		h.conn, h.responses = conn, bufio.NewReader(conn)
 	}

@@ -22,11 +22,7 @@ import (
 // parsePage reads a page as a browser does.
 func parsePage(t testing.TB, body []byte) *html.Node {
 	t.Helper()
-	doc, err := html.Parse(bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return doc
+	return must(html.Parse(bytes.NewReader(body)))(t)
 }
 
 func attribute(n *html.Node, name string) (string, bool) {

@@ -31,10 +31,7 @@ func (s *site) certificate() tls.Certificate {
 // encrypted serves a site over TLS and HTTP/2, and returns its address.
 func (s *site) encrypted() string {
 	s.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		s.Fatal(err)
-	}
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(s)
 	h := s.server.newHTTPServer(Front{TLS: &tls.Config{Certificates: []tls.Certificate{s.certificate()}}})
 	go func() { _ = h.ServeTLS(s.server.connections.Limit(listener, true), "", "") }()
 	s.Cleanup(func() { h.Close() })
@@ -77,19 +74,12 @@ type streams struct {
 
 func (s *site) streams(at string) *streams {
 	s.Helper()
-	conn, err := tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
-	if err != nil {
-		s.Fatal(err)
-	}
+	conn := must(tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}))(s)
 	s.Cleanup(func() { conn.Close() })
 	c := &streams{Framer: http2.NewFramer(conn, conn), TB: s, headers: &bytes.Buffer{}}
 	c.encoder = hpack.NewEncoder(c.headers)
-	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
-		s.Fatal(err)
-	}
-	if err := c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
-		s.Fatal(err)
-	}
+	must(io.WriteString(conn, http2.ClientPreface))(s)
+	noError(s, c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
 	return c
 }
 
@@ -98,23 +88,16 @@ func (c *streams) send(id uint32, method, path string, hasBody bool) {
 	c.Helper()
 	c.headers.Reset()
 	for _, field := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "x"}, {":path", path}, {"x-forwarded-for", "192.0.2.1"}} {
-		if err := c.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
-			c.Fatal(err)
-		}
+		noError(c, c.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
 	}
-	if err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.headers.Bytes(), EndStream: !hasBody, EndHeaders: true}); err != nil {
-		c.Fatal(err)
-	}
+	noError(c, c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.headers.Bytes(), EndStream: !hasBody, EndHeaders: true}))
 }
 
 // next returns the next header, end or reset of a stream.
 func (c *streams) next() http2.Frame {
 	c.Helper()
 	for {
-		f, err := c.ReadFrame()
-		if err != nil {
-			c.Fatal(err)
-		}
+		f := must(c.ReadFrame())(c)
 		switch f := f.(type) {
 		case *http2.HeadersFrame, *http2.RSTStreamFrame:
 			return f
@@ -143,9 +126,7 @@ func TestAbuse01_SmallResponsesCountUntilTheyAreSent(t *testing.T) {
 		t.Error("a network has more requests than its share, of which it takes no response")
 	}
 	for id := uint32(1); id <= 3; id += 2 {
-		if err := c.WriteWindowUpdate(id, 1000); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, c.WriteWindowUpdate(id, 1000))
 		if _, ok := c.next().(*http2.DataFrame); !ok {
 			t.Error("a response does not end")
 		}

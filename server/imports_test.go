@@ -69,7 +69,5 @@ func TestImports_PointInOneDirection(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 }

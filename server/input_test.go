@@ -9,8 +9,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"callbook/server/api"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
@@ -29,14 +27,10 @@ func TestValidation_ReportsEveryFieldAtOnce(t *testing.T) {
 		"description_en required", "handle too_short", "homepage bad_format", "languages[0] bad_format", "mailbox bad_format", "model wrong_type",
 		"name too_long", "owner required", "tagline forbidden_character", "trust unknown_field", "verified unknown_field",
 	}
-	if diff := cmp.Diff(want, a.details()); diff != "" {
-		t.Errorf("(-want +got): %s", diff)
-	}
+	equal(t, want, a.details(), "details of a body")
 	want = []string{"capability too_long", "limit out_of_range", "min_level wrong_type", "nonsense unknown_field", "offset out_of_range", "verified wrong_type", "view bad_value"}
 	a = s.send("GET", "/api/agents?capability="+strings.Repeat("c", 61)+"&limit=0&min_level=a&nonsense=1&offset=-1&verified=T&view=x", "", nil).rejected(400, domain.CodeInvalidQuery)
-	if diff := cmp.Diff(want, a.details()); diff != "" {
-		t.Errorf("(-want +got): %s", diff)
-	}
+	equal(t, want, a.details(), "details of a query")
 }
 
 // TestHandles_AsPeopleWriteThem: a handle in a path or query may be in capitals or begin with @, wherever it is.

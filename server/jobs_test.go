@@ -61,15 +61,9 @@ func TestJobs_LogLowDiskSpaceOnce(t *testing.T) {
 // TestJobs_LogOnceThatWritesFail, and that they work again.
 func TestJobs_LogOnceThatWritesFail(t *testing.T) {
 	s := newSite(t)
-	other, err := sql.Open("sqlite", "file:"+s.path+"?_txlock=immediate")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must(sql.Open("sqlite", "file:"+s.path+"?_txlock=immediate"))(t)
 	defer other.Close()
-	lock, err := other.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must(other.BeginTx(t.Context(), nil))(t)
 	for _, when := range []string{"while another program writes", "later", "afterwards"} {
 		if when == "afterwards" {
 			_ = lock.Rollback()
@@ -149,10 +143,7 @@ func TestServe_EndsWhenTheStoreFails(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.agent("tide-reader")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	begun := make(chan struct{})
 	endless := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(begun)
@@ -166,10 +157,7 @@ func TestServe_EndsWhenTheStoreFails(t *testing.T) {
 		t.Skip("no file becomes shorter here while it is open:", err)
 	}
 	began := time.Now()
-	a, err := s.client.Get(s.url + "/api/agents/tide-reader")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must(s.client.Get(s.url + "/api/agents/tide-reader"))(t)
 	a.Body.Close()
 	if err := <-ended; !errors.Is(err, sqlitedb.ErrDisk) {
 		t.Errorf("it ends with %v", err)
@@ -219,17 +207,13 @@ func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
 	if r := s.send("GET", "/readyz", "", nil).status(200); r.value("status") != "degraded" || r.value("problems", 0, "code") != "backup_failed" {
 		t.Errorf("readiness after a failed backup: %v, %v", r.value("status"), r.value("problems"))
 	}
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Mkdir(folder, 0o700))
 	for _, step := range []struct {
 		later time.Duration
 		want  int
 	}{{0, 0}, {backupRetry, 1}, {time.Hour, 1}, {domain.Day, 2}} {
 		s.clock.Advance(step.later)
-		if err := s.server.RunJobs(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.server.RunJobs(t.Context()))
 		copies(step.want)
 	}
 	newest := fmt.Sprintf("\ncallbook_backup_timestamp_seconds %d\n", s.clock.Now().Unix())
@@ -267,9 +251,7 @@ func TestAbuse10_DropsUnverifiedAgentsWhereMailIsSent(t *testing.T) {
 				s.server.options.Mail = s.outgoing
 			}
 			for _, passes := range []time.Duration{p.time, 0} {
-				if err := s.server.RunLocalJobs(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, s.server.RunLocalJobs(t.Context()))
 				s.clock.Advance(passes)
 			}
 		}

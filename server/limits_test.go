@@ -130,10 +130,7 @@ func TestLimits_AllowTheirNumberUntilRetryAt(t *testing.T) {
 			if n := int32(tt.limit.Requests); passed.Load() != n || limited.Load() != n {
 				t.Errorf("%d pass and %d are limited, want %d", passed.Load(), limited.Load(), n)
 			}
-			retryAt, err := time.Parse(time.RFC3339, tt.send(s, key, post, 1000).text("error", "retry_at"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			retryAt := must(time.Parse(time.RFC3339, tt.send(s, key, post, 1000).text("error", "retry_at")))(t)
 			s.clock.Advance(retryAt.Sub(s.clock.Now()) - time.Millisecond)
 			tt.send(s, key, post, 1002).limited(s, tt.class, tt.limit)
 			s.clock.Advance(time.Millisecond)

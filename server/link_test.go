@@ -98,7 +98,7 @@ func TestLinks_AreCheckedAndRechecked(t *testing.T) {
 		failure any
 	}{{29 * domain.Day, "verified", nil}, {domain.Day, "verified", "http_error"}, {180 * domain.Day, "expired", "http_error"}} {
 		s.clock.Advance(tt.after)
-		must(true, s.server.RunJobs(t.Context()))(t)
+		noError(t, s.server.RunJobs(t.Context()))
 		card := s.send("GET", "/api/agents/harbour-pilot", "", nil).status(200)
 		if status, failure := card.value("agent", "trust", "links", 0, "status"), card.value("agent", "trust", "links", 0, "failure"); status != tt.status || failure != tt.failure {
 			t.Errorf("%v later: %v, %v", tt.after, status, failure)
@@ -122,9 +122,7 @@ func TestLinks_ToABlockedHostFail(t *testing.T) {
 	if a := s.link(key, "http://spam.example/").status(200); a.value("link", "status") != "failed" || a.value("link", "failure") != "blocked" {
 		t.Errorf("a new link: %s", a.Body)
 	}
-	if err := s.server.RecheckLinks(s.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.server.RecheckLinks(s.Context()))
 	card := s.send("GET", "/api/agents/harbour-pilot", "", nil)
 	for i, want := range []string{"failed", "verified", "failed"} {
 		if card.value("agent", "trust", "links", i, "status") != want {
@@ -171,7 +169,7 @@ func TestAbuse13_ChecksOfAnAddressAreLimited(t *testing.T) {
 		s.clock.Advance(domain.Day)
 	}
 	before := h.looks.Load()
-	must(true, s.server.RunJobs(t.Context()))(t)
+	noError(t, s.server.RunJobs(t.Context()))
 	if n := h.looks.Load() - before; n != 20 {
 		t.Errorf("%d looks by the service, want those that got none", n)
 	}

@@ -653,14 +653,9 @@ func (w *matrixWorld) open(t testing.TB, caller string, mode domain.Registration
 	if names(otherKeys, caller) {
 		keys = caller
 	}
-	data, err := os.ReadFile(w.files[keys])
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(w.files[keys]))(t)
 	path := filepath.Join(t.TempDir(), "callbook.db")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(path, data, 0o600))
 	s := newSite(t, func(o *siteOptions) { o.path, o.mode = path, mode })
 	s.clock.Advance(w.age)
 	return s
@@ -718,36 +713,26 @@ func (w *matrixWorld) isCaller(handle string) bool {
 func (w *matrixWorld) saveCopy(s *site, keys string) {
 	s.Helper()
 	w.files[keys] = filepath.Join(s.TempDir(), keys+".db")
-	if _, err := s.database.Exec(`VACUUM INTO ?`, w.files[keys]); err != nil {
-		s.Fatal(err)
-	}
+	must(s.database.Exec(`VACUUM INTO ?`, w.files[keys]))(s)
 }
 
 // suspend suspends an agent as the operator does.
 func (s *site) suspend(handle string) {
 	s.Helper()
-	if err := s.store.Suspend(context.Background(), handle, "It sends the same to everybody.", time.Time{}); err != nil {
-		s.Fatal(err)
-	}
+	noError(s, s.store.Suspend(context.Background(), handle, "It sends the same to everybody.", time.Time{}))
 }
 
 // awaitApproval has an agent wait for the operator's approval, as one does that was just registered.
 func (s *site) awaitApproval(handle string) {
 	s.Helper()
-	if _, err := s.database.Exec(`UPDATE agents SET awaiting_since = 1 WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle); err != nil {
-		s.Fatal(err)
-	}
-	if err := s.store.Unsuspend(context.Background(), handle); err != nil { // which rebuilds it
-		s.Fatal(err)
-	}
+	must(s.database.Exec(`UPDATE agents SET awaiting_since = 1 WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle))(s)
+	noError(s, s.store.Unsuspend(context.Background(), handle)) // which rebuilds it
 }
 
 // remove deletes an agent as the operator does, at once.
 func (s *site) remove(handle string) {
 	s.Helper()
-	if err := s.store.RemoveAgent(context.Background(), handle); err != nil {
-		s.Fatal(err)
-	}
+	noError(s, s.store.RemoveAgent(context.Background(), handle))
 }
 
 // leave has an agent delete itself that has an owner, who may keep it.

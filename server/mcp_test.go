@@ -32,9 +32,7 @@ func TestMCP_DescribesItself(t *testing.T) {
 	}, a.value("result", "capabilities")); diff != "" {
 		t.Errorf("capabilities (-want +got): %s", diff)
 	}
-	if diff := cmp.Diff(map[string]any{"name": "callbook", "title": "Callbook", "version": "test", "websiteUrl": "http://callbook.example.org"}, a.value("result", "serverInfo")); diff != "" {
-		t.Errorf("serverInfo (-want +got): %s", diff)
-	}
+	equal(t, map[string]any{"name": "callbook", "title": "Callbook", "version": "test", "websiteUrl": "http://callbook.example.org"}, a.value("result", "serverInfo"), "serverInfo")
 	instructions := a.text("result", "instructions")
 	for _, word := range []string{"REST API", "get_guide", "untrusted", "change nothing"} {
 		if !strings.Contains(instructions, word) {
@@ -99,9 +97,7 @@ func TestMCP_ServesTheGuideAsASkill(t *testing.T) {
 		{"skills/list", map[string]any{}, cached("skills", []any{entry})},
 		{"skills/get", map[string]any{"uri": uri}, cached("skill", entry)},
 	} {
-		if diff := cmp.Diff(tt.want, s.rpc(tt.method, tt.params).status(200).value("result")); diff != "" {
-			t.Errorf("%s %v (-want +got): %s", tt.method, tt.params, diff)
-		}
+		equal(t, tt.want, s.rpc(tt.method, tt.params).status(200).value("result"), "%s %v", tt.method, tt.params)
 	}
 	for method, params := range map[string]map[string]any{"skills/list": {"cursor": "zq7"}, "skills/get": {"uri": "skill://zq7/SKILL.md"}} {
 		a := s.rpc(method, params).status(200)
@@ -119,10 +115,7 @@ func TestMCP_SupportsEveryProtocolVersion(t *testing.T) {
 	for _, version := range sdk.SupportedProtocolVersions() {
 		t.Run(version, func(t *testing.T) {
 			client := sdk.NewClient(&sdk.Implementation{Name: "a test", Version: "1"}, nil)
-			session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: s.url + "/mcp", MaxRetries: -1}, &sdk.ClientSessionOptions{ProtocolVersion: version})
-			if err != nil {
-				t.Fatal(err)
-			}
+			session := must(client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: s.url + "/mcp", MaxRetries: -1}, &sdk.ClientSessionOptions{ProtocolVersion: version}))(t)
 			defer session.Close()
 			if got := session.InitializeResult().ProtocolVersion; got != version {
 				t.Errorf("version %s", got)
@@ -137,9 +130,7 @@ func TestMCP_SupportsEveryProtocolVersion(t *testing.T) {
 			}
 			var card any
 			want.into(&card)
-			if diff := cmp.Diff(card, a.StructuredContent); diff != "" {
-				t.Errorf("(-want +got): %s", diff)
-			}
+			equal(t, card, a.StructuredContent, "the card")
 			checkFence(t, a.Content[0].(*sdk.TextContent).Text, string(want.Body))
 			if a, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "get_agent", Arguments: map[string]any{"handle": "nobody"}}); err != nil || !a.IsError {
 				t.Errorf("%v %+v", err, a)
@@ -212,10 +203,7 @@ func TestMCP_ChecksHostAndOrigin(t *testing.T) {
 	s := newSite(t)
 	s.server.mcp.Gate = must(mcp.NewGate("https://directory.example.org", []string{"https://app.example.org"}))(t)
 	for host, status := range map[string]int{"": 200, "directory.example.org": 200, "evil.example": 403} {
-		r, err := http.NewRequest("POST", s.url+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(http.NewRequest("POST", s.url+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)))(t)
 		r.Host = host
 		a := s.do(r).status(status)
 		if status == 403 && (!strings.Contains(a.text("error", "message_en"), "--base-url") || !strings.Contains(a.text("error", "message_zh"), "--base-url")) {

@@ -20,10 +20,7 @@ func (s *site) figures() string {
 	s.Helper()
 	metrics := httptest.NewServer(s.server.Metrics(false))
 	defer metrics.Close()
-	a, err := http.Get(metrics.URL + "/metrics")
-	if err != nil {
-		s.Fatal(err)
-	}
+	a := must(http.Get(metrics.URL + "/metrics"))(s)
 	defer a.Body.Close()
 	text, err := io.ReadAll(a.Body)
 	if err != nil || a.StatusCode != 200 {

@@ -50,10 +50,7 @@ func mistakesSite(t testing.TB) (s *site, values map[string]string) {
 	v["collab"], v["decided"] = s.collab(v["tide"], "harbour-pilot"), s.collab(v["busy"], "harbour-pilot")
 	s.send("POST", "/api/collabs/"+v["decided"]+"/decline", v["pilot"], nil).status(200)
 	s.post(v["pilot"], "Another call")
-	next, err := url.Parse(s.send("GET", "/api/posts?limit=1", "", nil).status(200).text("next"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := must(url.Parse(s.send("GET", "/api/posts?limit=1", "", nil).status(200).text("next")))(t)
 	v["cursor"] = next.Query().Get("cursor")
 	v["codes"] = s.agent("code-taker")
 	s.send("POST", "/api/me/verify", v["codes"], nil).status(202)

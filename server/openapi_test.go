@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"callbook/server/api"
@@ -68,22 +67,13 @@ func (s *site) document() (document openAPI) {
 func TestOpenAPI_EqualsTheGoldenFile(t *testing.T) {
 	s := newSite(t)
 	var got bytes.Buffer
-	if err := json.Indent(&got, s.send("GET", "/openapi.json", "", nil).status(200).Body, "", "  "); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Indent(&got, s.send("GET", "/openapi.json", "", nil).status(200).Body, "", "  "))
 	got.WriteByte('\n')
 	if *update {
-		if err := os.WriteFile(goldenDocument, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(goldenDocument, got.Bytes(), 0o644))
 	}
-	want, err := os.ReadFile(goldenDocument)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
-		t.Errorf("the document changed (-golden +served); if it should, run go test ./server -run Golden -update:\n%s", diff)
-	}
+	want := must(os.ReadFile(goldenDocument))(t)
+	equal(t, strings.Split(string(want), "\n"), strings.Split(got.String(), "\n"), "the document changed; if it should, run go test ./server -run Golden -update")
 }
 
 func TestOpenAPI_ExamplesMatchTheirSchemas(t *testing.T) {
@@ -124,10 +114,7 @@ func TestOpenAPI_RequiresOneDescription(t *testing.T) {
 		Components struct{ Schemas map[string]*jsonschema.Schema }
 	}
 	s.send("GET", "/openapi.json", "", nil).status(200).into(&document)
-	schema, err := document.Components.Schemas["Registration"].Resolve(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := must(document.Components.Schemas["Registration"].Resolve(nil))(t)
 	for i, tt := range []struct {
 		en, zh any
 		valid  bool

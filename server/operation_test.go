@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"callbook/server/api"
 	"callbook/store/domain"
 )
@@ -39,10 +37,7 @@ func newPopulatedSite(t testing.TB, options ...func(*siteOptions)) (s *site, key
 // with the document.
 func (s *site) sendRaw(method, path string, headers ...string) *result {
 	s.Helper()
-	r, err := http.NewRequest(method, s.url+path, nil)
-	if err != nil {
-		s.Fatal(err)
-	}
+	r := must(http.NewRequest(method, s.url+path, nil))(s)
 	r.Header.Set("Accept-Encoding", "identity")
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
@@ -51,15 +46,9 @@ func (s *site) sendRaw(method, path string, headers ...string) *result {
 		}
 		r.Header.Add(name, value)
 	}
-	response, err := s.client.Do(r)
-	if err != nil {
-		s.Fatal(err)
-	}
+	response := must(s.client.Do(r))(s)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	body := must(io.ReadAll(response.Body))(s)
 	return &result{TB: s.TB, Status: response.StatusCode, Header: response.Header, Body: body}
 }
 
@@ -180,9 +169,7 @@ func TestIndex_ListsEveryOperation(t *testing.T) {
 		}
 		want = append(want, op.Method+" "+op.Path+access)
 	}
-	if diff := cmp.Diff(want, index.Endpoints); diff != "" {
-		t.Errorf("endpoints (-list +index):\n%s", diff)
-	}
+	equal(t, want, index.Endpoints, "endpoints")
 }
 
 func TestRequestID_IsKeptIfWellFormed(t *testing.T) {

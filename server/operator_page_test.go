@@ -32,10 +32,7 @@ func (s *site) operatorPage() *operatorPage {
 	s.Helper()
 	h := httptest.NewServer(s.server.OperatorPage(func(context.Context, *store.Store) string { return "ok    disk  <b>9 MiB</b> are free\n" }))
 	s.Cleanup(h.Close)
-	token, err := s.store.CreatePageLink(context.Background())
-	if err != nil {
-		s.Fatal(err)
-	}
+	token := must(s.store.CreatePageLink(context.Background()))(s)
 	return &operatorPage{site: s, base: h.URL, token: token}
 }
 
@@ -46,10 +43,7 @@ func (p *operatorPage) visit(path string, form url.Values, headers ...string) *r
 	if form != nil {
 		method, body = http.MethodPost, strings.NewReader(form.Encode())
 	}
-	r, err := http.NewRequest(method, p.base+path, body)
-	if err != nil {
-		p.Fatal(err)
-	}
+	r := must(http.NewRequest(method, p.base+path, body))(p)
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Origin", "null") // as browsers send it under this policy of referrers
@@ -62,15 +56,9 @@ func (p *operatorPage) visit(path string, form url.Values, headers ...string) *r
 			r.Host = value
 		}
 	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		p.Fatal(err)
-	}
+	response := must(http.DefaultClient.Do(r))(p)
 	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		p.Fatal(err)
-	}
+	content := must(io.ReadAll(response.Body))(p)
 	return &result{p, response.StatusCode, response.Header, content}
 }
 
@@ -93,10 +81,7 @@ func (p *operatorPage) press(query, act string, fields ...string) *result {
 // notes are the operator's acts, the oldest first.
 func (s *site) notes() (lines []string) {
 	s.Helper()
-	acts, err := s.store.Acts(context.Background(), 1000)
-	if err != nil {
-		s.Fatal(err)
-	}
+	acts := must(s.store.Acts(context.Background(), 1000))(s)
 	for _, a := range acts {
 		lines = append(lines, strings.TrimSpace(a.Act+" "+a.Subject+" "+domain.Deref(a.Detail)))
 	}
@@ -108,10 +93,7 @@ func TestOperatorPage_OnlyWithAValidLink(t *testing.T) {
 	s := newSite(t)
 	p := s.operatorPage()
 	p.show("")
-	second, err := s.store.CreatePageLink(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := must(s.store.CreatePageLink(context.Background()))(t)
 	for _, path := range []string{"/operator/" + p.token, "/operator/" + second} {
 		p.visit(path, nil).status(200)
 		s.send("GET", path, "", nil).rejected(404, domain.CodeNotFound) // by the public listener
@@ -259,11 +241,7 @@ func TestOperatorPage_EachActLeavesItsNote(t *testing.T) {
 // rotate replaces the key of an agent, as the operator.
 func (s *site) rotate(handle string) string {
 	s.Helper()
-	key, err := s.store.ReplaceKey(context.Background(), handle)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return key
+	return must(s.store.ReplaceKey(context.Background(), handle))(s)
 }
 
 // TestOperatorPage_SaysWhatWasWrong: a button that is rejected does nothing, and the page says why.
@@ -304,13 +282,9 @@ func TestOperatorPage_ChartsRejectedRequests(t *testing.T) {
 	})
 	ctx := context.Background()
 	secret, _, err := s.store.CreateInvite(ctx, 1, s.clock.Now().Add(domain.Day))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	key := s.agent("author", "invite", secret)
-	if _, err := s.store.ChangeBlocklist(ctx, "block-word", "casino"); err != nil {
-		t.Fatal(err)
-	}
+	must(s.store.ChangeBlocklist(ctx, "block-word", "casino"))(t)
 	call, want := map[string]any{"kind": "announce", "title": "Casino", "body": "Come"}, 0
 	for _, tt := range []struct {
 		a             *result
@@ -334,9 +308,7 @@ func TestOperatorPage_ChartsRejectedRequests(t *testing.T) {
 	if err := s.server.storeAbuse(closed); err == nil {
 		t.Error("the store takes a write whose context has ended")
 	}
-	if err := s.server.RunLocalJobs(ctx); err != nil { // the failed write lost nothing
-		t.Fatal(err)
-	}
+	noError(t, s.server.RunLocalJobs(ctx)) // the failed write lost nothing
 	p := s.operatorPage()
 	for query, want := range map[string]string{"": "Rejected requests: 2, 2 on the busiest day", "lang=zh": "被拒绝的请求：共 2，单日最高 2"} {
 		if !strings.Contains(string(p.show(query).Body), want) {
@@ -356,16 +328,10 @@ func TestOperatorPage_TextStaysText(t *testing.T) {
 		for _, path := range []string{"/api/posts/" + post, "/api/agents/author"} {
 			s.send("POST", path+"/report", "", map[string]any{"reason": text}).status(202)
 		}
-		if _, err := s.store.ChangeBlocklist(context.Background(), "block-word", "canary"); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.store.Suspend(context.Background(), "author", text, time.Time{}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.store.ChangeBlocklist(context.Background(), "block-word", "canary"))(t)
+		noError(t, s.store.Suspend(context.Background(), "author", text, time.Time{}))
 		s.send("POST", "/api/agents/author/report", "", nil)
-		if err := s.store.Unsuspend(context.Background(), "author"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.store.Unsuspend(context.Background(), "author"))
 		s.send("POST", "/api/agents/author/report", "", map[string]any{"reason": text})
 		for _, query := range []string{"", "show=agents", "show=lists", "show=agents&choose=all&order=network&q=" + url.QueryEscape(text)} {
 			for _, lang := range []string{"en", "zh"} {

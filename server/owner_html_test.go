@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"callbook/server/api"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
@@ -117,9 +115,7 @@ func TestOwnerPage_IsValidInEveryState(t *testing.T) {
 				t.Errorf("%s: an address: %s", name, page.Body[max(0, at-40):at+20])
 			}
 			got := headersOf(page).and("Allow", "", "Retry-After", "", "Vary", want["Vary"], "Content-Encoding", "")
-			if diff := cmp.Diff(want.and("Content-Language", lang), got); diff != "" {
-				t.Errorf("%s, %s: headers (-want +got):\n%s", name, lang, diff)
-			}
+			equal(t, want.and("Content-Language", lang), got, "%s, %s: headers", name, lang)
 		}
 	}
 	for state, enter := range ownerStates {
@@ -197,9 +193,7 @@ func TestOwnerPage_HostileTextStaysText(t *testing.T) {
 		for name, page := range s.write(text) {
 			pages++
 			doc := parsePage(t, page.Body)
-			if diff := cmp.Diff(benign[name], structure(doc)); diff != "" {
-				t.Errorf("%s: %q changes the page:\n%s", name, text, diff)
-			}
+			equal(t, benign[name], structure(doc), "%s: %q changes the page", name, text)
 			quoted := elements(doc, "q", "blockquote")
 			for _, q := range quoted {
 				if got := innerText(q); got != text && got != text+"\n\n"+text {

@@ -70,10 +70,7 @@ func (s *ownerSite) open(path, lang string) *result {
 // form returns the present one-time token of the page.
 func (s *ownerSite) form(token string) string {
 	s.Helper()
-	page, err := s.store.OwnerPage(context.Background(), token)
-	if err != nil {
-		s.Fatal(err)
-	}
+	page := must(s.store.OwnerPage(context.Background(), token))(s)
 	return page.Form
 }
 
@@ -380,14 +377,8 @@ func TestOwnerPage_TokenIsNotLogged(t *testing.T) {
 		"/owner?T", "/?T",
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PROPFIND"} {
-			r, err := http.NewRequest(method, s.url+strings.ReplaceAll(path, "T", token), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			response, err := s.client.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must(http.NewRequest(method, s.url+strings.ReplaceAll(path, "T", token), nil))(t)
+			response := must(s.client.Do(r))(t)
 			_ = response.Body.Close()
 			for name, values := range response.Header {
 				if strings.Contains(strings.Join(values, " "), token) {

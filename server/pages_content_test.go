@@ -116,9 +116,7 @@ func (s *site) checkCalls() {
 			want = append(want, reply["id"])
 			s.checkShows(path, shown, "", reply)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			s.Errorf("replies of %s (-answer +page):\n%s", path, diff)
-		}
+		equal(s, want, got, "replies of %s", path)
 	}
 }
 
@@ -150,9 +148,7 @@ func (s *site) checkLists(agents, calls []string) {
 					got = append(got, id)
 				}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				s.Errorf("%s (-answer +page):\n%s", path, diff)
-			}
+			equal(s, want, got, "%s", path)
 			s.counts(path, pages, total)
 		}
 	}
@@ -167,7 +163,7 @@ func allRecords[T any](s *site, path, plural string) (all []T) {
 	for path != "" {
 		a := s.sendRaw("GET", path).status(200)
 		var page []T
-		must(true, remarshal(a.value(plural), &page))(s)
+		noError(s, remarshal(a.value(plural), &page))
 		all = append(all, page...)
 		path = a.text("next")
 	}
@@ -248,9 +244,7 @@ func TestAbuse10_UnverifiedAgentsComeLastOnTheHomePage(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(response.Body, &home)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var agents, authors []string
 	for _, a := range home.Agents {
 		agents = append(agents, a.Handle)
@@ -258,9 +252,7 @@ func TestAbuse10_UnverifiedAgentsComeLastOnTheHomePage(t *testing.T) {
 	for _, p := range home.Posts {
 		authors = append(authors, p.Author.Handle)
 	}
-	if diff := cmp.Diff([][]string{append(want, "unverified-7"), want[:4]}, [][]string{agents, authors}); diff != "" {
-		t.Errorf("agents and authors (-want +got):\n%s", diff)
-	}
+	equal(t, [][]string{append(want, "unverified-7"), want[:4]}, [][]string{agents, authors}, "agents and authors")
 	page := string(s.sendRaw("GET", "/").status(200).Body)
 	if strings.Contains(page, "A call of unverified") || strings.Count(page, "A call of verified") != 4 {
 		t.Error("the page shows other calls")

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"callbook/server/api"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
@@ -82,7 +80,7 @@ func TestPages_OmitDeletedAndSuspendedAgents(t *testing.T) {
 			t.Fatalf("%s shows nothing of them", page)
 		}
 	}
-	must(true, s.store.DeleteAgent(t.Context(), gone))(t)
+	noError(t, s.store.DeleteAgent(t.Context(), gone))
 	s.suspend("fog-horn")
 	for _, page := range pages {
 		for _, lang := range []string{"en", "zh"} {
@@ -104,7 +102,5 @@ func TestPages_OmitDeletedAndSuspendedAgents(t *testing.T) {
 			shown = append(shown, n.Data+" "+innerText(n))
 		}
 	}
-	if diff := cmp.Diff([]string{"a harbour-pilot", "span gone-agent"}, shown); diff != "" {
-		t.Errorf("work with one that has gone (-want +got):\n%s", diff)
-	}
+	equal(t, []string{"a harbour-pilot", "span gone-agent"}, shown, "work with one that has gone")
 }

@@ -163,25 +163,19 @@ func TestHeaders_OfEveryRoute(t *testing.T) {
 		if a.Status != row.status {
 			t.Errorf("%s: %d, want %d", row.request, a.Status, row.status)
 		}
-		if diff := cmp.Diff(row.want, headersOf(a)); diff != "" {
-			t.Errorf("%s as %q (-want +got):\n%s", row.request, row.accept, diff)
-		}
+		equal(t, row.want, headersOf(a), "%s as %q", row.request, row.accept)
 		zipped := s.sendRaw(method, path, append(sent, "Accept-Encoding: gzip")...)
 		want := row.want
 		if len(a.Body) >= 1024 && path != "/mark.png" {
 			want = want.and("Content-Encoding", "gzip")
 		}
-		if diff := cmp.Diff(want, headersOf(zipped)); diff != "" {
-			t.Errorf("%s, compressed (-want +got):\n%s", row.request, diff)
-		}
+		equal(t, want, headersOf(zipped), "%s, compressed", row.request)
 		if method == "GET" {
 			head := s.sendRaw("HEAD", path, sent...)
 			if head.Status != a.Status || len(head.Body) > 0 || head.Header.Get("Content-Length") != a.Header.Get("Content-Length") {
 				t.Errorf("HEAD %s: %d, %v", path, head.Status, head.Header)
 			}
-			if diff := cmp.Diff(row.want, headersOf(head)); diff != "" {
-				t.Errorf("HEAD %s (-want +got):\n%s", path, diff)
-			}
+			equal(t, row.want, headersOf(head), "HEAD %s", path)
 		}
 	}
 }

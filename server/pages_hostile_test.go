@@ -144,9 +144,7 @@ func (c *hostileCrew) likeFeed(want []string) {
 	for _, e := range readFeed(c, body).Entries {
 		i := slices.IndexFunc(c.wrote, func(w written) bool { return w.handle == e.AuthorName })
 		text := c.wrote[i].text
-		if diff := cmp.Diff([]string{text, oneLine(text), lowered(text)}, []string{e.Title.Text, e.Summary.Text, e.Categories[1].Term}); diff != "" {
-			c.Errorf("the feed, of %q: %s", text, diff)
-		}
+		equal(c, []string{text, oneLine(text), lowered(text)}, []string{e.Title.Text, e.Summary.Text, e.Categories[1].Term}, "the feed, of %q", text)
 		c.fed[text] = true
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"callbook/testdata/proof"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 )
 
@@ -44,9 +43,7 @@ func TestSearch_PagesHighlightMatches(t *testing.T) {
 		{"/calls?kind=seeking", "", nil},
 	} {
 		doc := parsePage(t, s.openPage(tt.path).status(200).Body)
-		if diff := cmp.Diff(tt.marks, marks(doc)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.path, diff)
-		}
+		equal(t, tt.marks, marks(doc), "%s", tt.path)
 		if got := someHeading(doc); got != tt.heading {
 			t.Errorf("%s: the heading is %q", tt.path, got)
 		}
@@ -125,9 +122,7 @@ func TestPages_ShowPopularCapabilities(t *testing.T) {
 	check := func(when string, want ...string) {
 		t.Helper()
 		for _, path := range []string{"/", "/agents"} {
-			if diff := cmp.Diff(want, chips(path)); diff != "" {
-				t.Errorf("%s, %s (-want +got):\n%s", when, path, diff)
-			}
+			equal(t, want, chips(path), "%s, %s", when, path)
 		}
 	}
 	has := func(capabilities ...string) []any { return []any{"capabilities", capabilities} }

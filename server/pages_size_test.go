@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"callbook/store/domain"
 	storetext "callbook/store/text"
 	"callbook/testdata/proof"
@@ -169,9 +167,7 @@ func TestPublicReads_AreBounded(t *testing.T) {
 		{"/api/posts?limit=7", "posts", "id", calls, 256 * kilobyte},
 	} {
 		ids, longest := b.walkedBytes(tt.path, tt.plural, tt.id)
-		if diff := cmp.Diff(tt.want, ids); diff != "" {
-			t.Errorf("%s (-stored +visited):\n%s", tt.path, diff)
-		}
+		equal(t, tt.want, ids, "%s", tt.path)
 		t.Logf("%s: %d bytes", tt.path, longest)
 		if longest > tt.most {
 			t.Errorf("%s: %d bytes, want at most %d", tt.path, longest, tt.most)

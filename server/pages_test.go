@@ -83,17 +83,6 @@ func (s *site) rename(caller domain.Caller, name string) {
 	must(s.store.UpdateAgent(s.Context(), caller, func(*domain.Settings) error { return err }))(s)
 }
 
-// must returns the value of a step that must not fail.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
-
 // createPost publishes a call through the store.
 func (s *site) createPost(by domain.Caller, d domain.PostDraft) (id string) {
 	s.Helper()

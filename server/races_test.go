@@ -61,14 +61,9 @@ func (s *site) keyWorks(key string) bool {
 // rows returns the number of rows of a table.
 func rows(t testing.TB, path, table string) (n int) {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must(sql.Open("sqlite", "file:"+path+"?mode=ro"))(t)
 	defer db.Close()
-	if err := db.QueryRow(`SELECT COUNT(*) FROM ` + table).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, db.QueryRow(`SELECT COUNT(*) FROM `+table).Scan(&n))
 	return n
 }
 

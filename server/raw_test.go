@@ -40,18 +40,9 @@ type served struct {
 func serve(t testing.TB) *served {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "callbook.db")
-	st, err := store.Open(t.Context(), store.Options{Path: path, Quotas: &domain.Quotas{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := New(st, Options{BaseURL: "http://callbook.example.org", Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must(store.Open(t.Context(), store.Options{Path: path, Quotas: &domain.Quotas{}}))(t)
+	s := must(New(st, Options{BaseURL: "http://callbook.example.org", Log: zerolog.Nop()}))(t)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	served := &served{TB: t, address: listener.Addr().String(), path: path, stop: stop, ended: make(chan error, 1), store: st, server: s}
 	var once sync.Once
@@ -74,14 +65,9 @@ func serve(t testing.TB) *served {
 // dial opens a connection that no test waits on for long.
 func (s *served) dial() *net.TCPConn {
 	s.Helper()
-	conn, err := net.Dial("tcp", s.address)
-	if err != nil {
-		s.Fatal(err)
-	}
+	conn := must(net.Dial("tcp", s.address))(s)
 	s.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		s.Fatal(err)
-	}
+	noError(s, conn.SetDeadline(time.Now().Add(30*time.Second)))
 	return conn.(*net.TCPConn)
 }
 
@@ -249,9 +235,7 @@ func TestHTTP_IncompleteHeadersTimeOut(t *testing.T) {
 func TestHTTP_SlowConnectionsBlockNoOthers(t *testing.T) {
 	s := serve(t)
 	for range 200 {
-		if _, err := io.WriteString(s.dial(), "GET /api HTTP/1.1\r\nHost: callbook"); err != nil {
-			t.Fatal(err)
-		}
+		must(io.WriteString(s.dial(), "GET /api HTTP/1.1\r\nHost: callbook"))(t)
 	}
 	if a := s.exchange("GET /api HTTP/1.1\r\nHost: x\r\n\r\n"); len(a) != 1 || a[0].StatusCode != 200 {
 		t.Errorf("%+v", a)
@@ -263,9 +247,7 @@ func (s *served) begin(request string) (conn *net.TCPConn, r *bufio.Reader, body
 	s.Helper()
 	head, body, _ := strings.Cut(request, "\r\n\r\n")
 	conn = s.dial()
-	if _, err := io.WriteString(conn, head+"\r\nExpect: 100-continue\r\n\r\n"); err != nil {
-		s.Fatal(err)
-	}
+	must(io.WriteString(conn, head+"\r\nExpect: 100-continue\r\n\r\n"))(s)
 	r = bufio.NewReader(conn)
 	line, err := r.ReadString('\n') // the handler waits for the body
 	if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") {
@@ -297,21 +279,12 @@ func TestHTTP_LateBodyIsAuthorizedAgain(t *testing.T) {
 				Handle: "harbour-pilot", Name: "A", Owner: "B", Mailbox: "a@example.org", AcceptRules: true,
 				Profile: domain.Profile{DescriptionEN: "D"},
 			}, domain.IdempotencyKey{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			caller, err := s.store.Authenticate(t.Context(), registered.Key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
+			caller := must(s.store.Authenticate(t.Context(), registered.Key))(t)
 			const call = `{"kind":"seeking","title":"Tides","body":"Of the month"}`
 			conn, r, body := s.begin(fmt.Sprintf("POST /api/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", registered.Key, len(call), call))
-			if err := c.end(s.store, caller); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.WriteString(conn, body); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, c.end(s.store, caller))
+			must(io.WriteString(conn, body))(t)
 			a, err := http.ReadResponse(r, nil)
 			if err != nil || a.StatusCode != c.want {
 				t.Errorf("%+v, %v, want %d", a, err, c.want)
@@ -326,9 +299,7 @@ func TestHTTP_LateBodyIsAuthorizedAgain(t *testing.T) {
 func TestShutdown_CompletesRunningRequests(t *testing.T) {
 	s := serve(t)
 	idle := s.dial()
-	if _, err := io.WriteString(idle, "GET /api HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	must(io.WriteString(idle, "GET /api HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
 	const running = 8
 	var begun [running]struct {
 		conn *net.TCPConn
@@ -352,9 +323,7 @@ func TestShutdown_CompletesRunningRequests(t *testing.T) {
 	default:
 	}
 	for i, call := range begun {
-		if _, err := io.WriteString(call.conn, call.body); err != nil {
-			t.Fatal(err)
-		}
+		must(io.WriteString(call.conn, call.body))(t)
 		a, err := http.ReadResponse(call.r, nil)
 		if err != nil || a.StatusCode != 201 {
 			t.Fatalf("call %d: %v, %v", i, a, err)
@@ -394,13 +363,8 @@ func TestShutdown_CutsOffEndlessRequests(t *testing.T) {
 // rejection.
 func TestHTTP_RejectsExpectedBodyAtOnce(t *testing.T) {
 	conn := serve(t).dial()
-	_, err := io.WriteString(conn, "POST /api/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer cq_wrong\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.SetReadDeadline(time.Now().Add(3 * time.Second)); err != nil { //clock: of the connection
-		t.Fatal(err)
-	}
+	must(io.WriteString(conn, "POST /api/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer cq_wrong\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n"))(t)
+	noError(t, conn.SetReadDeadline(time.Now().Add(3*time.Second))) //clock: of the connection
 	a, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil || a.StatusCode != http.StatusUnauthorized {
 		t.Errorf("%+v, %v", a, err)

@@ -122,9 +122,7 @@ func TestReplica_ServesANewerCopy(t *testing.T) {
 	if n := s.send("GET", "/api/agents", "", nil).len("agents"); n != 1 {
 		t.Errorf("%d agents", n)
 	}
-	if err := errors.Join(os.WriteFile(s.path+".next", []byte(strings.Repeat("garbage", 1000)), 0o600), os.Rename(s.path+".next", s.path)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(os.WriteFile(s.path+".next", []byte(strings.Repeat("garbage", 1000)), 0o600), os.Rename(s.path+".next", s.path)))
 	s.awaitSlow("the broken copy is reported", func() bool { return s.server.reportCopy(t.Context()) != nil })
 	if a := s.send("GET", "/readyz", "", nil).status(200); a.text("status") != "degraded" || a.text("problems", 0, "code") != messages.ProblemCopy {
 		t.Errorf("%s", a.Body)
@@ -160,9 +158,7 @@ func TestReplica_RunsNoJobsThatWrite(t *testing.T) {
 func TestReplica_KnowsTheTimeOfAnIdlePrimary(t *testing.T) {
 	primary := newSite(t)
 	primary.clock.Advance(time.Hour)
-	if err := primary.server.reportWrites(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, primary.server.reportWrites(t.Context()))
 	s := replicaOf(t, primary)
 	s.clock.Advance(time.Hour + 5*time.Second)
 	if lag, err := s.server.lag(); lag != 5*time.Second || err != nil {

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"callbook/server/ratelimit"
 )
 
@@ -24,9 +22,7 @@ func (s *site) submitForm(path string, form url.Values, headers ...string) *resu
 // reportReasons returns the reasons of all reports, oldest first.
 func (s *site) reportReasons() (reasons []string) {
 	s.Helper()
-	if err := s.database.Select(&reasons, `SELECT COALESCE(reason, '') FROM reports ORDER BY seq`); err != nil {
-		s.Fatal(err)
-	}
+	noError(s, s.database.Select(&reasons, `SELECT COALESCE(reason, '') FROM reports ORDER BY seq`))
 	return reasons
 }
 
@@ -57,9 +53,7 @@ func TestReportForms_ReachTheOperator(t *testing.T) {
 		}
 	}
 	want := []string{"Not true: /agents/harbour-pilot?lang=zh", "Not true: /calls/" + call, "Not true: /calls/" + call}
-	if diff := cmp.Diff(want, s.reportReasons()); diff != "" {
-		t.Errorf("reasons (-want +stored):\n%s", diff)
-	}
+	equal(t, want, s.reportReasons(), "reasons")
 }
 
 func TestReportForms_SayWhatWasWrong(t *testing.T) {

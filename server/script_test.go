@@ -115,10 +115,7 @@ func TestScripts_ReachEveryOperationAndError(t *testing.T) {
 // and read mails. A first line "# limits: on" sets --limits=on.
 func newScriptSite(t *testing.T, path string) *site {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile(path))(t)
 	return newSite(t, func(o *siteOptions) {
 		o.dev = DevMode.NewClock()
 		if bytes.HasPrefix(text, []byte("# limits: on\n")) {
@@ -129,10 +126,7 @@ func newScriptSite(t *testing.T, path string) *site {
 
 func (s *site) runScript(path string, met map[string]bool) {
 	s.Helper()
-	entries, err := parseHurl(path)
-	if err != nil {
-		s.Fatal(err)
-	}
+	entries := must(parseHurl(path))(s)
 	variables := map[string]string{"base": s.url}
 	for _, e := range entries {
 		for range e.repeat {
@@ -153,10 +147,7 @@ func (s *site) runEntry(e *hurlEntry, variables map[string]string, met map[strin
 	s.Helper()
 	s.dev.Advance(e.delay)
 	for range 1 + e.retry {
-		r, err := e.newRequest(variables)
-		if err != nil {
-			s.Fatal(err)
-		}
+		r := must(e.newRequest(variables))(s)
 		a := s.do(r)
 		s.recordReached(met, r.Method, r.URL.Path, a)
 		if problems = e.check(a, variables); len(problems) == 0 {

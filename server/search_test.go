@@ -3,8 +3,6 @@ package server
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"callbook/testdata/proof"
 )
 
@@ -91,9 +89,7 @@ func TestSearch_ListsStrictMatchesThenPartialOnes(t *testing.T) {
 				}
 				got.Hint.EN, got.Hint.ZH = "", ""
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("%s, %s (-want +got):\n%s", tt.name, list.path, diff)
-			}
+			equal(t, tt.want, got, "%s, %s", tt.name, list.path)
 		}
 	}
 }
@@ -111,8 +107,6 @@ func TestSearch_HintSaysWhatToTry(t *testing.T) {
 		{"/api/posts?q=harbuor&kind=offering", "No call within these filters matches every word. Try did_you_mean, fewer words or filters, or the other language (English or Chinese).", "在这些筛选条件下，没有呼叫与所有词都匹配。请尝试 did_you_mean、减少词语或筛选条件，或改用另一种语言（英文或中文）。"},
 	} {
 		a := s.send("GET", tt.path, "", nil).status(200)
-		if diff := cmp.Diff([]string{tt.en, tt.zh}, []string{a.text("hint", "en"), a.text("hint", "zh")}); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.path, diff)
-		}
+		equal(t, []string{tt.en, tt.zh}, []string{a.text("hint", "en"), a.text("hint", "zh")}, "%s", tt.path)
 	}
 }

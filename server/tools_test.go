@@ -87,9 +87,7 @@ func (s *site) toolList() map[string]toolListed {
 func schemaIn(t testing.TB, text json.RawMessage) *jsonschema.Resolved {
 	t.Helper()
 	var schema jsonschema.Schema
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(text, &schema))
 	resolved, err := schema.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
 	if err != nil {
 		t.Fatalf("%v: %s", err, text)
@@ -256,10 +254,7 @@ func (tw *twins) walk(name string, arguments map[string]any) (pages int) {
 		if next == "" {
 			return pages
 		}
-		u, err := url.Parse(next)
-		if err != nil {
-			tw.Fatal(err)
-		}
+		u := must(url.Parse(next))(tw)
 		arguments = maps.Clone(arguments)
 		delete(arguments, "offset")
 		arguments["cursor"] = u.Query().Get("cursor")
@@ -401,9 +396,7 @@ func TestTools_RejectLikeTheAPI(t *testing.T) {
 			continue
 		}
 		var schema jsonschema.Schema
-		if err := json.Unmarshal(listed.Input, &schema); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(listed.Input, &schema))
 		input := schemaIn(t, listed.Input)
 		for field, property := range schema.Properties {
 			for _, value := range argumentsToTry(property) {
@@ -448,9 +441,7 @@ func TestTools_ParseArguments(t *testing.T) {
 			return
 		}
 		e := &result{TB: t, Status: 400, Body: a.Structured}
-		if diff := cmp.Diff(want, e.rejected(400, domain.CodeInvalidQuery).details()); diff != "" {
-			t.Errorf("%s %s (-want +got): %s", name, arguments, diff)
-		}
+		equal(t, want, e.rejected(400, domain.CodeInvalidQuery).details(), "%s %s", name, arguments)
 		for _, d := range e.value("error", "details").([]any) {
 			d := d.(map[string]any)
 			if len(d["message_en"].(string)) < len(d["field"].(string))+5 || !strings.ContainsFunc(d["message_zh"].(string), func(c rune) bool { return unicode.Is(unicode.Han, c) }) {
@@ -519,9 +510,7 @@ func TestTools_AreDescribed(t *testing.T) {
 			Required             []string
 			AdditionalProperties *bool
 		}
-		if err := errors.Join(json.Unmarshal(tool.Input, &input), json.Unmarshal(tool.Output, &output)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, errors.Join(json.Unmarshal(tool.Input, &input), json.Unmarshal(tool.Output, &output)))
 		if input.Type != "object" || input.AdditionalProperties == nil || *input.AdditionalProperties || input.Required == nil {
 			t.Errorf("%s takes %s", name, tool.Input)
 		}

@@ -93,31 +93,6 @@ func TestAbuse03_SpentPoolIsReported(t *testing.T) {
 	}
 }
 
-// TestAbuse03_RecoveryAnswersAlike compares the responses for handles that exist and that do not, while mails are left
-// and once they are spent.
-func TestAbuse03_RecoveryAnswersAlike(t *testing.T) {
-	s := newSite(t, withMailCaps, func(o *siteOptions) { o.mails.Site = 2 })
-	s.provenAgent("harbour-pilot")
-	s.agent("lighthouse")
-	ask := func(handle, address string) string {
-		return string(s.send("POST", "/api/recover", "", map[string]any{"handle": handle}, "X-Forwarded-For: "+address).status(202).Body)
-	}
-	seen := map[string]bool{}
-	for i, handle := range []string{"nobody", "lighthouse", "harbour-pilot"} {
-		seen[ask(handle, fmt.Sprintf("192.0.2.%d", i))] = true
-	}
-	if len(seen) != 1 {
-		t.Errorf("responses differ: %v", seen)
-	}
-	// The pool's only mail is sent, and then the address has asked five times.
-	for i, handle := range []string{"harbour-pilot", "nobody", "lighthouse", "harbour-pilot", "nobody", "lighthouse"} {
-		body := ask(handle, "192.0.2.9")
-		if want := domain.TimeOf(s.clock.Now()).Add(domain.Day).String(); !strings.Contains(body, `"resend_after":"`+want+`"`) {
-			t.Errorf("request %d for %s: %s, want %s", i, handle, body, want)
-		}
-	}
-}
-
 // stopLink returns the link in a mail that ends all mails to its address.
 func stopLink(t testing.TB, text string) string {
 	t.Helper()

@@ -202,16 +202,16 @@ func (s *sweep) request(caller, method, path string, body any, headers ...string
 		key = bearer
 	}
 	a := s.send(method, path, key, body, headers...)
-	for handle, live := range s.keys { // who has a live key or link is its agent or owner
-		if key == live || s.tokens[handle] != "" && strings.HasPrefix(path, "/owner/"+s.tokens[handle]) {
+	plain, _, _ := strings.Cut(strings.Replace(path, "/%6fwner/", "/owner/", 1), "?") // which lead to the same page
+	for handle, live := range s.keys {                                                // who has a live key or link is its agent or owner
+		if key == live || s.tokens[handle] != "" && strings.HasPrefix(plain, "/owner/"+s.tokens[handle]) {
 			caller = handle
 		}
 	}
 	operation := "page"
-	plain, _, _ := strings.Cut(path, "?")
 	if op := s.operation(method, plain); op != nil {
 		operation = op.ID
-	} else if strings.HasPrefix(path, "/owner/") {
+	} else if strings.HasPrefix(plain, "/owner/") {
 		operation = "ownerPage"
 	}
 	s.search(operation, caller, method+" "+path, a)
@@ -734,6 +734,7 @@ func (s *sweep) requestOddPaths() {
 		escaped := url.PathEscape(secret)
 		for _, path := range []string{
 			"/", "//", "/owner/", "//owner/", "/OWNER/", "/Owner/x/", "/owner%20/", "/en/owner/", "/api/owner/", "/api/agents/", "/api/requests/", "/api/posts/", "/api/me/",
+			"/%6fwner/", "/owner%2F", "/owner%252F", "/x/../owner/", "/owner/./", "/%5Cowner/", "/owner;", "/owner?", "/owner/x/",
 			"/api?api_key=", "/api/agents?q=", "/api/agents/told?@", "/api/me?key=", "/owner/x?token=", "/api/agents/" + escaped + "/",
 		} {
 			for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS", "DELETE", "PATCH"} {

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,46 +53,6 @@ func TestDocuments_NameTheAddressOfTheSite(t *testing.T) {
 		if a := s.send("GET", path, "", nil).rejected(429, domain.CodeRateLimited); a.Header.Get("Access-Control-Allow-Origin") != "*" || a.Header.Get("Retry-After") == "" {
 			t.Errorf("%s: %v", path, a.Header)
 		}
-	}
-}
-
-func TestGuide_FollowsTheLanguage(t *testing.T) {
-	s := newSite(t)
-	tests := []struct{ name, query, accept, want string }{
-		{"nothing asked for", "", "", "en"},
-		{"traditional", "", "zh-Hant", "zh"},
-		{"Chinese liked less", "", "zh;q=0.2, en;q=0.9", "en"},
-		{"Chinese refused", "", "zh;q=0", "en"},
-		{"after one that there is not", "", "de, zh;q=0.3", "zh"},
-		{"nonsense", "", ";;q=x,,", "en"},
-		{"beside no known region", "", "zh-CN,zh;q=0.9,en-EN;q=0.8", "zh"},
-		{"beside no known language", "", "xx;q=0.1, en;q=0.2, zh;q=0.7", "zh"},
-		{"in capitals", "", "EN;Q=0.2, ZH;Q=0.9", "zh"},
-		{"very many", "", strings.Repeat("xx,", 4000) + "zh", "en"},
-		{"query against header", "?lang=en", "zh", "en"},
-		{"query against header, Chinese", "?lang=zh", "en", "zh"},
-		{"unknown in the query", "?lang=de", "zh", "zh"},
-		{"empty in the query", "?lang=", "", "en"},
-	}
-	tags := map[string]string{} // of one language must not be taken for the other's text
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var headers []string
-			if tt.accept != "" {
-				headers = append(headers, "Accept-Language: "+tt.accept)
-			}
-			a := s.send("GET", "/skill.md"+tt.query, "", nil, headers...).status(200)
-			if string(a.Body) != string(s.server.guideText(tt.want)) || a.Header.Get("Content-Language") != tt.want {
-				t.Errorf("%s instead of %s", a.Header.Get("Content-Language"), tt.want)
-			}
-			if vary := a.Header.Values("Vary"); !slices.Equal(vary, []string{"Accept-Encoding, Accept-Language"}) {
-				t.Errorf("Vary %q", vary)
-			}
-			tags[a.Header.Get("ETag")] = tt.want
-		})
-	}
-	if len(tags) != 2 {
-		t.Errorf("the languages have the tags %v", tags)
 	}
 }
 

@@ -380,17 +380,6 @@ func (s *edgeSite) tryQuery(row edgeRow, e edge) {
 	}
 }
 
-// TestQueries_LargeOffsetPointsToNext: beyond 10000 the error points to next.
-func TestQueries_LargeOffsetPointsToNext(t *testing.T) {
-	s := newSite(t)
-	a := s.send("GET", "/api/agents?offset=10001", "", nil).rejected(400, "invalid_query")
-	for _, language := range []string{"message_en", "message_zh"} {
-		if text := a.text("error", "details", 0, language); !strings.Contains(text, "next") || !strings.Contains(text, "10000") {
-			t.Errorf("%s: %s", language, text)
-		}
-	}
-}
-
 // A field or constraint that the document has and the table has not, or holds to
 // another number, would be a limit that no client tries.
 func TestFields_TableMatchesTheDocument(t *testing.T) {

@@ -202,12 +202,3 @@ func TestFeed_FollowsTheLanguage(t *testing.T) {
 		equal(t, want, got, "%+v", tt)
 	}
 }
-
-func TestFeed_ErrorsArePages(t *testing.T) {
-	s := newSite(t)
-	for path, status := range map[string]int{"/calls.atom?kind=sell": 400, "/calls.atom?tag=%zz": 400, "/calls.atom?tag=" + strings.Repeat("x", 61): 400, "/calls.atom?author=ab": 400} {
-		if a := s.openPage(path).status(status); a.Header.Get("Content-Type") != "text/html; charset=utf-8" || a.Header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s: %v", path, a.Header)
-		}
-	}
-}

@@ -119,7 +119,7 @@ func (h *hostileSite) breakOperation(op *api.Operation) {
 	}
 	for name, query := range map[string]string{
 		"unknown parameter": "unknown=" + hostileMark, "without a value": "unknown", "in capitals": "LIMIT=1", "in brackets": "limit[]=1", "without a name": "=" + hostileMark,
-		"bad escape": "q=%zz" + hostileMark, "bad UTF-8": "q=" + hostileMark + "%ff", "a surrogate": "q=%ed%a0%80", "semicolon": "a=" + hostileMark + ";b",
+		"bad escape": "q=%zz" + hostileMark, "bad UTF-8": "q=" + hostileMark + "%ff", "a surrogate": "q=%ed%a0%80", "semicolon": "a=" + hostileMark + ";b", "10,001 parameters": strings.Repeat("&", 10_001),
 	} {
 		h.single(op, name, domain.CodeInvalidQuery, "", func(a *attempt) { a.target = withQuery(a.target, query) })
 	}
@@ -157,9 +157,10 @@ func (h *hostileSite) breakOperation(op *api.Operation) {
 		h.single(op, "unknown member", domain.CodeValidationFailed, "unknown_member", func(a *attempt) { a.body = []byte(`{"unknown_member":"` + hostileMark + `"}`) })
 	}
 	if op.Idempotent {
-		for about, value := range map[string]string{"too short": hostileMark, "too long": hostileMark + strings.Repeat("a", 128), "a space": hostileMark + " " + hostileMark, "not ASCII": hostileMark + "潮汐潮汐", "a comma": "\t" + hostileMark} {
+		for about, value := range map[string]string{"too short": hostileMark, "too long": hostileMark + strings.Repeat("a", 128), "a space": hostileMark + " " + hostileMark, "not ASCII": hostileMark + "潮汐潮汐", "a comma": "\t" + hostileMark, "empty": ""} {
 			h.single(op, "Idempotency-Key "+about, domain.CodeValidationFailed, "Idempotency-Key", func(a *attempt) { a.headers = append(a.headers, "Idempotency-Key: "+value) })
 		}
+		h.single(op, "two Idempotency-Keys", domain.CodeValidationFailed, "Idempotency-Key", func(a *attempt) { a.headers = append(a.headers, onceKey, onceKey) })
 	}
 }
 

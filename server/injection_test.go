@@ -229,20 +229,3 @@ func TestTools_ShowNoSecret(t *testing.T) {
 	}
 	proof.Figure(t, "answers", s.calls)
 }
-
-// TestTools_IgnoreKeys: a key that is sent along has no effect.
-func TestTools_IgnoreKeys(t *testing.T) {
-	s, key, post := newPopulatedSite(t)
-	before := s.send("GET", "/api/agents/harbour-pilot", "", nil).status(200)
-	for name, arguments := range map[string]map[string]any{
-		"search_agents": {"q": "harbour"}, "get_agent": {"handle": "harbour-pilot"}, "search_calls": {}, "get_call": {"id": post}, "list_collabs": {}, "get_stats": {}, "get_guide": {},
-	} {
-		s.clock.Advance(domain.Day)
-		if a := s.tool(name, arguments, "Authorization: Bearer "+key); a.IsError {
-			t.Errorf("%s: %s", name, a.Structured)
-		}
-	}
-	if after := s.send("GET", "/api/agents/harbour-pilot", "", nil).status(200); !bytes.Equal(before.Body, after.Body) {
-		t.Errorf("a key that goes with a tool makes its agent active: %s", after.Body)
-	}
-}

@@ -157,22 +157,6 @@ func (s *site) checkOrder(tt orderTest, key string) {
 	}
 }
 
-// TestQueries_ErrorsOfTheirFormNameTheCause: TestHostileInput_IsRejected sends the other malformed ones.
-func TestQueries_ErrorsOfTheirFormNameTheCause(t *testing.T) {
-	s := newSite(t)
-	for _, query := range []string{"q=a;b", "q=%zz", strings.Repeat("&", 10_001)} { // each in its own way
-		a := s.send("GET", "/api/agents?"+query, "", nil).rejected(400, domain.CodeInvalidQuery)
-		for _, mend := range []string{"%3B", "%", "10000"} {
-			if en, zh := a.text("error", "details", 0, "message_en"), a.text("error", "details", 0, "message_zh"); !strings.Contains(en, mend) || !strings.Contains(zh, mend) {
-				t.Errorf("%.20s: not told of %s: %s %s", query, mend, en, zh)
-			}
-		}
-	}
-	for _, query := range []string{"", "&", "&&limit=1&&", "%6Cimit=1", "limit=1&offset=0&view=full"} {
-		s.send("GET", "/api/agents?"+query, "", nil).status(200)
-	}
-}
-
 // nastyQueries returns queries with the syntax of a full-text index.
 func nastyQueries() (queries []string) {
 	signs := []string{

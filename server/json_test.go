@@ -161,21 +161,6 @@ func TestJSON_IntegralFloatIsAnInteger(t *testing.T) {
 	}
 }
 
-// An error says which of the rules of JSON was broken.
-func TestJSON_ErrorNamesTheCause(t *testing.T) {
-	s := newSite(t)
-	key := s.agent("strict")
-	for name, tt := range map[string]struct{ body, word string }{
-		"not an object": {`[]`, "object"}, "a key twice": {`{"a":1,"a":1}`, "twice"}, "encoding": {`{"name":"\ud800"}`, "UTF-8"},
-		"more behind it": {`{}{}`, "after"}, "too deep": {nested(40, "[", "", "]"), "32"}, "a fraction": {`{"a":1.5}`, "whole number"},
-		"broken": {`{`, "not valid JSON"},
-	} {
-		if text := s.send("PATCH", "/api/me", key, tt.body).rejected(400, api.CodeInvalidJSON).text("error", "message_en"); !strings.Contains(text, tt.word) {
-			t.Errorf("%s: %s", name, text)
-		}
-	}
-}
-
 func TestJSON_BodyMayBeEmptyWithoutFields(t *testing.T) {
 	proof.OneByOne(t)
 	s := newSite(t)

@@ -66,20 +66,6 @@ func (s *site) link(key, address string, headers ...string) *result {
 	return s.send("POST", "/api/me/links", key, map[string]any{"url": address}, headers...)
 }
 
-func TestLinks_PrivateAddressesAreRejected(t *testing.T) {
-	h := newHomepage(t)
-	s := newSite(t, func(o *siteOptions) { o.links.Dial = h.dial }) // the system's resolver: no name here leads anywhere public
-	key := s.agent("harbour-pilot")
-	for _, address := range []string{h.URL, "http://169.254.169.254/latest/meta-data/", "http://localhost/", "file:///etc/passwd"} {
-		if a := s.link(key, address).rejected(422, domain.CodeValidationFailed); a.text("error", "details", 0, "field") != "url" {
-			t.Errorf("%s: %s", address, a.Body)
-		}
-	}
-	if n := h.looks.Load(); n != 0 {
-		t.Errorf("%d connections", n)
-	}
-}
-
 // TestLinks_AreCheckedAndRechecked: package linkcheck tests the proofs, and package store the life of a link.
 func TestLinks_AreCheckedAndRechecked(t *testing.T) {
 	s, h := newLinkSite(t)

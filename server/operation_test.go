@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"callbook/server/api"
 	"callbook/store/domain"
 )
 
@@ -107,53 +106,6 @@ func TestKeys_AreIgnoredByPublicOperations(t *testing.T) {
 	for i, h := range headers {
 		s.send("POST", "/api/agents", "", registrationOf(fmt.Sprintf("agent-%d", i)), h...).status(201)
 		s.send("POST", "/api/posts/"+post+"/report", "", nil, h...).status(202)
-	}
-}
-
-func TestMethods_OthersAreRejected(t *testing.T) {
-	s, key, _ := newPopulatedSite(t)
-	allowed := map[string][]string{}
-	for _, op := range s.server.engine.Operations {
-		path := s.pathOf(op)
-		allowed[path] = append(allowed[path], op.Method)
-		if op.Reads() {
-			allowed[path] = append(allowed[path], "HEAD")
-		}
-	}
-	for path, methods := range allowed {
-		want := slices.Sorted(slices.Values(append(methods, "OPTIONS")))
-		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE", "BREW", "get"} {
-			if slices.Contains(methods, method) {
-				continue
-			}
-			a := s.send(method, path, key, nil).status(405)
-			if method != "HEAD" {
-				a.rejected(405, "method_not_allowed")
-			}
-			if got := slices.Sorted(strings.SplitSeq(a.Header.Get("Allow"), ", ")); !slices.Equal(got, want) {
-				t.Errorf("%s %s: Allow %q, want %q", method, path, got, want)
-			}
-		}
-	}
-}
-
-func TestPaths_OnlyExactOnesAreServed(t *testing.T) {
-	s, key, _ := newPopulatedSite(t)
-	for _, op := range s.server.engine.Operations {
-		path := s.pathOf(op)
-		for _, other := range []string{
-			path + "/", "/" + path, "//" + path, strings.Replace(path, "/api", "/API", 1),
-			strings.Replace(path, "/api", "/api/", 1) + "/", "/x/.." + path, path + "/../x", path + "%2f", path + "%00",
-			path + ".json", "/api" + path,
-		} {
-			a := s.send(op.Method, other, key, nil)
-			if a.Status != 404 || op.Method != "HEAD" && a.text("error", "code") != "not_found" {
-				t.Errorf("%s %s: %d %s", op.Method, other, a.Status, a.Body)
-			}
-			if a.Header.Get("Content-Type") != api.JSONType || a.Header.Get("Location") != "" {
-				t.Errorf("%s %s: %v", op.Method, other, a.Header)
-			}
-		}
 	}
 }
 

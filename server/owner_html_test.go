@@ -64,6 +64,8 @@ func (s *ownerSite) ownerPages(lang string) map[string]*result {
 	pages["media type"] = s.send("POST", "/owner/"+token+query, "", "{}").status(415)
 	pages["too large"] = s.send("POST", "/owner/"+token+query, "", strings.Repeat("x", 9000), formType).status(413)
 	pages["bad form"] = s.send("POST", "/owner/"+token+query, "", "%", formType).status(400)
+	pages["compressed"] = s.send("POST", "/owner/"+token+query, "", "act=withdraw", formType, "Content-Encoding: gzip").status(415)
+	pages["fields as a query"] = s.send("POST", "/owner/"+token+query+"&act=withdraw&form="+s.form(token), "", "", formType).status(422)
 	pages["method"] = s.send("DELETE", "/owner/"+token+query, "", nil).status(405)
 	pages["gone"] = s.open("/owner/gone", lang).status(404)
 	mails := strings.TrimPrefix(stopLink(s, s.outgoing.Messages()[0].Text), "/owner/")

@@ -23,16 +23,6 @@ import (
 // firstNumber matches a number in a text.
 var firstNumber = regexp.MustCompile(`\d+`)
 
-// inSection reports whether an element is in the section with this heading.
-func inSection(n *html.Node, heading string) bool {
-	for ; n != nil; n = n.Parent {
-		if by, _ := attribute(n, "aria-labelledby"); by == heading {
-			return true
-		}
-	}
-	return false
-}
-
 // shownNames are the members of responses that pages show as they are.
 var shownNames = strings.Fields("handle owner tagline capabilities homepage model title deliverable for_whom not_doing tags email note url body constraints summary deadline created_at last_active_at")
 
@@ -346,7 +336,7 @@ func TestPages_ExplainBadQueries(t *testing.T) {
 
 func TestPages_CountAsReads(t *testing.T) {
 	s := newSite(t, withLimits(ratelimit.Limits{limitReads: ratelimit.Limit{Requests: 3, Period: time.Minute}}))
-	for _, path := range []string{"/", "/agents", "/agents/nobody", "/calls", "/calls/pst_0", "/calls.atom"} {
+	for _, path := range []string{"/", "/agents", "/agents/nobody", "/calls", "/calls/pst_0", "/calls.atom", "/owner/x"} {
 		for n := range 3 {
 			a := s.openPage(inLanguage(path, "zh"))
 			if a.Status == 429 {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"net/http"
@@ -321,14 +322,15 @@ func loadProblems(doc *html.Node) (problems []string) {
 func TestPages_FollowTheLanguage(t *testing.T) {
 	s := newSite(t)
 	call := s.post(s.agent("harbour-pilot"), "A call")
-	for _, path := range []string{"/", "/agents", "/agents/harbour-pilot", "/calls", "/calls/" + call, "/calls.atom", "/agents/nobody", "/nowhere", "/owner/x"} {
+	for _, path := range []string{"/", "/agents", "/agents/harbour-pilot", "/calls", "/calls/" + call, "/calls.atom", "/agents/nobody", "/nowhere", "/owner/x", "/skill.md"} {
 		vary := []string{"Accept-Encoding, Accept-Language, Accept"}
-		if path == "/calls.atom" {
+		if path == "/calls.atom" || path == "/skill.md" {
 			vary = []string{"Accept-Encoding, Accept-Language"}
 		}
 		for _, tt := range readersLanguages {
 			a := s.openPage(path+tt.query, "Accept: text/html", "Accept-Language: "+tt.accept)
-			if !strings.Contains(string(a.Body[:200]), `lang="`+tt.want+`"`) || a.Header.Get("Content-Language") != tt.want || !slices.Equal(a.Header.Values("Vary"), vary) {
+			inIt := strings.Contains(string(a.Body[:200]), `lang="`+tt.want+`"`) || bytes.Equal(a.Body, s.server.guideText(tt.want))
+			if !inIt || a.Header.Get("Content-Language") != tt.want || !slices.Equal(a.Header.Values("Vary"), vary) {
 				t.Errorf("%s%s, %q: in %s, want %s: %v", path, tt.query, tt.accept, a.Header.Get("Content-Language"), tt.want, a.Header)
 			}
 		}

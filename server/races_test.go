@@ -52,12 +52,6 @@ func (s *site) expect(what string, responses []*result, want string) {
 	}
 }
 
-// keyWorks reports whether a key is one.
-func (s *site) keyWorks(key string) bool {
-	s.Helper()
-	return s.send("GET", "/api/me", key, nil).Status == 200
-}
-
 // rows returns the number of rows of a table.
 func rows(t testing.TB, path, table string) (n int) {
 	t.Helper()
@@ -109,42 +103,6 @@ func TestIdempotency_RepeatedRequestActsOnce(t *testing.T) {
 			t.Errorf("%s: %v", path, n)
 		}
 	}
-}
-
-// TestIdempotency_RegistrationIsRepeated: the lost key is void, and a used one is not shown again.
-func TestIdempotency_RegistrationIsRepeated(t *testing.T) {
-	s := newSite(t)
-	register := func() *result {
-		return s.send("POST", "/api/agents", "", registrationOf("harbour-pilot"), onceKey).status(201)
-	}
-	lost, again := register(), register()
-	key := again.text("api_key")
-	if lost.Header.Get("Idempotent-Replayed") != "" || again.Header.Get("Idempotent-Replayed") != "true" || again.Header.Get("Location") != lost.Header.Get("Location") {
-		t.Errorf("replay: %v", again.Header)
-	}
-	if key == "" || s.keyWorks(lost.text("api_key")) || !s.keyWorks(key) {
-		t.Fatal("the replay does not void the lost key for a fresh one")
-	}
-	if used := register(); used.value("api_key") != nil || !s.keyWorks(key) {
-		t.Errorf("the replay after the key was used: %s", used.Body)
-	}
-}
-
-// TestIdempotency_KeysAreChecked: package store tests their scope.
-func TestIdempotency_KeysAreChecked(t *testing.T) {
-	s := newSite(t)
-	key := s.agent("harbour-pilot")
-	const call = `{"kind":"announce","title":"Once","body":"b"}`
-	for name, keys := range map[string][]string{
-		"15 characters": {"Idempotency-Key: 0123456789abcde"}, "129 characters": {"Idempotency-Key: " + strings.Repeat("k", 129)},
-		"a space": {"Idempotency-Key: 01234567 89abcdef"}, "two": {onceKey, onceKey}, "not ASCII": {"Idempotency-Key: 0123456789abcdeé"}, "empty": {"Idempotency-Key: "},
-	} {
-		a := s.send("POST", "/api/posts", key, call, keys...).rejected(422, "validation_failed")
-		if got := a.details(); len(got) != 1 || got[0] != "Idempotency-Key bad_format" {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-	s.send("POST", "/api/posts", key, call, "Idempotency-Key: "+strings.Repeat("k", 128)).status(201)
 }
 
 // TestValidation_ReportsPastDeadlinesWithOtherFields: also with an Idempotency-Key and in a dry

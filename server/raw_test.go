@@ -232,16 +232,6 @@ func TestHTTP_IncompleteHeadersTimeOut(t *testing.T) {
 	})
 }
 
-func TestHTTP_SlowConnectionsBlockNoOthers(t *testing.T) {
-	s := serve(t)
-	for range 200 {
-		must(io.WriteString(s.dial(), "GET /api HTTP/1.1\r\nHost: callbook"))(t)
-	}
-	if a := s.exchange("GET /api HTTP/1.1\r\nHost: x\r\n\r\n"); len(a) != 1 || a[0].StatusCode != 200 {
-		t.Errorf("%+v", a)
-	}
-}
-
 // begin sends a request without its body, and returns once its handler reads the body.
 func (s *served) begin(request string) (conn *net.TCPConn, r *bufio.Reader, body string) {
 	s.Helper()

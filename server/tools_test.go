@@ -308,7 +308,11 @@ func TestTools_MatchTheAPI(t *testing.T) {
 	for _, arguments := range collabs {
 		pages += tw.walk("list_collabs", arguments)
 	}
-	if tw.used["get_agent"] != demoSize || tw.used["get_call"] < 40 || pages < 200 {
+	tw.compare("get_agent", map[string]any{"handle": "nobody-here"})
+	tw.compare("get_call", map[string]any{"id": "pst_06e8mlgv2g5hg0r8fvhlm0q1s4"})
+	tw.compare("search_agents", map[string]any{"limit": 0, "min_level": 7, "q": strings.Repeat("a", 201), "nothing": "x", "odd name": "x"})
+	tw.compare("search_agents", map[string]any{"offset": 3, "cursor": "x"})
+	if tw.used["get_agent"] != demoSize+1 || tw.used["get_call"] < 40 || pages < 200 {
 		t.Errorf("%d pages, %v", pages, tw.used)
 	}
 }
@@ -359,76 +363,6 @@ func TestTools_StatsAndGuideMatchTheAPI(t *testing.T) {
 	if a := s.tool("get_guide", map[string]any{"lang": "fr"}); !a.IsError || fits(tw.outputs["get_guide"], a.Structured) != nil {
 		t.Errorf("%s", a.Structured)
 	}
-}
-
-// argumentsToTry returns values of the type that a parameter has, right and wrong.
-func argumentsToTry(schema *jsonschema.Schema) (values []any) {
-	switch schema.Type {
-	case "boolean":
-		return []any{true, false}
-	case "integer":
-		for _, n := range []int{-1, 0, 1, 2, 3, 100, 101, 10000, 10001, 999999999, 1000000000} {
-			values = append(values, n)
-		}
-		return values
-	}
-	for _, text := range []string{
-		"", " ", "a", "ab", "abc", "en", "zh-CN", "xx-nothing", "seeking", "brief", "Seeking", "a\nb", "a\u200bb", "<b>&\"'\\", "中文", "harbour-pilot",
-		"\u202e", "\U000e0041", "%zz", "a=b&c", strings.Repeat("a", 32), strings.Repeat("a", 33), strings.Repeat("中", 60), strings.Repeat("中", 61), strings.Repeat("a", 100),
-		strings.Repeat("a", 101), strings.Repeat("a", 200), strings.Repeat("a", 201),
-	} {
-		values = append(values, text)
-	}
-	return values
-}
-
-// TestTools_RejectLikeTheAPI: with the texts of the REST operation, whenever the input schema
-// rejects arguments.
-func TestTools_RejectLikeTheAPI(t *testing.T) {
-	proof.OneByOne(t)
-	s, _, post := newPopulatedSite(t)
-	tw := newTwins(s)
-	// The schema knows nothing of characters, codes and cursors, which may be the whole next.
-	own := []string{"bad_format", "forbidden_character", "bad_value"}
-	refusals := 0
-	for name, listed := range s.toolList() {
-		if name == "get_guide" {
-			continue
-		}
-		var schema jsonschema.Schema
-		noError(t, json.Unmarshal(listed.Input, &schema))
-		input := schemaIn(t, listed.Input)
-		for field, property := range schema.Properties {
-			for _, value := range argumentsToTry(property) {
-				arguments := map[string]any{"id": post, "handle": "harbour-pilot"}
-				maps.DeleteFunc(arguments, func(key string, _ any) bool { return !slices.Contains(schema.Required, key) })
-				if arguments[field] = value; slices.Contains(schema.Required, field) && strings.Trim(fmt.Sprint(value), " ") == "" {
-					continue // no path has room for it
-				}
-				rest := tw.compare(name, arguments)
-				text, _ := json.Marshal(arguments)
-				rejected := fits(input, text) != nil
-				if rejected && rest.Status != 400 {
-					t.Errorf("%s: the input schema refuses %s, the call does not: %s", name, text, rest.Body)
-				}
-				if rest.Status != 400 {
-					continue
-				}
-				refusals++
-				_, code, _ := strings.Cut(rest.details()[0], " ")
-				if !rejected && field != "cursor" && !slices.Contains(own, code) && fmt.Sprint(value) != " " {
-					t.Errorf("%s: the input schema takes %s, the call does not: %s", name, text, rest.Body)
-				}
-			}
-		}
-	}
-	if refusals < 60 {
-		t.Errorf("only %d refusals", refusals)
-	}
-	tw.compare("get_agent", map[string]any{"handle": "nobody-here"})
-	tw.compare("get_call", map[string]any{"id": "pst_06e8mlgv2g5hg0r8fvhlm0q1s4"})
-	tw.compare("search_agents", map[string]any{"limit": 0, "min_level": 7, "q": strings.Repeat("a", 201), "nothing": "x", "odd name": "x"})
-	tw.compare("search_agents", map[string]any{"offset": 3, "cursor": "x"})
 }
 
 func TestTools_ParseArguments(t *testing.T) {

@@ -63,14 +63,10 @@ func TestAbuse03_SpentPoolIsReported(t *testing.T) {
 		t.Errorf("logged %d times, metrics %s", n, s.figures())
 	}
 	day := domain.TimeOf(s.clock.Now()).Add(domain.Day)
-	if again := verify(1).status(202).text("resend_after"); again != day.String() {
-		t.Errorf("the last of the pool: another after %s, want %s", again, day)
-	}
+	equal(t, day.String(), verify(1).status(202).text("resend_after"), "the next code from the last of the pool")
 	verify(2).rejected(429, domain.CodeRateLimited)
 	for range 3 {
-		if n := logged(); n != 1 {
-			t.Errorf("logged %d times, want once", n)
-		}
+		equal(t, 1, logged(), "lines in the log")
 	}
 	for _, want := range []string{`callbook_mails_left{pool="new"} 0`, `callbook_mails_left{pool="proven"} 2`} {
 		if !strings.Contains(s.figures(), "\n"+want+"\n") {
@@ -79,18 +75,12 @@ func TestAbuse03_SpentPoolIsReported(t *testing.T) {
 	}
 	pilot := s.provenAgent("harbour-pilot")
 	claim := s.send("POST", "/api/me/owner-claim", pilot, map[string]any{"owner_email": "mei@lin.example.org"}).status(202)
-	if next := claim.text("resend_after"); next != domain.TimeOf(s.clock.Now()).Add(time.Minute).String() {
-		t.Errorf("another claim after %s", next)
-	}
+	equal(t, domain.TimeOf(s.clock.Now()).Add(time.Minute).String(), claim.text("resend_after"), "the next claim")
 	s.clock.Advance(domain.Day)
-	if n := logged(); n != 1 {
-		t.Errorf("logged %d times while there are mails", n)
-	}
+	equal(t, 1, logged(), "lines in the log while there are mails")
 	verify(3).status(202)
 	verify(4).status(202)
-	if n := logged(); n != 2 {
-		t.Errorf("logged %d times on the second day, want 2", n)
-	}
+	equal(t, 2, logged(), "lines in the log on the second day")
 }
 
 // stopLink returns the link in a mail that ends all mails to its address.
@@ -150,9 +140,7 @@ func TestAbuse17_EveryMailHasALinkThatEndsMails(t *testing.T) {
 	sent := len(s.outgoing.Messages())
 	claim()
 	noError(t, s.server.DeliverMail(context.Background()))
-	if n := len(s.outgoing.Messages()) - sent; n != 0 {
-		t.Errorf("%d mails to a person who wants none", n)
-	}
+	equal(t, 0, len(s.outgoing.Messages())-sent, "mails to a person who wants none")
 	shows(post("resume"), 200, "Send me no more mails")
 	claim()
 	s.mail("mei@lin.example.org")

@@ -105,9 +105,7 @@ func TestRegistration_SaysWhoMayRegister(t *testing.T) {
 		domain.RegistrationClosed:  {"`registration_closed`", "已停止注册"},
 	} {
 		s := newSite(t, func(o *siteOptions) { o.mode = mode })
-		if got := s.send("GET", "/api", "", nil).status(200).text("registration"); got != string(mode) {
-			t.Errorf("%s: the index says %s", mode, got)
-		}
+		equal(t, string(mode), s.send("GET", "/api", "", nil).status(200).text("registration"), "the index")
 		for i, lang := range []string{"en", "zh"} {
 			if guide := string(s.send("GET", "/skill.md?lang="+lang, "", nil).status(200).Body); !strings.Contains(guide, words[i]) || strings.Contains(guide, "{registration}") {
 				t.Errorf("%s: the guide (%s) does not say %q", mode, lang, words[i])

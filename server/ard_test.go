@@ -74,7 +74,6 @@ func newARDSite(t testing.TB, options ...func(*siteOptions)) *site {
 	return s
 }
 
-// discover sends a search, or an exploration if the body has a resultType.
 func (s *site) discover(body string, headers ...string) *result {
 	s.Helper()
 	path := "/ard/search"
@@ -113,9 +112,7 @@ func TestARD_Manifest(t *testing.T) {
 		if problems := entryProblems(e); problems != nil || len(e.RepresentativeQueries) == 0 || !strings.Contains(e.DisplayName, "Harbour Book") {
 			t.Errorf("%s: %q: %+v", e.Identifier, problems, e)
 		}
-		if got := s.send("GET", "/ard/agents/"+e.Identifier, "", nil).status(200).text("identifier"); got != e.Identifier {
-			t.Errorf("its address in the registry has %q", got)
-		}
+		equal(t, e.Identifier, s.send("GET", "/ard/agents/"+e.Identifier, "", nil).status(200).text("identifier"), "the identifier at its address in the registry")
 	}
 	want := []string{"application/ai-registry+json", "application/mcp-server-card+json", `text/markdown; profile="urn:air:agent-skills"`, "application/vnd.oai.openapi+json"}
 	if !slices.Equal(types, want) {
@@ -140,9 +137,7 @@ func TestARD_NeedsADomainName(t *testing.T) {
 		"http://127.0.0.1:8080": false, "http://[::1]:8080": false, "http://localhost": false, "http://callbook": false,
 		"http://callbook.localhost:8080": false, "http://10.0.0.7": false, "http://1.2.3": false, "http://-.example.org": false,
 	} {
-		if got := ard.New(ard.Options{Engine: api.New(api.Config{Errors: &api.Catalogue{}}, nil), BaseURL: address}) != nil; got != want {
-			t.Errorf("%s: %t", address, got)
-		}
+		equal(t, want, ard.New(ard.Options{Engine: api.New(api.Config{Errors: &api.Catalogue{}}, nil), BaseURL: address}) != nil, "%s has a registry", address)
 	}
 	s := newSite(t, func(o *siteOptions) { o.serve = func(o *Options) { o.BaseURL = "http://127.0.0.1:8080" } })
 	for _, path := range []string{documents.ARDPath, documents.OldARDPath, "/ard/agents"} {
@@ -279,9 +274,7 @@ func TestARD_SearchPages(t *testing.T) {
 			}
 		}
 	}
-	if n := s.discover(`{"query":{"text":"tide"}}`).status(200).len("results"); n != 10 {
-		t.Errorf("7.2: %d results by default", n)
-	}
+	equal(t, 10, s.discover(`{"query":{"text":"tide"}}`).status(200).len("results"), "7.2: results by default")
 	handles, path := map[string]bool{}, "/ard/agents?pageSize=20"
 	for path != "" {
 		var page ardPage

@@ -72,7 +72,6 @@ func TestBlockedWords_RejectedInEveryField(t *testing.T) {
 
 func (s *site) block(word string) { s.Helper(); s.change("block-word", word) }
 
-// change changes a list of the operator.
 func (s *site) change(act, entry string) {
 	s.Helper()
 	must(s.store.ChangeBlocklist(s.Context(), act, entry))(s)

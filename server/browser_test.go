@@ -69,13 +69,11 @@ type browser struct {
 	tabs  chan *tab
 }
 
-// personPage is a page to open, and its status.
 type personPage struct {
 	url    string
 	status int64
 }
 
-// in returns the page in a language.
 func (p personPage) in(lang string) string {
 	if strings.Contains(p.url, "?") {
 		return p.url + "&lang=" + lang
@@ -185,7 +183,6 @@ func (s *site) fillToTheBrim() (call string) {
 	return call
 }
 
-// answeredCall returns a call with replies.
 func (s *site) answeredCall() string {
 	s.Helper()
 	var list struct {
@@ -204,7 +201,6 @@ func (s *site) answeredCall() string {
 	return ""
 }
 
-// ownersPage returns the link that was mailed to an agent's owner.
 func (s *site) ownersPage(handle string) string {
 	s.Helper()
 	for _, m := range s.outgoing.Messages() {
@@ -309,7 +305,6 @@ func (b *tab) recordEvent(event any) {
 	}
 }
 
-// runCommand runs a command of the browser's protocol.
 func runCommand[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	b.Helper()
 	response, err := chromedp.Call(b.ctx, command, params)
@@ -340,7 +335,6 @@ func (b *tab) emulate(scheme string, width int64) {
 	})
 }
 
-// open shows a page.
 func (b *tab) open(address string, status int64) {
 	b.Helper()
 	u := must(url.Parse(address))(b)
@@ -356,7 +350,6 @@ func (b *tab) open(address string, status int64) {
 	}
 }
 
-// measures is the layout of a page.
 type measures struct {
 	Width int64    // of the content
 	Cut   []string // what is cut off
@@ -470,9 +463,7 @@ func (b *tab) checkFonts() {
 		const box = draw("\u{10FFFD}"), heads = document.querySelector("header").innerText;
 		return [...heads].filter(c => /\p{Script=Han}/u.test(c) && draw(c).every((pixel, i) => pixel === box[i])).join("");
 	})()`
-	if characters := evaluate[string](b, missing); characters != "" {
-		b.Errorf("no font has %s", characters)
-	}
+	equal(b, "", evaluate[string](b, missing), "characters without a font")
 }
 
 // axe is the script of axe-core, which finds accessibility problems; empty without AXE_CORE.
@@ -622,9 +613,7 @@ func confirmsByKeyboard(b *tab, s *site) {
 	b.tabTo("This is my agent")
 	b.follow()
 	b.checkText("[role=status]", "Confirmed")
-	if level := s.send("GET", "/api/agents/by-keyboard", "", nil).value("agent", "trust", "level"); level != 2.0 {
-		b.Errorf("level %v", level)
-	}
+	equal(b, 2.0, s.send("GET", "/api/agents/by-keyboard", "", nil).value("agent", "trust", "level"), "level")
 	b.tabTo("#confirm")
 	b.press("other")
 	b.follow()

@@ -77,9 +77,7 @@ func TestSharedCache_ServesPublicResponsesForATime(t *testing.T) {
 		for _, status := range []int{200, 304} {
 			h := s.sendRaw("GET", path, "If-None-Match: "+tag, "X-Request-Id: mine").status(status).Header
 			tag = h.Get("ETag")
-			if got := h.Get("Cache-Control"); got != "public, max-age=0, s-maxage=5, stale-while-revalidate=5" {
-				t.Errorf("%s, %d: Cache-Control %q", path, status, got)
-			}
+			equal(t, "public, max-age=0, s-maxage=5, stale-while-revalidate=5", h.Get("Cache-Control"), "%s, %d: Cache-Control", path, status)
 			for _, name := range []string{"X-Request-Id", "RateLimit", "RateLimit-Policy"} {
 				if h.Get(name) != "" {
 					t.Errorf("%s, %d: %s: %s", path, status, name, h.Get(name))
@@ -164,7 +162,6 @@ func TestCache_ShowsWritesInNextRead(t *testing.T) {
 // shown maps addresses to texts in their responses; "!" before a text means that it is absent.
 type shown map[string]string
 
-// shownWrite is a write and where it shows.
 type shownWrite struct {
 	name string
 	act  func()
@@ -249,18 +246,12 @@ func TestCache_ExpiresTimeDependentResponses(t *testing.T) {
 		t.Errorf("counts are older than 10 seconds: %s", a.Body)
 	}
 	s.clock.Advance(14*time.Hour + 29*time.Minute + 49*time.Second) // a second before midnight
-	if n := s.send("GET", open, "", nil).status(200).len("posts"); n != 1 {
-		t.Errorf("%d open calls before midnight", n)
-	}
+	equal(t, 1, s.send("GET", open, "", nil).status(200).len("posts"), "open calls before midnight")
 	s.clock.Advance(time.Second)
-	if n := s.send("GET", open, "", nil).status(200).len("posts"); n != 0 {
-		t.Errorf("%d open calls after midnight", n)
-	}
+	equal(t, 0, s.send("GET", open, "", nil).status(200).len("posts"), "open calls after midnight")
 	s.send("GET", "/api/agents?new=true", "", nil).status(200)
 	s.clock.Advance(31 * domain.Day)
-	if n := s.send("GET", "/api/agents?new=true", "", nil).status(200).len("agents"); n != 0 {
-		t.Errorf("%d new agents after a month", n)
-	}
+	equal(t, 0, s.send("GET", "/api/agents?new=true", "", nil).status(200).len("agents"), "new agents after a month")
 }
 
 func TestCache_IsFreshAfterConcurrentWrites(t *testing.T) {

@@ -48,7 +48,6 @@ type secretText struct {
 	sharedWith      []string
 }
 
-// sightPermission says where a secret may be seen.
 type sightPermission struct {
 	kind, operations string
 	may              func(c *secretText, caller string) bool
@@ -158,7 +157,6 @@ func unescaped(text []byte) []byte {
 	return percentEscape.ReplaceAllFunc(text, character)
 }
 
-// addSecret adds a secret to those that are searched for.
 func (s *sweep) addSecret(kind, whose, value string) *secretText {
 	c := &secretText{kind: kind, whose: whose, value: value}
 	s.secrets = append(s.secrets, c)
@@ -256,7 +254,6 @@ func (s *sweep) permitted(n needle, operation, caller string) bool {
 	return false
 }
 
-// mailboxOf returns the present mailbox of an agent.
 func (s *sweep) mailboxOf(handle string) *secretText {
 	s.Helper()
 	for _, c := range s.secrets {
@@ -282,7 +279,6 @@ func (s *sweep) secret(kind, handle, address string) string {
 	return value
 }
 
-// join registers an agent.
 func (s *sweep) join(handle string, public bool) {
 	s.Helper()
 	mailbox := s.addSecret("mailbox", handle, s.address())
@@ -315,7 +311,6 @@ func (s *sweep) wakeAt(handle string) {
 	s.request(handle, "GET", "/api/me/export", nil).status(200)
 }
 
-// mailOwnerLink has a link mailed to a person.
 func (s *sweep) mailOwnerLink(handle string) {
 	s.Helper()
 	owner := s.addSecret("owner", handle, s.address())
@@ -325,7 +320,6 @@ func (s *sweep) mailOwnerLink(handle string) {
 	s.searchAgain("exportMe", handle, "the export while a link waited", early)
 }
 
-// press presses a button of the owner's page.
 func (s *sweep) press(handle string, call domain.OwnerSubmission) domain.OwnerResult {
 	s.Helper()
 	page := must(s.store.OwnerPage(context.Background(), s.tokens[handle]))(s)
@@ -376,7 +370,6 @@ func (s *sweep) markDeleted(handle string) {
 	delete(s.keys, handle)
 }
 
-// changeMailbox gives an agent another mailbox.
 func (s *sweep) changeMailbox(handle string) {
 	s.Helper()
 	next := s.addSecret("mailbox", handle, s.address())
@@ -391,7 +384,6 @@ func (s *sweep) runDue() {
 	noError(s, s.server.RunJobs(context.Background()))
 }
 
-// newSweep returns a site with agents, requests, posts and collaborations in all their states.
 func newSweep(t testing.TB) *sweep {
 	t.Helper()
 	s := &sweep{site: newSite(t), finder: finder{}, keys: map[string]string{}, tokens: map[string]string{}, used: map[int]int{}, shown: map[string]bool{}}
@@ -708,7 +700,7 @@ func (s *sweep) openPages() {
 		if err == nil {
 			s.addSecret("form", handle, page.Form)
 		}
-		for _, query := range []string{"", "?lang=zh", "?lang=en&form=" + page.Form} {
+		for _, query := range []string{"", "?lang=zh", "?lang=en&act=confirm&form=" + page.Form} {
 			for _, method := range []string{"HEAD", "OPTIONS", "PUT", "GET"} {
 				if a := s.request(handle, method, "/owner/"+token+query, nil); err == nil && method == "GET" {
 					a.status(200)

@@ -36,14 +36,12 @@ type renamedConn struct {
 
 func (c renamedConn) RemoteAddr() net.Addr { return c.from }
 
-// idlers are clients that open connections and leave them idle.
 type idlers struct {
 	testing.TB
 	server *Server
 	at     string
 }
 
-// newIdlers serves a site for clients of these addresses.
 func newIdlers(t testing.TB, addresses ...string) *idlers {
 	t.Helper()
 	s := newSite(t)

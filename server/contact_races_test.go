@@ -11,10 +11,8 @@ import (
 	"callbook/testdata/proof"
 )
 
-// contenders is the number of concurrent requests.
 const contenders = 100
 
-// contest is a site that serves many clients at once.
 type contest struct{ *site }
 
 func newContest(t testing.TB, options ...func(*siteOptions)) *contest {
@@ -24,7 +22,6 @@ func newContest(t testing.TB, options ...func(*siteOptions)) *contest {
 	return &contest{s}
 }
 
-// stored fails the test unless a query counts this many rows.
 func (c *contest) stored(want int, query string, args ...any) {
 	c.Helper()
 	var n int
@@ -36,7 +33,6 @@ func (c *contest) stored(want int, query string, args ...any) {
 	}
 }
 
-// party is an agent in a contest.
 type party struct {
 	domain.Caller
 	key string

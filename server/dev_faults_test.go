@@ -16,7 +16,6 @@ import (
 	"callbook/testdata/proof"
 )
 
-// fault adds a fault to callbook dev.
 func (s *site) fault(fault string) { s.Helper(); s.send("POST", "/dev/faults", "", fault).status(200) }
 
 // statuses sends a request some times and returns the statuses, 0 for a closed connection.
@@ -48,9 +47,7 @@ func TestDevFaults_FailTheNextRequests(t *testing.T) {
 		t.Errorf("Retry-After %q: %s", limited.Header.Get("Retry-After"), limited.Body)
 	}
 	s.fault(`{"status":503}`)
-	if retry := s.send("GET", "/api/me", key, nil).rejected(503, domain.CodeUnavailable).Header.Get("Retry-After"); retry != "10" {
-		t.Errorf("Retry-After %q", retry)
-	}
+	equal(t, "10", s.send("GET", "/api/me", key, nil).rejected(503, domain.CodeUnavailable).Header.Get("Retry-After"), "Retry-After")
 	for _, status := range []int{401, 403, 404, 500} {
 		s.fault(fmt.Sprintf(`{"status":%d}`, status))
 		if got := s.statuses(1, "GET", "/api/me", key); got[0] != status {
@@ -71,9 +68,7 @@ func TestDevFaults_FailTheNextRequests(t *testing.T) {
 	}
 	s.fault(`{"status":500}`)
 	s.send("DELETE", "/dev/faults", "", nil).status(200)
-	if n := s.send("GET", "/dev/faults", "", nil).status(200).len("faults"); n != 0 {
-		t.Errorf("%d faults", n)
-	}
+	equal(t, 0, s.send("GET", "/dev/faults", "", nil).status(200).len("faults"), "faults")
 }
 
 func TestDevFaults_DropLosesTheResponse(t *testing.T) {
@@ -87,9 +82,7 @@ func TestDevFaults_DropLosesTheResponse(t *testing.T) {
 		if response, err := s.client.Do(r); err == nil {
 			t.Errorf("%s: status %d", drop, response.StatusCode)
 		}
-		if n := s.send("GET", "/api/posts", "", nil).status(200).len("posts"); n != posts {
-			t.Errorf("%d posts after drop %s", n, drop)
-		}
+		equal(t, posts, s.send("GET", "/api/posts", "", nil).status(200).len("posts"), "posts after drop %s", drop)
 	}
 }
 
@@ -213,9 +206,7 @@ func TestDevJournal_ListsRequests(t *testing.T) {
 		t.Errorf("a secret in the journal: %s", list.Body)
 	}
 	for query, n := range map[string]int{"?handle=tide-reader": 5, "?handle=@Tide-Reader": 5, "?operation=getMe": 5, "?status=401": 1, "?status=0": 1, "?operation=getMe&handle=tide-reader&status=200": 2, "?handle=nobody": 0} {
-		if got := s.send("GET", "/dev/calls"+query, "", nil).status(200).len("calls"); got != n {
-			t.Errorf("%s: %d calls, not %d", query, got, n)
-		}
+		equal(t, n, s.send("GET", "/dev/calls"+query, "", nil).status(200).len("calls"), "requests in the journal with %s", query)
 	}
 	if log := s.log.String(); strings.Count(log, `"message":"a fault was injected"`) != 3 || strings.Contains(log, `"level":"error"`) {
 		t.Errorf("the log: %s", log)
@@ -239,12 +230,8 @@ func TestDevJournal_ListsRequests(t *testing.T) {
 		t.Errorf("%s", report.Body)
 	}
 	s.send("POST", "/dev/reset", "", nil).status(200)
-	if n := s.send("GET", "/dev/calls", "", nil).status(200).len("calls"); n != 0 {
-		t.Errorf("%d requests after a reset", n)
-	}
-	if n := s.send("GET", "/dev/report", "", nil).status(200).len("operations"); n != 5 {
-		t.Errorf("%d operations in the report after a reset", n)
-	}
+	equal(t, 0, s.send("GET", "/dev/calls", "", nil).status(200).len("calls"), "requests after a reset")
+	equal(t, 5, s.send("GET", "/dev/report", "", nil).status(200).len("operations"), "operations in the report after a reset")
 }
 
 // TestDevJournal_MarksRejectedHostsAndReplays: a request for another host is listed, and spends no fault.
@@ -303,12 +290,8 @@ func TestDevJournal_IsBounded(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	if n := s.send("GET", "/dev/calls", "", nil).status(200).len("calls"); n != 1000 {
-		t.Errorf("%d requests in the journal", n)
-	}
-	if n := s.send("GET", "/dev/report", "", nil).status(200).value("operations", 0, "calls"); n != 1064.0 {
-		t.Errorf("%v requests in the report", n)
-	}
+	equal(t, 1000, s.send("GET", "/dev/calls", "", nil).status(200).len("calls"), "requests in the journal")
+	equal(t, 1064.0, s.send("GET", "/dev/report", "", nil).status(200).value("operations", 0, "calls"), "requests in the report")
 }
 
 func TestDevCounterparts_Act(t *testing.T) {
@@ -331,18 +314,14 @@ func TestDevCounterparts_Act(t *testing.T) {
 	}
 	s.send("POST", "/dev/clock", "", `{"advance":"59s"}`).status(200)
 	for handle := range ids {
-		if got := state(handle); got != "pending" {
-			t.Errorf("%s acts before its time: %s", handle, got)
-		}
+		equal(t, "pending", state(handle), "%s before its time", handle)
 	}
 	s.send("POST", "/dev/clock", "", `{"advance":"31d"}`).status(200)
 	for handle, want := range map[string]string{
 		"always-accepts": "accepted", "declines-busy": "declined busy", "asks-more": "declined need_more_info", "never-answers": "expired",
 		"confirms-all": "accepted", "tries-injection": "declined other",
 	} {
-		if got := state(handle); got != want {
-			t.Errorf("%s: %s, not %s", handle, got, want)
-		}
+		equal(t, want, state(handle), "%s", handle)
 	}
 	orders := s.send("GET", "/api/me/requests", key, nil).status(200)
 	if orders.len("requests") != 1 || orders.text("requests", 0, "from", "handle") != "tries-injection" {

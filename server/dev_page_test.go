@@ -14,7 +14,6 @@ import (
 	"callbook/server/api"
 )
 
-// devPage opens /dev in a language.
 func (s *site) devPage(lang string) *html.Node {
 	s.Helper()
 	return parsePage(s, s.send("GET", "/dev?lang="+lang, "", nil, "Accept: text/html").status(200).Body)
@@ -121,9 +120,7 @@ func TestDevPage_ButtonsMoveTheClockAndReset(t *testing.T) {
 		button string
 		want   time.Duration
 	}{{"1h", time.Hour}, {"24h", 25 * time.Hour}, {"192h", 217 * time.Hour}, {"744h", 961 * time.Hour}} {
-		if to := s.pressDev("zh", "advance", step.button).status(303).Header.Get("Location"); to != "/dev?lang=zh" {
-			t.Errorf("%s leads to %s", step.button, to)
-		}
+		equal(t, "/dev?lang=zh", s.pressDev("zh", "advance", step.button).status(303).Header.Get("Location"), "%s leads to", step.button)
 		ahead(step.want)
 	}
 	for lang, want := range map[string]string{"en": ", 961 h ahead of this machine.", "zh": "，比本机快 961 小时。"} {
@@ -134,9 +131,7 @@ func TestDevPage_ButtonsMoveTheClockAndReset(t *testing.T) {
 	s.agent("harbour-pilot")
 	s.pressDev("en", "demo", "false").status(303)
 	ahead(0)
-	if n := s.send("GET", "/api/stats", "", nil).value("agents"); n != 0.0 {
-		t.Errorf("%v agents after the reset", n)
-	}
+	equal(t, 0.0, s.send("GET", "/api/stats", "", nil).value("agents"), "agents after the reset")
 }
 
 // TestDevPage_RejectsFormsOfOtherSites: a browser sends such a form with the origin of its page, or with none.
@@ -197,7 +192,5 @@ func TestDevPage_ShowsFaultsAndJournal(t *testing.T) {
 		}
 	}
 	s.send("POST", "/dev/faults/clear", "", "", formType, "Accept: text/html").status(303)
-	if n := s.send("GET", "/dev/faults", "", nil).len("faults"); n != 0 {
-		t.Errorf("%d faults", n)
-	}
+	equal(t, 0, s.send("GET", "/dev/faults", "", nil).len("faults"), "faults")
 }

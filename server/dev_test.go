@@ -22,7 +22,6 @@ import (
 	"callbook/testdata/proof"
 )
 
-// demoFolder holds the demo directory.
 const demoFolder = "../testdata/demo"
 
 // demoSize is the number of agents of the demo, among them those that act by themselves.
@@ -31,20 +30,17 @@ const demoSize, demoCounterparts = 52, 6
 // underDev makes a site like that of callbook dev.
 func underDev(o *siteOptions) { o.dev = DevMode.NewClock() }
 
-// newDevSite returns a site like that of callbook dev, with the demo or empty.
 func newDevSite(t testing.TB, demo bool) *site {
 	t.Helper()
 	return newSite(t, underDev, func(o *siteOptions) { o.demo = demo })
 }
 
-// devAgent is a demo agent with its key.
 type devAgent struct {
 	Handle string `json:"handle"`
 	APIKey string `json:"api_key"`
 	Level  int    `json:"level"`
 }
 
-// devAgents returns the demo agents with their keys.
 func (s *site) devAgents() []devAgent {
 	s.Helper()
 	var response struct{ Agents []devAgent }
@@ -206,9 +202,7 @@ func TestDemo_IsInUse(t *testing.T) {
 			t.Errorf("%s: %d mails", query, n)
 		}
 	}
-	if policy := mails.Header.Get("Cross-Origin-Resource-Policy"); policy != "same-origin" {
-		t.Errorf("pages of other origins may load mails: %q", policy)
-	}
+	equal(t, "same-origin", mails.Header.Get("Cross-Origin-Resource-Policy"), "Cross-Origin-Resource-Policy")
 	if !strings.Contains(mails.text("mail", 0, "link"), "/owner/") || mails.value("mail", 0, "code") != nil {
 		t.Errorf("the newest mail: %s", mails.Body)
 	}
@@ -244,24 +238,18 @@ func TestDevClock_MovesEveryRule(t *testing.T) {
 	if a := s.send("POST", "/api/posts", key, call, onceKey).status(201); a.Header.Get("Idempotent-Replayed") != "true" {
 		t.Error("not replayed")
 	}
-	if n := s.send("GET", "/api/posts?open=true", "", nil).value("total"); n != 2.0 {
-		t.Errorf("%v open calls", n)
-	}
+	equal(t, 2.0, s.send("GET", "/api/posts?open=true", "", nil).value("total"), "open calls")
 	before := s.store.Now()
 	now, err := time.Parse(time.RFC3339, s.send("POST", "/dev/clock", "", `{"advance":"48h"}`).status(200).text("now"))
 	if moved := now.Sub(before); err != nil || moved < 48*time.Hour || moved > 49*time.Hour {
 		t.Errorf("the clock moved by %s: %v", moved, err)
 	}
-	if n := s.send("GET", "/api/posts?open=true", "", nil).value("total"); n != 1.0 {
-		t.Errorf("%v open calls after the deadline", n)
-	}
+	equal(t, 1.0, s.send("GET", "/api/posts?open=true", "", nil).value("total"), "open calls after the deadline")
 	if a := s.send("POST", "/api/posts", key, call, onceKey).status(201); a.Header.Get("Idempotent-Replayed") != "" {
 		t.Error("replayed after 48 hours")
 	}
 	s.send("POST", "/dev/clock", "", `{"advance":"744h"}`).status(200)
-	if n := s.send("GET", "/api/agents?new=true", "", nil).value("total"); n != 0.0 {
-		t.Errorf("%v new agents after a month", n)
-	}
+	equal(t, 0.0, s.send("GET", "/api/agents?new=true", "", nil).value("total"), "new agents after a month")
 }
 
 func TestDevClock_RejectsInvalidDurations(t *testing.T) {
@@ -312,9 +300,7 @@ func TestDevReset_EmptiesAndRestores(t *testing.T) {
 	counted(demoSize, demoSize)
 	s.send("GET", "/api/agents/"+first.Handle, "", nil).status(200)
 	s.send("POST", "/dev/clock", "", `{"advance":"240h"}`).status(200)
-	if n := s.send("POST", "/dev/reset", "", `{"demo":false}`).status(200).value("agents"); n != 0.0 {
-		t.Errorf("%v agents", n)
-	}
+	equal(t, 0.0, s.send("POST", "/dev/reset", "", `{"demo":false}`).status(200).value("agents"), "agents")
 	counted(0, 0)
 	s.send("GET", "/api/agents/"+first.Handle, "", nil).status(404)
 	s.send("GET", "/api/me", first.APIKey, nil).status(401)
@@ -366,9 +352,7 @@ func TestDev_GoesOnAfterARestart(t *testing.T) {
 		check(s, 36, demoCounterparts)
 		s.send("GET", "/api/me", s.devAgents()[0].APIKey, nil).status(200)
 		s.send("POST", "/dev/clock", "", `{"advance":"1h"}`).status(200)
-		if got := s.send("GET", "/api/requests/"+id, key, nil).status(200).text("request", "status"); got != "accepted" {
-			t.Errorf("the request is %s", got)
-		}
+		equal(t, "accepted", s.send("GET", "/api/requests/"+id, key, nil).status(200).text("request", "status"), "the request")
 	})
 	run("third", ".dev.json", func(s *site) { check(s, 37, demoCounterparts) })
 	file, err := os.ReadFile(path + ".dev.json")
@@ -397,7 +381,6 @@ func TestDevReset_ResetsLimits(t *testing.T) {
 	}
 }
 
-// readDemoRaw reads a file of the demo as plain JSON objects.
 func readDemoRaw(t testing.TB, name string) (records []map[string]any) {
 	t.Helper()
 	data := must(os.ReadFile(filepath.Join(demoFolder, name)))(t)
@@ -405,7 +388,6 @@ func readDemoRaw(t testing.TB, name string) (records []map[string]any) {
 	return records
 }
 
-// without returns a copy of a record but for some members.
 func without(record map[string]any, names ...string) map[string]any {
 	rest := maps.Clone(record)
 	for _, name := range names {

@@ -35,9 +35,7 @@ func TestServerCard_SaysWhatTheEndpointIs(t *testing.T) {
 		t.Errorf("%s", card.Body)
 	}
 	for i := range card.len("icons") {
-		if got := s.followLink(card.text("icons", i, "src")).Header.Get("Content-Type"); got != card.text("icons", i, "mimeType") {
-			t.Errorf("icon %d is %s", i, got)
-		}
+		equal(t, card.text("icons", i, "mimeType"), s.followLink(card.text("icons", i, "src")).Header.Get("Content-Type"), "the type of icon %d", i)
 	}
 	if site := s.sendRaw("GET", documents.CardOfSite).status(200); string(site.Body) != string(card.Body) {
 		t.Errorf("the card of the site differs: %s", site.Body)
@@ -203,7 +201,6 @@ func previewOf(t testing.TB, doc *html.Node) preview {
 	return p
 }
 
-// at returns the value at a path of members.
 func (p preview) at(path ...string) any {
 	var v any = p.Data
 	for _, name := range path {

@@ -88,9 +88,7 @@ func TestAbuse16_ManualKeepsOwnersLinksOutOfLogs(t *testing.T) {
 func TestReference_HasEveryOperation(t *testing.T) {
 	s := newSite(t)
 	list := parsePage(t, s.openPage("/docs/reference").status(200).Body)
-	if shown := len(elements(list, "article")); shown != len(s.server.engine.Operations) {
-		t.Errorf("the list has %d operations of %d", shown, len(s.server.engine.Operations))
-	}
+	equal(t, len(s.server.engine.Operations), len(elements(list, "article")), "operations in the list")
 	for _, op := range s.server.engine.Operations {
 		_, doc := s.openGoodPage("/docs/reference/"+op.ID, "en")
 		text := innerText(elements(doc, "main")[0])

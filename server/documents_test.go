@@ -14,7 +14,6 @@ import (
 	"callbook/store/domain"
 )
 
-// documentTypes are the media types of the small documents.
 var documentTypes = map[string]string{
 	"/skill.md":            "text/markdown; charset=utf-8",
 	furtherGuide:           "text/markdown; charset=utf-8",
@@ -31,7 +30,6 @@ var documentTypes = map[string]string{
 	documents.OldARDPath:   "application/json; charset=utf-8",
 }
 
-// furtherGuide is one of the guide's further pages.
 const furtherGuide = "/skill/references/search.md"
 
 // base is the address of a test's site in its documents.

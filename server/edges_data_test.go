@@ -93,7 +93,7 @@ var edgeRows = []edgeRow{
 	{"replaceWatches", "watches", required(watchEdges)},
 	{"replaceWatches", "watches[].kind", oneOf("seeking", "offering", "announce")},
 	{"replaceWatches", "watches[].tag", tagEdges},
-	{"replaceWatches", "watches[].q", wordEdges},
+	{"replaceWatches", "watches[].q", wordsOf(200)},
 	{"replaceWatches", "watches[].language", languageEdges},
 
 	{"createPost", "kind", required(oneOf("seeking", "offering", "announce"))},
@@ -125,13 +125,13 @@ var edgeRows = []edgeRow{
 	{"confirmVerify", "code", required(codeEdges)},
 	{"claimOwner", "owner_email", required(mailboxEdges)},
 	{"setLink", "url", required(linkEdges)},
-	{"setLink", "remove", constraint{nil, unread(booleanEdges.edges)}},
+	{"setLink", "remove", unshown(booleanEdges)},
 	{"setWake", "url", required(webhookEdges)},
 	{"markInboxSeen", "next", required(seenEdges)},
 	{"startRecovery", "handle", required(recoveredEdges(nothing{}, ""))},
 	{"confirmRecovery", "handle", required(recoveredEdges(nil, "code_expired"))},
 	{"confirmRecovery", "code", required(codeEdges)},
-	{"confirmRecovery", "end_claim", constraint{nil, unread(booleanEdges.edges)}},
+	{"confirmRecovery", "end_claim", unshown(booleanEdges)},
 
 	{"recordCollab", "partner", required(partnerEdges)},
 	{"recordCollab", "summary", required(linesOf(1, 300, nil))},
@@ -210,25 +210,14 @@ func required(c constraint) constraint {
 }
 
 // optional returns the constraint of a field that may be absent but not null.
-func optional(c constraint) constraint {
-	edges := []edge{bad("null", nil, "wrong_type")}
-	for _, e := range c.edges {
-		if e.value != nil {
-			edges = append(edges, e)
-		}
-	}
-	return constraint{c.rules, edges}
-}
+func optional(c constraint) constraint { return withNull(bad("null", nil, "wrong_type"), c) }
 
 // clearable returns an optional field in a merge patch: null clears it.
-func clearable(c constraint, empty any) constraint {
-	edges := []edge{ok("null", nil, empty)}
-	for _, e := range c.edges {
-		if e.value != nil {
-			edges = append(edges, e)
-		}
-	}
-	return constraint{c.rules, edges}
+func clearable(c constraint, empty any) constraint { return withNull(ok("null", nil, empty), c) }
+
+func withNull(null edge, c constraint) constraint {
+	edges := slices.DeleteFunc(slices.Clone(c.edges), func(e edge) bool { return e.value == nil })
+	return constraint{c.rules, append([]edge{null}, edges...)}
 }
 
 // characters of one to four bytes; the last is two code points, which count as
@@ -266,31 +255,29 @@ func textOf(least, most int) constraint {
 	})}
 }
 
-// nameEdges are those of a text, but that a name has a letter or a digit, and no look-alikes.
-var nameEdges = func() constraint {
-	c := textOf(1, 60)
+// wordsOf returns the constraint of a text that has a letter or a digit.
+func wordsOf(most int) constraint {
+	c := textOf(1, most)
 	c.edges = slices.DeleteFunc(c.edges, func(e edge) bool { return strings.Contains(e.name, "four bytes") })
-	c.edges = append(c.edges, ok("letters of four bytes", strings.Repeat("𠮷", 60), strings.Repeat("𠮷", 60)),
-		bad("no letter or digit", "😀", "bad_value"), bad("two scripts", "Сallboat", "bad_value"), bad("a reserved word", "Callbook Support", "bad_value"))
-	return c
-}()
+	letters := strings.Repeat("𠮷", most)
+	return constraint{c.rules, append(c.edges, ok("letters of four bytes", letters, letters), bad("no letter or digit", "😀", "bad_value"))}
+}
 
-// wordEdges are those of a text that has a word.
-var wordEdges = func() constraint {
-	c := textOf(1, 200)
-	c.edges = slices.DeleteFunc(c.edges, func(e edge) bool { return strings.Contains(e.name, "four bytes") })
-	c.edges = append(c.edges, ok("letters of four bytes", strings.Repeat("𠮷", 200), strings.Repeat("𠮷", 200)), bad("no letter or digit", "😀", "bad_value"))
-	return c
+// nameEdges: a name has no look-alikes.
+var nameEdges = func() constraint {
+	c := wordsOf(60)
+	return constraint{c.rules, append(c.edges, bad("two scripts", "Сallboat", "bad_value"), bad("a reserved word", "Callbook Support", "bad_value"))}
 }()
 
 // unshown is for a field that no response shows.
 func unshown(c constraint) constraint {
-	for i := range c.edges {
-		if c.edges[i].code == "" {
-			c.edges[i].stored = absent{}
+	edges := slices.Clone(c.edges)
+	for i := range edges {
+		if edges[i].code == "" {
+			edges[i].stored = absent{}
 		}
 	}
-	return c
+	return constraint{c.rules, edges}
 }
 
 func linesOf(least, most int, empty any) constraint {
@@ -449,16 +436,7 @@ var webhookEdges = func() constraint {
 }()
 
 // seenEdges: of an event, the id alone is right.
-var seenEdges = func() constraint {
-	c := constraint{rules: afterEdges.rules, edges: wrong(nil)}
-	for _, e := range afterEdges.edges {
-		if e.code == "" {
-			e.stored = absent{}
-		}
-		c.edges = append(c.edges, e)
-	}
-	return c
-}()
+var seenEdges = unshown(constraint{afterEdges.rules, joined(wrong(nil), afterEdges.edges)})
 
 // languageTagOf returns a code of n characters, 5 or more: one with a long extension.
 func languageTagOf(n int) string {
@@ -584,17 +562,6 @@ var theirOfferingEdges = constraint{
 		bad("of nobody", "off_000", "unknown_id"), bad("59", strings.Repeat("a", 59), "unknown_id"), bad("60", strings.Repeat("a", 60), "unknown_id"),
 		bad("one too many", strings.Repeat("a", 61), "too_long"), bad("quote", "' OR 1=1 --", "unknown_id"),
 	}),
-}
-
-// unread are edges whose value no response shows.
-func unread(edges []edge) (all []edge) {
-	for _, e := range edges {
-		if e.code == "" {
-			e.stored = absent{}
-		}
-		all = append(all, e)
-	}
-	return all
 }
 
 var afterEdges = constraint{[]string{"minLength=1", "maxLength=60"}, []edge{

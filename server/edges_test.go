@@ -343,9 +343,7 @@ func TestQueries_AreCheckedAtTheirLimits(t *testing.T) {
 			before := s.version()
 			s.tryQuery(row, e)
 			sent := row.field == "dry_run" && e.value == "false"
-			if changed := s.version() != before; changed != sent {
-				t.Errorf("%s %s, %s: the state changed: %v", row.op, row.field, e.name, changed)
-			}
+			equal(t, sent, s.version() != before, "%s %s, %s: the state changed", row.op, row.field, e.name)
 		}
 	}
 	s.send("DELETE", "/api/me?confirm=%20edges%0A", s.key, nil).status(204)

@@ -78,7 +78,6 @@ func (s *site) checkStillWaiting(what string, call <-chan *result) {
 	}
 }
 
-// events decodes a response with events.
 func (r *result) events() (response EventsResponse) {
 	r.Helper()
 	r.status(200).into(&response)
@@ -118,13 +117,11 @@ func (s *site) reply(key, post string) (id string) {
 	return s.send("POST", "/api/posts/"+post+"/replies", key, `{"body":"At high water."}`).status(201).text("reply", "id")
 }
 
-// caller returns the agent of a key.
 func (s *site) caller(key string) domain.Caller {
 	s.Helper()
 	return must(s.store.Authenticate(context.Background(), key))(s)
 }
 
-// waiting returns the number of waiting requests.
 func (s *site) waiting() int {
 	w := s.server.waiters
 	w.mu.Lock()
@@ -144,13 +141,11 @@ func (s *site) queues() map[int64][]waiter {
 	return copied
 }
 
-// awaitWaiting returns once this many requests wait.
 func (s *site) awaitWaiting(n int) {
 	s.Helper()
 	s.await(fmt.Sprintf("%d calls wait", n), func() bool { return s.waiting() == n })
 }
 
-// await returns once a condition holds.
 func (s *site) await(what string, is func() bool) {
 	s.Helper()
 	for late := time.Now().Add(grace); !is(); runtime.Gosched() {
@@ -251,9 +246,7 @@ func TestEvents_WaitEndsWithoutDelay(t *testing.T) {
 			begun := time.Now()
 			s.reply(gauge, post)
 			a := s.awaitResponse(call).status(200)
-			if took := time.Since(begun); took != 0 {
-				s.Errorf("%s: %s pass", method, took)
-			}
+			equal(s, time.Duration(0), time.Since(begun), "%s takes", method)
 			if method == "HEAD" {
 				if len(a.Body) > 0 || a.Header.Get("Content-Type") != api.JSONType || a.Header.Get("Content-Length") == "" {
 					s.Errorf("HEAD: %v %q", a.Header, a.Body)
@@ -275,9 +268,7 @@ func TestEvents_WaitTimesOut(t *testing.T) {
 			after := s.lastEventID(pilot)
 			begun := time.Now()
 			a := s.send("GET", eventsPath+query+"after="+after, pilot, nil).checkEvents()
-			if took := time.Since(begun); took != want {
-				s.Errorf("%q takes %s, want %s", query, took, want)
-			}
+			equal(s, want, time.Since(begun), "%q takes", query)
 			s.reply(gauge, post)
 			s.send("GET", eventsPath+"?after="+a.events().Next, pilot, nil).checkEvents("reply.received tide-gauge")
 		}
@@ -375,9 +366,7 @@ func TestEvents_WaitEndsAtShutdown(t *testing.T) {
 	}
 	// What comes in while it stops does not wait either.
 	s.awaitResponse(s.waitForEvents(key, longWait)).checkEvents()
-	if n := s.waiting(); n != 0 {
-		t.Errorf("%d calls wait still", n)
-	}
+	equal(t, 0, s.waiting(), "waiting requests")
 }
 
 // park sends a request for events over a connection of its own, without a goroutine.
@@ -390,7 +379,6 @@ func (s *site) park(key, query string) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// parked reads the response to such a request.
 func (s *site) parked(conn net.Conn) *result {
 	s.Helper()
 	response := must(http.ReadResponse(bufio.NewReader(conn), nil))(s)
@@ -423,9 +411,7 @@ func TestEvents_DisconnectedClientLeavesNothing(t *testing.T) {
 			noError(t, leave(conn))
 		}
 		s.awaitWaiting(0)
-		if n := len(s.queues()); n != 0 {
-			t.Errorf("%s: %d agents are still known", way, n)
-		}
+		equal(t, 0, len(s.queues()), "%s: agents that are still known", way)
 		s.await("no goroutine is left after "+way, func() bool { return runtime.NumGoroutine() <= before })
 	}
 }

@@ -294,7 +294,6 @@ func equal(t testing.TB, want, got any, format string, args ...any) {
 	}
 }
 
-// result is one response.
 type result struct {
 	testing.TB
 	Status int
@@ -415,7 +414,6 @@ func (r *result) len(path ...any) int {
 	return len(list)
 }
 
-// agent registers an agent with plain fields, and returns its key.
 func (s *site) agent(handle string, more ...any) string {
 	s.Helper()
 	body := registrationOf(handle)
@@ -432,7 +430,6 @@ func registrationOf(handle string) map[string]any {
 	}
 }
 
-// post publishes a call, and returns its id.
 func (s *site) post(key, title string, more ...any) string {
 	s.Helper()
 	body := map[string]any{"kind": "seeking", "title": title, "body": "The body of a call."}
@@ -510,7 +507,6 @@ func (s *site) claimed(handle, address string, more ...any) string {
 	return key
 }
 
-// menu publishes a menu of one entry, and returns the entry's id.
 func (s *site) menu(key string) string {
 	s.Helper()
 	menu := `{"offerings":[{"title":"Tide table","deliverable":"A table","mode":"free"}]}`
@@ -531,13 +527,11 @@ func (s *site) requestTo(handle string, more ...any) map[string]any {
 	return body
 }
 
-// request sends a contact request, and returns its id.
 func (s *site) request(key, handle string, more ...any) string {
 	s.Helper()
 	return s.send("POST", "/api/agents/"+handle+"/requests", key, s.requestTo(handle, more...)).status(201).text("request", "id")
 }
 
-// collab records a collaboration, and returns its id.
 func (s *site) collab(key, partner string, more ...any) string {
 	s.Helper()
 	body := map[string]any{"partner": partner, "summary": "Tide tables of two ports"}

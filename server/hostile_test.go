@@ -95,7 +95,6 @@ func (h *hostileSite) good(op *api.Operation) attempt {
 	return a
 }
 
-// encoded returns a body as JSON.
 func encoded(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -292,7 +291,6 @@ func (h *hostileSite) byListener(a attempt) (r *result, own bool) {
 // refusesForm are the statuses of malformed requests, whatever the key, the limits and the state.
 var refusesForm = []int{400, 404, 405, 413, 415, 422}
 
-// try sends a request and checks the response.
 func (h *hostileSite) try(a attempt, listener bool) {
 	h.Helper()
 	var r *result
@@ -505,7 +503,6 @@ func TestHostileInput_IsRejected(t *testing.T) {
 	proof.Figure(t, "operations", int(operations.Load()))
 }
 
-// mostFailures are shown.
 const mostFailures = 20
 
 // eachAlone sends the requests that break one constraint, and returns how many

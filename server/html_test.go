@@ -19,7 +19,6 @@ import (
 	"callbook/testdata/proof"
 )
 
-// parsePage reads a page as a browser does.
 func parsePage(t testing.TB, body []byte) *html.Node {
 	t.Helper()
 	return must(html.Parse(bytes.NewReader(body)))(t)
@@ -39,7 +38,6 @@ func hasClass(n *html.Node, class string) bool {
 	return slices.Contains(strings.Fields(classes), class)
 }
 
-// elements returns those of these names, or all.
 func elements(doc *html.Node, names ...string) (found []*html.Node) {
 	for n := range doc.Descendants() {
 		if n.Type == html.ElementNode && (len(names) == 0 || slices.Contains(names, n.Data)) {

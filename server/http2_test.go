@@ -20,7 +20,6 @@ import (
 	"callbook/store/domain"
 )
 
-// certificate returns one for tests.
 func (s *site) certificate() tls.Certificate {
 	self := httptest.NewUnstartedServer(nil)
 	self.StartTLS()
@@ -149,7 +148,5 @@ func TestAbuse01_UnreadBodiesOverHTTP2AreLimited(t *testing.T) {
 			t.Fatalf("body %d: %v", i, f)
 		}
 	}
-	if used := s.server.observer.Memory.Used(); used != memoryOfNetwork {
-		t.Errorf("%d bytes are counted", used)
-	}
+	equal(t, memoryOfNetwork, s.server.observer.Memory.Used(), "bytes that are counted")
 }

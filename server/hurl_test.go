@@ -20,7 +20,6 @@ import (
 // This file parses the part of Hurl's syntax (https://hurl.dev) that the API scripts use. It is
 // stricter than Hurl: unknown syntax is an error.
 
-// hurlEntry is a request and its expected response.
 type hurlEntry struct {
 	request       hurlLine // METHOD url
 	headers       []hurlLine

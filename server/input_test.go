@@ -174,7 +174,6 @@ func nastyQueries() (queries []string) {
 	)
 }
 
-// searches are the reads that take words.
 var searches = []string{"/api/agents?q=", "/api/posts?q=", "/api/agents?view=brief&language=en&min_level=1&new=true&q=", "/api/posts?open=true&kind=seeking&tag=a&author=edges&q=",
 	"/api/agents?capability=", "/api/posts?tag=", "/api/posts?author="}
 
@@ -217,9 +216,7 @@ func TestSearch_FindsOldLanguageCodes(t *testing.T) {
 	s := newSite(t)
 	s.agent("old-code", "languages", []string{"iw", "zh-cn"})
 	for _, code := range []string{"iw", "he", "HE", "zh", "zh-CN", "ZH-cn"} {
-		if n := s.send("GET", "/api/agents?language="+code, "", nil).status(200).len("agents"); n != 1 {
-			t.Errorf("language=%s finds %d", code, n)
-		}
+		equal(t, 1, s.send("GET", "/api/agents?language="+code, "", nil).status(200).len("agents"), "agents with language=%s", code)
 	}
 }
 
@@ -232,9 +229,7 @@ func TestSearch_TreatsSQLAsText(t *testing.T) {
 	} {
 		s.post(s.agent(fmt.Sprintf("injected-%d", i), "capabilities", []string{text}), text, "tags", []string{text})
 		for path, list := range map[string]string{"/api/agents?capability=": "agents", "/api/posts?tag=": "posts"} {
-			if n := s.send("GET", path+url.QueryEscape(text), "", nil).status(200).len(list); n != 1 {
-				t.Errorf("%s%s finds %d, want the one", path, text, n)
-			}
+			equal(t, 1, s.send("GET", path+url.QueryEscape(text), "", nil).status(200).len(list), "%s%s", path, text)
 		}
 	}
 }

@@ -255,8 +255,6 @@ func TestAbuse10_DropsUnverifiedAgentsWhereMailIsSent(t *testing.T) {
 				s.clock.Advance(passes)
 			}
 		}
-		if got := s.send("GET", "/api/agents/harbour-pilot", "", nil).Status; got != tt.want {
-			t.Errorf("%s: status %d, want %d", name, got, tt.want)
-		}
+		equal(t, tt.want, s.send("GET", "/api/agents/harbour-pilot", "", nil).Status, "%s", name)
 	}
 }

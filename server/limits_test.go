@@ -16,7 +16,6 @@ import (
 	"callbook/store/domain"
 )
 
-// together runs f n times at once.
 func together(n int, f func(i int)) {
 	var all sync.WaitGroup
 	start := make(chan struct{})
@@ -219,9 +218,7 @@ func TestIndex_ShowsLimits(t *testing.T) {
 		{"per_address", "network_collabs", 100}, {"per_address", "network_reports", 50},
 		{"per_key", "requests_first_week", 2}, {"per_key", "requests", 5},
 	} {
-		if got := a.value("limits", want.group, want.class, "calls"); got != want.calls {
-			t.Errorf("%s: %v, want %v", want.class, got, want.calls)
-		}
+		equal(t, want.calls, a.value("limits", want.group, want.class, "calls"), "%s", want.class)
 	}
 	a.counted("reads", DefaultLimits[limitReads], 599)
 }

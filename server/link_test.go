@@ -46,7 +46,6 @@ func (h *homepage) LookupNetIP(context.Context, string, string) ([]netip.Addr, e
 	return []netip.Addr{netip.MustParseAddr("192.0.66.2")}, nil
 }
 
-// dial reaches the page's server, whatever the address.
 func (h *homepage) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, network, h.Listener.Addr().String())
 }
@@ -73,9 +72,7 @@ func TestLinks_AreCheckedAndRechecked(t *testing.T) {
 	h.say(relMe)
 	a := s.link(key, "http://harbour.example.com/about").status(200)
 	for field, want := range map[string]any{"status": "verified", "proof": "rel_me", "failure": nil, "kind": "website"} {
-		if got := a.value("link", field); got != want {
-			t.Errorf("%s is %v, want %v", field, got, want)
-		}
+		equal(t, want, a.value("link", field), "%s", field)
 	}
 	h.goAway()
 	for _, tt := range []struct {
@@ -149,16 +146,12 @@ func TestAbuse13_ChecksOfAnAddressAreLimited(t *testing.T) {
 		{"one network", share + 10, func(int) int { return 0xffff }, share},
 		{"many networks", limit + 10, func(i int) int { return i }, limit},
 	} {
-		if n := check(tt.links, tt.network); n != tt.want {
-			t.Errorf("%d looks for %s, want %d", n, tt.name, tt.want)
-		}
+		equal(t, tt.want, check(tt.links, tt.network), "looks for %s", tt.name)
 		s.clock.Advance(domain.Day)
 	}
 	before := h.looks.Load()
 	noError(t, s.server.RunJobs(t.Context()))
-	if n := h.looks.Load() - before; n != 20 {
-		t.Errorf("%d looks by the service, want those that got none", n)
-	}
+	equal(t, int64(20), h.looks.Load()-before, "looks by the service, at those that got none")
 }
 
 // TestDevClock_ChecksEveryDueLink: POST /dev/clock responses when every link that is
@@ -179,7 +172,5 @@ func TestDevClock_ChecksEveryDueLink(t *testing.T) {
 	}
 	looks := h.looks.Load()
 	s.send("POST", "/dev/clock", "", `{"advance":"720h"}`).status(200)
-	if n := h.looks.Load() - looks; n != 5*agents {
-		t.Errorf("%d looks, want %d", n, 5*agents)
-	}
+	equal(t, int64(5*agents), h.looks.Load()-looks, "looks")
 }

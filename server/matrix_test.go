@@ -289,7 +289,6 @@ func TestAuthorization_Matrix(t *testing.T) {
 	proof.Figure(t, "operations", len(w.shared["good"].server.engine.Operations))
 }
 
-// matrixCell is one request.
 type matrixCell struct {
 	cellsOf
 	name, caller, state string
@@ -429,7 +428,6 @@ func (c *matrixCell) operation(s *site) *api.Operation {
 
 func (c *matrixCell) method(s *site) string { return c.operation(s).Method }
 
-// request sends the request of a cell.
 func (w *matrixWorld) request(s *site, c matrixCell, method string) *result {
 	s.Helper()
 	w.tried++
@@ -447,7 +445,6 @@ func (w *matrixWorld) request(s *site, c matrixCell, method string) *result {
 	return s.send(method, path, w.key(c), w.body(c), "Accept-Encoding: identity")
 }
 
-// key returns the API key that the caller of a cell sends.
 func (w *matrixWorld) key(c matrixCell) string {
 	switch c.caller {
 	case "none":
@@ -716,7 +713,6 @@ func (w *matrixWorld) saveCopy(s *site, keys string) {
 	must(s.database.Exec(`VACUUM INTO ?`, w.files[keys]))(s)
 }
 
-// suspend suspends an agent as the operator does.
 func (s *site) suspend(handle string) {
 	s.Helper()
 	noError(s, s.store.Suspend(context.Background(), handle, "It sends the same to everybody.", time.Time{}))
@@ -729,7 +725,6 @@ func (s *site) awaitApproval(handle string) {
 	noError(s, s.store.Unsuspend(context.Background(), handle)) // which rebuilds it
 }
 
-// remove deletes an agent as the operator does, at once.
 func (s *site) remove(handle string) {
 	s.Helper()
 	noError(s, s.store.RemoveAgent(context.Background(), handle))
@@ -826,7 +821,6 @@ func (w *matrixWorld) populateLevels(s *site, zero, one, two string) {
 	w.codes[one+"-code"], w.codes[two+"-code"] = s.recoveryCode(one+"-code"), s.recoveryCode(two+"-code")
 }
 
-// populateRecipients registers agents with different contact policies.
 func (w *matrixWorld) populateRecipients(s *site) {
 	for handle, policy := range map[string]string{
 		"there": `{}`, "open": `{}`, "blocking": `{}`, "cooling": `{}`, "hidden": `{}`, "waiting": `{}`,
@@ -876,20 +870,17 @@ func (w *matrixWorld) populatePosts(s *site) {
 	w.things["offering another's"] = s.send("PUT", "/api/me/offerings", w.keys["there"], menu).status(200).text("offerings", 0, "id")
 }
 
-// acceptWithoutOffering sets a contact policy that requires no offering.
 func (s *site) acceptWithoutOffering(key, policy string) {
 	s.Helper()
 	s.send("PATCH", "/api/me", key, `{"contact_policy":{"require_offering":false}}`).status(200)
 	s.send("PATCH", "/api/me", key, `{"contact_policy":`+policy+`}`).status(200)
 }
 
-// ask sends a contact request, and returns its id.
 func (s *site) ask(key, handle string) string {
 	s.Helper()
 	return s.send("POST", "/api/agents/"+handle+"/requests", key, requestDraft).status(201).text("request", "id")
 }
 
-// act does something to a contact request.
 func (s *site) act(act, id, key string) *result {
 	s.Helper()
 	return s.send("POST", "/api/requests/"+id+"/"+act, key, nil)

@@ -117,9 +117,7 @@ func TestMCP_SupportsEveryProtocolVersion(t *testing.T) {
 			client := sdk.NewClient(&sdk.Implementation{Name: "a test", Version: "1"}, nil)
 			session := must(client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: s.url + "/mcp", MaxRetries: -1}, &sdk.ClientSessionOptions{ProtocolVersion: version}))(t)
 			defer session.Close()
-			if got := session.InitializeResult().ProtocolVersion; got != version {
-				t.Errorf("version %s", got)
-			}
+			equal(t, version, session.InitializeResult().ProtocolVersion, "version")
 			list, err := session.ListTools(t.Context(), nil)
 			if err != nil || len(list.Tools) != 7 {
 				t.Fatalf("%v %+v", err, list)

@@ -44,7 +44,6 @@ func newStalledClients(s *site) *stalledClients {
 	return &stalledClients{site: s, ctx: context.Background(), release: make(chan struct{})}
 }
 
-// get sends a request of a client that does not read, and returns its status.
 func (c *stalledClients) get(path, address string, headers ...string) int {
 	w := &stalled{ResponseRecorder: httptest.NewRecorder(), writing: make(chan struct{}), release: c.release}
 	c.all.Go(func() {
@@ -54,7 +53,6 @@ func (c *stalledClients) get(path, address string, headers ...string) int {
 	return w.Code
 }
 
-// end lets all clients read.
 func (c *stalledClients) end() {
 	close(c.release)
 	c.all.Wait()
@@ -102,13 +100,9 @@ func TestAbuse01_UnsentBodiesOfANetworkAreLimited(t *testing.T) {
 					t.Fatalf("client %d of %d bytes each: %d, want %d", i+1, size, got, want)
 				}
 			}
-			if got := clients.get("/openapi.json", tt.other); got != http.StatusOK {
-				t.Errorf("another network: %d", got)
-			}
+			equal(t, http.StatusOK, clients.get("/openapi.json", tt.other), "another network")
 			clients.end()
-			if used := s.server.observer.Memory.Used(); used != 0 {
-				t.Errorf("%d bytes are counted in the end", used)
-			}
+			equal(t, 0, s.server.observer.Memory.Used(), "bytes that are counted in the end")
 			s.send("GET", "/openapi.json", "", nil).status(200)
 		})
 	}
@@ -141,9 +135,7 @@ func TestAbuse01_HeadersOfRequestsAreLimited(t *testing.T) {
 			t.Errorf("%s: another network is rejected", name)
 		}
 		clients.end()
-		if used := s.server.observer.Memory.Used(); used != 0 {
-			t.Errorf("%s: %d bytes are counted in the end", name, used)
-		}
+		equal(t, 0, s.server.observer.Memory.Used(), "%s: bytes that are counted in the end", name)
 	}
 }
 
@@ -160,9 +152,7 @@ func TestAbuse01_AllUnsentBodiesAreLimited(t *testing.T) {
 	if used := s.server.observer.Memory.Used(); used > allMemory || used < allMemory/8*7-memoryOfNetwork {
 		t.Errorf("%d bytes are in flight", used)
 	}
-	if got := clients.get("/openapi.json", "198.51.100.1:1"); got != http.StatusOK {
-		t.Errorf("another network: %d", got)
-	}
+	equal(t, http.StatusOK, clients.get("/openapi.json", "198.51.100.1:1"), "another network")
 	clients.end()
 }
 
@@ -234,13 +224,9 @@ func TestAbuse01_ArrivingBodiesAreLimited(t *testing.T) {
 	close(release)
 	all.Wait()
 	for range fits {
-		if got := <-statuses; got != http.StatusBadRequest {
-			t.Errorf("a body within the limit: %d", got)
-		}
+		equal(t, http.StatusBadRequest, <-statuses, "a body within the limit")
 	}
-	if used := s.server.observer.Memory.Used(); used != 0 {
-		t.Errorf("%d bytes are counted in the end", used)
-	}
+	equal(t, 0, s.server.observer.Memory.Used(), "bytes that are counted in the end")
 }
 
 // TestAbuse01_ReadsAreLimited: a client without memory costs no query, with and without a key. Requests that wait for events
@@ -263,9 +249,7 @@ func TestAbuse01_ReadsAreLimited(t *testing.T) {
 			t.Errorf("%s: %d %v", op.ID, w.Code, w.Header())
 		}
 	}
-	if after := s.server.engine.Cache.Bytes(); after != cached {
-		t.Errorf("%d bytes were read", after-cached)
-	}
+	equal(t, cached, s.server.engine.Cache.Bytes(), "cached bytes")
 }
 
 // TestAbuse01_ExportsAtOnceAreLimited: each takes as much memory as its agent has written, until it is sent.
@@ -277,15 +261,11 @@ func TestAbuse01_ExportsAtOnceAreLimited(t *testing.T) {
 	own := domain.Networks(netip.MustParseAddr("192.0.2.1"))
 	s.server.exports.Acquire(own, 2) // two that are being built
 	for address, want := range map[string]int{"192.0.2.1:1": 503, "192.0.2.2:1": 200} {
-		if got := clients.get("/api/me/export", address, "Authorization: Bearer "+key); got != want {
-			t.Errorf("%s: %d, want %d", address, got, want)
-		}
+		equal(t, want, clients.get("/api/me/export", address, "Authorization: Bearer "+key), "%s", address)
 	}
 	s.server.exports.Release(own, 2)
 	for range 5 {
 		s.send("GET", "/api/me/export", key, nil).status(200)
 	}
-	if used := s.server.exports.Used(); used != 0 {
-		t.Errorf("%d exports are counted in the end", used)
-	}
+	equal(t, 0, s.server.exports.Used(), "exports that are counted in the end")
 }

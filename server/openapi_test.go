@@ -23,7 +23,6 @@ var update = flag.Bool("update", false, "write testdata/openapi.json anew instea
 // goldenDocument is the document of a site at http://callbook.example.org.
 const goldenDocument = "../testdata/openapi.json"
 
-// openAPI is the part of the document that the tests read.
 type openAPI struct {
 	Components struct {
 		Responses map[string]openAPIBody `json:"responses"`

@@ -62,7 +62,6 @@ func (p *operatorPage) visit(path string, form url.Values, headers ...string) *r
 	return &result{p, response.StatusCode, response.Header, content}
 }
 
-// show opens a part of the page.
 func (p *operatorPage) show(query string) *result {
 	p.Helper()
 	return p.visit("/operator/"+p.token+"?"+query, nil).status(200)
@@ -78,7 +77,6 @@ func (p *operatorPage) press(query, act string, fields ...string) *result {
 	return p.visit("/operator/"+p.token+"?"+query, form)
 }
 
-// notes are the operator's acts, the oldest first.
 func (s *site) notes() (lines []string) {
 	s.Helper()
 	acts := must(s.store.Acts(context.Background(), 1000))(s)
@@ -103,9 +101,7 @@ func TestOperatorPage_OnlyWithAValidLink(t *testing.T) {
 	for path, form := range map[string]url.Values{
 		"/operator/" + p.token[:42]: nil, "/operator/" + p.token + "x": {"act": {"block-word"}, "subject": {"word"}},
 	} {
-		if body := string(p.visit(path, form).status(404).Body); body != wrong {
-			t.Errorf("%s: %s", path, body)
-		}
+		equal(t, wrong, string(p.visit(path, form).status(404).Body), "%s", path)
 	}
 	for _, path := range []string{"/", "/operator", "/operator/", "/agents", "/api/agents", "/metrics", "/operator/" + p.token + "/"} {
 		p.visit(path, nil).status(404)
@@ -113,9 +109,7 @@ func TestOperatorPage_OnlyWithAValidLink(t *testing.T) {
 	s.clock.Advance(12*time.Hour - time.Millisecond)
 	p.show("")
 	s.clock.Advance(time.Millisecond)
-	if body := string(p.visit("/operator/"+p.token, nil).status(404).Body); body != wrong {
-		t.Errorf("an expired link: %s", body)
-	}
+	equal(t, wrong, string(p.visit("/operator/"+p.token, nil).status(404).Body), "an expired link")
 	p.press("", "block-word", "subject", "word").status(404)
 	if notes := s.notes(); len(notes) != 2 || strings.Contains(s.log.String(), p.token) {
 		t.Errorf("the notes: %q, the log: %s", notes, s.log)
@@ -153,9 +147,7 @@ func TestOperatorPage_OnlyFromThisMachine(t *testing.T) {
 		p.visit(path, nil, headers...).status(tt.get)
 		before := len(s.notes())
 		p.visit(path, url.Values{"act": {"block-word"}, "subject": {fmt.Sprintf("word %d", before)}}, headers...).status(tt.post)
-		if did := len(s.notes()) > before; did != (tt.post == 200) {
-			t.Errorf("%s: something was done: %v", tt.headers, did)
-		}
+		equal(t, tt.post == 200, len(s.notes()) > before, "%s: something was done", tt.headers)
 	}
 }
 
@@ -166,9 +158,7 @@ func TestOperatorPage_Headers(t *testing.T) {
 		"Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 	} {
 		for _, a := range []*result{p.show(""), p.press("", "block-word", "subject", "word"), p.visit("/operator/x", nil)} {
-			if got := a.Header.Get(name); got != want {
-				t.Errorf("%s: %q", name, got)
-			}
+			equal(t, want, a.Header.Get(name), "%s", name)
 		}
 	}
 }
@@ -238,7 +228,6 @@ func TestOperatorPage_EachActLeavesItsNote(t *testing.T) {
 	s.send("GET", "/api/agents/keeper", "", nil).status(200)
 }
 
-// rotate replaces the key of an agent, as the operator.
 func (s *site) rotate(handle string) string {
 	s.Helper()
 	return must(s.store.ReplaceKey(context.Background(), handle))(s)
@@ -297,9 +286,7 @@ func TestOperatorPage_ChartsRejectedRequests(t *testing.T) {
 		want += tt.count
 		tt.a.status(tt.status)
 	}
-	if got := s.server.observer.Metrics.TakeAbuse(); got != int64(want) {
-		t.Errorf("%d requests count, want %d", got, want)
-	}
+	equal(t, int64(want), s.server.observer.Metrics.TakeAbuse(), "requests that count")
 	for s.send("GET", "/agents", "", nil).Status == 200 { // until the address is past its limit
 	}
 	s.send("GET", "/api/agents", "", nil).status(429)
@@ -380,9 +367,7 @@ func TestOperatorPage_RemovesAWave(t *testing.T) {
 	list := string(p.show("show=agents&order=network").Body)
 	network := regexp.MustCompile(`network=([0-9a-f]{64})`).FindStringSubmatch(list)[1]
 	review := p.show("show=agents&choose=all&network=" + network)
-	if n := strings.Count(string(review.Body), "Cheap watches"); n != 25 {
-		t.Errorf("%d titles are shown", n)
-	}
+	equal(t, 25, strings.Count(string(review.Body), "Cheap watches"), "titles that are shown")
 	p.press("show=agents", "suspend", append(chosen(review), "reason", "Spam")...).status(200)
 	asked := p.press("show=agents&network="+network, "delete", chosen(review)...)
 	confirmed := p.press("show=agents&network="+network, "delete", append(chosen(asked), "confirm", "25")...).status(200)

@@ -61,7 +61,7 @@ func (s *ownerSite) ownerPages(lang string) map[string]*result {
 	pages["mistyped"] = s.submit(token, query, "form", s.form(token), "act", "retire", "confirm", "other").status(422)
 	pages["unknown act"] = s.submit(token, query, "form", s.form(token), "act", "sell").status(422)
 	pages["forbidden"] = s.send("POST", "/owner/"+token+query, "", "act=withdraw", formType, "Sec-Fetch-Site: cross-site").status(403)
-	pages["media type"] = s.send("POST", "/owner/"+token+query, "", "{}").status(415)
+	pages["media type"] = s.send("POST", "/owner/"+token+query, "", "{}", "Content-Type: application/json").status(415)
 	pages["too large"] = s.send("POST", "/owner/"+token+query, "", strings.Repeat("x", 9000), formType).status(413)
 	pages["bad form"] = s.send("POST", "/owner/"+token+query, "", "%", formType).status(400)
 	pages["compressed"] = s.send("POST", "/owner/"+token+query, "", "act=withdraw", formType, "Content-Encoding: gzip").status(415)

@@ -17,7 +17,6 @@ const formType = "Content-Type: application/x-www-form-urlencoded"
 // ownerOf returns the address of an agent's owner; each has its own.
 func ownerOf(handle string) string { return "canary-of-" + handle + "@harbour.example.org" }
 
-// ownerSite is a site with helpers for owner's pages.
 type ownerSite struct{ *site }
 
 func newOwnerSite(t testing.TB, options ...func(*siteOptions)) *ownerSite {
@@ -62,7 +61,6 @@ func (s *ownerSite) open(path, lang string) *result {
 	return s.send("GET", path+"?lang="+lang, "", nil)
 }
 
-// form returns the present one-time token of the page.
 func (s *ownerSite) form(token string) string {
 	s.Helper()
 	page := must(s.store.OwnerPage(context.Background(), token))(s)

@@ -20,7 +20,6 @@ import (
 	"callbook/testdata/proof"
 )
 
-// firstNumber matches a number in a text.
 var firstNumber = regexp.MustCompile(`\d+`)
 
 // shownNames are the members of responses that pages show as they are.
@@ -183,7 +182,6 @@ func allPages(s *site, path string) (pages []*html.Node) {
 	return pages
 }
 
-// entries returns the entries of a list, or the replies to a call.
 func entries(doc *html.Node) (found []*html.Node) {
 	for _, n := range elements(doc, "article") {
 		if isEntry(n) {
@@ -211,9 +209,7 @@ func found(doc *html.Node) string {
 func (s *site) counts(what string, pages []*html.Node, want int) {
 	s.Helper()
 	for _, doc := range pages {
-		if said := found(doc); said != fmt.Sprint(want) {
-			s.Errorf("%s: %s found, %d listed", what, said, want)
-		}
+		equal(s, fmt.Sprint(want), found(doc), "%s: the number of records found", what)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"callbook/server/documents"
 )
 
-// headers are those of a response, by name.
 type headers map[string]string
 
 // and returns a copy with further or other headers; an empty value removes one.
@@ -52,7 +51,6 @@ var (
 
 func twinAt(path string) string { return "<" + path + `>; rel="alternate"; type="application/json"` }
 
-// headerRow is a request and the headers of its response.
 type headerRow struct {
 	request string
 	accept  string
@@ -189,9 +187,7 @@ func TestHeaders_SecureSiteRequiresHTTPS(t *testing.T) {
 		if !found || strings.HasSuffix(path, " with a key") {
 			continue
 		}
-		if got := secure.openPage(path, "Accept: "+row.accept).Header.Get("Strict-Transport-Security"); got != "max-age=31536000" {
-			t.Errorf("%s: Strict-Transport-Security %q", path, got)
-		}
+		equal(t, "max-age=31536000", secure.openPage(path, "Accept: "+row.accept).Header.Get("Strict-Transport-Security"), "%s: Strict-Transport-Security", path)
 	}
 	if doc := parsePage(t, secure.openPage("/agents").Body); !slices.ContainsFunc(elements(doc, "link"), func(n *html.Node) bool {
 		href, _ := attribute(n, "href")

@@ -108,9 +108,7 @@ func (c *hostileCrew) read(path string, whole written) *html.Node {
 			c.isTag(a, path, whole.text)
 		}
 	}
-	if n := notices(doc); n != 1 {
-		c.Errorf("%s, of %q: %d notices", path, whole.text, n)
-	}
+	equal(c, 1, notices(doc), "%s, of %q: notices", path, whole.text)
 	return doc
 }
 
@@ -256,9 +254,7 @@ func TestPages_HostileQueriesStayText(t *testing.T) {
 				t.Errorf("%s: %v", path, err)
 			}
 			doc := parsePage(t, a.Body)
-			if n := notices(doc); n != 1 {
-				t.Errorf("%s: %d notices", path, n)
-			}
+			equal(t, 1, notices(doc), "%s: notices", path)
 			return structure(doc), innerText(doc)
 		}
 		want, usual := ask("plain")

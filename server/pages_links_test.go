@@ -78,9 +78,7 @@ func (c *crawler) follow(from *url.URL, n *html.Node, href string) {
 	case !web.Owns(to.Path):
 		lang = ""
 	}
-	if got := to.Query().Get("lang"); got != lang {
-		c.Errorf("%s, read in %s: lang %q in the link to %s", from, c.lang, got, to)
-	}
+	equal(c, lang, to.Query().Get("lang"), "%s, read in %s: lang in the link to %s", from, c.lang, to)
 	if to.Fragment != "" && !strings.Contains(string(c.openPage(to.Path).Body), ` id="`+to.Fragment+`"`) {
 		c.Errorf("%s: no such part: %s", from, href)
 	}

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/net/html"
 )
 
-// marks returns the highlighted parts of a page's records.
 func marks(doc *html.Node) (texts []string) {
 	for _, n := range elements(doc, "mark") {
 		texts = append(texts, innerText(n))
@@ -44,9 +43,7 @@ func TestSearch_PagesHighlightMatches(t *testing.T) {
 	} {
 		doc := parsePage(t, s.openPage(tt.path).status(200).Body)
 		equal(t, tt.marks, marks(doc), "%s", tt.path)
-		if got := someHeading(doc); got != tt.heading {
-			t.Errorf("%s: the heading is %q", tt.path, got)
-		}
+		equal(t, tt.heading, someHeading(doc), "%s: the heading", tt.path)
 	}
 }
 

@@ -59,7 +59,6 @@ func nextLink(doc *html.Node) string {
 	return ""
 }
 
-// register registers an agent through the store and returns it as a caller.
 func (s *site) register(r domain.Registration) domain.Caller {
 	s.Helper()
 	if name := r.Name; name != "" && storetext.CheckName(name) != "" {
@@ -84,7 +83,6 @@ func (s *site) rename(caller domain.Caller, name string) {
 	must(s.store.UpdateAgent(s.Context(), caller, func(*domain.Settings) error { return err }))(s)
 }
 
-// createPost publishes a call through the store.
 func (s *site) createPost(by domain.Caller, d domain.PostDraft) (id string) {
 	s.Helper()
 	doc, _, err := s.store.CreatePost(s.Context(), by, d, domain.IdempotencyKey{})
@@ -97,7 +95,6 @@ func (s *site) createReply(by domain.Caller, id, body string) {
 	must(id, err)(s)
 }
 
-// recordCollab records a collaboration that the partner confirms.
 func (s *site) recordCollab(by, with domain.Caller, summary string) {
 	s.Helper()
 	c, _, err := s.store.RecordCollab(s.Context(), by, domain.CollabDraft{Partner: with.Handle, Summary: summary}, domain.IdempotencyKey{})
@@ -283,9 +280,7 @@ func TestPages_AreValidHTML(t *testing.T) {
 			if !strings.HasPrefix(string(page.Body), "<!DOCTYPE html>\n<html lang=\""+lang+"\">") {
 				t.Errorf("%s, %s: begins with %.60q", name, lang, page.Body)
 			}
-			if n := notices(doc); n != 1 {
-				t.Errorf("%s, %s: %d notices", name, lang, n)
-			}
+			equal(t, 1, notices(doc), "%s, %s: notices", name, lang)
 			if left := foreign[lang].FindAllString(strings.ReplaceAll(withoutNames(doc), "中文", ""), -1); len(left) > 0 {
 				t.Errorf("%s, %s: left in the other language: %q", name, lang, left)
 			}

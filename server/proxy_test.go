@@ -59,9 +59,7 @@ func TestAbuse20_AMissingTrustedProxyIsReported(t *testing.T) {
 			}
 			notices := func(want int) {
 				t.Helper()
-				if n := strings.Count(s.log.String(), proxyNotice); n != want {
-					t.Errorf("the log tells it %d times, want %d:\n%s", n, want, s.log)
-				}
+				equal(t, want, strings.Count(s.log.String(), proxyNotice), "lines in the log")
 			}
 			visit()
 			visit()

@@ -12,10 +12,8 @@ import (
 	"callbook/store/domain"
 )
 
-// crowdSize is the number of concurrent requests.
 const crowdSize = 40
 
-// atOnce sends n requests at once and returns the responses.
 func (s *site) atOnce(n int, send func(i int) *result) []*result {
 	s.Helper()
 	responses := make([]*result, n)
@@ -26,7 +24,6 @@ func (s *site) atOnce(n int, send func(i int) *result) []*result {
 	return responses
 }
 
-// statuses counts responses by status and code.
 func statuses(responses []*result) string {
 	counts := map[string]int{}
 	for _, a := range responses {
@@ -47,12 +44,9 @@ func statuses(responses []*result) string {
 // expect fails the test unless the responses' statuses are these.
 func (s *site) expect(what string, responses []*result, want string) {
 	s.Helper()
-	if got := statuses(responses); got != want {
-		s.Errorf("%s: %s, want %s", what, got, want)
-	}
+	equal(s, want, statuses(responses), "%s", what)
 }
 
-// rows returns the number of rows of a table.
 func rows(t testing.TB, path, table string) (n int) {
 	t.Helper()
 	db := must(sql.Open("sqlite", "file:"+path+"?mode=ro"))(t)
@@ -99,9 +93,7 @@ func TestIdempotency_RepeatedRequestActsOnce(t *testing.T) {
 		t.Errorf("%v calls, %v replies", n, a.value("post", "reply_count"))
 	}
 	for _, path := range []string{"/api/me/requests?box=out", "/api/me/collabs"} {
-		if n := s.send("GET", path, sender, nil).value("total"); n != 1.0 {
-			t.Errorf("%s: %v", path, n)
-		}
+		equal(t, 1.0, s.send("GET", path, sender, nil).value("total"), "%s", path)
 	}
 }
 

@@ -147,9 +147,7 @@ func TestHTTP_AmbiguousRequestsHaveOneReading(t *testing.T) {
 		for _, a := range s.exchange(tt.raw) {
 			got = append(got, fmt.Sprint(a.StatusCode))
 		}
-		if statuses := strings.Join(got, " "); statuses != tt.want {
-			t.Errorf("%s: answers %q, want %q", tt.name, statuses, tt.want)
-		}
+		equal(t, tt.want, strings.Join(got, " "), "%s", tt.name)
 	}
 	proof.Figure(t, "raw requests", len(tests))
 }
@@ -279,9 +277,7 @@ func TestHTTP_LateBodyIsAuthorizedAgain(t *testing.T) {
 			if err != nil || a.StatusCode != c.want {
 				t.Errorf("%+v, %v, want %d", a, err, c.want)
 			}
-			if n := rows(t, s.path, "posts"); n != c.calls {
-				t.Errorf("%d calls are stored, want %d", n, c.calls)
-			}
+			equal(t, c.calls, rows(t, s.path, "posts"), "calls that are stored")
 		})
 	}
 }
@@ -327,9 +323,7 @@ func TestShutdown_CompletesRunningRequests(t *testing.T) {
 	if info, err := os.Stat(s.path + "-wal"); err == nil && info.Size() > 0 {
 		t.Errorf("the write-ahead log still has %d bytes", info.Size())
 	}
-	if n := rows(t, s.path, "agents"); n != running {
-		t.Errorf("%d of %d answered registrations are stored", n, running)
-	}
+	equal(t, running, rows(t, s.path, "agents"), "registrations that are stored")
 }
 
 func TestShutdown_CutsOffEndlessRequests(t *testing.T) {
@@ -344,9 +338,7 @@ func TestShutdown_CutsOffEndlessRequests(t *testing.T) {
 	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("the connection stays open")
 	}
-	if n := rows(t, s.path, "agents"); n != 0 {
-		t.Errorf("%d agents of an unfinished call", n)
-	}
+	equal(t, 0, rows(t, s.path, "agents"), "agents of an unfinished call")
 }
 
 // TestHTTP_RejectsExpectedBodyAtOnce: the client waits for the permission to send its body, and must not wait for the

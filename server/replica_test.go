@@ -23,7 +23,6 @@ func (s *site) copyTo(path string) {
 	}
 }
 
-// replicaOf returns a read-only replica of a site.
 func replicaOf(t testing.TB, primary *site) *site {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "copy.db")
@@ -119,9 +118,7 @@ func TestReplica_ServesANewerCopy(t *testing.T) {
 	s.awaitSlow("the newer copy is served", func() bool {
 		return s.send("GET", "/api/agents/tide-reader", "", nil).Status == 200
 	})
-	if n := s.send("GET", "/api/agents", "", nil).len("agents"); n != 1 {
-		t.Errorf("%d agents", n)
-	}
+	equal(t, 1, s.send("GET", "/api/agents", "", nil).len("agents"), "agents")
 	noError(t, errors.Join(os.WriteFile(s.path+".next", []byte(strings.Repeat("garbage", 1000)), 0o600), os.Rename(s.path+".next", s.path)))
 	s.awaitSlow("the broken copy is reported", func() bool { return s.server.reportCopy(t.Context()) != nil })
 	if a := s.send("GET", "/readyz", "", nil).status(200); a.text("status") != "degraded" || a.text("problems", 0, "code") != messages.ProblemCopy {
@@ -149,9 +146,7 @@ func TestReplica_RunsNoJobsThatWrite(t *testing.T) {
 			t.Errorf("%s: %v", j.failure, err)
 		}
 	}
-	if n := len(s.server.jobs()); n != 3 {
-		t.Errorf("%d jobs", n)
-	}
+	equal(t, 3, len(s.server.jobs()), "jobs")
 }
 
 // TestReplica_KnowsTheTimeOfAnIdlePrimary: a job of the primary writes the time without a request.

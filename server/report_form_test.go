@@ -19,7 +19,6 @@ func (s *site) submitForm(path string, form url.Values, headers ...string) *resu
 	return s.send("POST", path, "", form.Encode(), headers...)
 }
 
-// reportReasons returns the reasons of all reports, oldest first.
 func (s *site) reportReasons() (reasons []string) {
 	s.Helper()
 	noError(s, s.database.Select(&reasons, `SELECT COALESCE(reason, '') FROM reports ORDER BY seq`))

@@ -6,7 +6,6 @@ import (
 	"callbook/testdata/proof"
 )
 
-// searchLists are the lists that take q, and the names of their records.
 var searchLists = []struct{ path, plural, name string }{
 	{"/api/agents", "agents", "handle"}, {"/api/agents?view=brief", "agents", "handle"}, {"/api/posts", "posts", "title"},
 }
@@ -22,7 +21,6 @@ func newSearchSite(t testing.TB) *site {
 	return s
 }
 
-// searchResult is a page of a search.
 type searchResult struct {
 	All, Some        []string
 	Total, TotalSome int

@@ -24,7 +24,6 @@ import (
 	"callbook/testdata/proof"
 )
 
-// rpc sends one JSON-RPC request and returns the HTTP response.
 func (s *site) rpc(method string, params any, headers ...string) *result {
 	s.Helper()
 	return s.send("POST", "/mcp", "", map[string]any{"jsonrpc": "2.0", "id": 7, "method": method, "params": params}, headers...)

@@ -32,9 +32,7 @@ func TestAbuse03_NetworkIsThatOfTheClient(t *testing.T) {
 			continue
 		}
 		got.rejected(429, domain.CodeRateLimited)
-		if text := got.text("error", "message_en"); !strings.Contains(text, "Your network has asked for 5 mails") {
-			t.Errorf("the sixth: %s", text)
-		}
+		contains(t, "the sixth", got.text("error", "message_en"), "Your network has asked for 5 mails")
 		s.send("POST", "/api/me/verify", key, nil, "X-Forwarded-For: 192.0.2.8").status(202)
 	}
 }
@@ -68,11 +66,7 @@ func TestAbuse03_SpentPoolIsReported(t *testing.T) {
 	for range 3 {
 		equal(t, 1, logged(), "lines in the log")
 	}
-	for _, want := range []string{`callbook_mails_left{pool="new"} 0`, `callbook_mails_left{pool="proven"} 2`} {
-		if !strings.Contains(s.figures(), "\n"+want+"\n") {
-			t.Errorf("there is no line %s", want)
-		}
-	}
+	hasLines(t, s.figures(), `callbook_mails_left{pool="new"} 0`, `callbook_mails_left{pool="proven"} 2`)
 	pilot := s.provenAgent("harbour-pilot")
 	claim := s.send("POST", "/api/me/owner-claim", pilot, map[string]any{"owner_email": "mei@lin.example.org"}).status(202)
 	equal(t, domain.TimeOf(s.clock.Now()).Add(time.Minute).String(), claim.text("resend_after"), "the next claim")

@@ -118,9 +118,7 @@ func TestARD_Manifest(t *testing.T) {
 	if !slices.Equal(types, want) {
 		t.Errorf("types %q", types)
 	}
-	if robots := string(s.send("GET", "/robots.txt", "", nil).status(200).Body); !strings.Contains(robots, "\nAgentmap: "+base+documents.ARDPath+"\n") {
-		t.Errorf("6.1: robots.txt: %s", robots)
-	}
+	contains(t, "6.1: robots.txt", string(s.send("GET", "/robots.txt", "", nil).status(200).Body), "\nAgentmap: "+base+documents.ARDPath+"\n")
 	home := s.send("GET", "/", "", nil).status(200)
 	if !slices.Contains(home.Header.Values("Link"), `</.well-known/ard.json>; rel="ard"; type="application/json"`) || strings.Count(string(home.Body), `<link rel="ard" type="application/json" href="/.well-known/ard.json">`) != 1 {
 		t.Errorf("6.1: the home page: %v", home.Header)

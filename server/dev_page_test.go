@@ -124,9 +124,7 @@ func TestDevPage_ButtonsMoveTheClockAndReset(t *testing.T) {
 		ahead(step.want)
 	}
 	for lang, want := range map[string]string{"en": ", 961 h ahead of this machine.", "zh": "，比本机快 961 小时。"} {
-		if text := innerText(s.devPage(lang)); !strings.Contains(text, want) {
-			t.Errorf("the page does not say %q", want)
-		}
+		contains(t, "the page", innerText(s.devPage(lang)), want)
 	}
 	s.agent("harbour-pilot")
 	s.pressDev("en", "demo", "false").status(303)
@@ -185,11 +183,7 @@ func TestDevPage_ShowsFaultsAndJournal(t *testing.T) {
 		"zh": {"drop after", "比例 0.5，seed 7：还剩 2 次（共 2 次）", "title 为必填项"},
 	} {
 		text := innerText(s.devPage(lang))
-		for _, part := range want {
-			if !strings.Contains(text, part) {
-				t.Errorf("%s: no %q on the page", lang, part)
-			}
-		}
+		contains(t, lang, text, want...)
 	}
 	s.send("POST", "/dev/faults/clear", "", "", formType, "Accept: text/html").status(303)
 	equal(t, 0, s.send("GET", "/dev/faults", "", nil).len("faults"), "faults")

@@ -107,9 +107,7 @@ func TestDev_ListsItsEndpoints(t *testing.T) {
 		t.Error("the home page does not lead there")
 	}
 	for _, path := range []string{"/dev/", "/dev/nowhere", "/dev/agents/x"} {
-		if a := s.send("GET", path, "", nil).rejected(404, domain.CodeNotFound); !strings.Contains(a.text("error", "message_zh"), "GET /dev ") {
-			t.Errorf("%s: %s", path, a.Body)
-		}
+		contains(t, path, s.send("GET", path, "", nil).rejected(404, domain.CodeNotFound).text("error", "message_zh"), "GET /dev ")
 	}
 	for request, allowed := range map[string]string{"POST /dev": "GET, HEAD, OPTIONS", "DELETE /dev/clock": "GET, HEAD, OPTIONS, POST"} {
 		method, path, _ := strings.Cut(request, " ")
@@ -120,9 +118,7 @@ func TestDev_ListsItsEndpoints(t *testing.T) {
 	for query, want := range map[string]string{
 		"mail?from=x": "to, lang", "calls?key=x": "handle, operation, status", "calls?operation=getYou": "operation: getIndex, ", "calls?status=ok": "status: 0", "calls?status=600": "status: 0", "report?x": "lang",
 	} {
-		if a := s.send("GET", "/dev/"+query, "", nil).rejected(400, domain.CodeInvalidQuery); !strings.Contains(a.text("error", "message_en"), want) {
-			t.Errorf("%s: %s", query, a.Body)
-		}
+		contains(t, query, s.send("GET", "/dev/"+query, "", nil).rejected(400, domain.CodeInvalidQuery).text("error", "message_en"), want)
 	}
 }
 
@@ -150,9 +146,7 @@ func TestDev_ListsAgentsWithKeys(t *testing.T) {
 	for _, lang := range []string{"en", "zh"} {
 		guide := string(s.send("GET", "/skill.md?lang="+lang, "", nil).status(200).Body)
 		for where, text := range map[string]string{"the response": sent.text("how_" + lang), "the guide": guide} {
-			if !strings.Contains(text, "/dev/mail ") {
-				t.Errorf("%s (%s) does not name /dev/mail: %s", where, lang, text)
-			}
+			contains(t, where+" in "+lang, text, "/dev/mail ")
 		}
 	}
 	code := s.send("GET", "/dev/mail", "", nil).status(200).text("mail", 0, "code")
@@ -362,9 +356,7 @@ func TestDev_GoesOnAfterARestart(t *testing.T) {
 	}
 	run("without the file", ".other", func(s *site) {
 		check(s, 0, 0)
-		if !strings.Contains(s.log.String(), "POST /dev/reset") {
-			t.Errorf("the log: %s", s.log)
-		}
+		contains(t, "the log", s.log.String(), "POST /dev/reset")
 	})
 }
 

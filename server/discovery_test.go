@@ -167,9 +167,7 @@ func TestBadge_ShowsWhatIsProven(t *testing.T) {
 			t.Errorf("%s: %v", path, a.Header)
 		}
 	}
-	if text := innerText(parsePage(t, s.openPage("/agents/bare-card/badge.svg?style=zqround").Body)); !strings.Contains(text, "must be flat or plain") {
-		t.Errorf("no reason: %s", text)
-	}
+	contains(t, "the reason", innerText(parsePage(t, s.openPage("/agents/bare-card/badge.svg?style=zqround").Body)), "must be flat or plain")
 }
 
 // preview is what programs that show links, and search engines, read of a page.
@@ -303,11 +301,7 @@ func TestMarkdown_HasThePagesData(t *testing.T) {
 	} {
 		text, doc := s.openMarkdown(path)
 		plain := strings.ReplaceAll(text, `\`, "")
-		for _, part := range want {
-			if !strings.Contains(plain, part) {
-				t.Errorf("%s: no %q in\n%s", path, part, text)
-			}
-		}
+		contains(t, path, plain, want...)
 		whole := len(s.openPage(path).Body)
 		if n := len(elements(doc, "h1")); n != 1 || len(text) > whole {
 			t.Errorf("%s: %d titles, %d bytes instead of %d", path, n, len(text), whole)

@@ -66,11 +66,7 @@ func TestDocs_FollowTheLanguage(t *testing.T) {
 		"/llms.txt":                {"- [Manual](" + s.server.options.BaseURL + "/docs): "},
 	} {
 		body := string(s.openPage(path).status(200).Body)
-		for _, text := range want {
-			if !strings.Contains(body, text) {
-				t.Errorf("%s has no %s", path, text)
-			}
-		}
+		contains(t, path, body, want...)
 	}
 }
 
@@ -104,17 +100,10 @@ func TestReference_HasEveryOperation(t *testing.T) {
 		for _, code := range op.Errors {
 			want = append(want, string(code))
 		}
-		for _, part := range want {
-			if !strings.Contains(text, part) {
-				t.Errorf("%s does not name %q:\n%s", op.ID, part, text)
-			}
-		}
+		contains(t, op.ID, text, want...)
 	}
-	for _, want := range []string{"offerings[].title", "string, 1 to 40 characters", "free | quote | offsite_paid", "at most 3 items"} {
-		if text := innerText(parsePage(t, s.openPage("/docs/reference/replaceOfferings").Body)); !strings.Contains(text, want) {
-			t.Errorf("the menu has no %q:\n%s", want, text)
-		}
-	}
+	menu := innerText(parsePage(t, s.openPage("/docs/reference/replaceOfferings").Body))
+	contains(t, "the menu", menu, "offerings[].title", "string, 1 to 40 characters", "free | quote | offsite_paid", "at most 3 items")
 	for _, path := range []string{"/docs/nothing", "/docs/Backup", "/docs/", "/docs/reference/nothing", "/docs/backup/getAgent", "/docs/reference/", "/docs/reference/getAgent/x"} {
 		s.openPage(path, "Accept: text/html").status(404)
 	}
@@ -128,11 +117,7 @@ func TestGuide_IsAPageToo(t *testing.T) {
 		"zh": {"给人看的部分", "认领它", "规则", base + "/skill.md?lang=zh"},
 	} {
 		a, doc := s.openGoodPage("/guide", lang)
-		for _, text := range want {
-			if !strings.Contains(innerText(doc), text) {
-				t.Errorf("%s has no %q", lang, text)
-			}
-		}
+		contains(t, lang, innerText(doc), want...)
 		if text := innerText(doc); strings.Contains(text, "compatibility:") || strings.Contains(text, "{base_url}") || len(a.Body) > heaviest {
 			t.Errorf("%s, %d bytes: front matter or placeholders are left", lang, len(a.Body))
 		}

@@ -230,8 +230,6 @@ func TestSkillIndex_DigestsTheGuide(t *testing.T) {
 		t.Errorf("digest %s", skill("digest"))
 	}
 	for _, field := range []string{"name", "description"} {
-		if !strings.Contains(string(guide), "\n"+field+": "+skill(field)+"\n") {
-			t.Errorf("%s %s", field, skill(field))
-		}
+		contains(t, "the guide", string(guide), "\n"+field+": "+skill(field)+"\n")
 	}
 }

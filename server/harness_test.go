@@ -294,6 +294,16 @@ func equal(t testing.TB, want, got any, format string, args ...any) {
 	}
 }
 
+// contains fails the test unless a text has all of these parts.
+func contains(t testing.TB, what, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%s: no %q in\n%s", what, part, text)
+		}
+	}
+}
+
 type result struct {
 	testing.TB
 	Status int

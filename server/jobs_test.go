@@ -201,9 +201,7 @@ func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
 	if err := s.server.RunJobs(t.Context()); err == nil {
 		t.Error("it does not tell that the folder is missing")
 	}
-	if figures := s.figures(); !strings.Contains(figures, "\ncallbook_backup_timestamp_seconds 0\n") {
-		t.Error("the metrics do not show that there is no backup")
-	}
+	contains(t, "the metrics without a backup", s.figures(), "\ncallbook_backup_timestamp_seconds 0\n")
 	if r := s.send("GET", "/readyz", "", nil).status(200); r.value("status") != "degraded" || r.value("problems", 0, "code") != "backup_failed" {
 		t.Errorf("readiness after a failed backup: %v, %v", r.value("status"), r.value("problems"))
 	}
@@ -216,10 +214,7 @@ func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
 		noError(t, s.server.RunJobs(t.Context()))
 		copies(step.want)
 	}
-	newest := fmt.Sprintf("\ncallbook_backup_timestamp_seconds %d\n", s.clock.Now().Unix())
-	if figures := s.figures(); !strings.Contains(figures, newest) {
-		t.Errorf("there is no %q in the metrics", newest)
-	}
+	contains(t, "the metrics", s.figures(), fmt.Sprintf("\ncallbook_backup_timestamp_seconds %d\n", s.clock.Now().Unix()))
 	if strings.Count(s.log.String(), "wrote a backup") != 2 {
 		t.Errorf("the log: %s", s.log)
 	}

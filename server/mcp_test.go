@@ -33,12 +33,7 @@ func TestMCP_DescribesItself(t *testing.T) {
 		t.Errorf("capabilities (-want +got): %s", diff)
 	}
 	equal(t, map[string]any{"name": "callbook", "title": "Callbook", "version": "test", "websiteUrl": "http://callbook.example.org"}, a.value("result", "serverInfo"), "serverInfo")
-	instructions := a.text("result", "instructions")
-	for _, word := range []string{"REST API", "get_guide", "untrusted", "change nothing"} {
-		if !strings.Contains(instructions, word) {
-			t.Errorf("the instructions do not say %q: %s", word, instructions)
-		}
-	}
+	contains(t, "the instructions", a.text("result", "instructions"), "REST API", "get_guide", "untrusted", "change nothing")
 	if a.Header.Get("Mcp-Session-Id") != "" {
 		t.Errorf("a session: %v", a.Header)
 	}

@@ -29,6 +29,14 @@ func (s *site) figures() string {
 	return string(text)
 }
 
+// hasLines fails the test unless metrics have lines that begin like these.
+func hasLines(t testing.TB, figures string, beginnings ...string) {
+	t.Helper()
+	for _, beginning := range beginnings {
+		contains(t, "the metrics", figures, "\n"+beginning)
+	}
+}
+
 var figureLine = regexp.MustCompile(`^[a-z_]+(\{([A-Za-z]+="[^"]*",?)+\})? ([-+0-9.eE]+|NaN)$`)
 
 func TestMetrics_CountRequestsByRoute(t *testing.T) {
@@ -42,7 +50,7 @@ func TestMetrics_CountRequestsByRoute(t *testing.T) {
 	s.send("GET", "/owner/secret-token", "", nil).status(404)
 	s.send("GET", "/no/such?key="+key, "", nil).status(404)
 	text := s.figures()
-	for _, want := range []string{
+	hasLines(t, text,
 		`callbook_http_requests_total{method="POST",route="/api/agents",status="2xx"} 1`,
 		`callbook_http_requests_total{method="GET",route="/api/agents/{handle}",status="2xx"} 1`,
 		`callbook_http_requests_total{method="HEAD",route="/api/agents/{handle}",status="2xx"} 1`,
@@ -53,13 +61,8 @@ func TestMetrics_CountRequestsByRoute(t *testing.T) {
 		`callbook_http_requests_total{method="GET",route="none",status="4xx"} 1`,
 		`callbook_http_request_seconds_count{route="/api/me"} 1`,
 		`callbook_refusals_total{code="not_found"} 3`, `callbook_refusals_total{code="rate_limited"} 0`,
-		`callbook_build_info{goversion="` + runtime.Version() + `",version="test"} 1`,
-		`callbook_agents 1`, `callbook_mails_waiting 0`, `callbook_commits_total`, `callbook_database_bytes`, `go_goroutines`, `process_open_fds`,
-	} {
-		if !strings.Contains(text, "\n"+want) {
-			t.Errorf("there is no line %s", want)
-		}
-	}
+		`callbook_build_info{goversion="`+runtime.Version()+`",version="test"} 1`,
+		`callbook_agents 1`, `callbook_mails_waiting 0`, `callbook_commits_total`, `callbook_database_bytes`, `go_goroutines`, `process_open_fds`)
 	for _, secret := range []string{key, "tide-reader", "secret-token", "nobody"} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the figures hold %s", secret)
@@ -123,14 +126,8 @@ func TestMetrics_ClientsAddNoLabels(t *testing.T) {
 			t.Errorf("%s is new", sample)
 		}
 	}
-	for _, want := range []string{
-		`callbook_http_requests_total{method="OTHER",route="none",status="4xx"} 5`,
-		`callbook_rate_limited_total{limit="failed_keys"} 4`, `callbook_rate_limited_total{limit="mail_pause"} 5`,
-	} {
-		if !strings.Contains(figures, "\n"+want+"\n") {
-			t.Errorf("there is no line %s", want)
-		}
-	}
+	hasLines(t, figures, `callbook_http_requests_total{method="OTHER",route="none",status="4xx"} 5`,
+		`callbook_rate_limited_total{limit="failed_keys"} 4`, `callbook_rate_limited_total{limit="mail_pause"} 5`)
 	if most := 4000; len(before) > most {
 		t.Errorf("there are %d samples, at most %d are wanted", len(before), most)
 	}
@@ -139,17 +136,10 @@ func TestMetrics_ClientsAddNoLabels(t *testing.T) {
 // TestMetrics_SurviveTheDatabase: they are wanted most when it cannot be read.
 func TestMetrics_SurviveTheDatabase(t *testing.T) {
 	s := newSite(t)
-	if text := s.figures(); !strings.Contains(text, "\ncallbook_database_up 1") {
-		t.Error("the database is not up")
-	}
+	contains(t, "the metrics", s.figures(), "\ncallbook_database_up 1")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // as good as a file that cannot be read
 	var figures strings.Builder
 	s.server.writeMetrics(ctx, &figures)
-	text := "\n" + figures.String()
-	for _, want := range []string{"\ncallbook_database_up 0", "\ngo_goroutines", "callbook_http_requests_total"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("there is no %q", want)
-		}
-	}
+	contains(t, "the metrics", "\n"+figures.String(), "\ncallbook_database_up 0", "\ngo_goroutines", "callbook_http_requests_total")
 }

@@ -298,9 +298,7 @@ func TestOperatorPage_ChartsRejectedRequests(t *testing.T) {
 	noError(t, s.server.RunLocalJobs(ctx)) // the failed write lost nothing
 	p := s.operatorPage()
 	for query, want := range map[string]string{"": "Rejected requests: 2, 2 on the busiest day", "lang=zh": "被拒绝的请求：共 2，单日最高 2"} {
-		if !strings.Contains(string(p.show(query).Body), want) {
-			t.Errorf("the page does not say %q", want)
-		}
+		contains(t, "the page", string(p.show(query).Body), want)
 	}
 }
 
@@ -371,9 +369,7 @@ func TestOperatorPage_RemovesAWave(t *testing.T) {
 	p.press("show=agents", "suspend", append(chosen(review), "reason", "Spam")...).status(200)
 	asked := p.press("show=agents&network="+network, "delete", chosen(review)...)
 	confirmed := p.press("show=agents&network="+network, "delete", append(chosen(asked), "confirm", "25")...).status(200)
-	if !strings.Contains(string(confirmed.Body), "delete: 25 agents, with 25 calls") {
-		t.Errorf("the page does not say what was done")
-	}
+	contains(t, "the page", string(confirmed.Body), "delete: 25 agents, with 25 calls")
 	if n := s.send("GET", "/api/agents", "", nil).len("agents"); n != 5 || len(s.notes()) != 51 { // one of the link
 		t.Errorf("%d agents are left, %d notes", n, len(s.notes()))
 	}

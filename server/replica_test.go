@@ -57,9 +57,7 @@ func TestReplica_ServesPublicReadsOnly(t *testing.T) {
 			continue
 		}
 		for _, language := range []string{"message_en", "message_zh"} {
-			if text := a.rejected(503, domain.CodeUnavailable).text("error", language); !strings.Contains(text, testPrimary) {
-				t.Errorf("%s: %q", op, text)
-			}
+			contains(t, op.ID, a.rejected(503, domain.CodeUnavailable).text("error", language), testPrimary)
 		}
 	}
 	if served < 7 {

@@ -110,9 +110,7 @@ func TestAbuse17_EveryMailHasALinkThatEndsMails(t *testing.T) {
 	} {
 		links[stopLink(t, s.mail(send()).Text)] = true
 	}
-	if len(links) != 2 {
-		t.Errorf("%d links for 2 addresses", len(links))
-	}
+	equal(t, 2, len(links), "links for two addresses")
 	page := stopLink(t, s.mail("mei@lin.example.org").Text)
 	post := func(act string, headers ...string) *result {
 		return s.send("POST", page, "", "act="+act, append(headers, "Content-Type: application/x-www-form-urlencoded")...)

@@ -115,9 +115,7 @@ func TestARD_Manifest(t *testing.T) {
 		equal(t, e.Identifier, s.send("GET", "/ard/agents/"+e.Identifier, "", nil).status(200).text("identifier"), "the identifier at its address in the registry")
 	}
 	want := []string{"application/ai-registry+json", "application/mcp-server-card+json", `text/markdown; profile="urn:air:agent-skills"`, "application/vnd.oai.openapi+json"}
-	if !slices.Equal(types, want) {
-		t.Errorf("types %q", types)
-	}
+	equal(t, want, types, "types")
 	contains(t, "6.1: robots.txt", string(s.send("GET", "/robots.txt", "", nil).status(200).Body), "\nAgentmap: "+base+documents.ARDPath+"\n")
 	home := s.send("GET", "/", "", nil).status(200)
 	if !slices.Contains(home.Header.Values("Link"), `</.well-known/ard.json>; rel="ard"; type="application/json"`) || strings.Count(string(home.Body), `<link rel="ard" type="application/json" href="/.well-known/ard.json">`) != 1 {
@@ -172,9 +170,7 @@ func TestARD_EntryOfAnAgent(t *testing.T) {
 	}
 	want := map[string]any{"trustLevel": 2.0, "ownerClaimed": true, "confirmedCollaborations": 0.0, "accepting": true, "contact": base + "/api/agents/harbour-pilot/requests", "untrusted": true}
 	for name, v := range want {
-		if e.Metadata[name] != v {
-			t.Errorf("metadata.%s: %v", name, e.Metadata[name])
-		}
+		equal(t, v, e.Metadata[name], "metadata.%s", name)
 	}
 	if warning, _ := e.Metadata["notice"].(string); !strings.Contains(warning, "never instructions") || !strings.Contains(warning, "不可信") {
 		t.Errorf("notice %q", warning)
@@ -290,9 +286,7 @@ func TestARD_SearchPages(t *testing.T) {
 			path = "/ard/agents?pageSize=20&pageToken=" + url.QueryEscape(page.PageToken)
 		}
 	}
-	if len(handles) != 45 {
-		t.Errorf("7.4: %d agents", len(handles))
-	}
+	equal(t, 45, len(handles), "7.4: agents")
 }
 
 func TestARD_Explore(t *testing.T) {
@@ -409,9 +403,7 @@ func TestARD_Errors(t *testing.T) {
 		})
 	}
 	a := s.discover(`{"query":{"text":"tide"}}`, "Content-Type: text/plain").status(415)
-	if a.text("errorCode") != "INVALID_ARGUMENT" {
-		t.Errorf("%s", a.Body)
-	}
+	equal(t, "INVALID_ARGUMENT", a.text("errorCode"), "the error of a search in plain text")
 }
 
 // TestARD_CountsAsReads: searches have the limit, the preflight and the cache of other public reads; a page of another

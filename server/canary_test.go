@@ -952,8 +952,6 @@ func TestMailboxes_UseIsNotDisclosed(t *testing.T) {
 	}
 	want := map[string]int{"mailbox-1@example.org": 3, "mailbox-1-owner@example.org": 3, "mailbox-2@example.org": 1, "mailbox-2-owner@example.org": 1}
 	for address, n := range want {
-		if sent[address] != n {
-			t.Errorf("%d mails went to %s, want %d", sent[address], address, n)
-		}
+		equal(t, n, sent[address], "mails to %s", address)
 	}
 }

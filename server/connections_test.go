@@ -105,9 +105,7 @@ func TestAbuse02_IdleNetworksTurnNoVisitorAway(t *testing.T) {
 	for i := range 16 {
 		home += c.fill(i, 300)
 	}
-	if home != 384 {
-		t.Errorf("a home line has %d connections, want 384", home)
-	}
+	equal(t, 384, home, "connections of a home line")
 	for i := 16; i < visitor; i++ {
 		if n := c.fill(i, 300); n > 256 {
 			t.Errorf("an address has %d connections", n)

@@ -28,9 +28,7 @@ func (c *contest) stored(want int, query string, args ...any) {
 	if err := c.database.Get(&n, query, args...); err != nil {
 		c.Fatalf("%s: %v", query, err)
 	}
-	if n != want {
-		c.Errorf("%d, want %d: %s", n, want, query)
-	}
+	equal(c, want, n, "%s", query)
 }
 
 type party struct {
@@ -159,9 +157,7 @@ func TestContactRequest_ConcurrentDeletionAndAccept(t *testing.T) {
 				t.Errorf("call %d answers %d: %s", i, a.Status, a.Body)
 			}
 		}
-		if deleted != 1 {
-			t.Errorf("%d deletions", deleted)
-		}
+		equal(t, 1, deleted, "deletions")
 		if end.Status != "accepted" && end.Status != instead || (end.Status == "accepted") != (accepted > 0) {
 			t.Errorf("%d were told that it is accepted, and it is %s", accepted, end.Status)
 		}

@@ -152,9 +152,7 @@ func TestDevFaults_RejectsInvalid(t *testing.T) {
 			field, _, _ := strings.Cut(d, " ")
 			got = append(got, field)
 		}
-		if !slices.Equal(got, fields) {
-			t.Errorf("%s: fields %v", fault, got)
-		}
+		equal(t, fields, got, "%s: fields", fault)
 	}
 	for range 100 {
 		s.fault(`{"status":429,"operation":"getMe"}`)

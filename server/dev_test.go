@@ -100,12 +100,8 @@ func TestDev_ListsItsEndpoints(t *testing.T) {
 			t.Errorf("%+v: %d", e, a.Status)
 		}
 	}
-	if len(index.Endpoints) != 11 {
-		t.Errorf("%d endpoints", len(index.Endpoints))
-	}
-	if home := s.send("GET", "/", "", nil).status(200); !strings.Contains(string(home.Body), `/dev"`) {
-		t.Error("the home page does not lead there")
-	}
+	equal(t, 11, len(index.Endpoints), "endpoints")
+	contains(t, "the home page", string(s.send("GET", "/", "", nil).status(200).Body), `/dev"`)
 	for _, path := range []string{"/dev/", "/dev/nowhere", "/dev/agents/x"} {
 		contains(t, path, s.send("GET", path, "", nil).rejected(404, domain.CodeNotFound).text("error", "message_zh"), "GET /dev ")
 	}
@@ -422,9 +418,7 @@ func TestDemo_PassesTheRulesOfTheAPI(t *testing.T) {
 			s.checkShown("policy of "+handle, policy, shown.value("agent", "contact_policy"))
 		}
 	}
-	if len(keys) != demoSize-demoCounterparts {
-		t.Errorf("%d agents", len(keys))
-	}
+	equal(t, demoSize-demoCounterparts, len(keys), "agents")
 	for _, call := range readDemoRaw(t, "calls.json") {
 		body := without(call, "by", "deadline_in_days", "posted_days_ago", "replies")
 		if days, ok := call["deadline_in_days"].(float64); ok {

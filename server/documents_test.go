@@ -84,9 +84,7 @@ func TestLLMsText_FollowsTheConvention(t *testing.T) {
 	s := newSite(t)
 	text := string(s.send("GET", "/llms.txt", "", nil).status(200).Body)
 	intro, sections, _ := strings.Cut(text, "\n## ")
-	if intro != "# Callbook\n\n> "+aboutEN+"\n\n"+notice.EN+"\n" {
-		t.Errorf("before the sections: %q", intro)
-	}
+	equal(t, "# Callbook\n\n> "+aboutEN+"\n\n"+notice.EN+"\n", intro, "before the sections")
 	links := map[string]bool{}
 	for section := range strings.SplitSeq(sections, "\n## ") {
 		title, list, _ := strings.Cut(section, "\n\n")
@@ -117,9 +115,7 @@ func TestLLMsText_FollowsTheConvention(t *testing.T) {
 			t.Errorf("no link to %s", path)
 		}
 	}
-	if len(links) != len(wanted) {
-		t.Errorf("%d links instead of %d: %v", len(links), len(wanted), links)
-	}
+	equal(t, len(wanted), len(links), "links")
 }
 
 // followLink fails the test unless the site serves the target of a link.

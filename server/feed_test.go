@@ -123,9 +123,7 @@ func readFeed(t testing.TB, body []byte) (feed atomFeed) {
 		absolute(l.Rel, l.Href)
 		rels = append(rels, l.Rel+" "+l.Type)
 	}
-	if !slices.Equal(rels, []string{"self application/atom+xml", "alternate text/html"}) {
-		t.Errorf("links: %v", rels)
-	}
+	equal(t, []string{"self application/atom+xml", "alternate text/html"}, rels, "links")
 	last, err := time.Parse(time.RFC3339, feed.Updated)
 	if err != nil || len(feed.Entries) > 0 && feed.Updated != feed.Entries[0].Updated {
 		t.Errorf("the feed was updated at %q: %v", feed.Updated, err)

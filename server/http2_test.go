@@ -58,9 +58,7 @@ func TestAbuse01_UploadsOverHTTP2(t *testing.T) {
 		runtime.Gosched()
 		used = s.server.observer.Memory.Used()
 	}
-	if used != 0 {
-		t.Errorf("%d bytes are counted in the end", used)
-	}
+	equal(t, 0, used, "bytes that are counted in the end")
 }
 
 // streams is an HTTP/2 client that sends frames of its own. Its window for responses is 0.

@@ -195,9 +195,7 @@ func TestLimits_IgnoreForgedAddresses(t *testing.T) {
 				passed++
 			}
 		}
-		if passed != limit.Requests {
-			t.Errorf("%s: %d of 100 forged addresses pass, want %d", name, passed, limit.Requests)
-		}
+		equal(t, limit.Requests, passed, "%s: forged addresses that pass, of 100", name)
 	}
 }
 
@@ -238,9 +236,7 @@ func TestAbuse10_OneNetworkWritesLittleWithManyKeys(t *testing.T) {
 	}
 	last := keys[limit.Requests]
 	a := s.send("PATCH", "/api/me", last, `{"tagline":"x"}`, from(0)).rejected(429, domain.CodeRateLimited)
-	if a.Header.Get("Retry-After") != "10" {
-		t.Errorf("Retry-After %q", a.Header.Get("Retry-After"))
-	}
+	equal(t, "10", a.Header.Get("Retry-After"), "Retry-After")
 	s.send("DELETE", "/api/me?confirm=agent-0", keys[0], nil, from(1)).status(429)
 	s.send("GET", "/api/me", last, nil, from(0)).status(200)            // reads are not counted
 	s.send("PATCH", "/api/me", "cq_wrong", `{}`, elsewhere).status(401) // nor wrong keys

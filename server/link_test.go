@@ -112,9 +112,7 @@ func TestLinks_ToABlockedHostFail(t *testing.T) {
 			t.Errorf("link %d is not %s: %s", i, want, card.Body)
 		}
 	}
-	if h.looks.Load() != looks {
-		t.Error("the host was requested")
-	}
+	equal(t, looks, h.looks.Load(), "requests of the host")
 	s.change("unblock-host", "spam.example")
 	if a := s.link(key, "http://www.spam.example/about").status(200); a.value("link", "status") != "verified" {
 		t.Errorf("once it is allowed again: %s", a.Body)

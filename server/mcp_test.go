@@ -34,9 +34,7 @@ func TestMCP_DescribesItself(t *testing.T) {
 	}
 	equal(t, map[string]any{"name": "callbook", "title": "Callbook", "version": "test", "websiteUrl": "http://callbook.example.org"}, a.value("result", "serverInfo"), "serverInfo")
 	contains(t, "the instructions", a.text("result", "instructions"), "REST API", "get_guide", "untrusted", "change nothing")
-	if a.Header.Get("Mcp-Session-Id") != "" {
-		t.Errorf("a session: %v", a.Header)
-	}
+	equal(t, "", a.Header.Get("Mcp-Session-Id"), "a session")
 }
 
 func TestMCP_ServesResources(t *testing.T) {

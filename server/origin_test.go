@@ -50,9 +50,7 @@ func TestAbuse09_PagesElsewhereChangeNothing(t *testing.T) {
 					proof.Figure(t, "keyless writes", 1)
 					s.send(op.Method, s.pathOf(op), "", body, tt.headers...).rejected(403, domain.CodeForbidden)
 				}
-				if s.state() != before {
-					t.Errorf("%s: %s by %s changes something", name, op.ID, sender)
-				}
+				equal(t, before, s.state(), "%s: after %s by %s", name, op.ID, sender)
 			}
 		}
 		if writes < 4 {

@@ -152,9 +152,7 @@ func TestOwnerPage_ForeignFormsAreRejected(t *testing.T) {
 				want = 409 // it got through to the form, which is out of date
 			}
 			a := s.send("POST", "/owner/"+token, "", "form=old&act=confirm", append(headers, formType)...)
-			if a.Status != want {
-				t.Errorf("POST from %q, %q: %d, want %d", origin, site, a.Status, want)
-			}
+			equal(t, want, a.Status, "POST from %q, %q", origin, site)
 			for _, method := range []string{"GET", "HEAD"} {
 				s.send(method, "/owner/"+token, "", nil, headers...).status(200)
 			}

@@ -158,9 +158,7 @@ func TestHeaders_OfEveryRoute(t *testing.T) {
 			path, sent = bare, append(sent, "Authorization: Bearer "+key)
 		}
 		a := s.sendRaw(method, path, sent...)
-		if a.Status != row.status {
-			t.Errorf("%s: %d, want %d", row.request, a.Status, row.status)
-		}
+		equal(t, row.status, a.Status, "%s", row.request)
 		equal(t, row.want, headersOf(a), "%s as %q", row.request, row.accept)
 		zipped := s.sendRaw(method, path, append(sent, "Accept-Encoding: gzip")...)
 		want := row.want

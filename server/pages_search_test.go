@@ -62,9 +62,7 @@ func TestSearch_PagesLinkToWhatWasMeant(t *testing.T) {
 				got, _ = attribute(n, "href")
 			}
 		}
-		if got != want {
-			t.Errorf("%s leads to %q, want %q", path, got, want)
-		}
+		equal(t, want, got, "%s leads to", path)
 		if want != "" {
 			s.openPage(want).status(200)
 		}

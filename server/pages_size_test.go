@@ -249,9 +249,7 @@ func TestPages_AreSmall(t *testing.T) {
 			for _, doc := range allPages(b.site, "/calls/"+thread) {
 				replies = append(replies, len(entries(doc)))
 			}
-			if !slices.Equal(replies, want) {
-				t.Errorf("%s: pages of %v replies, want %v", name, replies, want)
-			}
+			equal(t, want, replies, "%s: replies on pages", name)
 		}
 	}
 }

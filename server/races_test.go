@@ -81,9 +81,7 @@ func TestIdempotency_RepeatedRequestActsOnce(t *testing.T) {
 				t.Errorf("%s: a repeated answer differs: %s", path, a.Body)
 			}
 		}
-		if first != 1 {
-			t.Errorf("%s: %d answers are not marked as replayed", path, first)
-		}
+		equal(t, 1, first, "%s: responses that are not marked as replayed", path)
 		// The next one is rejected: a replay comes before the rules.
 		s.send("POST", path, tt.key, tt.body, onceKey).status(201)
 		s.send("POST", path, tt.key, tt.body, "Idempotency-Key: fedcba9876543210").rejected(messages.Catalogue.Status(tt.then), tt.then)
@@ -115,9 +113,7 @@ func TestValidation_ReportsPastDeadlinesWithOtherFields(t *testing.T) {
 		for _, headers := range [][]string{nil, {onceKey}} {
 			got := s.send("POST", path, key, tt.body, headers...).rejected(422, "validation_failed").details()
 			slices.Sort(got)
-			if !slices.Equal(got, tt.want) {
-				t.Errorf("%s %v: %q, want %q", path, headers, got, tt.want)
-			}
+			equal(t, tt.want, got, "%s %v", path, headers)
 		}
 	}
 }

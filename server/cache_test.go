@@ -232,8 +232,9 @@ func TestCache_ShowsTrustAndEvidenceInNextRead(t *testing.T) {
 func TestCache_ExpiresTimeDependentResponses(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("harbour-pilot")
-	s.post(key, "Due today", "deadline", "2026-11-20")
+	call := s.post(key, "Due today", "deadline", "2026-11-20")
 	const open = "/api/posts?open=true"
+	pages := map[string]string{"/": "", "/calls": "", "/calls?open=true": "", "/calls/" + call: ""}
 	if n := s.send("GET", open, "", nil).status(200).len("posts"); n != 1 {
 		t.Fatalf("%d open calls today", n)
 	}
@@ -245,7 +246,13 @@ func TestCache_ExpiresTimeDependentResponses(t *testing.T) {
 	}
 	s.clock.Advance(14*time.Hour + 29*time.Minute + 49*time.Second) // a second before midnight
 	equal(t, 1, s.send("GET", open, "", nil).status(200).len("posts"), "open calls before midnight")
+	for path := range pages {
+		pages[path] = s.openPage(path).status(200).Header.Get("Etag")
+	}
 	s.clock.Advance(time.Second)
+	for path, tag := range pages {
+		s.openPage(path, "If-None-Match: "+tag).status(200) // it shows which calls are open
+	}
 	equal(t, 0, s.send("GET", open, "", nil).status(200).len("posts"), "open calls after midnight")
 	s.send("GET", "/api/agents?new=true", "", nil).status(200)
 	s.clock.Advance(31 * domain.Day)

@@ -514,6 +514,7 @@ func TestSecrets_NeverShown(t *testing.T) {
 			t.Errorf("the log holds the %s of %s: %s", found[0].secret.kind, found[0].secret.whose, line)
 		}
 	}
+	contains(t, "the log", s.log.String(), `"path":"/owner/{token}"`)
 	for i, p := range sightPermissions {
 		if s.used[i] == 0 {
 			t.Errorf("nobody makes use of the permission to see a %s in %s", p.kind, p.operations)

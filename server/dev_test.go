@@ -218,30 +218,6 @@ func TestDemo_IsInUse(t *testing.T) {
 	}
 }
 
-func TestDevClock_MovesEveryRule(t *testing.T) {
-	s := newDevSite(t, false)
-	key := s.agent("harbour-pilot")
-	tomorrow := time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly)
-	s.post(key, "Due tomorrow", "deadline", tomorrow)
-	const call = `{"kind":"announce","title":"Once","body":"b"}`
-	s.send("POST", "/api/posts", key, call, onceKey).status(201)
-	if a := s.send("POST", "/api/posts", key, call, onceKey).status(201); a.Header.Get("Idempotent-Replayed") != "true" {
-		t.Error("not replayed")
-	}
-	equal(t, 2.0, s.send("GET", "/api/posts?open=true", "", nil).value("total"), "open calls")
-	before := s.store.Now()
-	now, err := time.Parse(time.RFC3339, s.send("POST", "/dev/clock", "", `{"advance":"48h"}`).status(200).text("now"))
-	if moved := now.Sub(before); err != nil || moved < 48*time.Hour || moved > 49*time.Hour {
-		t.Errorf("the clock moved by %s: %v", moved, err)
-	}
-	equal(t, 1.0, s.send("GET", "/api/posts?open=true", "", nil).value("total"), "open calls after the deadline")
-	if a := s.send("POST", "/api/posts", key, call, onceKey).status(201); a.Header.Get("Idempotent-Replayed") != "" {
-		t.Error("replayed after 48 hours")
-	}
-	s.send("POST", "/dev/clock", "", `{"advance":"744h"}`).status(200)
-	equal(t, 0.0, s.send("GET", "/api/agents?new=true", "", nil).value("total"), "new agents after a month")
-}
-
 func TestDevClock_RejectsInvalidDurations(t *testing.T) {
 	s := newDevSite(t, false)
 	for _, body := range []string{

@@ -5,25 +5,8 @@ import (
 	"testing"
 
 	"callbook/server/api"
-	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
-
-// TestPages_ChangeAtMidnight: they show which calls are open. TestCache_IsFreshAfterConcurrentWrites has the writes.
-func TestPages_ChangeAtMidnight(t *testing.T) {
-	s := newSite(t)
-	call := s.post(s.verified("harbour-pilot"), "Tides", "deadline", "2026-11-20")
-	tags := map[string]string{}
-	for _, path := range []string{"/", "/calls", "/calls?open=true", "/calls/" + call} {
-		tags[path] = s.openPage(path).status(200).Header.Get("Etag")
-	}
-	s.clock.Advance(domain.Day)
-	for path, tag := range tags {
-		if a := s.openPage(path, "If-None-Match: "+tag); a.Status != 200 || a.Header.Get("Etag") == tag {
-			t.Errorf("%s on the next day: %d", path, a.Status)
-		}
-	}
-}
 
 func TestPages_EveryVariantHasItsETag(t *testing.T) {
 	s := newPeopleSite(t)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -442,18 +441,13 @@ func TestARD_CountsAsReads(t *testing.T) {
 		t.Errorf("a replica: %s", a.Body)
 	}
 	private := newSite(t, func(o *siteOptions) { o.private = true })
-	as := func(host, method, path, body string) *result {
-		r := must(http.NewRequest(method, private.url+path, strings.NewReader(body)))(t)
-		r.Host = host
-		return private.do(r)
-	}
-	if a := as("callbook.example.org", "POST", "/ard/search", search).status(200); a.Header.Get("Access-Control-Allow-Origin") != "" {
+	if a := private.discover(search, "Host: callbook.example.org").status(200); a.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("a private site: %v", a.Header)
 	}
-	if a := as("callbook.example.org", "OPTIONS", "/ard/search", ""); a.Header.Get("Access-Control-Allow-Origin") != "" {
+	if a := private.send("OPTIONS", "/ard/search", "", nil, "Host: callbook.example.org"); a.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("a private site: %v", a.Header)
 	}
-	if a := as("evil.example.com", "POST", "/ard/search", search).status(403); a.text("errorCode") != "INVALID_ARGUMENT" {
+	if a := private.discover(search, "Host: evil.example.com").status(403); a.text("errorCode") != "INVALID_ARGUMENT" {
 		t.Errorf("a private site under another name: %s", a.Body)
 	}
 }

@@ -381,10 +381,7 @@ func (s *site) park(key, query string) *net.TCPConn {
 
 func (s *site) parked(conn net.Conn) *result {
 	s.Helper()
-	response := must(http.ReadResponse(bufio.NewReader(conn), nil))(s)
-	defer response.Body.Close()
-	body := must(io.ReadAll(response.Body))(s)
-	return &result{TB: s.TB, Status: response.StatusCode, Header: response.Header, Body: body}
+	return receive(s.TB, must(http.ReadResponse(bufio.NewReader(conn), nil))(s))
 }
 
 func TestEvents_DisconnectedClientLeavesNothing(t *testing.T) {

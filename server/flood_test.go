@@ -151,11 +151,7 @@ func TestAbuse11_BusyResponsesAreNoErrorsInTheLog(t *testing.T) {
 		s := newSite(t, behindProxy(nil))
 		limit(s.server)
 		for range 50 {
-			w := httptest.NewRecorder()
-			s.server.ServeHTTP(w, requestFrom(http.MethodGet, "/openapi.json", nil, "127.0.0.1:1", "X-Forwarded-For: 192.0.2.1"))
-			if w.Code != http.StatusServiceUnavailable {
-				t.Fatalf("%s: %d", name, w.Code)
-			}
+			s.handle(requestFrom(http.MethodGet, "/openapi.json", nil, "127.0.0.1:1", "X-Forwarded-For: 192.0.2.1")).status(http.StatusServiceUnavailable)
 		}
 		log := s.log.String()
 		if n := strings.Count(log, `"status":503`); n < 1 || n > 3 || strings.Contains(log, `"level":"error"`) {

@@ -330,21 +330,39 @@ func (s *site) send(method, path, key string, body any, headers ...string) *resu
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Add(name, value)
+	return s.do(addHeaders(r, headers))
+}
+
+// addHeaders adds lines "Name: value" to the headers of a request.
+func addHeaders(r *http.Request, lines []string) *http.Request {
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, ": ")
+		if r.Header.Add(name, value); name == "Host" {
+			r.Host = value
+		}
 	}
-	return s.do(r)
+	return r
+}
+
+// receive reads a response.
+func receive(t testing.TB, response *http.Response) *result {
+	t.Helper()
+	defer response.Body.Close()
+	return &result{t, response.StatusCode, response.Header, must(io.ReadAll(response.Body))(t)}
+}
+
+// handle returns the response to a request without a connection.
+func (s *site) handle(r *http.Request) *result {
+	w := httptest.NewRecorder()
+	s.server.ServeHTTP(w, r)
+	return &result{s.TB, w.Code, w.Result().Header, w.Body.Bytes()}
 }
 
 func (s *site) do(request *http.Request) *result {
 	s.Helper()
-	response := must(s.client.Do(request))(s)
-	defer response.Body.Close()
-	body := must(io.ReadAll(response.Body))(s)
-	r := &result{TB: s.TB, Status: response.StatusCode, Header: response.Header, Body: body}
+	r := receive(s.TB, must(s.client.Do(request))(s))
 	for _, problem := range s.responseProblems(request.Method, request.URL.Path, r) {
-		s.Errorf("%s %s: %s\n%s", request.Method, request.URL.Path, problem, body)
+		s.Errorf("%s %s: %s\n%s", request.Method, request.URL.Path, problem, r.Body)
 	}
 	return r
 }

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"slices"
@@ -248,13 +247,7 @@ func (h *hostileSite) direct(a attempt) (*result, bool) {
 		Method: a.method, URL: at, RequestURI: a.target, Host: "callbook.example.org", RemoteAddr: "192.0.2.1:1234", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(a.body)), ContentLength: int64(len(a.body)),
 	}
-	for _, line := range a.headers {
-		name, value, _ := strings.Cut(line, ": ")
-		r.Header.Add(name, value)
-	}
-	w := httptest.NewRecorder()
-	h.server.ServeHTTP(w, r.WithContext(h.Context()))
-	return &result{TB: h.TB, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, true
+	return h.handle(addHeaders(r, a.headers).WithContext(h.Context())), true
 }
 
 // byListener sends the bytes of a request over a connection. own reports that net/http responded

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"slices"
@@ -194,9 +193,7 @@ func TestMCP_ChecksHostAndOrigin(t *testing.T) {
 	s := newSite(t)
 	s.server.mcp.Gate = must(mcp.NewGate("https://directory.example.org", []string{"https://app.example.org"}))(t)
 	for host, status := range map[string]int{"": 200, "directory.example.org": 200, "evil.example": 403} {
-		r := must(http.NewRequest("POST", s.url+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)))(t)
-		r.Host = host
-		a := s.do(r).status(status)
+		a := s.rpc("tools/list", nil, "Host: "+host).status(status)
 		if status == 403 && (!strings.Contains(a.text("error", "message_en"), "--base-url") || !strings.Contains(a.text("error", "message_zh"), "--base-url")) {
 			t.Errorf("%q: %s", host, a.Body)
 		}
@@ -280,15 +277,14 @@ func FuzzMCP(f *testing.F) {
 				r.Header[header] = []string{value}
 			}
 		}
-		w := httptest.NewRecorder()
-		s.server.ServeHTTP(w, r)
-		switch media := w.Header().Get("Content-Type"); {
-		case !slices.Contains([]int{200, 202, 400, 404, 413}, w.Code):
-			t.Errorf("%d %s: %s", w.Code, w.Body, s.log)
-		case media == "text/event-stream" && bytes.HasPrefix(w.Body.Bytes(), []byte("event: message\n")):
-		case w.Code == 202 && w.Body.Len() == 0:
-		case !strings.HasPrefix(media, "application/json"), !jsontext.Value(w.Body.Bytes()).IsValid():
-			t.Errorf("%d %s %s", w.Code, media, w.Body)
+		a := s.handle(r)
+		switch media := a.Header.Get("Content-Type"); {
+		case !slices.Contains([]int{200, 202, 400, 404, 413}, a.Status):
+			t.Errorf("%d %s: %s", a.Status, a.Body, s.log)
+		case media == "text/event-stream" && bytes.HasPrefix(a.Body, []byte("event: message\n")):
+		case a.Status == 202 && len(a.Body) == 0:
+		case !strings.HasPrefix(media, "application/json"), !jsontext.Value(a.Body).IsValid():
+			t.Errorf("%d %s %s", a.Status, media, a.Body)
 		}
 	})
 }

@@ -61,11 +61,7 @@ func (c *stalledClients) end() {
 func requestFrom(method, path string, body io.Reader, address string, headers ...string) *http.Request {
 	r := httptest.NewRequest(method, path, body)
 	r.RemoteAddr = address
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Set(name, value)
-	}
-	return r
+	return addHeaders(r, headers)
 }
 
 const (
@@ -161,24 +157,22 @@ func TestAbuse01_RejectedResponseIsAWholeError(t *testing.T) {
 	s.server.observer.Memory = ratelimit.NewPool(0, domain.Share{}, 0)
 	for path, kind := range map[string]string{"/openapi.json": api.JSONType, "/docs/troubleshooting": "text/html; charset=utf-8"} {
 		for _, encoding := range []string{"gzip", "identity"} {
-			w := httptest.NewRecorder()
-			s.server.ServeHTTP(w, requestFrom(http.MethodGet, path, nil, "192.0.2.1:1", "Accept-Encoding: "+encoding))
-			h := w.Header()
-			if w.Code != http.StatusServiceUnavailable || h.Get("Retry-After") == "" || h.Get("Etag") != "" || h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != kind {
-				t.Errorf("%s: %d %v", path, w.Code, h)
+			a := s.handle(requestFrom(http.MethodGet, path, nil, "192.0.2.1:1", "Accept-Encoding: "+encoding))
+			h := a.Header
+			if a.Status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" || h.Get("Etag") != "" || h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != kind {
+				t.Errorf("%s: %d %v", path, a.Status, h)
 			}
-			if got := h.Get("Content-Length"); h.Get("Content-Encoding") == "" && got != fmt.Sprint(w.Body.Len()) {
-				t.Errorf("%s: %s bytes are announced, %d sent", path, got, w.Body.Len())
+			if got := h.Get("Content-Length"); h.Get("Content-Encoding") == "" && got != fmt.Sprint(len(a.Body)) {
+				t.Errorf("%s: %s bytes are announced, %d sent", path, got, len(a.Body))
 			}
 		}
 	}
 	// A client has to learn what its write has done.
-	w := httptest.NewRecorder()
 	registration := registrationOf("harbour-pilot")
 	registration["description_en"], registration["description_zh"] = strings.Repeat("潮", 600), strings.Repeat("汐", 600)
-	s.server.ServeHTTP(w, requestFrom(http.MethodPost, "/api/agents", bytes.NewReader(api.Marshal(registration)), "192.0.2.1:1"))
-	if w.Code != http.StatusCreated || w.Body.Len() <= 4<<10 {
-		t.Errorf("a registration: %d %s", w.Code, w.Body)
+	a := s.handle(requestFrom(http.MethodPost, "/api/agents", bytes.NewReader(api.Marshal(registration)), "192.0.2.1:1"))
+	if a.Status != http.StatusCreated || len(a.Body) <= 4<<10 {
+		t.Errorf("a registration: %d %s", a.Status, a.Body)
 	}
 }
 
@@ -208,17 +202,14 @@ func TestAbuse01_ArrivingBodiesAreLimited(t *testing.T) {
 	for range fits {
 		body := &arriving{Reader: strings.NewReader(strings.Repeat(" ", size)), arrived: make(chan struct{}), release: release}
 		all.Go(func() {
-			w := httptest.NewRecorder()
-			s.server.ServeHTTP(w, requestFrom(http.MethodPost, "/api/agents", body, "192.0.2.1:1"))
-			statuses <- w.Code
+			statuses <- s.handle(requestFrom(http.MethodPost, "/api/agents", body, "192.0.2.1:1")).Status
 		})
 		<-body.arrived
 	}
 	for address, want := range map[string]int{"192.0.2.1:1": http.StatusServiceUnavailable, "192.0.2.2:1": http.StatusBadRequest} {
-		w := httptest.NewRecorder()
-		s.server.ServeHTTP(w, requestFrom(http.MethodPost, "/api/agents", strings.NewReader(strings.Repeat(" ", size)), address))
-		if w.Code != want || (w.Header().Get("Retry-After") != "") != (want == http.StatusServiceUnavailable) {
-			t.Errorf("%s: %d %s, want %d", address, w.Code, w.Body, want)
+		a := s.handle(requestFrom(http.MethodPost, "/api/agents", strings.NewReader(strings.Repeat(" ", size)), address))
+		if a.Status != want || (a.Header.Get("Retry-After") != "") != (want == http.StatusServiceUnavailable) {
+			t.Errorf("%s: %d %s, want %d", address, a.Status, a.Body, want)
 		}
 	}
 	close(release)
@@ -243,10 +234,9 @@ func TestAbuse01_ReadsAreLimited(t *testing.T) {
 		if op.ID == "listEvents" {
 			want = http.StatusOK
 		}
-		w := httptest.NewRecorder()
-		s.server.ServeHTTP(w, requestFrom(http.MethodGet, s.pathOf(op), nil, "192.0.2.1:1", "Authorization: Bearer "+key))
-		if w.Code != want || w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
-			t.Errorf("%s: %d %v", op.ID, w.Code, w.Header())
+		a := s.handle(requestFrom(http.MethodGet, s.pathOf(op), nil, "192.0.2.1:1", "Authorization: Bearer "+key))
+		if a.Status != want || a.Status == http.StatusServiceUnavailable && a.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: %d %v", op.ID, a.Status, a.Header)
 		}
 	}
 	equal(t, cached, s.server.engine.Cache.Bytes(), "cached bytes")

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -36,19 +35,11 @@ func newPopulatedSite(t testing.TB, options ...func(*siteOptions)) (s *site, key
 // with the document.
 func (s *site) sendRaw(method, path string, headers ...string) *result {
 	s.Helper()
-	r := must(http.NewRequest(method, s.url+path, nil))(s)
-	r.Header.Set("Accept-Encoding", "identity")
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		if name == "Accept-Encoding" {
-			r.Header.Del(name)
-		}
-		r.Header.Add(name, value)
+	r := addHeaders(must(http.NewRequest(method, s.url+path, nil))(s), headers)
+	if r.Header.Get("Accept-Encoding") == "" {
+		r.Header.Set("Accept-Encoding", "identity")
 	}
-	response := must(s.client.Do(r))(s)
-	defer response.Body.Close()
-	body := must(io.ReadAll(response.Body))(s)
-	return &result{TB: s.TB, Status: response.StatusCode, Header: response.Header, Body: body}
+	return receive(s.TB, must(s.client.Do(r))(s))
 }
 
 // publicReads returns the addresses of all public GETs, the documents among them.

@@ -56,10 +56,7 @@ func (p *operatorPage) visit(path string, form url.Values, headers ...string) *r
 			r.Host = value
 		}
 	}
-	response := must(http.DefaultClient.Do(r))(p)
-	defer response.Body.Close()
-	content := must(io.ReadAll(response.Body))(p)
-	return &result{p, response.StatusCode, response.Header, content}
+	return receive(p, must(http.DefaultClient.Do(r))(p))
 }
 
 func (p *operatorPage) show(query string) *result {

@@ -95,22 +95,17 @@ func TestAbuse09_PrivateSiteIsReadByItsOwnHostOnly(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) { o.private = true })
 	s.agent("harbour-pilot")
 	paths := []string{"/", "/agents", "/agents/harbour-pilot", "/calls.atom", "/openapi.json", "/skill.md", "/style.css", "/robots.txt", "/.well-known/api-catalog", "/healthz", "/nowhere", "/api/agents", "/api/agents/harbour-pilot", "/api/me", "/owner/x"}
-	get := func(method, path, host string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest(method, path, nil)
-		r.Host = host
-		r.Header.Set("Origin", "https://elsewhere.example.net")
-		w := httptest.NewRecorder()
-		s.server.ServeHTTP(w, r)
-		return w
+	get := func(method, path, host string) *result {
+		return s.handle(addHeaders(httptest.NewRequest(method, path, nil), []string{"Host: " + host, "Origin: https://elsewhere.example.net"}))
 	}
 	for _, path := range paths {
 		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
 			own, foreign := get(method, path, "callbook.example.org"), get(method, path, "elsewhere.example.net")
-			if own.Code == http.StatusForbidden || foreign.Code != http.StatusForbidden {
-				t.Errorf("%s %s: %d by its own host, %d by another", method, path, own.Code, foreign.Code)
+			if own.Status == http.StatusForbidden || foreign.Status != http.StatusForbidden {
+				t.Errorf("%s %s: %d by its own host, %d by another", method, path, own.Status, foreign.Status)
 			}
-			for _, a := range []*httptest.ResponseRecorder{own, foreign} {
-				h := a.Header()
+			for _, a := range []*result{own, foreign} {
+				h := a.Header
 				if h.Get("Access-Control-Allow-Origin") != "" || h.Get("Access-Control-Allow-Methods") != "" || h.Get("Cross-Origin-Resource-Policy") != "same-origin" {
 					t.Errorf("%s %s can be read from elsewhere: %v", method, path, h)
 				}

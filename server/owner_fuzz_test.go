@@ -42,15 +42,13 @@ func FuzzOwnerPage(f *testing.F) {
 		r := httptest.NewRequest(method, "/owner/", strings.NewReader(here(body)))
 		r.URL, r.RequestURI = at, at.RequestURI()
 		r.Header = http.Header{"Content-Type": {media}, "Sec-Fetch-Site": {site}, "Accept-Language": {language}}
-		w := httptest.NewRecorder()
-		s.server.ServeHTTP(w, r)
-		response := w.Body.Bytes()
-		if w.Code >= 500 || w.Code < 300 && posts || w.Header().Get("Cache-Control") != "no-store" {
-			t.Errorf("%s %q: %d %v %s", method, path, w.Code, w.Header(), response)
+		a := s.handle(r)
+		if a.Status >= 500 || a.Status < 300 && posts || a.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s %q: %d %v %s", method, path, a.Status, a.Header, a.Body)
 		}
-		problems := pageProblems(parsePage(t, response), func(string) bool { return true })
-		if err := malformed(response); err != nil || len(problems) > 0 {
-			t.Errorf("%s %q: %v, %v\n%s", method, path, err, problems, response)
+		problems := pageProblems(parsePage(t, a.Body), func(string) bool { return true })
+		if err := malformed(a.Body); err != nil || len(problems) > 0 {
+			t.Errorf("%s %q: %v, %v\n%s", method, path, err, problems, a.Body)
 		}
 		page, err := s.store.OwnerPage(t.Context(), token)
 		if err != nil || page.Form == form {

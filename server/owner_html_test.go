@@ -77,16 +77,16 @@ func (s *ownerSite) ownerPages(lang string) map[string]*result {
 	_, token = enter("pending, not verified")
 	pages["not verified"] = s.submit(token, query, "form", s.form(token), "act", "confirm").status(403)
 	for _, code := range []domain.Code{domain.CodeUnavailable, domain.CodeStorageFull, domain.CodeRateLimited, api.CodeInternal} {
-		pages[string(code)] = s.errorPage(query, api.NewError(code, ""))
+		pages[string(code)] = s.errorPage("/owner/x"+query, code)
 	}
 	return pages
 }
 
 // errorPage returns the page of an error that is hard to bring about.
-func (s *ownerSite) errorPage(query string, err error) *result {
+func (s *ownerSite) errorPage(path string, code domain.Code) *result {
 	w := httptest.NewRecorder()
-	fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.RenderError(w, r, err) })
-	s.server.observer.Observe(fails, w, httptest.NewRequest("GET", "/owner/x"+query, nil))
+	fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.RenderError(w, r, api.NewError(code, "")) })
+	s.server.observer.Observe(fails, w, httptest.NewRequest("GET", path, nil))
 	return &result{TB: s.TB, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
 }
 

@@ -168,11 +168,10 @@ func TestOwnerPage_FailureIsLogged(t *testing.T) {
 	for _, method := range []string{"GET", "POST"} {
 		r := httptest.NewRequest(method, "/owner/"+token, strings.NewReader("act=confirm"))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		w := httptest.NewRecorder()
-		s.server.ServeHTTP(w, r)
-		id := w.Header().Get("X-Request-Id")
-		if w.Code != 500 || !strings.Contains(w.Body.String(), id) || strings.Contains(w.Body.String(), "owner_claims") {
-			t.Errorf("%s: %d %s", method, w.Code, w.Body)
+		a := s.handle(r)
+		id := a.Header.Get("X-Request-Id")
+		if text := string(a.Body); a.Status != 500 || !strings.Contains(text, id) || strings.Contains(text, "owner_claims") {
+			t.Errorf("%s: %d %s", method, a.Status, text)
 		}
 		logged := false
 		for line := range strings.Lines(s.log.String()) {

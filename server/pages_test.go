@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
@@ -27,13 +26,7 @@ func (s *site) openPage(path string, headers ...string) *result {
 	s.Helper()
 	r := httptest.NewRequest("GET", path, nil)
 	r.Host = "127.0.0.1"
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Add(name, value)
-	}
-	w := httptest.NewRecorder()
-	s.server.ServeHTTP(w, r)
-	return &result{TB: s.TB, Status: w.Code, Header: w.Result().Header, Body: w.Body.Bytes()}
+	return s.handle(addHeaders(r, headers))
 }
 
 // inLanguage returns a page's address with a language chosen.
@@ -232,10 +225,7 @@ func (s *peopleSite) pages(lang string) map[string]*result {
 	}
 	pages["error: 405"] = s.sendRaw("POST", inLanguage("/agents", lang)).status(405)
 	for _, code := range []domain.Code{domain.CodeUnavailable, domain.CodeStorageFull, domain.CodeRateLimited, api.CodeInternal} {
-		w := httptest.NewRecorder()
-		fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.server.pages.RenderError(w, r, api.NewError(code, "")) })
-		s.server.observer.Observe(fails, w, httptest.NewRequest("GET", inLanguage("/calls", lang), nil))
-		pages["error: "+string(code)] = &result{TB: s.TB, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
+		pages["error: "+string(code)] = s.errorPage(inLanguage("/calls", lang), code)
 	}
 	return pages
 }
@@ -380,20 +370,19 @@ func FuzzPages(f *testing.F) {
 		r := httptest.NewRequest("GET", path, nil)
 		r.URL.RawQuery = query
 		r.Header.Set("Accept-Language", accept)
-		w := httptest.NewRecorder()
-		s.server.ServeHTTP(w, r)
-		if w.Code != 200 && w.Code != 400 && w.Code != 404 {
-			t.Fatalf("%s?%+q: %d %s", path, query, w.Code, w.Body)
+		a := s.handle(r)
+		if a.Status != 200 && a.Status != 400 && a.Status != 404 {
+			t.Fatalf("%s?%+q: %d %s", path, query, a.Status, a.Body)
 		}
-		if path == "/calls.atom" && w.Code == 200 {
-			readFeed(t, w.Body.Bytes())
+		if path == "/calls.atom" && a.Status == 200 {
+			readFeed(t, a.Body)
 			return
 		}
-		err := malformed(w.Body.Bytes())
-		doc := parsePage(t, w.Body.Bytes())
+		err := malformed(a.Body)
+		doc := parsePage(t, a.Body)
 		problems := pageProblems(doc, leadsOn.MatchString)
 		if n := notices(doc); err != nil || n != 1 || len(problems) > 0 {
-			t.Errorf("%s?%+q: %v, %d notices, %v\n%s", path, query, err, n, problems, w.Body)
+			t.Errorf("%s?%+q: %v, %d notices, %v\n%s", path, query, err, n, problems, a.Body)
 		}
 	})
 }

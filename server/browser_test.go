@@ -26,10 +26,9 @@ import (
 
 // The pages for people in a real browser: Chromium, with a font for Chinese.
 //
-// AXE_CORE names axe.min.js of the npm package axe-core; with it, the pages are
-// compared with the Web Content Accessibility Guidelines. SCREENSHOTS names a
-// folder that gets a picture of every page in every variant, for a person to look
-// at.
+// AXE_CORE names axe.min.js of the npm package axe-core; with it, the pages are compared with the Web Content
+// Accessibility Guidelines. SCREENSHOTS names a folder that gets a picture of every page in every variant, for a person
+// to look at.
 
 const (
 	narrow = 375
@@ -114,8 +113,7 @@ func browserPath() string {
 	return ""
 }
 
-// findPages makes two sites, one with the demo and texts of every greatest length,
-// and one with nothing.
+// findPages makes two sites, one with the demo and texts of every greatest length, and one with nothing.
 func (b *browser) findPages(t *testing.T) {
 	s, empty := newDevSite(t, true), newDevSite(t, false)
 	call := s.fillToTheBrim()
@@ -272,8 +270,7 @@ func newTab(t *testing.T, ctx context.Context) *tab {
 	return tab
 }
 
-// recordEvent records messages of the browser about a page as problems, except the status of an
-// error page.
+// recordEvent records messages of the browser about a page as problems, except the status of an error page.
 func (b *tab) recordEvent(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -448,8 +445,7 @@ func (b *tab) picture(path string) {
 	noError(b, err)
 }
 
-// checkFonts reports whether there is a font for the Chinese of the page. Without
-// one all other measures mean little.
+// checkFonts reports whether there is a font for the Chinese of the page. Without one all other measures mean little.
 func (b *tab) checkFonts() {
 	b.Helper()
 	const missing = `(() => {
@@ -542,8 +538,7 @@ func (b *tab) tabTo(name string) {
 	b.Fatalf("Tab does not reach %q: %q", name, passed)
 }
 
-// headInOrder walks from the top of the home page to its search, in the order in
-// which the eye does.
+// headInOrder walks from the top of the home page to its search, in the order in which the eye does.
 func headInOrder(b *tab, s *site) {
 	for _, width := range []int64{wide, narrow} {
 		b.emulate("light", width)
@@ -602,8 +597,7 @@ func (b *tab) follow() {
 	must(chromedp.RunResponse(b.ctx, chromedp.KeyEvent(kb.Enter)))(b)
 }
 
-// confirmsByKeyboard goes through the owner's page: a claim, a handle that is
-// mistyped, a new key.
+// confirmsByKeyboard goes through the owner's page: a claim, a handle that is mistyped, a new key.
 func confirmsByKeyboard(b *tab, s *site) {
 	key := s.verified("by-keyboard")
 	s.send("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": "by-keyboard@example.org"}).status(202)

@@ -166,8 +166,7 @@ type shownWrite struct {
 	want shown
 }
 
-// checkWrites runs each write while its responses are cached, and expects its effect in the next
-// read.
+// checkWrites runs each write while its responses are cached, and expects its effect in the next read.
 func (s *site) checkWrites(tests []shownWrite) {
 	s.Helper()
 	for _, tt := range tests {

@@ -31,10 +31,9 @@ import (
 	"callbook/testdata/proof"
 )
 
-// The sweep: a directory full of secrets, each of them unlike any other
-// text, in which every operation and page is called by every kind of caller.
-// Wherever a secret turns up, a permission written here by hand must say that
-// this caller may see it there.
+// The sweep: a directory full of secrets, each of them unlike any other text, in which every operation and page is
+// called by every kind of caller. Wherever a secret turns up, a permission written here by hand must say that this
+// caller may see it there.
 
 // secretText is one that is like no other in the directory.
 type secretText struct {
@@ -741,8 +740,7 @@ func (s *sweep) requestOddPaths() {
 	}
 }
 
-// fail makes every operation fail by a panic and by a broken database, in requests that contain
-// secrets.
+// fail makes every operation fail by a panic and by a broken database, in requests that contain secrets.
 func (s *sweep) fail(t *testing.T) {
 	address := s.addSecret("mailbox", "recovered", s.address()).value
 	for _, op := range s.server.engine.Operations {
@@ -771,8 +769,7 @@ func (s *sweep) fail(t *testing.T) {
 	}
 }
 
-// fails sends a valid request with secrets to an operation, and reports whether it ended in an
-// error of the service.
+// fails sends a valid request with secrets to an operation, and reports whether it ended in an error of the service.
 func (s *sweep) fails(op *api.Operation, address string) bool {
 	s.Helper()
 	s.failures++

@@ -12,8 +12,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// renamed is a listener whose connections come from other addresses: that of 127.1.a.b is
-// addresses[a<<8|b].
+// renamed is a listener whose connections come from other addresses: that of 127.1.a.b is addresses[a<<8|b].
 type renamed struct {
 	net.Listener
 	addresses []netip.Addr

@@ -35,8 +35,7 @@ func (s *site) openGoodPage(path, lang string) (*result, *html.Node) {
 	return a, doc
 }
 
-// TestDocs_AreGoodPages: the manual's pages are HTML like all pages, in the site's layout,
-// and are cached by clients.
+// TestDocs_AreGoodPages: the manual's pages are HTML like all pages, in the site's layout, and are cached by clients.
 func TestDocs_AreGoodPages(t *testing.T) {
 	s := newSite(t)
 	paths := []string{"/docs"}
@@ -54,8 +53,7 @@ func TestDocs_AreGoodPages(t *testing.T) {
 	}
 }
 
-// TestDocs_FollowTheLanguage: navigation and titles are in the site's language, the text is
-// in English and says so.
+// TestDocs_FollowTheLanguage: navigation and titles are in the site's language, the text is in English and says so.
 func TestDocs_FollowTheLanguage(t *testing.T) {
 	s := newSite(t)
 	for path, want := range map[string][]string{

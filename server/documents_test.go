@@ -159,8 +159,7 @@ func robotsRules(t *testing.T, text string) (rules [][2]string) {
 	return rules
 }
 
-// crawls reports whether a crawler may read a path: the longest rule that matches
-// counts.
+// crawls reports whether a crawler may read a path: the longest rule that matches counts.
 func crawls(rules [][2]string, path string) bool {
 	allowed, longest := true, 0
 	for _, rule := range rules {

@@ -220,8 +220,7 @@ func withNull(null edge, c constraint) constraint {
 	return constraint{c.rules, append([]edge{null}, edges...)}
 }
 
-// characters of one to four bytes; the last is two code points, which count as
-// the one they are stored as.
+// characters of one to four bytes; the last is two code points, which count as the one they are stored as.
 var characters = []struct{ name, sent, stored string }{
 	{"one byte", "a", "a"}, {"two bytes", "é", "é"}, {"three bytes", "中", "中"}, {"four bytes", "😀", "😀"},
 	{"decomposed", "e\u0301", "é"},
@@ -478,8 +477,7 @@ var offeringIDEdges = constraint{
 	}),
 }
 
-// right returns the value that the state of a try makes right; changed makes another of
-// it.
+// right returns the value that the state of a try makes right; changed makes another of it.
 func right(try *trial) string { return try.right }
 
 func changed(change func(string) string) func(*trial) string {
@@ -524,8 +522,7 @@ func handleOf(known []edge, unknown func(name string, value any) edge) constrain
 
 var aroundIt = changed(func(handle string) string { return " " + handle + "\n" })
 
-// recoveredEdges: recovery does not disclose which handles exist, so unknown ones are accepted
-// like others.
+// recoveredEdges: recovery does not disclose which handles exist, so unknown ones are accepted like others.
 func recoveredEdges(stored any, code string) constraint {
 	return handleOf([]edge{ok("the right one", right, absent{}), ok("white space around", aroundIt, absent{})},
 		func(name string, value any) edge { return edge{name, value, stored, code} })
@@ -598,8 +595,7 @@ func menuOf(n int) []any {
 	return menu
 }
 
-// queried keeps the edges that a query can write: texts. White space is trimmed
-// there too.
+// queried keeps the edges that a query can write: texts. White space is trimmed there too.
 func queried(c constraint) constraint {
 	kept := constraint{rules: c.rules}
 	for _, e := range c.edges {

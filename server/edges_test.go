@@ -125,8 +125,7 @@ func (s *edgeSite) address(id string) (method, path string) {
 	return "", ""
 }
 
-// trial is a request that tries a value, in a state of the directory in which the operation
-// accepts the valid body.
+// trial is a request that tries a value, in a state of the directory in which the operation accepts the valid body.
 type trial struct {
 	method, path string
 	key          string // the caller's
@@ -136,8 +135,7 @@ type trial struct {
 	body         map[string]any
 }
 
-// prepare makes the state for one try. What an operation may do once only, it does
-// with another agent each time.
+// prepare makes the state for one try. What an operation may do once only, it does with another agent each time.
 func (s *edgeSite) prepare(row edgeRow) *trial {
 	s.Helper()
 	s.tried++

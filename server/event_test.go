@@ -233,8 +233,7 @@ func inBubble(t *testing.T, test func(s *site)) {
 	})
 }
 
-// TestEvents_WaitEndsWithoutDelay: polling would let time pass between the commit and the
-// response.
+// TestEvents_WaitEndsWithoutDelay: polling would let time pass between the commit and the response.
 func TestEvents_WaitEndsWithoutDelay(t *testing.T) {
 	inBubble(t, func(s *site) {
 		pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
@@ -597,8 +596,7 @@ func TestEvents_WaitEndsWithTheKey(t *testing.T) {
 	}
 }
 
-// TestDev_IsNotDelayedByWaits: moving the clock and a reset do not wait for waiting requests, but
-// end them.
+// TestDev_IsNotDelayedByWaits: moving the clock and a reset do not wait for waiting requests, but end them.
 func TestDev_IsNotDelayedByWaits(t *testing.T) {
 	s := newSite(t, underDev)
 	pilot, gauge, idle := s.agent("harbour-pilot"), s.verified("tide-gauge"), s.agent("lighthouse")

@@ -144,8 +144,7 @@ func readFeed(t testing.TB, body []byte) (feed atomFeed) {
 	return feed
 }
 
-// checkFeed compares the feed of the demo with the API, by kind and
-// tag.
+// checkFeed compares the feed of the demo with the API, by kind and tag.
 func (s *site) checkFeed() {
 	s.Helper()
 	compared, site := 0, s.server.options.BaseURL

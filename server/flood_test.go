@@ -16,8 +16,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// flood sends a request many times over one connection, and returns the bytes sent and the
-// statuses of the responses.
+// flood sends a request many times over one connection, and returns the bytes sent and the statuses of the responses.
 func (s *site) flood(request string, times int) (sent int, statuses map[int]int) {
 	s.Helper()
 	return s.floodAt(s.url, request, times)

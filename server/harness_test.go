@@ -37,8 +37,7 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// TestMain makes garbage collections rare: tests make many small heaps. Benchmarks measure with
-// the default.
+// TestMain makes garbage collections rare: tests make many small heaps. Benchmarks measure with the default.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {
@@ -47,9 +46,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// site is a directory for a test: a real file, a real listener, a clock that the
-// test moves. Every response that it gives is compared with the OpenAPI document
-// and the conventions that all responses share.
+// site is a directory for a test: a real file, a real listener, a clock that the test moves. Every response that it
+// gives is compared with the OpenAPI document and the conventions that all responses share.
 type site struct {
 	testing.TB
 	server     *Server
@@ -163,8 +161,7 @@ func makeFile(t testing.TB, path string) {
 	noError(t, errors.Join(err, os.WriteFile(path, file, 0o600)))
 }
 
-// slowRead is the timeout of reads and queries: on a busy machine a query may take longer than the
-// default.
+// slowRead is the timeout of reads and queries: on a busy machine a query may take longer than the default.
 const slowRead = 10 * time.Second
 
 // testStart is when tests begin.
@@ -238,8 +235,7 @@ func (s *site) version() (version int64) {
 	return version
 }
 
-// state returns all that is stored, except the times of the last requests of agents and what is
-// derived from the rest.
+// state returns all that is stored, except the times of the last requests of agents and what is derived from the rest.
 func (s *site) state() string {
 	s.Helper()
 	var tables []string
@@ -311,8 +307,7 @@ type result struct {
 	Body   []byte
 }
 
-// send sends one request. body is JSON as text, or a value that is marshalled,
-// or nil; headers are "Name: value".
+// send sends one request. body is JSON as text, or a value that is marshalled, or nil; headers are "Name: value".
 func (s *site) send(method, path, key string, body any, headers ...string) *result {
 	s.Helper()
 	var reader io.Reader
@@ -495,8 +490,7 @@ func (s *site) verify(key string) {
 	s.send("POST", "/api/me/verify/confirm", key, map[string]any{"code": *s.mail(mailbox).Code}).status(200)
 }
 
-// claim has a person claim a verified agent by the mailed link, and returns the
-// token of the owner's page.
+// claim has a person claim a verified agent by the mailed link, and returns the token of the owner's page.
 func (s *site) claim(key, address string) (token string) {
 	s.Helper()
 	token = s.startClaim(key, address)
@@ -526,8 +520,7 @@ func (s *site) actAsOwner(token string, call domain.OwnerSubmission) domain.Owne
 	return must(s.store.ActAsOwner(context.Background(), call))(s)
 }
 
-// claimed registers an agent whose mailbox is verified and whom a person has
-// claimed, and returns its key.
+// claimed registers an agent whose mailbox is verified and whom a person has claimed, and returns its key.
 func (s *site) claimed(handle, address string, more ...any) string {
 	s.Helper()
 	key := s.verified(handle, more...)
@@ -583,8 +576,7 @@ func (s *site) pathOf(op *api.Operation) string {
 	return path
 }
 
-// responseProblems returns deviations of a response from the document and from the conventions of
-// all responses.
+// responseProblems returns deviations of a response from the document and from the conventions of all responses.
 func (s *site) responseProblems(method, path string, a *result) []string {
 	var problems []string
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }

@@ -109,8 +109,7 @@ func (h *hostileSite) single(op *api.Operation, name string, code domain.Code, f
 	h.singles = append(h.singles, a)
 }
 
-// breakOperation derives the requests that break something other than the constraint of a
-// field or query parameter.
+// breakOperation derives the requests that break something other than the constraint of a field or query parameter.
 func (h *hostileSite) breakOperation(op *api.Operation) {
 	for _, f := range op.Input.Path {
 		h.breakPath(op, f.Name)
@@ -250,8 +249,7 @@ func (h *hostileSite) direct(a attempt) (*result, bool) {
 	return h.handle(addHeaders(r, a.headers).WithContext(h.Context())), true
 }
 
-// byListener sends the bytes of a request over a connection. own reports that net/http responded
-// before any handler.
+// byListener sends the bytes of a request over a connection. own reports that net/http responded before any handler.
 func (h *hostileSite) byListener(a attempt) (r *result, own bool) {
 	h.Helper()
 	lines := append([]string{a.method + " " + a.target + " HTTP/1.1", "Host: callbook.example.org", fmt.Sprint("Content-Length: ", len(a.body))}, a.headers...)
@@ -464,9 +462,8 @@ func (h hostile) gnawed(body []byte) []byte {
 	return body
 }
 
-// TestHostileInput_IsRejected sends requests that violate one constraint of the tables each, then
-// random variants of them: none fails, malformed ones are rejected in the documented form, and no
-// error repeats the input.
+// TestHostileInput_IsRejected sends requests that violate one constraint of the tables each, then random variants of
+// them: none fails, malformed ones are rejected in the documented form, and no error repeats the input.
 func TestHostileInput_IsRejected(t *testing.T) {
 	proof.OneByOne(t)
 	const inRound = 20_000

@@ -115,9 +115,8 @@ func addressShape(n *html.Node, address string) string {
 	return u.String()
 }
 
-// malformed tells what is wrong with a page's markup itself: the parser mends
-// silently a tag that is not closed in its place, and drops an attribute that is
-// given twice.
+// malformed tells what is wrong with a page's markup itself: the parser mends silently a tag that is not closed in its
+// place, and drops an attribute that is given twice.
 func malformed(body []byte) error {
 	if !utf8.Valid(body) {
 		return errors.New("not UTF-8")
@@ -155,9 +154,8 @@ func malformed(body []byte) error {
 	}
 }
 
-// pageProblems returns what is wrong with a page's elements; leads tells where it may
-// lead. The parser mends broken markup silently: a block inside a p leaves an
-// empty p behind.
+// pageProblems returns what is wrong with a page's elements; leads tells where it may lead. The parser mends broken
+// markup silently: a block inside a p leaves an empty p behind.
 func pageProblems(doc *html.Node, leads func(address string) bool) (problems []string) {
 	ids, labelled := map[string]bool{}, map[string]bool{}
 	count := map[string]int{}
@@ -229,8 +227,7 @@ func headingProblems(doc *html.Node) (problems []string) {
 	return problems
 }
 
-// notices counts the places where a page itself says what agents' text is; a
-// quotation of it is not one.
+// notices counts the places where a page itself says what agents' text is; a quotation of it is not one.
 func notices(doc *html.Node) (n int) {
 	for _, own := range []string{notice.EN, notice.ZH} {
 		n += strings.Count(ownWords(doc), own)
@@ -238,8 +235,7 @@ func notices(doc *html.Node) (n int) {
 	return n
 }
 
-// ownWords returns the page's own texts, those in attributes too: without quotations,
-// handles, tags and the like.
+// ownWords returns the page's own texts, those in attributes too: without quotations, handles, tags and the like.
 func ownWords(doc *html.Node) string {
 	var b strings.Builder
 	var walk func(n *html.Node)
@@ -290,8 +286,7 @@ var readersLanguages = []struct{ query, accept, want string }{
 	{"?lang=zh", "en", "zh"}, {"?lang=en", "zh", "en"}, {"?lang=fr", "zh", "zh"}, {"?lang=", "zh", "zh"}, {"?lang=ZH", "en", "en"}, {"?utm=1&lang=zh", "", "zh"},
 }
 
-// hostileParts are put together to texts that would be markup, were they not
-// escaped.
+// hostileParts are put together to texts that would be markup, were they not escaped.
 var hostileParts = struct{ openings, payloads, closings []string }{
 	openings: []string{"", `"`, `'`, "</q>", `">`, `'>`, "-->", "</title>", "</dd>", "`", "]]>", "</form>"},
 	payloads: []string{

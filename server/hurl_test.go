@@ -169,9 +169,8 @@ func (p *hurlParser) body(e *hurlEntry, line string) (err error) {
 	return err
 }
 
-// query evaluates jsonpath "…", header "…" or body, with the filters count and
-// regex /…(…)…/ behind it; it returns the tokens that follow. found is false where
-// there is nothing.
+// query evaluates jsonpath "…", header "…" or body, with the filters count and regex /…(…)…/ behind it; it returns the
+// tokens that follow. found is false where there is nothing.
 func (a *result) query(tokens []string) (value any, found bool, rest []string, err error) {
 	argument := ""
 	rest = tokens[1:]

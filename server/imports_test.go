@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// layers are the packages of the program from the top. A package imports only packages of
-// lower layers.
+// layers are the packages of the program from the top. A package imports only packages of lower layers.
 var layers = [][]string{
 	{"."},
 	{"server/cli"},

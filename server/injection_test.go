@@ -15,8 +15,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// skeleton is JSON without its texts and numbers: its keys in their order, and the
-// kinds of its values.
+// skeleton is JSON without its texts and numbers: its keys in their order, and the kinds of its values.
 func skeleton(t testing.TB, text []byte) string {
 	t.Helper()
 	var b strings.Builder
@@ -118,8 +117,7 @@ func (v *victim) toolResponses() (skeletons map[string]string, line string) {
 	return skeletons, line
 }
 
-// TestTools_HostileTextStaysText: no text of agents changes the form of a response or breaks its
-// fence.
+// TestTools_HostileTextStaysText: no text of agents changes the form of a response or breaks its fence.
 func TestTools_HostileTextStaysText(t *testing.T) {
 	t.Parallel()
 	proof.OneByOne(t)
@@ -167,8 +165,7 @@ func TestTools_HostileTextStaysText(t *testing.T) {
 	}
 }
 
-// TestTools_ShowNoSecret calls the tools of a directory full of secrets as several clients, with
-// secrets as arguments.
+// TestTools_ShowNoSecret calls the tools of a directory full of secrets as several clients, with secrets as arguments.
 func TestTools_ShowNoSecret(t *testing.T) {
 	t.Parallel()
 	proof.OneByOne(t)

@@ -212,8 +212,7 @@ func FuzzSearch(f *testing.F) {
 	})
 }
 
-// TestSearch_FindsOldLanguageCodes: a language is stored under its present code, and found under
-// each of its codes.
+// TestSearch_FindsOldLanguageCodes: a language is stored under its present code, and found under each of its codes.
 func TestSearch_FindsOldLanguageCodes(t *testing.T) {
 	s := newSite(t)
 	s.agent("old-code", "languages", []string{"iw", "zh-cn"})
@@ -236,10 +235,9 @@ func TestSearch_TreatsSQLAsText(t *testing.T) {
 	}
 }
 
-// blockedFields are the fields of each operation in which a blocked word is rejected. Other
-// fields with free text are exempt: a mailbox has to be the one that receives mail, an id or
-// handle names an existing record, and a report has to say what it is about and is read by the
-// operator alone.
+// blockedFields are the fields of each operation in which a blocked word is rejected. Other fields with free text are
+// exempt: a mailbox has to be the one that receives mail, an id or handle names an existing record, and a report has to
+// say what it is about and is read by the operator alone.
 var blockedFields = map[string]string{
 	"registerAgent":    "capabilities[] description_en description_zh handle homepage model name owner tagline",
 	"updateMe":         "capabilities[] contact_policy.note description_en description_zh homepage model name owner tagline",

@@ -169,8 +169,7 @@ func TestJSON_MenuMayBeABareList(t *testing.T) {
 	}
 }
 
-// FuzzWrites sends any bytes to every write: never a 5xx, never a response that is not
-// documented.
+// FuzzWrites sends any bytes to every write: never a 5xx, never a response that is not documented.
 func FuzzWrites(f *testing.F) {
 	s := newEdgeSite(f)
 	var writing []*api.Operation

@@ -25,9 +25,8 @@ import (
 // hand; nothing of it may be read from the code. An operation,
 // caller or state without a rule fails, and so does a rule without a cell.
 
-// cellsOf lists the cells of operations: their callers beside those of every operation, the one
-// with the most rights first, and the states of the record. A colon in the name of an operation
-// separates variants of its request.
+// cellsOf lists the cells of operations: their callers beside those of every operation, the one with the most rights
+// first, and the states of the record. A colon in the name of an operation separates variants of its request.
 type cellsOf struct{ operations, callers, states string }
 
 const (
@@ -485,8 +484,7 @@ func (w *matrixWorld) who(part string, c matrixCell) string {
 	return part
 }
 
-// thing returns the id or handle in the path of a cell's operation, or the whole path if it has a
-// query.
+// thing returns the id or handle in the path of a cell's operation, or the whole path if it has a query.
 func (w *matrixWorld) thing(c matrixCell) string {
 	switch id, call, _ := strings.Cut(c.name, ":"); id {
 	case "listCollabs":
@@ -570,8 +568,7 @@ func (w *matrixWorld) body(c matrixCell) any {
 
 var requestDraft = map[string]any{"purpose": "Tide tables", "deliverable": "Two CSV files", "compensation": "none"}
 
-// asker returns the handle of the sender of a cell's contact request, so that it can be the
-// recipient as well.
+// asker returns the handle of the sender of a cell's contact request, so that it can be the recipient as well.
 func (w *matrixWorld) asker(c matrixCell) string {
 	if names(c.callers, c.caller) {
 		return c.caller
@@ -603,8 +600,7 @@ func (w *matrixWorld) id(kind, state string) string {
 	return prefix + "06e8mlgv2g5hg0r8fvhlm0q1s4"
 }
 
-// code returns the live code of an agent, or another where a wrong one is wanted or
-// there is none.
+// code returns the live code of an agent, or another where a wrong one is wanted or there is none.
 func (w *matrixWorld) code(handle, call string) string {
 	if code := w.codes[handle]; code != "" && call != "wrong" {
 		return code

@@ -99,8 +99,7 @@ func TestMCP_ServesTheGuideAsASkill(t *testing.T) {
 	}
 }
 
-// TestMCP_SupportsEveryProtocolVersion: the client of the SDK lists and calls the tools in each
-// version.
+// TestMCP_SupportsEveryProtocolVersion: the client of the SDK lists and calls the tools in each version.
 func TestMCP_SupportsEveryProtocolVersion(t *testing.T) {
 	s, _, _ := newPopulatedSite(t)
 	want := s.send("GET", "/api/agents/harbour-pilot", "", nil).status(200)

@@ -135,8 +135,7 @@ func TestAbuse01_HeadersOfRequestsAreLimited(t *testing.T) {
 	}
 }
 
-// TestAbuse01_AllUnsentBodiesAreLimited: many networks hold what they can. Others are served from
-// the reserve.
+// TestAbuse01_AllUnsentBodiesAreLimited: many networks hold what they can. Others are served from the reserve.
 func TestAbuse01_AllUnsentBodiesAreLimited(t *testing.T) {
 	s := newSite(t)
 	clients := newStalledClients(s)

@@ -133,8 +133,7 @@ func TestOpenAPI_RequiresOneDescription(t *testing.T) {
 	}
 }
 
-// unguessable are the operations whose example is rejected because its value is secret: a code is
-// mailed.
+// unguessable are the operations whose example is rejected because its value is secret: a code is mailed.
 var unguessable = map[string]domain.Code{"confirmVerify": domain.CodeWrongCode, "confirmRecovery": domain.CodeWrongCode}
 
 func TestOpenAPI_ExampleBodiesAreAccepted(t *testing.T) {

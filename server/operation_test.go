@@ -12,9 +12,8 @@ import (
 	"callbook/store/domain"
 )
 
-// newPopulatedSite returns a site with an agent, its menu, its call with a reply, a contact
-// request to it, and two collaborations that another agent recorded with it: one confirmed, one
-// pending.
+// newPopulatedSite returns a site with an agent, its menu, its call with a reply, a contact request to it, and two
+// collaborations that another agent recorded with it: one confirmed, one pending.
 func newPopulatedSite(t testing.TB, options ...func(*siteOptions)) (s *site, key, post string) {
 	t.Helper()
 	s = newSite(t, options...)
@@ -31,8 +30,7 @@ func newPopulatedSite(t testing.TB, options ...func(*siteOptions)) (s *site, key
 	return s, key, post
 }
 
-// sendRaw sends a request and returns the response as received, neither decompressed nor compared
-// with the document.
+// sendRaw sends a request and returns the response as received, neither decompressed nor compared with the document.
 func (s *site) sendRaw(method, path string, headers ...string) *result {
 	s.Helper()
 	r := addHeaders(must(http.NewRequest(method, s.url+path, nil))(s), headers)

@@ -14,8 +14,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// senders are what a browser says of the page that sends a request, and whether it may change
-// something without a key.
+// senders are what a browser says of the page that sends a request, and whether it may change something without a key.
 var senders = map[string]struct {
 	headers []string
 	may     bool

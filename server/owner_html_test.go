@@ -15,8 +15,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// ownerPages returns the page in every state, the responses of its buttons, and its errors, in
-// one language.
+// ownerPages returns the page in every state, the responses of its buttons, and its errors, in one language.
 func (s *ownerSite) ownerPages(lang string) map[string]*result {
 	s.Helper()
 	pages := map[string]*result{}
@@ -128,8 +127,7 @@ func TestOwnerPage_IsValidInEveryState(t *testing.T) {
 	}
 }
 
-// ownAddress is where a page may lead: a path of the site, its own query, its own
-// parts.
+// ownAddress is where a page may lead: a path of the site, its own query, its own parts.
 var ownAddress = regexp.MustCompile(`^(/([a-z.]*|docs/reference)(\?lang=(en|zh))?(#operator)?|\?lang=(en|zh)|#[a-z]+)$`)
 
 // hostilePages are the pages of two agents that write text wherever they can:

@@ -48,8 +48,7 @@ func (s *ownerSite) awaiting(key, handle, sender string) string {
 	return id
 }
 
-// unverify removes the verification of an agent but not its claim, which no request does but a
-// file may contain.
+// unverify removes the verification of an agent but not its claim, which no request does but a file may contain.
 func (s *ownerSite) unverify(handle string) {
 	s.Helper()
 	s.database.MustExec(`UPDATE agents SET verified_at = NULL WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle)
@@ -187,9 +186,8 @@ func TestOwnerPage_FailureIsLogged(t *testing.T) {
 	}
 }
 
-// FuzzOwnerPage requests owner's pages and submits forms to them: never a 5xx, always a complete
-// page, and no change without a form of that page. In the input, TOKEN is the token of a page,
-// and OTHER the form of another.
+// FuzzOwnerPage requests owner's pages and submits forms to them: never a 5xx, always a complete page, and no change
+// without a form of that page. In the input, TOKEN is the token of a page, and OTHER the form of another.
 func FuzzOwnerPage(f *testing.F) {
 	s := newOwnerSite(f)
 	key, token := s.inForce("harbour-pilot")

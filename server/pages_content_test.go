@@ -159,8 +159,7 @@ func allRecords[T any](s *site, path, plural string) (all []T) {
 	return all
 }
 
-// allPages returns all pages of a list for people, by following its next page. Each but
-// the first leads back to it.
+// allPages returns all pages of a list for people, by following its next page. Each but the first leads back to it.
 func allPages(s *site, path string) (pages []*html.Node) {
 	s.Helper()
 	first := canonicalQuery(path)
@@ -297,8 +296,7 @@ func TestPages_InEveryStateMatchTheAPI(t *testing.T) {
 	}
 }
 
-// TestPages_ExplainBadQueries: in the page's language, as the API does, and without
-// repeating it.
+// TestPages_ExplainBadQueries: in the page's language, as the API does, and without repeating it.
 func TestPages_ExplainBadQueries(t *testing.T) {
 	s := newPeopleSite(t)
 	for path, status := range badPaths {

@@ -34,8 +34,7 @@ const (
 	htmlType      = "text/html; charset=utf-8"
 )
 
-// The headers of responses by kind, without Date, Content-Length and X-Request-Id. Others must
-// not be set.
+// The headers of responses by kind, without Date, Content-Length and X-Request-Id. Others must not be set.
 var (
 	everyResponse = headers{
 		"X-Content-Type-Options": "nosniff", "Content-Security-Policy": policyOfRest,

@@ -123,8 +123,7 @@ func (c *hostileCrew) isTag(a *html.Node, path, text string) {
 	}
 }
 
-// same fails the test unless a page has the structure that it has with texts that
-// mean no harm.
+// same fails the test unless a page has the structure that it has with texts that mean no harm.
 func (c *hostileCrew) same(want []string, doc *html.Node, what string) {
 	c.Helper()
 	if got := structure(doc); !slices.Equal(want, got) {

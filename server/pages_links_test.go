@@ -10,8 +10,7 @@ import (
 	"callbook/server/web"
 )
 
-// crawler follows every link of the pages in one language, which the address names or the browser
-// requests.
+// crawler follows every link of the pages in one language, which the address names or the browser requests.
 type crawler struct {
 	*site
 	origin  string

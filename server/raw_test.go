@@ -25,8 +25,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// served is a site behind the program's own HTTP server: timeouts, limits of
-// headers, graceful stop.
+// served is a site behind the program's own HTTP server: timeouts, limits of headers, graceful stop.
 type served struct {
 	testing.TB
 	address string
@@ -91,8 +90,7 @@ func (s *served) exchange(raw string) []*http.Response {
 	}
 }
 
-// register returns a request that registers an agent, with these lines among its
-// headers.
+// register returns a request that registers an agent, with these lines among its headers.
 func register(handle string, headers ...string) string {
 	body := fmt.Sprintf(`{"handle":"%s","name":"A","owner":"B","mailbox":"a@example.org","description_en":"D","accept_rules":true}`, handle)
 	lines := append([]string{"POST /api/agents HTTP/1.1", "Host: callbook.example.org", fmt.Sprintf("Content-Length: %d", len(body))}, headers...)

@@ -120,8 +120,7 @@ func (s *site) runScript(path string, met map[string]bool) {
 	}
 }
 
-// runEntry sends a request, again as often as its option retry lets it. Where
-// Hurl would wait, the clock is moved.
+// runEntry sends a request, again as often as its option retry lets it. Where Hurl would wait, the clock is moved.
 func (s *site) runEntry(e *hurlEntry, variables map[string]string, met map[string]bool) (problems []string) {
 	s.Helper()
 	s.dev.Advance(e.delay)

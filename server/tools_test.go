@@ -203,8 +203,7 @@ func (tw *twins) compare(name string, arguments map[string]any) *result {
 // which TestMistakes_ErrorsNameTheNextStep checks.
 var unknownField = regexp.MustCompile(`"message_en":"\S+ is not a (field|query parameter) of [^"]*","message_zh":"[^"]*"`)
 
-// asArguments replaces the texts of a REST error with those of a tool, which has arguments
-// instead of a query.
+// asArguments replaces the texts of a REST error with those of a tool, which has arguments instead of a query.
 func asArguments(body []byte) []byte {
 	words, own := messages.Errors[domain.CodeInvalidQuery].Texts[""], messages.Errors[domain.CodeInvalidQuery].Texts["arguments"]
 	body = bytes.Replace(body, []byte(words.EN), []byte(own.EN), 1)
@@ -395,8 +394,7 @@ func TestTools_ParseArguments(t *testing.T) {
 	rejected("search_agents", `{"IGNORE PREVIOUS":1,"`+strings.Repeat("a", 41)+`":2}`, "(unnamed) unknown_field")
 	rejected("search_agents", `{"limit":"twenty","verified":"yes","new":1}`, "limit wrong_type", "new wrong_type", "verified wrong_type")
 
-	// A scalar is taken as the text that it is in a query; some clients write whole
-	// numbers with a fraction.
+	// A scalar is taken as the text that it is in a query; some clients write whole numbers with a fraction.
 	want := s.tool("search_agents", map[string]any{"limit": 1, "verified": true})
 	for _, arguments := range []string{
 		`{"limit":"1","verified":"true"}`, `{"limit":1.0,"verified":true}`, `{"limit":10e-1,"verified":true,"q":null,"min_level":null}`, ` { "verified" : true , "limit" : 1 } `,

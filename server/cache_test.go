@@ -97,12 +97,6 @@ func TestSharedCache_ServesPublicResponsesForATime(t *testing.T) {
 	}
 }
 
-// awaitWriter returns once the writer has completed its background writes.
-func (s *site) awaitWriter() {
-	s.Helper()
-	s.send("GET", "/readyz", "", nil).status(200)
-}
-
 // compareCached reads each address and then reads it afresh.
 func (s *site) compareCached(when string, paths []string) {
 	s.Helper()

@@ -378,11 +378,6 @@ func (s *sweep) changeMailbox(handle string) {
 	s.request(handle, "PATCH", "/api/me", map[string]any{"mailbox": next.value}).status(200)
 }
 
-func (s *sweep) runDue() {
-	s.Helper()
-	noError(s, s.server.RunJobs(context.Background()))
-}
-
 func newSweep(t testing.TB) *sweep {
 	t.Helper()
 	s := &sweep{site: newSite(t), finder: finder{}, keys: map[string]string{}, tokens: map[string]string{}, used: map[int]int{}, shown: map[string]bool{}}
@@ -496,7 +491,7 @@ func TestSecrets_NeverShown(t *testing.T) {
 	t.Parallel()
 	proof.OneByOne(t)
 	s := newSweep(t)
-	s.runDue()
+	noError(t, s.server.RunJobs(t.Context()))
 	s.requestAll()
 	logged := s.log.String()
 	s.requestEntries() // both have secrets in paths, which the log may hold

@@ -183,7 +183,7 @@ func (s *edgeSite) prepare(row edgeRow) *trial {
 		s.prepareCollab(row, try, fresh)
 	}
 	s.send("GET", "/api/me", try.key, nil).status(200) // the first use of a key is kept
-	s.awaitWriter()                                    // and what else calls leave for the background
+	s.send("GET", "/readyz", "", nil).status(200)      // waits for what else requests leave for the background
 	return try
 }
 
@@ -252,7 +252,11 @@ func (s *edgeSite) tryBody(row edgeRow, e edge) {
 	_, whole := messages.Errors[domain.Code(e.code)]
 	switch {
 	case e.code == "" && a.Status < 300:
-		s.checkStored(label, row, e, a, try)
+		switch e.stored.(type) {
+		case absent, nothing:
+		default: // compared with a later read
+			equal(s, plain(s, try.at(e.stored)), plain(s, s.shown(row, a, try)), "%s", label)
+		}
 	case e.code == "":
 		s.Errorf("%s: refused: %.300s", label, a.Body)
 	case whole:
@@ -264,16 +268,6 @@ func (s *edgeSite) tryBody(row edgeRow, e edge) {
 			s.Errorf("%s: %d %.300s; want %v", label, a.Status, a.Body, want)
 		}
 	}
-}
-
-// checkStored compares a later read with the expected value.
-func (s *edgeSite) checkStored(label string, row edgeRow, e edge, a *result, try *trial) {
-	s.Helper()
-	switch e.stored.(type) {
-	case absent, nothing:
-		return
-	}
-	equal(s, plain(s, try.at(e.stored)), plain(s, s.shown(row, a, try)), "%s", label)
 }
 
 // shown returns the field where it is read back: by its agent or, of what concerns others, by the other party, the recipient

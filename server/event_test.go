@@ -87,20 +87,14 @@ func (r *result) events() (response EventsResponse) {
 	return response
 }
 
-// eventNames lists the events of a response, as "type handle".
-func (r *result) eventNames() []string {
+// checkEvents fails the test unless a response has exactly these events, each "type handle".
+func (r *result) checkEvents(want ...string) *result {
 	r.Helper()
-	got := []string{}
+	var got []string
 	for _, e := range r.events().Events {
 		got = append(got, e.Type+" "+e.Subject.Handle)
 	}
-	return got
-}
-
-// checkEvents fails the test unless a response has exactly these events.
-func (r *result) checkEvents(want ...string) *result {
-	r.Helper()
-	if diff := cmp.Diff(append([]string{}, want...), r.eventNames()); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		r.Fatalf("events (-want +got):\n%s", diff)
 	}
 	return r
@@ -178,10 +172,6 @@ type memoryNetwork struct {
 	once   sync.Once
 }
 
-func newMemoryNetwork() *memoryNetwork {
-	return &memoryNetwork{conns: make(chan net.Conn), closed: make(chan struct{})}
-}
-
 func (m *memoryNetwork) Accept() (net.Conn, error) {
 	select {
 	case conn := <-m.conns:
@@ -219,7 +209,7 @@ func inBubble(t *testing.T, test func(s *site)) {
 		st := must(store.Open(t.Context(), store.Options{Path: path, Quotas: &domain.Quotas{}, Mails: &domain.MailCaps{}, Normal: true}))(t)
 		log, sent := &lockedBuffer{}, mail.NewMemory(100)
 		server := must(New(st, Options{BaseURL: "http://callbook.example.org", Log: zerolog.New(log), Version: "test", Mail: sent}))(t)
-		network := newMemoryNetwork()
+		network := &memoryNetwork{conns: make(chan net.Conn), closed: make(chan struct{})}
 		client := &http.Client{Transport: &http.Transport{DialContext: network.dial}}
 		s := &site{TB: t, server: server, store: st, log: log, outgoing: sent, url: "http://callbook.example.org", client: client, documented: &sync.Map{}}
 		stop := s.serve(network)

@@ -358,7 +358,11 @@ func (e *hurlEntry) newRequest(variables map[string]string) (*http.Request, erro
 	}
 	body := fill(string(e.body), variables)
 	if len(e.form) > 0 {
-		body = e.formBody(variables)
+		fields := url.Values{}
+		for _, line := range e.form {
+			fields.Add(line.name, fill(line.value, variables))
+		}
+		body = fields.Encode()
 	}
 	if strings.Contains(address+body, unknownVariable) || strings.Contains(body, url.QueryEscape(unknownVariable)) {
 		return nil, fmt.Errorf("line %d: the request uses a variable that is not known", e.request.at)
@@ -377,12 +381,4 @@ func (e *hurlEntry) newRequest(variables map[string]string) (*http.Request, erro
 		r.Header.Set(line.name, fill(line.value, variables))
 	}
 	return r, nil
-}
-
-func (e *hurlEntry) formBody(variables map[string]string) string {
-	fields := url.Values{}
-	for _, line := range e.form {
-		fields.Add(line.name, fill(line.value, variables))
-	}
-	return fields.Encode()
 }

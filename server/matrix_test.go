@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -670,6 +671,9 @@ func (w *matrixWorld) sharedBy(t testing.TB, caller string, mode domain.Registra
 	return w.shared[keys]
 }
 
+// isCaller matches agents that are callers in a cell, not only recipients.
+var isCaller = regexp.MustCompile(`^(asker$|stranger$|host-|level-)`)
+
 func newMatrixWorld(t testing.TB) *matrixWorld {
 	t.Helper()
 	w := &matrixWorld{
@@ -688,18 +692,13 @@ func newMatrixWorld(t testing.TB) *matrixWorld {
 	} {
 		s := w.open(t, "", "")
 		for _, handle := range slices.Sorted(maps.Keys(w.keys)) {
-			if w.isCaller(handle) {
+			if isCaller.MatchString(handle) {
 				end(s, handle, w.keys[handle])
 			}
 		}
 		w.saveCopy(s, keys)
 	}
 	return w
-}
-
-// isCaller reports whether an agent is a caller in a cell, not only a recipient.
-func (w *matrixWorld) isCaller(handle string) bool {
-	return handle == "asker" || handle == "stranger" || strings.HasPrefix(handle, "host-") || strings.HasPrefix(handle, "level-")
 }
 
 // saveCopy copies a site's directory into a file.

@@ -48,12 +48,6 @@ func (s *ownerSite) awaiting(key, handle, sender string) string {
 	return id
 }
 
-// unverify removes the verification of an agent but not its claim, which no request does but a file may contain.
-func (s *ownerSite) unverify(handle string) {
-	s.Helper()
-	s.database.MustExec(`UPDATE agents SET verified_at = NULL WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle)
-}
-
 // open shows a page as a browser of this language does.
 func (s *ownerSite) open(path, lang string) *result {
 	s.Helper()
@@ -84,7 +78,8 @@ var ownerStates = map[string]func(s *ownerSite, handle string) (token string){
 	},
 	"pending, not verified": func(s *ownerSite, handle string) string {
 		_, token := s.pending(handle)
-		s.unverify(handle)
+		// No request removes the verification but not the claim; a file may have it so.
+		s.database.MustExec(`UPDATE agents SET verified_at = NULL WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle)
 		return token
 	},
 	"claimed": func(s *ownerSite, handle string) string {

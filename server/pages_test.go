@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -258,7 +257,8 @@ func TestPages_AreValidHTML(t *testing.T) {
 		for _, path := range []string{"/", "/agents", "/calls", "/agents?q=x", "/calls?q=x"} {
 			pages["empty: "+path] = empty.openPage(inLanguage(path, lang)).status(200)
 		}
-		pages["home with a contact"] = s.asRunBy(t, "mailto:op@example.org").openPage(inLanguage("/", lang))
+		contacted := &site{TB: t, server: must(New(s.store, Options{BaseURL: base, Contact: "mailto:op@example.org"}))(t)}
+		pages["home with a contact"] = contacted.openPage(inLanguage("/", lang))
 		for name, page := range pages {
 			if err := malformed(page.Body); err != nil {
 				t.Errorf("%s, %s: %v", name, lang, err)
@@ -320,12 +320,6 @@ func TestPages_FollowTheLanguage(t *testing.T) {
 			}
 		}
 	}
-}
-
-// asRunBy returns the same directory with an operator to write to.
-func (s *peopleSite) asRunBy(t *testing.T, contact string) *site {
-	server := must(New(s.store, Options{BaseURL: base, Contact: contact}))(t)
-	return &site{TB: t, server: server, documented: &sync.Map{}}
 }
 
 // parameterNames are names and values that error pages contain.

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"html"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -790,11 +789,8 @@ func (s *sweep) fails(op *api.Operation, address string) bool {
 	}
 	s.server.engine.Cache.Clear() // so that no response is stored
 	r := must(http.NewRequest(op.Method, s.url+path, bytes.NewReader(text)))(s)
-	r.Header.Set("Authorization", "Bearer "+s.keys[who])
-	r.Header.Set("Idempotency-Key", fmt.Sprint(address, s.failures))
-	response := must(s.client.Do(r))(s)
-	defer response.Body.Close()
-	a := &result{TB: s.TB, Status: response.StatusCode, Header: response.Header, Body: must(io.ReadAll(response.Body))(s)}
+	addHeaders(r, []string{"Authorization: Bearer " + s.keys[who], fmt.Sprint("Idempotency-Key: ", address, s.failures)})
+	a := receive(s.TB, must(s.client.Do(r))(s))
 	if a.Status >= 500 {
 		s.search(op.ID, who, op.Method+" "+path, a)
 	} else if key := anyKey.Find(a.Body); op.ID == "rotateKey" && key != nil {

@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"runtime"
@@ -18,15 +16,10 @@ import (
 // figures returns the metrics as Prometheus reads them.
 func (s *site) figures() string {
 	s.Helper()
-	metrics := httptest.NewServer(s.server.Metrics(false))
-	defer metrics.Close()
-	a := must(http.Get(metrics.URL + "/metrics"))(s)
-	defer a.Body.Close()
-	text, err := io.ReadAll(a.Body)
-	if err != nil || a.StatusCode != 200 {
-		s.Fatalf("%d, %v", a.StatusCode, err)
-	}
-	return string(text)
+	w := httptest.NewRecorder()
+	s.server.Metrics(false).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	equal(s, 200, w.Code, "the status of the metrics")
+	return w.Body.String()
 }
 
 // hasLines fails the test unless metrics have lines that begin like these.

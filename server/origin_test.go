@@ -132,14 +132,11 @@ func TestBaseURL_IsTheAddressOfASite(t *testing.T) {
 // TestNotice_SocketWithoutTheHeader: a proxy in front of a Unix socket that does not send the address of the client.
 func TestNotice_SocketWithoutTheHeader(t *testing.T) {
 	s := newSite(t)
-	for header, want := range map[string]int{"203.0.113.7": 0, "": 1} {
-		r := httptest.NewRequest(http.MethodGet, "/api", nil)
-		if r.RemoteAddr = "@"; header != "" {
-			r.Header.Set("X-Forwarded-For", header)
-		}
+	for header, want := range map[string]int{"X-Forwarded-For: 203.0.113.7": 0, "Accept: */*": 1} {
 		logged := len(s.log.String())
-		s.server.ServeHTTP(httptest.NewRecorder(), r)
-		s.server.ServeHTTP(httptest.NewRecorder(), r)
+		for range 2 {
+			s.handle(requestFrom(http.MethodGet, "/api", nil, "@", header))
+		}
 		if log := s.log.String()[logged:]; strings.Count(log, "the Unix socket has no X-Forwarded-For") != want || strings.Contains(log, proxyNotice) {
 			t.Errorf("with the header %q: %s", header, log)
 		}
@@ -154,11 +151,11 @@ func TestAbuse20_AMissingTrustedProxyIsReported(t *testing.T) {
 		trusted            string
 		want               int
 	}{
-		{"a proxy on this machine", "127.0.0.1:4000", "203.0.113.7", "", 1},
-		{"an IPv6 proxy in a private network", "[fd00::1]:4000", "203.0.113.7", "", 1},
-		{"a client of the Internet that sends the header", "203.0.113.9:4000", "203.0.113.7", "", 0},
-		{"no header", "127.0.0.1:4000", "", "", 0},
-		{"a trusted proxy", "127.0.0.1:4000", "203.0.113.7", "127.0.0.1/32", 0},
+		{"a proxy on this machine", "127.0.0.1:4000", "X-Forwarded-For: 203.0.113.7", "", 1},
+		{"an IPv6 proxy in a private network", "[fd00::1]:4000", "X-Forwarded-For: 203.0.113.7", "", 1},
+		{"a client of the Internet that sends the header", "203.0.113.9:4000", "X-Forwarded-For: 203.0.113.7", "", 0},
+		{"no header", "127.0.0.1:4000", "Accept: */*", "", 0},
+		{"a trusted proxy", "127.0.0.1:4000", "X-Forwarded-For: 203.0.113.7", "127.0.0.1/32", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSite(t, func(o *siteOptions) {
@@ -166,14 +163,7 @@ func TestAbuse20_AMissingTrustedProxyIsReported(t *testing.T) {
 					o.trusted = middleware.TrustedProxies{netip.MustParsePrefix(tt.trusted)}
 				}
 			})
-			visit := func() {
-				r := httptest.NewRequest(http.MethodGet, "/api", nil)
-				r.RemoteAddr = tt.peer
-				if tt.header != "" {
-					r.Header.Set("X-Forwarded-For", tt.header)
-				}
-				s.server.ServeHTTP(httptest.NewRecorder(), r)
-			}
+			visit := func() { s.handle(requestFrom(http.MethodGet, "/api", nil, tt.peer, tt.header)) }
 			notices := func(want int) {
 				t.Helper()
 				equal(t, want, strings.Count(s.log.String(), proxyNotice), "lines in the log")

@@ -161,9 +161,7 @@ func TestOwnerPage_FailureIsLogged(t *testing.T) {
 	_, token := s.pending("harbour-pilot")
 	s.database.MustExec(`ALTER TABLE owner_claims RENAME TO elsewhere`)
 	for _, method := range []string{"GET", "POST"} {
-		r := httptest.NewRequest(method, "/owner/"+token, strings.NewReader("act=confirm"))
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		a := s.handle(r)
+		a := s.handle(requestFrom(method, "/owner/"+token, strings.NewReader("act=confirm"), "192.0.2.1:1", formType))
 		id := a.Header.Get("X-Request-Id")
 		if text := string(a.Body); a.Status != 500 || !strings.Contains(text, id) || strings.Contains(text, "owner_claims") {
 			t.Errorf("%s: %d %s", method, a.Status, text)

@@ -832,7 +832,7 @@ func (s *sweep) searchForSecrets() {
 		}
 		for _, part := range parts {
 			for n := shortest; n <= len(part); n++ {
-				if n > proof.Rounds(4, 12, 12) && n%4 != 0 { // longer beginnings are read alike
+				if n > proof.Rounds(4, 12, 12) && n%proof.Rounds(8, 4, 4) != 0 { // longer beginnings are read alike
 					continue
 				}
 				for _, filter := range filters[:min(len(filters), 2+n%len(filters))] {

@@ -372,7 +372,7 @@ func TestExport_ContainsNoSecret(t *testing.T) {
 			t.Errorf("nothing of %s", table)
 		}
 		var columns []string
-		s.ok(s.db.Select(ctx, &columns, `SELECT name FROM pragma_table_info(?) WHERE type = 'BLOB'`, table))
+		s.ok(s.db.Select(ctx, &columns, ofTest+`SELECT name FROM pragma_table_info(?) WHERE type = 'BLOB'`, table))
 		for _, column := range columns {
 			for _, hash := range rowsOf(t, s.connection("ro"), `SELECT hex(`+column+`) AS h FROM `+table) {
 				blobs = append(blobs, hash["h"].(string))

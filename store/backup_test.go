@@ -112,7 +112,7 @@ func holdsAll(t testing.TB, s *Store, least []int64) {
 			_, _ = fmt.Sscan(text, &got)
 		}
 		var count int64
-		if err := s.db.Get(context.Background(), &count, `
+		if err := s.db.Get(context.Background(), &count, ofTest+`
 			SELECT COUNT(*) FROM posts WHERE title LIKE ?`, fmt.Sprintf("%% of %d", w)); err != nil {
 			t.Fatal(err)
 		}

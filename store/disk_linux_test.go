@@ -25,7 +25,7 @@ func TestStore_KeepsSQLitesLocks(t *testing.T) {
 		t.Skip("the system does not tell of locks:", err)
 	}
 	s := newStore(t, func(o *Options) { o.watchPeriod = time.Millisecond }) // it looks at the files all the time
-	s.everything()
+	s.fill()
 	reading, err := s.connection("ro").Beginx() // holds a lock for as long as it lasts
 	s.ok(err)
 	var n int
@@ -59,7 +59,7 @@ func TestStore_KeepsSQLitesLocks(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return errors.Join(beside.Suspend(ctx, "lighthouse", "r", time.Time{}), beside.Close())
+			return errors.Join(beside.Suspend(ctx, "crowd-0", "r", time.Time{}), beside.Close())
 		}},
 		{"a restore that is refused", func() error {
 			if _, _, err := backup.Restore(ctx, s.path, filepath.Join(folder, "other.db"), time.Now()); err == nil {

@@ -118,7 +118,7 @@ func isDamage(err error) bool {
 }
 
 func (s *testStore) change1(query string) error {
-	return s.write(context.Background(), func(t *tx) error { return t.Exec(query) })
+	return s.write(context.Background(), func(t *tx) error { return t.Exec(ofTest + query) })
 }
 
 // TestFailure_TruncatedFileStopsTheStore: SQLite reads zeros behind its end, which
@@ -265,7 +265,7 @@ func TestFailure_ChangedLinkStopsTheStore(t *testing.T) {
 // not taken for somebody else's doing.
 func TestFailure_OtherErrorsDoNotStopTheStore(t *testing.T) {
 	s := newStore(t, func(o *Options) { o.watchPeriod = time.Millisecond })
-	s.everything()
+	s.fill()
 	s.ok(s.RunJobs(context.Background()))
 	s.ok(errOf(backup.Make(context.Background(), s.path, filepath.Join(t.TempDir(), "copy.db"))))
 	s.ok(s.CheckFile(context.Background()))

@@ -226,7 +226,7 @@ func TestClear_DeletesEverything(t *testing.T) {
 		s.ok(q.err)
 	}
 	var tables []string
-	s.ok(s.db.Select(ctx, &tables, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%\_search%' ESCAPE '\'`))
+	s.ok(s.db.Select(ctx, &tables, ofTest+`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%\_search%' ESCAPE '\'`))
 	for _, table := range tables {
 		if n := value[int](s, `SELECT COUNT(*) FROM `+table); n != 0 && table != "site" && table != "goose_db_version" {
 			t.Errorf("%d rows of %s are left", n, table)

@@ -145,7 +145,7 @@ func TestOperator_RemovalsCloseTheirReports(t *testing.T) {
 			}
 			s.ok(act(s, post, reply))
 			var closed []string
-			s.ok(s.db.Select(ctx, &closed, `SELECT about FROM reports WHERE closed_at IS NOT NULL`))
+			s.ok(s.db.Select(ctx, &closed, ofTest+`SELECT about FROM reports WHERE closed_at IS NOT NULL`))
 			if got := strings.Join(closed, " "); len(closed) != len(strings.Fields(name)) {
 				t.Errorf("closed: %s", got)
 			}

@@ -72,7 +72,7 @@ func (s *testStore) mailed() domain.Mail {
 func (s *testStore) dump() map[string]string {
 	s.Helper()
 	var tables []string
-	s.ok(s.db.Select(context.Background(), &tables, `SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`))
+	s.ok(s.db.Select(context.Background(), &tables, ofTest+`SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`))
 	held, db := map[string]string{}, s.connection("ro")
 	defer db.Close()
 	for _, table := range tables {

@@ -212,7 +212,7 @@ func TestReportRequest_IsNotSeenByTheSender(t *testing.T) {
 		s.ok(err)
 	}
 	var heard []string
-	s.ok(s.db.Select(ctx, &heard, `SELECT about || ' ' || subject || ' ' || reporter_id || ' ' || reason || ' ' || (reporter IS NULL) FROM reports`))
+	s.ok(s.db.Select(ctx, &heard, ofTest+`SELECT about || ' ' || subject || ' ' || reporter_id || ' ' || reason || ' ' || (reporter IS NULL) FROM reports`))
 	if want := []string{fmt.Sprintf("request %s %d It sells things. 1", sent.ID, pilot.ID)}; !slices.Equal(heard, want) {
 		t.Errorf("the operator hears %q, want %q", heard, want)
 	}

@@ -27,11 +27,11 @@ func (s *testStore) findsIn(text string, queries ...string) []bool {
 			n := 0
 			if q := search.Parse(query); !q.Empty() {
 				q = q.Keep(make([]int, len(q.Words)))
-				if err := t.Get(&n, `SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?`, q.All(nil)); err != nil {
+				if err := t.Get(&n, ofTest+`SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?`, q.All(nil)); err != nil {
 					return err
 				}
 				for _, part := range q.Parts() {
-					if err := t.Get(new(int), `SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?`, part.Expression); err != nil {
+					if err := t.Get(new(int), ofTest+`SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?`, part.Expression); err != nil {
 						return err
 					}
 				}

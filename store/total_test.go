@@ -37,7 +37,7 @@ func TestTotals_FollowEveryChange(t *testing.T) {
 		t.Helper()
 		for query, table := range map[string]string{"": "agent_documents", "name": "agent_documents", "tide": "post_documents"} {
 			var n int
-			s.ok(s.db.Get(ctx, &n, `SELECT COUNT(*) FROM `+table))
+			s.ok(s.db.Get(ctx, &n, ofTest+`SELECT COUNT(*) FROM `+table))
 			var total int
 			var exact bool
 			if table == "post_documents" {

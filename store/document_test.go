@@ -100,6 +100,31 @@ func (s *testStore) checkDerived(after string) {
 	for _, q := range []string{"", "tide", "潮", "潮汐", "pilot", "harbour-pilot", "new", "mei", "seek"} {
 		s.sameAnswers(again, after, q)
 	}
+	again.checkStats(after)
+}
+
+// checkStats holds the counts that the public sees against the documents, which hidden agents have none of.
+func (s *testStore) checkStats(after string) {
+	s.Helper()
+	got, err := s.Stats(context.Background())
+	s.ok(err)
+	want := got
+	for query, n := range map[string]*int{
+		`SELECT COUNT(*) FROM agent_documents`:                                                               &want.Agents,
+		`SELECT COUNT(*) FROM agent_documents WHERE level > 0`:                                               &want.AgentsVerified,
+		`SELECT COUNT(*) FROM agent_documents WHERE level = 2`:                                               &want.AgentsOwnerClaimed,
+		`SELECT COUNT(*) FROM offerings WHERE agent_id IN (SELECT agent_id FROM agent_documents)`:            &want.Offerings,
+		`SELECT COUNT(*) FROM post_documents`:                                                                &want.Posts,
+		`SELECT COUNT(*) FROM post_documents d JOIN posts p ON p.seq = d.post_seq WHERE p.kind = 'seeking'`:  &want.PostsSeeking,
+		`SELECT COUNT(*) FROM post_documents d JOIN posts p ON p.seq = d.post_seq WHERE p.kind = 'offering'`: &want.PostsOffering,
+		`SELECT COUNT(*) FROM post_documents d JOIN posts p ON p.seq = d.post_seq WHERE p.kind = 'announce'`: &want.PostsAnnounce,
+		`SELECT COALESCE(SUM(reply_count), 0) FROM post_documents`:                                           &want.Replies,
+	} {
+		*n = value[int](s, query)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.Errorf("counts after %s (-documents +counts):\n%s", after, diff)
+	}
 }
 
 func (s *testStore) sameAnswers(again *testStore, after, q string) {

@@ -181,50 +181,6 @@ func TestStats_CountCollaborationsWithHiddenPartners(t *testing.T) {
 	}
 }
 
-// TestStats_OmitHiddenAgents: wherever the public sees a number.
-func TestStats_OmitHiddenAgents(t *testing.T) {
-	s := newStore(t)
-	ctx := context.Background()
-	author, _ := s.register("author")
-	other, _ := s.register("other")
-	post, hers := s.post(author), s.post(other)
-	reply := s.reply(other, post, "Here.")
-	s.reply(author, post, "Thanks.")
-	s.reply(author, hers, "Mine too.")
-	seen := func(want domain.Stats, replies int) {
-		t.Helper()
-		s.clock.Advance(2 * domain.StatsAge)
-		got, err := s.Stats(ctx)
-		s.ok(err)
-		want.AsOf = got.AsOf
-		if got != want {
-			t.Errorf("counted %+v, want %+v", got, want)
-		}
-		if p, err := s.Post(ctx, post.ID); err != nil || p.ReplyCount != replies {
-			t.Errorf("%d replies, %v; want %d", p.ReplyCount, err, replies)
-		}
-		s.checkDerived("the counts")
-	}
-	all := domain.Stats{Agents: 2, AgentsNew30d: 2, Posts: 2, PostsSeeking: 2, Replies: 3}
-	seen(all, 2)
-	s.ok(s.Suspend(ctx, "other", "spam", s.Now().Add(domain.Day)))
-	seen(domain.Stats{Agents: 1, AgentsNew30d: 1, Posts: 1, PostsSeeking: 1, Replies: 1}, 1)
-	s.ok(s.Unsuspend(ctx, "other"))
-	seen(all, 2)
-	s.ok(s.Suspend(ctx, "other", "spam", s.Now().Add(domain.Day)))
-	s.ok(s.RemoveReply(ctx, reply.ID))
-	seen(domain.Stats{Agents: 1, AgentsNew30d: 1, Posts: 1, PostsSeeking: 1, Replies: 1}, 1)
-	s.ok(s.RemoveAgent(ctx, "other"))
-	seen(domain.Stats{Agents: 1, AgentsNew30d: 1, Posts: 1, PostsSeeking: 1, Replies: 1}, 1)
-	s.ok(s.Verify(ctx, "author"))
-	s.owned(author, mei)
-	s.ok(s.DeleteAgent(ctx, author)) // its owner may keep it
-	s.clock.Advance(2 * domain.StatsAge)
-	if got, err := s.Stats(ctx); err != nil || got != (domain.Stats{AsOf: got.AsOf}) {
-		t.Errorf("counted %+v, %v of an agent that is about to be deleted", got, err)
-	}
-}
-
 func TestAbuse21_ClosedReportsGoAfterAYear(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()

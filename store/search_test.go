@@ -206,6 +206,8 @@ func TestTotals_AreCountedTo1000(t *testing.T) {
 	checkPosts(1000, true)
 	add(1001, 1002)
 	checkPosts(1000, false)
+	s.ok(s.DeletePost(ctx, author, value[string](s, `SELECT id FROM posts LIMIT 1`)))
+	checkPosts(1000, true)
 	found, err := s.Agents(ctx, document.AgentFilter{Query: "name"}, listing.Page{Limit: 2, Offset: 1001})
 	if s.ok(err); len(found.Items) != 1 || found.Next != "" {
 		t.Errorf("the last page has %d agents, next %q", len(found.Items), found.Next)

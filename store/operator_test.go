@@ -175,7 +175,9 @@ func TestOperator_FindsASpamWave(t *testing.T) {
 	s.clock.Advance(domain.Day)
 	since := domain.TimeOf(s.Now())
 	s.wave("spam", 3)
-	s.verified("honest")
+	honest := s.verified("honest")
+	s.post(honest, func(d *domain.PostDraft) { d.Title = "First" })
+	s.post(honest, func(d *domain.PostDraft) { d.Title = "Last" })
 	s.register("100%", func(r *domain.Registration) { r.Handle = "percent"; r.Name = "100% sure" })
 	s.ok(s.Suspend(ctx, "spam-0", "Casino", time.Time{}))
 	s.ok(s.Suspend(ctx, "percent", "", s.Now().Add(time.Hour)))
@@ -207,6 +209,8 @@ func TestOperator_FindsASpamWave(t *testing.T) {
 		{"reported", domain.AgentRecordFilter{Reported: true}, "spam-2 spam-1"},
 		{"awaiting", domain.AgentRecordFilter{Awaiting: true}, ""},
 		{"suspended", domain.AgentRecordFilter{Suspended: true}, "percent spam-0"},
+		{"most reported", domain.AgentRecordFilter{Order: domain.MostReported}, "spam-2 spam-1 percent honest spam-0 old"},
+		{"by network", domain.AgentRecordFilter{Order: domain.ByNetwork}, "spam-2 spam-1 spam-0 old percent honest"},
 		{"network, in all its /64", domain.AgentRecordFilter{Network: origin[:12]}, "spam-2 spam-1 spam-0 old"},
 	} {
 		found, err := s.AgentRecords(ctx, tt.filter, 10)
@@ -218,6 +222,9 @@ func TestOperator_FindsASpamWave(t *testing.T) {
 		if got := strings.Join(handles, " "); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
+	}
+	if honest := all[1]; honest.Title != "Last" {
+		t.Errorf("the title of the newest post is %q", honest.Title)
 	}
 	if a := all[4]; a.Handle != "spam-0" || a.State != "suspended" || domain.Deref(a.Reason) != "Casino" || a.Until != nil || a.Posts != 1 || a.Reports != 0 {
 		t.Errorf("%+v", a)
@@ -311,35 +318,6 @@ func TestPageLinks_EndAfterTwelveHours(t *testing.T) {
 	want := []string{"page until 2026-11-20T21:30:00Z", "page until 2026-11-21T09:29:59Z"}
 	if diff := cmp.Diff(want, s.notes()); diff != "" {
 		t.Errorf("the notes: %s", diff)
-	}
-}
-
-// TestAgentRecords_Orders: the operator finds the agents of a wave together.
-func TestAgentRecords_Orders(t *testing.T) {
-	s := newStore(t)
-	from := func(network string) func(*domain.Registration) {
-		return func(r *domain.Registration) { r.From = netip.MustParseAddr(network) }
-	}
-	s.register("agent-a", from("192.0.2.1"))
-	b, _ := s.register("agent-b", from("192.0.2.2"))
-	s.register("agent-c", from("192.0.2.1"))
-	s.register("agent-d")
-	s.ok(s.ReportAgent(context.Background(), b.Handle, netip.MustParseAddr("192.0.2.9"), domain.ReportDraft{}))
-	s.post(b, func(d *domain.PostDraft) { d.Title = "First" })
-	s.post(b, func(d *domain.PostDraft) { d.Title = "Last" })
-	for order, want := range map[domain.AgentOrder]string{"": "d c b a", domain.MostReported: "b d c a", domain.ByNetwork: "c a b d"} {
-		list, err := s.AgentRecords(context.Background(), domain.AgentRecordFilter{Order: order}, 10)
-		s.ok(err)
-		var got []string
-		for _, a := range list {
-			got = append(got, strings.TrimPrefix(a.Handle, "agent-"))
-			if (a.Handle == "agent-b") != (a.Title == "Last") {
-				t.Errorf("%s: the title is %q", a.Handle, a.Title)
-			}
-		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%q: %q, want %q", order, got, want)
-		}
 	}
 }
 

@@ -382,38 +382,36 @@ func checkUsable(t testing.TB, path string) {
 	s.checkDerived("a write")
 }
 
-func TestUpgrade_OlderProgramRejectsTheFile(t *testing.T) {
+// TestUpgrade_RejectsTheFile: an older program in any case, and one beside a server also with an older file.
+func TestUpgrade_RejectsTheFile(t *testing.T) {
 	path, from := olderFile(t), newest(t)
-	if _, err := start(path, steps(t, addNotes), withoutCopy); err != nil {
+	newer := olderFile(t)
+	if _, err := start(newer, steps(t, addNotes), withoutCopy); err != nil {
 		t.Fatal(err)
 	}
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, set := range map[string]func(*Options){"serving": func(*Options) {}, "beside": func(o *Options) { o.Beside = true }} {
-		_, err := start(path, nil, set)
-		if !errors.Is(err, sqlitedb.ErrNewerSchema) || !strings.Contains(err.Error(), fmt.Sprintf("schema %d, this program knows %d", from+1, from)) {
-			t.Errorf("%s: %v", name, err)
+	beside := func(o *Options) { o.Beside = true }
+	tooNew := fmt.Sprintf("schema %d, this program knows %d", from+1, from)
+	for _, tt := range []struct {
+		name, path string
+		migrations fs.FS
+		set        func(*Options)
+		want       string
+	}{
+		{"an older program", newer, nil, func(*Options) {}, tooNew},
+		{"an older program, beside", newer, nil, beside, tooNew},
+		{"a newer program, beside", path, steps(t, addNotes), beside, fmt.Sprintf("schema %d, this program knows %d): start callbook serve", from, from+1)},
+	} {
+		before, err := os.ReadFile(tt.path)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("the file was changed: %v", err)
-	}
-}
-
-func TestUpgrade_NotBesideAServer(t *testing.T) {
-	path, from := olderFile(t), newest(t)
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = start(path, steps(t, addNotes), func(o *Options) { o.Beside = true })
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("schema %d, this program knows %d): start callbook serve", from, from+1)) {
-		t.Errorf("got %v", err)
-	}
-	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("the file was changed: %v", err)
+		_, err = start(tt.path, tt.migrations, tt.set)
+		if err == nil || errors.Is(err, sqlitedb.ErrNewerSchema) != (tt.want == tooNew) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if after, err := os.ReadFile(tt.path); err != nil || !bytes.Equal(before, after) {
+			t.Errorf("%s: the file was changed: %v", tt.name, err)
+		}
 	}
 }
 

@@ -207,7 +207,7 @@ func TestDocuments_FollowEveryWrite(t *testing.T) {
 				second = s.post(pilot, func(d *domain.PostDraft) { d.Title = fmt.Sprintf("call %d 潮汐", i) })
 			}
 		}},
-		{"replies", func() { s.reply(light, first, "a"); s.reply(pilot, second, "b") }},
+		{"replies", func() { s.reply(light, first, "a"); s.reply(pilot, second, "b"); s.reply(pilot, s.post(light), "c") }},
 		{"claims", func() { s.claim(pilot, 1); s.claim(light, 2) }},
 		{"a collaboration", func() { s.collab("col_1", pilot, light) }},
 		{"the passing of a deadline", func() { s.clock.Advance(2 * domain.Day); s.ok(s.RunJobs(ctx)) }},

@@ -175,7 +175,8 @@ func TestOperator_FindsASpamWave(t *testing.T) {
 	s.clock.Advance(domain.Day)
 	since := domain.TimeOf(s.Now())
 	s.wave("spam", 3)
-	honest := s.verified("honest")
+	honest, _ := s.register("honest", func(r *domain.Registration) { r.From = netip.MustParseAddr("192.0.2.1") })
+	s.ok(s.Verify(ctx, "honest"))
 	s.post(honest, func(d *domain.PostDraft) { d.Title = "First" })
 	s.post(honest, func(d *domain.PostDraft) { d.Title = "Last" })
 	s.register("100%", func(r *domain.Registration) { r.Handle = "percent"; r.Name = "100% sure" })
@@ -188,7 +189,7 @@ func TestOperator_FindsASpamWave(t *testing.T) {
 	s.ok(err)
 	var origin string
 	for _, a := range all {
-		if strings.HasPrefix(a.Handle, "spam-") != (a.Network != "" && a.Handle != "old") {
+		if (a.Handle == "percent") != (a.Network == "") {
 			t.Errorf("%s has the network %q", a.Handle, a.Network)
 		}
 		if a.Handle == "spam-1" {
@@ -210,7 +211,7 @@ func TestOperator_FindsASpamWave(t *testing.T) {
 		{"awaiting", domain.AgentRecordFilter{Awaiting: true}, ""},
 		{"suspended", domain.AgentRecordFilter{Suspended: true}, "percent spam-0"},
 		{"most reported", domain.AgentRecordFilter{Order: domain.MostReported}, "spam-2 spam-1 percent honest spam-0 old"},
-		{"by network", domain.AgentRecordFilter{Order: domain.ByNetwork}, "spam-2 spam-1 spam-0 old percent honest"},
+		{"by network", domain.AgentRecordFilter{Order: domain.ByNetwork}, "spam-2 spam-1 spam-0 old honest percent"},
 		{"network, in all its /64", domain.AgentRecordFilter{Network: origin[:12]}, "spam-2 spam-1 spam-0 old"},
 	} {
 		found, err := s.AgentRecords(ctx, tt.filter, 10)
@@ -233,7 +234,7 @@ func TestOperator_FindsASpamWave(t *testing.T) {
 	s.clock.Advance(domain.NetworkRetention - domain.Day)
 	s.ok(s.RunJobs(ctx))
 	left := value[string](s, `SELECT GROUP_CONCAT(h.handle) FROM agents a JOIN handles h ON h.id = a.id WHERE a.network IS NOT NULL`)
-	if left != "spam-0,spam-1,spam-2" {
+	if left != "spam-0,spam-1,spam-2,honest" {
 		t.Errorf("networks of %s are stored", left)
 	}
 }

@@ -68,13 +68,16 @@ func cpuProfile(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "seconds must be a number from 1 to 300", http.StatusBadRequest)
 		return
 	}
+	length := time.Duration(seconds) * time.Second
+	// The response is written at the end. Only the writers of tests have no deadline.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(length + time.Minute)) //clock: of the connection
 	if err := pprof.StartCPUProfile(w); err != nil {
 		http.Error(w, "another profile is being recorded: try again when it is done", http.StatusConflict)
 		return
 	}
 	defer pprof.StopCPUProfile()
 	select {
-	case <-time.After(time.Duration(seconds) * time.Second):
+	case <-time.After(length):
 	case <-r.Context().Done():
 	}
 }

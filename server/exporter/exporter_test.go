@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -65,6 +66,21 @@ func TestHandler_ServesProfilesIfWanted(t *testing.T) {
 				t.Errorf("profiles %t: %s: %d", profiles, path, w.Code)
 			}
 		}
+	}
+}
+
+func TestHandler_ProfilesBeyondTheWriteTimeout(t *testing.T) {
+	s := httptest.NewUnstartedServer(Handler(nil, true))
+	s.Config.WriteTimeout = time.Millisecond
+	s.Start()
+	defer s.Close()
+	r, err := s.Client().Get(s.URL + "/debug/pprof/profile?seconds=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if body, err := io.ReadAll(r.Body); err != nil || len(body) == 0 {
+		t.Errorf("%d bytes: %v", len(body), err)
 	}
 }
 

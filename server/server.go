@@ -8,8 +8,8 @@
 // # A new endpoint
 //
 //  1. A row in operations.go, and a typed handler in the file of its entity, which has the same
-//     name as in store. A new use case is an exported method of store.Store; (*testStore).everything
-//     calls it once.
+//     name as in store. A new use case is an exported method of store.Store. A test of package store
+//     calls it, which also checks the plans of its queries.
 //  2. Its callers and states in matrix_test.go.
 //  3. A request in a script of testdata/api.
 //  4. The golden document: go test ./server -run Golden -update. An addition raises the last part

@@ -321,12 +321,13 @@ func TestDev_PrintsAKeyOfEachLevel(t *testing.T) {
 	if first != "Callbook for testing agents: "+p.base || strings.Count(printed, "\n") > 8 || !strings.Contains(printed, " "+p.base+"/dev\n") {
 		t.Errorf("it prints:\n%s", printed)
 	}
-	topic := regexp.MustCompile(`callbook (help \S+)`).FindStringSubmatch(printed)
-	if topic == nil {
-		t.Fatalf("no page of the manual in:\n%s", printed)
+	for _, page := range regexp.MustCompile(`\S+/docs/\S+`).FindAllString(printed, -1) {
+		if status, text := p.call("GET", strings.TrimPrefix(page, p.base), ""); status != 200 || !strings.Contains(text, "/dev/clock") {
+			t.Errorf("%s: %d %s", page, status, text)
+		}
 	}
-	if status, out, _ := finished(strings.Fields(topic[1])...); status != 0 || !strings.Contains(out, "/dev/clock") {
-		t.Errorf("callbook %s: %d %s", topic[1], status, out)
+	if !strings.Contains(printed, p.base+"/docs/testing\n") {
+		t.Errorf("no page of the manual in:\n%s", printed)
 	}
 	for level := range 3 {
 		m := regexp.MustCompile(fmt.Sprintf(`(?m)^  (\S+) +level %d  (\S+)$`, level)).FindStringSubmatch(printed)

@@ -212,6 +212,7 @@ func TestOperator_FindsASpamWave(t *testing.T) {
 		{"suspended", domain.AgentRecordFilter{Suspended: true}, "percent spam-0"},
 		{"most reported", domain.AgentRecordFilter{Order: domain.MostReported}, "spam-2 spam-1 percent honest spam-0 old"},
 		{"by network", domain.AgentRecordFilter{Order: domain.ByNetwork}, "spam-2 spam-1 spam-0 old honest percent"},
+		{"shown", domain.AgentRecordFilter{Shown: true}, "honest spam-2 spam-1 old"},
 		{"network, in all its /64", domain.AgentRecordFilter{Network: origin[:12]}, "spam-2 spam-1 spam-0 old"},
 	} {
 		found, err := s.AgentRecords(ctx, tt.filter, 10)

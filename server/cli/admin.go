@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 
@@ -58,15 +59,15 @@ type adminCommands struct {
 
 // AfterApply implements a hook of kong, which runs once the flags are parsed.
 func (c *adminCommands) AfterApply(k *kong.Context) error {
-	k.Bind(&adminConsole{in: os.Stdin, out: k.Stdout, db: c.DB})
+	k.Bind(&adminConsole{in: os.Stdin, out: k.Stdout, err: k.Stderr, db: c.DB})
 	return nil
 }
 
 // adminConsole is shared by the commands of one run.
 type adminConsole struct {
-	in  io.Reader
-	out io.Writer
-	db  string
+	in       io.Reader
+	out, err io.Writer
+	db       string
 }
 
 // open opens the directory and runs act.
@@ -115,10 +116,15 @@ func (c *adminConsole) printf(format string, args ...any) error {
 	return err
 }
 
-// list prints each element of a list on a line, or the sentence none for an empty list.
-func list[T any](ctx context.Context, c *adminConsole, read func(*store.Store) ([]T, error), line func(T) string, none string) error {
+// list prints each element of a list on a line, or the sentence none for an empty list. If read returns more than the
+// maximum, it prints so many, and a sentence about the others on the standard error.
+func list[T any](ctx context.Context, c *adminConsole, most listLimit, read func(st *store.Store, limit int) ([]T, error), line func(T) string, none string) error {
 	return c.open(ctx, func(st *store.Store) error {
-		all, err := read(st)
+		all, err := read(st, most.Limit+1)
+		if len(all) > most.Limit {
+			all = all[:most.Limit]
+			most.printMore(c.err)
+		}
 		if err == nil && len(all) == 0 {
 			return c.printf("%s", none)
 		}
@@ -184,19 +190,35 @@ type reportsCommand struct {
 }
 
 func (c *reportsCommand) Run(ctx context.Context, console *adminConsole) error {
-	return list(ctx, console, func(st *store.Store) ([]domain.Report, error) { return st.Reports(ctx, c.All, c.Limit) }, reportLine, "No reports.")
+	return list(ctx, console, c.listLimit, func(st *store.Store, limit int) ([]domain.Report, error) { return st.Reports(ctx, c.All, limit) }, reportLine, "No reports.")
 }
 
+// maxListed is the maximum of --limit.
+const maxListed = 1000
+
+// listLimit is the maximum number of entries that a command lists.
 type listLimit struct {
 	Limit int `env:"-" default:"50" help:"Maximum number of entries."`
 }
 
 // Validate implements a hook of kong, which runs once the flags are parsed.
 func (l *listLimit) Validate() error {
-	if l.Limit < 1 || l.Limit > 1000 {
-		return errors.New("--limit must be from 1 to 1000")
+	if l.Limit < 1 || l.Limit > maxListed {
+		return fmt.Errorf("--limit must be from 1 to %d", maxListed)
 	}
 	return nil
+}
+
+// unlimited is for lists that are printed as a whole.
+var unlimited = listLimit{math.MaxInt - 1}
+
+// printMore prints that there are more entries, and how to see them.
+func (l *listLimit) printMore(w io.Writer) {
+	next := fmt.Sprintf("--limit %d shows more", maxListed)
+	if l.Limit == maxListed {
+		next = "act on these, and list again, or narrow the list"
+	}
+	fmt.Fprintf(w, "more than %d: %s\n", l.Limit, next)
 }
 
 // minute formats a time for lists.
@@ -275,7 +297,7 @@ func (c *pageCommand) Run(ctx context.Context, console *adminConsole) error {
 type logCommand struct{ listLimit }
 
 func (c *logCommand) Run(ctx context.Context, console *adminConsole) error {
-	return list(ctx, console, func(st *store.Store) ([]domain.Act, error) { return st.Acts(ctx, c.Limit) }, func(a domain.Act) string {
+	return list(ctx, console, c.listLimit, func(st *store.Store, limit int) ([]domain.Act, error) { return st.Acts(ctx, limit) }, func(a domain.Act) string {
 		line := minute(a.At) + "  " + a.Act + "  " + a.Subject
 		if a.Detail != nil {
 			line += fmt.Sprintf("  %q", *a.Detail)

@@ -21,6 +21,7 @@ type agentsCommand struct {
 	Reported  bool   `env:"-" help:"With an open report of the agent or its texts."`
 	Awaiting  bool   `env:"-" help:"Waiting for approval."`
 	Suspended bool   `env:"-" help:"Suspended now."`
+	Shown     bool   `env:"-" help:"Neither suspended, nor waiting for approval or deletion."`
 	Network   string `env:"-" help:"Registered from a network: the first characters of its hash, as this list shows it." placeholder:"HASH"`
 	listLimit
 }
@@ -37,8 +38,10 @@ func (c *agentsCommand) Run(ctx context.Context, console *adminConsole) error {
 	if err != nil {
 		return err
 	}
-	filter := domain.AgentRecordFilter{Query: c.Query, Since: since, MaxLevel: c.Level, Reported: c.Reported, Awaiting: c.Awaiting, Suspended: c.Suspended, Network: c.Network}
-	return list(ctx, console, func(st *store.Store) ([]domain.AgentRecord, error) { return st.AgentRecords(ctx, filter, c.Limit) }, func(a domain.AgentRecord) string {
+	filter := domain.AgentRecordFilter{Query: c.Query, Since: since, MaxLevel: c.Level, Reported: c.Reported, Awaiting: c.Awaiting, Suspended: c.Suspended, Shown: c.Shown, Network: c.Network}
+	return list(ctx, console, c.listLimit, func(st *store.Store, limit int) ([]domain.AgentRecord, error) {
+		return st.AgentRecords(ctx, filter, limit)
+	}, func(a domain.AgentRecord) string {
 		network := "-"
 		if a.Network != "" {
 			network = a.Network[:12]
@@ -217,7 +220,7 @@ func (c *inviteCommand) Run(ctx context.Context, console *adminConsole) error {
 type invitesCommand struct{}
 
 func (c *invitesCommand) Run(ctx context.Context, console *adminConsole) error {
-	return list(ctx, console, func(st *store.Store) ([]domain.Invite, error) { return st.Invites(ctx) }, func(i domain.Invite) string {
+	return list(ctx, console, unlimited, func(st *store.Store, _ int) ([]domain.Invite, error) { return st.Invites(ctx) }, func(i domain.Invite) string {
 		return fmt.Sprintf("%s  %d of %d used  until %s", i.ID, i.Used, i.Uses, minute(i.ExpiresAt))
 	}, "No invitations.")
 }

@@ -98,7 +98,7 @@ func blockError(err error) error {
 type blockedCommand struct{}
 
 func (c *blockedCommand) Run(ctx context.Context, console *adminConsole) error {
-	return list(ctx, console, func(st *store.Store) ([]blocklist.Entry, error) { return st.Blocklist(ctx) }, func(e blocklist.Entry) string {
+	return list(ctx, console, unlimited, func(st *store.Store, _ int) ([]blocklist.Entry, error) { return st.Blocklist(ctx) }, func(e blocklist.Entry) string {
 		return fmt.Sprintf("%s  %-14s  %q", minute(e.CreatedAt), e.Kind.Act(), e.Entry)
 	}, "Nothing is blocked.")
 }

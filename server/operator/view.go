@@ -45,6 +45,7 @@ type view struct {
 	Acts    []domain.Act
 
 	Agents []domain.AgentRecord
+	More   bool // whether there are more than maxAgents
 	Chosen bool // whether all of them are
 
 	Blocked []blocklist.Entry
@@ -130,7 +131,9 @@ func (s *site) load(ctx context.Context, v *view) (err error) {
 	case showOverview:
 		return s.loadOverview(ctx, v)
 	case showAgents:
-		v.Agents, err = st.AgentRecords(ctx, s.filter(v.Query), maxAgents)
+		v.Agents, err = st.AgentRecords(ctx, s.filter(v.Query), maxAgents+1)
+		v.More = len(v.Agents) > maxAgents
+		v.Agents = v.Agents[:min(len(v.Agents), maxAgents)]
 	case showLists:
 		if v.Blocked, err = st.Blocklist(ctx); err == nil {
 			v.Invites, err = st.Invites(ctx)
@@ -144,7 +147,7 @@ func (s *site) filter(query url.Values) domain.AgentRecordFilter {
 	state := query.Get("state")
 	f := domain.AgentRecordFilter{
 		Query: query.Get("q"), Network: query.Get("network"), Order: domain.AgentOrder(query.Get("order")),
-		Reported: state == "reported", Awaiting: state == "awaiting", Suspended: state == "suspended",
+		Reported: state == "reported", Awaiting: state == "awaiting", Suspended: state == "suspended", Shown: state == "shown",
 	}
 	if state == "unverified" {
 		f.MaxLevel = new(int)

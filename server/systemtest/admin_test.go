@@ -202,6 +202,36 @@ func TestAdmin_RegistrationModes(t *testing.T) {
 	}
 }
 
+// TestAdmin_SaysThatAListGoesOn on the standard error, so that the list can be the input of an act.
+func TestAdmin_SaysThatAListGoesOn(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off")
+	for _, handle := range []string{"spam-1", "spam-2", "spam-3"} {
+		join(p, handle)
+		p.call("POST", "/api/agents/"+handle+"/report", `{"reason":"spam"}`)
+	}
+	admin := adminOf(t, db)
+	admin("suspend", "spam-2")
+	admin("verify", "spam-1")
+	for command, want := range map[string]struct {
+		lines int
+		says  string
+	}{
+		"agents --limit 2":         {2, "more than 2: --limit 1000 shows more\n"},
+		"agents --limit 3":         {3, ""},
+		"agents --shown":           {2, ""},
+		"agents --shown --limit 1": {1, "more than 1: --limit 1000 shows more\n"},
+		"reports --limit 1":        {1, "more than 1: --limit 1000 shows more\n"},
+		"reports --all --limit 3":  {3, ""},
+		"log --limit 1":            {1, "more than 1: --limit 1000 shows more\n"},
+		"log":                      {2, ""},
+	} {
+		if status, out, err := finished(append([]string{"admin", "--db", db}, strings.Fields(command)...)...); status != 0 || strings.Count(out, "\n") != want.lines || err != want.says {
+			t.Errorf("%s: %d\n%s%s", command, status, out, err)
+		}
+	}
+}
+
 func TestAdmin_ExplainsMistakes(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db)

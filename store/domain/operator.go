@@ -74,6 +74,7 @@ type AgentRecordFilter struct {
 	Reported  bool   // with an open report of it or its texts
 	Awaiting  bool   // waits for approval
 	Suspended bool   // suspended now
+	Shown     bool   // its AgentRecord.State is shown
 	Network   string // the first characters of AgentRecord.Network
 	Order     AgentOrder
 }

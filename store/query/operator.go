@@ -45,11 +45,12 @@ func (r *Reader) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, l
 			AND (NOT ?4 OR d.reports > 0)
 			AND (NOT ?5 OR a.awaiting_since IS NOT NULL)
 			AND (NOT ?9 OR `+suspended+`)
+			AND (NOT ?10 OR a.deletion_at IS NULL AND a.awaiting_since IS NULL AND NOT (`+suspended+`))
 			AND COALESCE(LOWER(HEX(a.network)), '') LIKE ?6
 			AND h.handle || ' ' || a.name || ' ' || a.owner || ' ' || COALESCE(a.tagline, '') || ' ' || a.description_en || ' ' ||
 				a.description_zh || ' ' || a.mailbox LIKE ?7 ESCAPE '\'
 		ORDER BY `+agentOrders[f.Order]+`
-		LIMIT ?8`, r.db.Now(), f.Since, f.MaxLevel, f.Reported, f.Awaiting, f.Network+"%", pattern, limit, f.Suspended)
+		LIMIT ?8`, r.db.Now(), f.Since, f.MaxLevel, f.Reported, f.Awaiting, f.Network+"%", pattern, limit, f.Suspended, f.Shown)
 	return agents, err
 }
 

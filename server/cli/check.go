@@ -122,6 +122,8 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings, verified 
 		served = true
 		running, _, _ := strings.Cut(err.Error(), ": ") // the rest is for those who want to open it alone
 		f.ok("process", "%s", running)
+	case errors.Is(err, sqlitedb.ErrReadOnly): // which checkDisk reports
+		return false
 	default:
 		f.problem(subject, "%v", err)
 		return false
@@ -141,7 +143,7 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings, verified 
 		return served
 	}
 	file := sqlitedb.FileOf(c.DB)
-	if err := errors.Join(sqlitedb.MayWrite(file), sqlitedb.MayWrite(filepath.Dir(file))); err != nil && !served {
+	if err := errors.Join(sqlitedb.MayWrite(file), sqlitedb.MayWrite(filepath.Dir(file))); err != nil && !served && !errors.Is(err, syscall.EROFS) { // which checkDisk reports
 		f.problem(subject, "this user cannot write to it: run the check as the user of the service, or make that user the owner of the file, its folder and the files beside it (%v)", err)
 		return served
 	}
@@ -187,7 +189,7 @@ func (c *checkCommand) checkDisk(f *findings) {
 	case d.Network != "":
 		f.note(subject, "the database is on a network file system (%s), where writes may be lost and the file damaged", d.Network)
 	case sqlitedb.IsReadOnly(filepath.Dir(sqlitedb.FileOf(c.DB))):
-		f.problem(subject, "it is mounted read-only, so that all writes fail: look for disk errors with dmesg, then remount it with mount -o remount,rw, or restore a backup to another disk")
+		f.problem(subject, "%v", sqlitedb.ErrReadOnly)
 	case d.Free < d.Least():
 		f.problem(subject, "%d MiB are free, at least %d MiB are needed: free some space", d.Free>>20, d.Least()>>20)
 	default:
@@ -380,6 +382,8 @@ func (c *checkCommand) checkCopies(f *findings, served bool) {
 		f.note(subject, "%s is created at startup", c.BackupDir)
 	case err != nil:
 		f.problem(subject, "the folder cannot be read: %v: make the user of the service its owner, or give another --backup-dir", err)
+	case errors.Is(denied, syscall.EROFS):
+		f.problem(subject, "%v", sqlitedb.ErrReadOnly)
 	case denied != nil:
 		f.problem(subject, "this user cannot write to it: run the check as the user of the service, or make that user the owner of the folder (%v)", denied)
 	case newest.IsZero() && served:

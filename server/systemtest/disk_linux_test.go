@@ -232,6 +232,33 @@ func readOnlyDisk(t *testing.T) (goesOn bool) {
 	return true
 }
 
+// TestReadOnlyDisk_IsNamedAtTheStart after a clean stop, by the command itself and by check; the service manager retries.
+func TestReadOnlyDisk_IsNamedAtTheStart(t *testing.T) {
+	t.Parallel()
+	disk := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "tmpfs", disk).CombinedOutput(); err != nil {
+		t.Skipf("needs root, to mount a disk: %v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "--lazy", disk).Run() })
+	db := filepath.Join(disk, "callbook.db")
+	p := spawn(t, db)
+	join(p.program, "early-bird")
+	p.ends()
+	if out, err := exec.Command("mount", "-o", "remount,ro", disk).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	const advice = ": the disk is mounted read-only: look for disk errors (dmesg); if it is sound, stop the service, check the file system (fsck), mount it again and start the service; otherwise restore a backup to another disk\n"
+	for _, command := range []string{"serve --addr=127.0.0.1:0 --db " + db, "serve --addr=127.0.0.1:0 --db " + db + ".new", "admin agents --db " + db, "compact --db " + db} {
+		status, _, err := finished(strings.Fields(command)...)
+		if status != 74 || !strings.HasSuffix(err, advice) || strings.Contains(err, "permission") {
+			t.Errorf("%s: %d %s", command, status, err)
+		}
+	}
+	if status, out, _ := finished("check", "--addr=127.0.0.1:0", "--db", db, "--backup-dir", disk); status != 1 || strings.Count(out, "ERROR ") != 2 || !strings.Contains(out, "ERROR disk      the disk is mounted read-only") || !strings.Contains(out, "ERROR backups   the disk is mounted read-only") || strings.Contains(out, "owner") {
+		t.Errorf("check: %d %s", status, out)
+	}
+}
+
 // wantWhole checks a database that no process serves.
 func wantWhole(t testing.TB, db string) {
 	t.Helper()

@@ -60,6 +60,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -214,7 +215,12 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 // OpenError returns the error of Open for an err that the caller met while it prepared the
 // database that it had just opened.
 func (db *DB) OpenError(err error) error {
-	return fmt.Errorf("open %s: %w", db.name, openError(cmp.Or(db.Failure(), err)))
+	err = cmp.Or(db.Failure(), err)
+	code := sqliteCode(err)
+	if errors.Is(err, syscall.EROFS) || code != 0 && !isDamage(code) && IsReadOnly(filepath.Dir(db.path)) { // SQLite does not say so
+		return fmt.Errorf("open %s: %w", db.name, ErrReadOnly)
+	}
+	return fmt.Errorf("open %s: %w", db.name, openError(err))
 }
 
 // Size returns the size of the file in bytes, without its log.

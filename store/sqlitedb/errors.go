@@ -15,7 +15,7 @@ import (
 var (
 	ErrBusy     = errors.New("the database is busy")           // too many reads or writes wait, a read took too long, or another process holds the lock
 	ErrNoSpace  = errors.New("there is no room for the write") // on the disk or below Options.MaxBytes; the write is not stored
-	ErrReadOnly = errors.New("the disk is mounted read-only: look for disk errors with dmesg, then remount it with mount -o remount,rw")
+	ErrReadOnly = errors.New("the disk is mounted read-only: look for disk errors (dmesg); if it is sound, stop the service, check the file system (fsck), mount it again and start the service; otherwise restore a backup to another disk")
 	ErrWrites   = errors.New("writes do not work") // while reads do: of Ready, which wraps the cause
 	ErrClosed   = errors.New("the store is closed")
 	ErrCopy     = errors.New("the store is read-only")         // a write with Options.ReadOnly

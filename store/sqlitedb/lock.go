@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/gofrs/flock"
 )
@@ -61,6 +62,9 @@ func AcquireRestoreLock(path string) (*Lock, error) {
 	fresh := missing(name)
 	l := flock.New(name, flock.SetPermissions(0o600))
 	locked, err := l.TryLock()
+	if errors.Is(err, syscall.EROFS) {
+		err = ErrReadOnly
+	}
 	if err != nil {
 		return nil, fmt.Errorf("lock the database: %w", err)
 	}

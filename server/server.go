@@ -238,7 +238,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 func CheckBaseURL(base string) error {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.User != nil || strings.ContainsAny(base, "?#\"'<>\\ ") {
-		return errors.New("base URL: give the site's address without a slash at its end and without a path, such as https://directory.example.org")
+		return errors.New("give the site's address without a slash at its end and without a path, such as https://directory.example.org")
 	}
 	return nil
 }

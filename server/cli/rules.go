@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
+	"strings"
 	"time"
 
 	"golang.org/x/crypto/acme/autocert"
@@ -35,7 +37,6 @@ func (c *serveCommand) checkRules() error {
 		{c.MaxLag <= 0, "--max-lag: give a positive duration, such as 5m"},
 		{c.ReadOnly && c.Primary == "", "--read-only: set --primary to the URL of the server that writes"},
 		{c.Primary != "" && !c.ReadOnly, "--primary needs --read-only: without it, this server would write into the copy"},
-		{!validLimits(c.limitFlags) || !validLimits(c.mailFlags), "a limit must be from 0 (off) to 1000000000"},
 	} {
 		if rule.broken {
 			errs = append(errs, errors.New(rule.text))
@@ -47,15 +48,18 @@ func (c *serveCommand) checkRules() error {
 	if len(c.Domain) > 0 {
 		errs = append(errs, c.certificates().Check(c.BaseURL))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, checkLimits(c.limitFlags), checkLimits(c.mailFlags))...)
 }
 
-// validLimits checks all numbers of a struct of flags.
-func validLimits(flags any) bool {
-	for _, value := range reflect.ValueOf(flags).Fields() {
+var upperCase = regexp.MustCompile("[A-Z]")
+
+// checkLimits returns an error for each number of a struct of flags that is out of range.
+func checkLimits(flags any) (err error) {
+	for field, value := range reflect.ValueOf(flags).Fields() {
 		if value.CanInt() && (value.Int() < 0 || value.Int() > 1_000_000_000) {
-			return false
+			flag := strings.ToLower(upperCase.ReplaceAllString(field.Name, "-$0")) // as kong names it
+			err = errors.Join(err, fmt.Errorf("-%s: a limit must be from 0 (off) to 1000000000", flag))
 		}
 	}
-	return true
+	return err
 }

@@ -105,8 +105,8 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	p.server.Mail, errs[3] = c.openMail(log)
 	p.store.Secret, errs[5] = c.secret()
 	p.alerts, errs[6] = c.alertOptions()
-	if c.BaseURL != "" {
-		errs[4] = server.CheckBaseURL(c.BaseURL)
+	if err := server.CheckBaseURL(c.BaseURL); c.BaseURL != "" && err != nil {
+		errs[4] = fmt.Errorf("--base-url: %w", err)
 	}
 	for _, e := range c.endpoints(nil) {
 		errs[4] = errors.Join(errs[4], e.Check())

@@ -197,7 +197,7 @@ func ParseContact(text string) (string, error) {
 	if u, err := url.Parse(text); err == nil && !strings.ContainsAny(text, "\"'<>\\ ") && isContactURI(u) {
 		return u.String(), nil
 	}
-	return "", errors.New("contact: give a mail address such as security@example.org, or a URI that begins with mailto:, https:// or http://")
+	return "", errors.New("--contact: give a mail address such as security@example.org, or a URI that begins with mailto:, https:// or http://")
 }
 
 func isContactURI(u *url.URL) bool {

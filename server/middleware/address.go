@@ -1,7 +1,7 @@
 package middleware
 
 import (
-	"fmt"
+	"errors"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -19,7 +19,7 @@ func ParseTrustedProxies(texts []string) (TrustedProxies, error) {
 	for _, text := range texts {
 		network, err := domain.ParseNetwork(text)
 		if err != nil {
-			return nil, fmt.Errorf("trusted proxy: give an address such as 127.0.0.1, without a zone, or a network such as 10.0.0.0/8: %w", err)
+			return nil, errors.New("--trusted-proxy: give an address such as 127.0.0.1, without a zone, or a network such as 10.0.0.0/8")
 		}
 		proxies = append(proxies, network)
 	}

@@ -126,11 +126,14 @@ func TestDev_ReadsNoConfigFile(t *testing.T) {
 // TestConfig_ReportsAllErrors checks that all errors are reported at once, before anything is opened.
 func TestConfig_ReportsAllErrors(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
-	status, _, errors := finished("serve", "--db", db, "--contact=a b", "--base-url=ftp://x", "--mail=smtp:/", "--limit-reads=-1", "--trusted-proxy=x")
-	for _, want := range []string{"contact:", "base URL:", "--mail is not", "a limit must be", "trusted proxy:"} {
+	status, _, errors := finished("serve", "--db", db, "--contact=a b", "--base-url=ftp://x", "--mail=smtp:/", "--limit-reads=-1", "--limit-posts-unverified=-1", "--limit-mails=1000000001", "--owner-agents=-1", "--trusted-proxy=x")
+	for _, want := range []string{"--contact: give", "--base-url: give", "--mail is not", "--limit-reads: a limit must be", "--limit-posts-unverified: a limit must be", "--limit-mails: a limit must be", "--owner-agents: a limit must be", "--trusted-proxy: give"} {
 		if !strings.Contains(errors, "\ncallbook: "+want) {
 			t.Errorf("no line about %s: %s", want, errors)
 		}
+	}
+	if strings.Contains(errors, "netip") || strings.Count(errors, "a limit must be") != 4 {
+		t.Error(errors)
 	}
 	entries, err := os.ReadDir(filepath.Dir(db))
 	if status != 64 || err != nil || len(entries) > 0 {

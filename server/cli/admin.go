@@ -24,12 +24,12 @@ type adminCommands struct {
 	databaseFlags `embed:""`
 
 	Reports         reportsCommand      `cmd:"" help:"List open reports, oldest first."`
-	CloseReport     idArgument          `cmd:"" set:"id=The report's id (rpt_…)." help:"Close a report."`
+	CloseReport     idArgument          `cmd:"" set:"id=The report's id (rpt_…)." help:"Close reports."`
 	Agents          agentsCommand       `cmd:"" help:"List agents, also hidden ones, newest first."`
 	Suspend         suspendCommand      `cmd:"" help:"Hide agents and reject their API keys, until a given time or unsuspend."`
 	Unsuspend       agentArgument       `cmd:"" help:"End the suspension of an agent."`
-	RemovePost      idArgument          `cmd:"" set:"id=The call's id (pst_…)." help:"Delete a call and its replies."`
-	RemoveReply     idArgument          `cmd:"" set:"id=The reply's id (rpl_…)." help:"Delete a reply."`
+	RemovePost      idArgument          `cmd:"" set:"id=The call's id (pst_…)." help:"Delete calls and their replies."`
+	RemoveReply     idArgument          `cmd:"" set:"id=The reply's id (rpl_…)." help:"Delete replies."`
 	Unblock         unblockCommand      `cmd:"" help:"Lift a block between two agents."`
 	BlockWord       blockWordCommand    `cmd:"" help:"Reject a word or phrase in new text of agents."`
 	UnblockWord     wordArgument        `cmd:"" help:"Allow a blocked word again."`
@@ -160,10 +160,26 @@ var acts = map[string]struct {
 	"unclaim":      {(*store.Store).Unclaim, "%s has no owner. Another person may claim it."},
 }
 
-// actOn does the act of the name of the command.
-func (c *adminConsole) actOn(ctx context.Context, k *kong.Context, subject string) error {
+// actOn does the act of the name of the command. It skips what does not exist, unless that is all that was named.
+func (c *adminConsole) actOn(ctx context.Context, k *kong.Context, subjects ...string) error {
 	act := acts[k.Selected().Name]
-	return c.act(ctx, func(st *store.Store) error { return act.do(st, ctx, subject) }, act.done, subject)
+	return c.open(ctx, func(st *store.Store) error {
+		var skipped []string
+		for _, subject := range subjects {
+			err := act.do(st, ctx, subject)
+			if len(subjects) > 1 && errors.Is(err, domain.NewError(domain.CodeNotFound)) {
+				skipped = append(skipped, subject)
+				continue
+			}
+			if err == nil {
+				err = c.printf(act.done, subject)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return c.printSkipped(skipped, len(subjects)-len(skipped), "there is no such id")
+	})
 }
 
 type agentArgument struct {
@@ -176,12 +192,17 @@ func (a *agentArgument) Run(ctx context.Context, console *adminConsole, k *kong.
 }
 
 type idArgument struct {
-	ID string `arg:"" help:"${id}"`
+	IDs []string `arg:"" name:"id" help:"${id} Several are possible. -: one id a line from the standard input, the first word of each line."`
 }
 
 // Run does the act of the name of the command.
-func (a *idArgument) Run(ctx context.Context, console *adminConsole, k *kong.Context) error {
-	return console.actOn(ctx, k, a.ID)
+func (a *idArgument) Run(ctx context.Context, console *adminConsole, k *kong.Context) (err error) {
+	if len(a.IDs) == 1 && a.IDs[0] == fromInput {
+		if a.IDs, err = readHandles(console.in); err != nil {
+			return err
+		}
+	}
+	return console.actOn(ctx, k, a.IDs...)
 }
 
 type reportsCommand struct {

@@ -110,11 +110,28 @@ func (a *bulkArgument) runBulk(ctx context.Context, console *adminConsole, act d
 			format = "Dry run, nothing is changed. " + format
 		}
 		err = errors.Join(err, console.printf(format, act.Act, len(done.Agents), done.Posts, done.Replies, done.Reports))
-		if len(done.Rejected) > 0 {
-			err = errors.Join(err, console.printf("Skipped, since there is no such agent, or it does not wait for approval: %s", strings.Join(done.Rejected, " ")))
+		why := "there is no such agent"
+		if act.Act == domain.OperatorApprove || act.Act == domain.OperatorReject {
+			why += ", or it does not wait for approval"
 		}
-		return err
+		return errors.Join(err, console.printSkipped(done.Rejected, len(done.Agents), why))
 	})
+}
+
+// printSkipped prints which handles or ids of a list were skipped and why, if any were. It returns an error if nothing was done.
+func (c *adminConsole) printSkipped(skipped []string, done int, why string) error {
+	if len(skipped) == 0 {
+		return nil
+	}
+	list := strings.Join(skipped[:min(len(skipped), 10)], " ")
+	if len(skipped) > 10 {
+		list += fmt.Sprintf(" and %d more", len(skipped)-10)
+	}
+	err := c.printf("Skipped %d, since %s: %s", len(skipped), why, list)
+	if done == 0 {
+		err = errors.Join(err, errors.New("nothing was done: all were skipped"))
+	}
+	return err
 }
 
 // readHandles returns the first word of each line.
@@ -129,7 +146,7 @@ func readHandles(r io.Reader) (handles []string, err error) {
 		return nil, fmt.Errorf("read the handles: %w", err)
 	}
 	if len(handles) == 0 {
-		return nil, errors.New("there is no handle on the standard input: give one a line")
+		return nil, errors.New("there is no handle or id on the standard input: give one a line")
 	}
 	return handles, nil
 }

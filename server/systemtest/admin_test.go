@@ -1,6 +1,7 @@
 package systemtest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -229,6 +230,44 @@ func TestAdmin_SaysThatAListGoesOn(t *testing.T) {
 		if status, out, err := finished(append([]string{"admin", "--db", db}, strings.Fields(command)...)...); status != 0 || strings.Count(out, "\n") != want.lines || err != want.says {
 			t.Errorf("%s: %d\n%s%s", command, status, out, err)
 		}
+	}
+}
+
+// TestAdmin_SaysWhatItSkipped of many handles or ids, and fails if that is all.
+func TestAdmin_SaysWhatItSkipped(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off")
+	reports := map[string]string{}
+	admin := adminOf(t, db)
+	for _, handle := range []string{"one-agent", "two-agent", "six-agent"} {
+		join(p, handle)
+		p.call("POST", "/api/agents/"+handle+"/report", `{"reason":"spam"}`)
+		reports[handle] = regexp.MustCompile(`(rpt_\w+)  agent  ` + handle).FindStringSubmatch(admin("reports"))[1]
+	}
+	many := strings.Repeat("x\n", 2)
+	for i := range 12 {
+		many += fmt.Sprintf("none-%02d\n", i)
+	}
+	for _, tt := range []struct {
+		command, input string
+		status         int
+		want           string
+	}{
+		{"suspend -", many, 1, "Skipped 13, since there is no such agent: none-00 none-01 none-02 none-03 none-04 none-05 none-06 none-07 none-08 none-09 and 3 more\ncallbook: nothing was done: all were skipped\n"},
+		{"suspend -", many + "one-agent", 0, "none-09 and 3 more\n"},
+		{"delete - --confirm 1", "x", 1, "Skipped 1, since there is no such agent: x\ncallbook: nothing was done: all were skipped\n"},
+		{"approve -", "one-agent", 1, "Skipped 1, since there is no such agent, or it does not wait for approval: one-agent\ncallbook: nothing was done: all were skipped\n"},
+		{"close-report -", "rpt_0\nrpt_1", 1, "Skipped 2, since there is no such id: rpt_0 rpt_1\ncallbook: nothing was done: all were skipped\n"},
+		{"close-report -", "rpt_0\n" + reports["two-agent"] + " and more", 0, reports["two-agent"] + " is closed.\nSkipped 1, since there is no such id: rpt_0\n"},
+		{"close-report " + reports["six-agent"] + " rpt_0", "", 0, reports["six-agent"] + " is closed.\nSkipped 1, since there is no such id: rpt_0\n"},
+		{"remove-post pst_0 pst_1", "", 1, "Skipped 2, since there is no such id: pst_0 pst_1\ncallbook: nothing was done: all were skipped\n"},
+		{"remove-reply -", "", 1, "there is no handle or id on the standard input: give one a line\n"},
+	} {
+		withInput(t, tt.input, func() {
+			if status, printed := finish(append([]string{"admin", "--db", db}, strings.Fields(tt.command)...)...); status != tt.status || !strings.HasSuffix(printed, tt.want) {
+				t.Errorf("%s: %d, want %d\n%swant\n%s", tt.command, status, tt.status, printed, tt.want)
+			}
+		})
 	}
 }
 

@@ -297,7 +297,8 @@ func TestMarkdown_HasThePagesData(t *testing.T) {
 		"/calls/" + call:                {"harbour-pilot", "replies"},
 		"/guide":                        {"# Guide"},
 		"/docs/api":                     {"`callbook dev`", "# Use the API"},
-		"/docs/reference/listPosts":     {"| Name | Type and limits | Meaning |\n| --- | --- | --- |\n"},
+		"/docs/reference/listPosts":     {"| Name | Type and limits | Meaning |\n| --- | --- | --- |\n", "integer, 1 to 100, default 20"},
+		"/docs/reference/registerAgent": {"at most 12 items, each string, 1 to 60 characters"},
 	} {
 		text, doc := s.openMarkdown(path)
 		plain := strings.ReplaceAll(text, `\`, "")

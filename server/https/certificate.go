@@ -224,7 +224,7 @@ func (c *Certificates) logFailure(name string, err error, pause time.Duration) {
 // its end, and reports no failures of that.
 func (c *Certificates) inspect(name string, cert, known *x509.Certificate) (pause time.Duration) {
 	c.obtained[name].Store(true)
-	if known == nil || !cert.Equal(known) {
+	if !cert.Equal(known) {
 		c.log.Info().Str("domain", name).Str("issuer", Issuer(cert)).Time("until", cert.NotAfter).Msg("https has a certificate")
 	}
 	lifetime := cert.NotAfter.Sub(cert.NotBefore)

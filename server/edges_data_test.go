@@ -514,7 +514,7 @@ func handleOf(known []edge, unknown func(name string, value any) edge) constrain
 	return constraint{[]string{"minLength=3", "maxLength=32"}, joined(known, []edge{
 		unknown("three", "abc"), unknown("31", strings.Repeat("a", 31)), unknown("32", strings.Repeat("a", 32)), unknown("32 of three bytes", strings.Repeat("中", 32)),
 		unknown("quote", "' OR 1=1 --"),
-		{"capitals", changed(strings.ToUpper), unknown("", nil).stored, unknown("", nil).code},
+		{"capitals", changed(strings.ToUpper), known[0].stored, known[0].code},
 		bad("empty", "", "too_short"), bad("two", "ab", "too_short"), bad("33", strings.Repeat("a", 33), "too_long"),
 		bad("line break", "neigh\nbour", "forbidden_character"), bad("tag character", "neighbour\U000E0041", "forbidden_character"),
 	}, wrong(nil, 7, true, []any{"neighbour"}))}

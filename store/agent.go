@@ -79,14 +79,13 @@ func (t *tx) checkRegistration(r domain.Registration) error {
 	return nil
 }
 
-// originHash returns the pseudonym of the network that a client registers from, the widest one: a home line
-// has many small ones. It returns nil for an unknown address.
+// originHash returns the pseudonym of the network that a client registers from. It returns nil for an unknown address.
 func (t *tx) originHash(client netip.Addr) ([]byte, error) {
-	networks := domain.Networks(client)
-	if len(networks) == 0 {
+	origin := domain.Origin(client)
+	if origin == "" {
 		return nil, nil
 	}
-	return t.Pseudonym("registration\x00" + networks[len(networks)-1].String())
+	return t.Pseudonym(origin)
 }
 
 func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRow, error) {

@@ -214,6 +214,8 @@ func TestOperator_FindsASpamWave(t *testing.T) {
 		{"by network", domain.AgentRecordFilter{Order: domain.ByNetwork}, "spam-2 spam-1 spam-0 old honest percent"},
 		{"shown", domain.AgentRecordFilter{Shown: true}, "honest spam-2 spam-1 old"},
 		{"network, in all its /64", domain.AgentRecordFilter{Network: origin[:12]}, "spam-2 spam-1 spam-0 old"},
+		{"network of an address", domain.AgentRecordFilter{Network: "2001:db8:7:ee::2"}, "spam-2 spam-1 spam-0 old"},
+		{"network of another address", domain.AgentRecordFilter{Network: "2001:db8:8::2"}, ""},
 	} {
 		found, err := s.AgentRecords(ctx, tt.filter, 10)
 		s.ok(err)

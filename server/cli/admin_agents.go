@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -22,8 +23,19 @@ type agentsCommand struct {
 	Awaiting  bool   `env:"-" help:"Waiting for approval."`
 	Suspended bool   `env:"-" help:"Suspended now."`
 	Shown     bool   `env:"-" help:"Neither suspended, nor waiting for approval or deletion."`
-	Network   string `env:"-" help:"Registered from a network: the first characters of its hash, as this list shows it." placeholder:"HASH"`
+	Network   string `env:"-" help:"Registered from a network: an address in it, or the first characters of its hash, as this list shows it." placeholder:"NETWORK"`
 	listLimit
+}
+
+// Validate implements a hook of kong, which runs once the flags are parsed.
+func (c *agentsCommand) Validate() error {
+	if c.Level != nil && (*c.Level < 0 || *c.Level > 2) {
+		return errors.New("--level must be 0, 1 or 2")
+	}
+	if _, err := netip.ParseAddr(c.Network); err != nil && strings.Trim(c.Network, "0123456789abcdefABCDEF") != "" {
+		return errors.New("--network must be an address, or the first characters of a hash as callbook admin agents lists it")
+	}
+	return c.listLimit.Validate()
 }
 
 // Help returns the text that kong shows below the usage.

@@ -39,6 +39,16 @@ func SmallestNetwork(addr netip.Addr) netip.Prefix {
 	return network
 }
 
+// Origin returns the name of the network that a client registers from, of which the pseudonym is stored: the widest one, since a
+// home line has many small ones. It returns the empty string for an invalid address.
+func Origin(client netip.Addr) string {
+	networks := Networks(client)
+	if len(networks) == 0 {
+		return ""
+	}
+	return "registration\x00" + networks[len(networks)-1].String()
+}
+
 // Share is how much of a resource each network of a client may use: an IPv4 address or an IPv6
 // /64, a /56, and a /48.
 type Share [len(networkBits)]int

@@ -75,7 +75,7 @@ type AgentRecordFilter struct {
 	Awaiting  bool   // waits for approval
 	Suspended bool   // suspended now
 	Shown     bool   // its AgentRecord.State is shown
-	Network   string // the first characters of AgentRecord.Network
+	Network   string // the first characters of AgentRecord.Network, or an address in the network
 	Order     AgentOrder
 }
 

@@ -39,7 +39,9 @@ func TestValidation_ReportsEveryFieldAtOnce(t *testing.T) {
 // TestHandles_AsPeopleWriteThem: a handle in a path or query may be in capitals or begin with @, wherever it is.
 func TestHandles_AsPeopleWriteThem(t *testing.T) {
 	s, pilot, _ := newPopulatedSite(t)
-	s.openPage("/agents/@Harbour-Pilot").status(200)
+	for path, canonical := range map[string]string{"/agents/@Harbour-Pilot": "/agents/harbour-pilot", "/calls?author=@Harbour-Pilot": "/calls?author=harbour-pilot"} {
+		contains(t, path, string(s.openPage(path).status(200).Body), `<link rel="canonical" href="`+base+canonical+`">`)
+	}
 	s.submitForm("/agents/@Harbour-Pilot/report", url.Values{"reason": {"spam"}}).status(200)
 	lamp := s.verified("lamp-lighter")
 	body := s.requestTo("harbour-pilot")

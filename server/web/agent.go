@@ -7,6 +7,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/api"
 	"callbook/store/domain"
 	"callbook/store/search"
 )
@@ -106,8 +107,9 @@ func (p agentPage) Description() (said struct{ Lang, Text string }) {
 
 // Agent shows an agent's card.
 func (s *Site) Agent(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-	handle := params.ByName("handle")
-	p := s.open(w, r)
+	handle, named := api.ParseHandle(params.ByName("handle")), *r
+	named.URL = &url.URL{Path: "/agents/" + handle, RawQuery: r.URL.RawQuery} // one page, however the handle is written
+	p := s.open(w, &named)
 	card := p.read("getAgent", url.Values{"handle": {handle}})
 	work := p.read("listCollabs", url.Values{"handle": {handle}, "limit": {"5"}})
 	p.setAlternate("/api/agents/"+url.PathEscape(handle), nil)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"callbook/server/api"
 	"callbook/store/domain"
 	"fmt"
 	"maps"
@@ -34,7 +35,11 @@ func (s *Site) open(w http.ResponseWriter, r *http.Request, parameters ...string
 		}}
 	}
 	for _, name := range parameters {
-		if value := given.Get(name); strings.TrimSpace(value) != "" { // forms send empty fields
+		value := given.Get(name)
+		if name == "author" {
+			value = api.ParseHandle(value)
+		}
+		if strings.TrimSpace(value) != "" { // forms send empty fields
 			p.query.Set(name, value)
 		}
 	}

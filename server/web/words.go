@@ -31,7 +31,7 @@ var (
 	}
 	linkStatuses = map[string]Text{
 		"verified": {"verified: the page links to this agent as its own", "已验证：该网页以自己的链接指向此智能体"},
-		"pending":  {"not looked at yet", "尚未检查"},
+		"pending":  {"not checked yet", "尚未检查"},
 		"expired":  {"its verification has expired", "验证已过期"},
 		"failed":   {"not verified: the page could not be read, or does not name this agent", "未验证：无法读取该网页，或网页未提到此智能体"},
 	}

@@ -20,7 +20,7 @@ type EventsResponse struct {
 
 type eventsQuery struct {
 	After string `query:"after" format:"event-id" minLength:"1" maxLength:"60" doc:"Id of the last event you have, or the next of the last answer; all that is kept when left out."`
-	Wait  int    `query:"wait" minimum:"0" maximum:"30" default:"0" doc:"Seconds to hold the call open while nothing has happened."`
+	Wait  int    `query:"wait" minimum:"0" maximum:"30" default:"0" doc:"Seconds to hold the request open while nothing has happened."`
 }
 
 // eventPage is the maximum number of events in a response.

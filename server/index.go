@@ -64,8 +64,8 @@ func (s *Server) documentInfo() api.Document {
 		Limits:      DefaultLimits,
 		Patterns: map[string]string{
 			"cursor": "^[A-Za-z0-9_-]+$", "language": "^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$",
-			"offering-id": idPattern(domain.IdOffering), "request-id": idPattern(domain.IdRequest), "collab-id": idPattern(domain.IdCollab),
-			"post-id": idPattern(domain.IdPost), "reply-id": idPattern(domain.IdReply), "event-id": idPattern(domain.IdEvent),
+			"offering-id": idPattern(domain.IDOffering), "request-id": idPattern(domain.IDRequest), "collab-id": idPattern(domain.IDCollab),
+			"post-id": idPattern(domain.IDPost), "reply-id": idPattern(domain.IDReply), "event-id": idPattern(domain.IdEvent),
 		},
 	}
 }

@@ -16,13 +16,13 @@ const (
 	limitReports       ratelimit.Class = "reports"        // for an address: reports of calls
 	limitReplyReports  ratelimit.Class = "reports:reply"  // for an address: reports of replies
 	limitAgentReports  ratelimit.Class = "reports:agent"  // for an address: reports of cards
-	limitRecoveries    ratelimit.Class = "recoveries"     // for an address: codes for lost keys asked for or tried
+	limitRecoveries    ratelimit.Class = "recoveries"     // for an address: requests for recovery codes, and attempts to use one
 	limitFailedKeys    ratelimit.Class = "failed_keys"    // for an address: wrong API keys
 	limitNetworkWrites ratelimit.Class = "network_writes" // for a network: writes with all its keys
-	limitCalls         ratelimit.Class = "calls"          // for a key: all calls
-	limitWrites        ratelimit.Class = "writes"         // for a key: the calls that write
-	limitLinks         ratelimit.Class = "links"          // for a key: looks at profile links
-	limitEvents        ratelimit.Class = "events"         // for a key: calls for events, which count as no others
+	limitCalls         ratelimit.Class = "calls"          // for a key: all requests
+	limitWrites        ratelimit.Class = "writes"         // for a key: requests that write
+	limitLinks         ratelimit.Class = "links"          // for a key: checks of profile links
+	limitEvents        ratelimit.Class = "events"         // for a key: requests for events, which count against no other limit
 )
 
 // DefaultLimits are the documented defaults.

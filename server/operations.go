@@ -45,7 +45,7 @@ func (s *Server) operations() []*api.Operation {
 			messages.CodeMailUnavailable).Accepts(),
 		api.Public[confirmRecoveryInput, RecoveredKey]("confirmRecovery", post, "/api/recover/confirm", "Get a new API key with the mailed code", limitRecoveries, s.confirmRecovery,
 			domain.CodeWrongCode, domain.CodeCodeExpired),
-		api.Keyed[eventsQuery, EventsResponse]("listEvents", get, "/api/me/events", "What happened to you; holds the call open until something does", limitEvents, s.listEvents).Waits(),
+		api.Keyed[eventsQuery, EventsResponse]("listEvents", get, "/api/me/events", "What happened to you; holds the request open until something does", limitEvents, s.listEvents).Waits(),
 		api.Keyed[api.None, Inbox]("getInbox", get, "/api/me/inbox", "What waits for you, with the operations that answer it", limitCalls, s.getInbox),
 		api.Keyed[seenInput, api.None]("markInboxSeen", post, "/api/me/inbox/seen", "Mark your inbox as seen up to its next", limitWrites, s.markInboxSeen).ForItself().Deletes(),
 		api.Keyed[api.None, WatchList]("listWatches", get, "/api/me/watches", "What you watch for", limitCalls, s.listWatches),

@@ -32,7 +32,7 @@ func (t *tx) recordCollab(caller domain.Caller, draft domain.CollabDraft) (domai
 	if err := t.spendCollab(caller, partner.ID); err != nil {
 		return domain.Collab{}, err
 	}
-	id, err := t.NewID(domain.IdCollab)
+	id, err := t.NewID(domain.IDCollab)
 	if err != nil {
 		return domain.Collab{}, err
 	}

@@ -88,7 +88,7 @@ func (t *tx) checkOfferingIDs(agentID int64, drafts []domain.OfferingDraft) (err
 
 func (t *tx) insertOffering(agentID int64, position int, d domain.OfferingDraft) (err error) {
 	if d.ID == "" {
-		if d.ID, err = t.NewID(domain.IdOffering); err != nil {
+		if d.ID, err = t.NewID(domain.IDOffering); err != nil {
 			return err
 		}
 	}

@@ -18,13 +18,13 @@ func (s *Store) MailPools(ctx context.Context) ([]domain.PoolState, error) {
 }
 
 // MailsStopped reports whether the holder of an address has ended all mails to it. It returns not_found
-// for a token that stands in no mail.
+// for a token that was never mailed.
 func (s *Store) MailsStopped(ctx context.Context, token string) (bool, error) {
 	return outbox.Stopped(ctx, s.db, token)
 }
 
-// StopMails ends or resumes all mails to an address. It returns not_found for a token that stands in no
-// mail.
+// StopMails ends or resumes all mails to an address. It returns not_found for a token that was never
+// mailed.
 func (s *Store) StopMails(ctx context.Context, token string, stop bool) error {
 	return s.write(ctx, func(t *tx) error { return outbox.Stop(t.Tx, token, stop) })
 }

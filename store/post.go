@@ -92,7 +92,7 @@ func (t *tx) insertPost(authorID int64, d domain.PostDraft, hash []byte) (row do
 		Deliverable: domain.Optional(d.Deliverable), Deadline: domain.Optional(d.Deadline), Constraints: domain.Optional(d.Constraints),
 		Languages: text.CanonicalLanguages(d.Languages), Tags: text.CanonicalTags(d.Tags), Lang: domain.Optional(d.Lang),
 	}}
-	if row.ID, err = t.NewID(domain.IdPost); err != nil {
+	if row.ID, err = t.NewID(domain.IDPost); err != nil {
 		return row, err
 	}
 	err = t.Get(&row.Seq, `

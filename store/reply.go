@@ -34,7 +34,7 @@ func (t *tx) createReply(caller domain.Caller, postID string, draft domain.Reply
 	if err := t.spendDaily(caller, domain.ActReply, t.store.quotas.RepliesAt, t.store.quotas.NetworkReplies); err != nil {
 		return reply, err
 	}
-	id, err := t.NewID(domain.IdReply)
+	id, err := t.NewID(domain.IDReply)
 	if err != nil {
 		return reply, err
 	}

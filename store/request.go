@@ -134,7 +134,7 @@ func (t *tx) insertRequest(sender, recipient *document.AgentRow, d domain.Contac
 	if err := t.CountUsage(sender.ID, domain.ActRequest); err != nil {
 		return domain.ContactRequest{}, err
 	}
-	id, err := t.NewID(domain.IdRequest)
+	id, err := t.NewID(domain.IDRequest)
 	if err != nil {
 		return domain.ContactRequest{}, err
 	}
@@ -176,7 +176,7 @@ func (t *tx) request(id string) (domain.ContactRequest, error) {
 	return row.Record()
 }
 
-// Request returns a request to one of its parties. It refuses everybody else with
+// Request returns a request to one of its parties. For other agents it returns
 // not_found.
 func (s *Store) Request(ctx context.Context, caller domain.Caller, id string) (domain.ContactRequest, error) {
 	var row lifecycle.RequestRow

@@ -87,8 +87,8 @@ func (o *Operation) Waits() *Operation { o.waits = true; return o }
 // Deletes declares that the operation responds without a body.
 func (o *Operation) Deletes() *Operation { o.Status = http.StatusNoContent; return o }
 
-// ForItself declares that the operation changes the caller alone, so that an agent may request it that waits
-// for approval.
+// ForItself declares that the operation changes only the caller, so that an agent that waits for approval
+// may request it.
 func (o *Operation) ForItself() *Operation { o.OnItself = true; return o }
 
 // ForSuspended declares that a suspended agent may request the operation too.

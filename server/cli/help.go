@@ -29,7 +29,7 @@ func topics() [][2]string {
 	return all
 }
 
-// topicNames returns the topics alone.
+// topicNames returns the names of the topics.
 func topicNames() (names []string) {
 	for _, topic := range topics() {
 		names = append(names, topic[0])

@@ -185,7 +185,7 @@ func list[T any](name string, read func(ctx context.Context, query url.Values) (
 	}
 }
 
-// invalidQuery returns the error of a query that has something else than what is allowed.
+// invalidQuery returns the error of a query with a parameter that is not allowed.
 func invalidQuery(allowed string) error {
 	return &domain.Error{Code: domain.CodeInvalidQuery, Topic: "dev", Names: []any{allowed}}
 }

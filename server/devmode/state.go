@@ -13,7 +13,7 @@ import (
 	"callbook/store/durable"
 )
 
-// state is what a restart needs beside the database, which has the hashes of keys alone. A file of its own, because a
+// state is what a restart needs beside the database, which has only the hashes of keys. A file of its own, because a
 // database that callbook serve opens must not hold keys.
 type state struct {
 	Warning string  `json:"warning"`

@@ -45,7 +45,7 @@ func NewRequests() *ratelimit.Pool {
 var ErrBusy = &domain.Error{Code: domain.CodeUnavailable}
 
 // Reserve counts the memory of a response before it is read from the database. It returns an error
-// with the code unavailable if there is none: then reading would be in vain.
+// with the code unavailable if there is none, so that the database is not read for nothing.
 func Reserve(w http.ResponseWriter) error {
 	if r, ok := recorderOf(w); ok && !r.acquireMemory(building) {
 		closeConnection(w.Header())

@@ -31,7 +31,7 @@ func rejection() agentAct {
 	return act
 }
 
-// ifWaiting returns do for agents that wait for approval alone.
+// ifWaiting returns do for agents that wait for approval, and for no others.
 func ifWaiting(do func(*txn.Tx, *document.AgentRow) error) func(*txn.Tx, *document.AgentRow) error {
 	return func(t *txn.Tx, agent *document.AgentRow) error {
 		if agent.AwaitingSince == nil {

@@ -12,14 +12,14 @@ import (
 
 // The prefixes of ids, by kind of record.
 const (
-	IdOffering = "off_"
-	IdPost     = "pst_"
-	IdReply    = "rpl_"
-	IdReport   = "rpt_"
-	IdRequest  = "req_"
-	IdCollab   = "col_"
-	IdMail     = "mail_"
-	IdWake     = "wake_"
+	IDOffering = "off_"
+	IDPost     = "pst_"
+	IDReply    = "rpl_"
+	IDReport   = "rpt_"
+	IDRequest  = "req_"
+	IDCollab   = "col_"
+	IDMail     = "mail_"
+	IDWake     = "wake_"
 )
 
 var idEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)

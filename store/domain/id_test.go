@@ -94,7 +94,7 @@ func TestKey_UsesAllRandomness(t *testing.T) {
 	if _, err := NewKey(strings.NewReader("short")); err == nil {
 		t.Error("a key was made without randomness")
 	}
-	if _, err := NewID(IdPost, 1, strings.NewReader("short")); err == nil {
+	if _, err := NewID(IDPost, 1, strings.NewReader("short")); err == nil {
 		t.Error("an id was made without randomness")
 	}
 }
@@ -104,7 +104,7 @@ func TestID_SortsByTime(t *testing.T) {
 	var ids []string
 	for _, now := range []Time{0, 1, 31, 32, 1 << 20, 1795167000000, 1795167000001, 4102444800000, 253402300799999} {
 		for range 100 {
-			id, err := NewID(IdPost, now, rand.Reader)
+			id, err := NewID(IDPost, now, rand.Reader)
 			if err != nil {
 				t.Fatal(err)
 			}

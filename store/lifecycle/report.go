@@ -7,7 +7,7 @@ import (
 	"callbook/store/txn"
 )
 
-// Reported is what a report is about. It is stored as it is then, since its author may delete it.
+// Reported is what a report is about. It is stored as it was when it was reported, since its author may delete it.
 type Reported struct {
 	AuthorID int64   `db:"author_id"`
 	Text     *string `db:"text"` // nil for a claim
@@ -25,7 +25,7 @@ type Report struct {
 
 // InsertReport stores a report.
 func InsertReport(t *txn.Tx, r Report) error {
-	id, err := t.NewID(domain.IdReport)
+	id, err := t.NewID(domain.IDReport)
 	if err != nil {
 		return err
 	}

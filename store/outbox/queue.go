@@ -20,7 +20,7 @@ func Insert(t *txn.Tx, agentID int64, kind, recipient, secret string, expires do
 	if _, err := giveUp(t, replaced, args...); err != nil {
 		return err
 	}
-	id, err := t.NewID(domain.IdMail)
+	id, err := t.NewID(domain.IDMail)
 	if err != nil {
 		return err
 	}

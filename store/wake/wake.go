@@ -136,7 +136,7 @@ func start(t *txn.Tx, due *domain.DueWake) (sent bool, err error) {
 		return false, err
 	}
 	if due.MessageID == "" {
-		if due.MessageID, err = t.NewID(domain.IdWake); err != nil {
+		if due.MessageID, err = t.NewID(domain.IDWake); err != nil {
 			return false, err
 		}
 	}

@@ -172,6 +172,10 @@ func (c *crashClient) next(r *crashRun, p *process) bool {
 	if crashOnce.MatchString(step.operation) {
 		once = fmt.Sprintf("step-%03d-of-%s-once", r.done, r.name)
 	}
+	var before letter
+	if r.doubt && step.again == http.StatusTooManyRequests {
+		before = c.mails.newest(r.mailbox(crashNamed.FindStringSubmatch(crashScript[r.done+1].request)[1]))
+	}
 	status, text, err := c.send(method, path, r.values["key of "+step.by], body, once)
 	again := r.doubt && status == step.again
 	switch {
@@ -189,6 +193,7 @@ func (c *crashClient) next(r *crashRun, p *process) bool {
 		r.gone = true
 		return false
 	default:
+		c.mails.replaced(before)
 		r.take(step.takes, text)
 	}
 	if r.doubt {
@@ -211,6 +216,7 @@ func (r *crashRun) take(value, text string) {
 }
 
 var (
+	crashNamed  = regexp.MustCompile(`\{(?:code|link) for ([\w-]+)\}`)
 	crashBraces = regexp.MustCompile(`\{[a-z][\w -]*\}`)
 	crashForm   = regexp.MustCompile(`name="form" value="(\w+)"`)
 )
@@ -223,11 +229,7 @@ func (c *crashClient) filled(r *crashRun, p *process, request string) (text stri
 		what, to, _ := strings.Cut(strings.Trim(name, "{}"), " for ")
 		switch what {
 		case "code", "link":
-			mailbox := strings.Replace(to, "owner-", "owner-"+r.name+"-", 1)
-			if mailbox == to {
-				mailbox = r.handle(to)
-			}
-			l, came := c.mails.waits(p, mailbox+"@example.org", c.mailsLate)
+			l, came := c.mails.waits(p, r.mailbox(to), c.mailsLate)
 			ok = ok && came
 			page = strings.TrimPrefix(mailedLink.FindString(l.text), site)
 			if what == "link" {
@@ -245,30 +247,56 @@ func (c *crashClient) filled(r *crashRun, p *process, request string) (text stri
 	return text, ok
 }
 
-// crashMails holds the delivered mails by address.
+// mailbox returns the address of an agent of the session, or of its owner.
+func (r *crashRun) mailbox(of string) string {
+	if agent, owner := strings.CutPrefix(of, "owner-"); owner {
+		return "owner-" + r.handle(agent) + "@example.org"
+	}
+	return r.handle(of) + "@example.org"
+}
+
+// crashMails holds the delivered mails by address. A service that is killed after it has delivered a mail, and before it has
+// stored that, mails another code when the request is repeated. The code of the first mail is void then.
 type crashMails struct {
 	*postOffice
 	mu   sync.Mutex
 	came map[string]letter
+	void map[string]string // texts of mails with void codes
 }
 
 func newCrashMails(t testing.TB) *crashMails {
-	return &crashMails{postOffice: newPostOffice(t), came: map[string]letter{}}
+	return &crashMails{postOffice: newPostOffice(t), came: map[string]letter{}, void: map[string]string{}}
+}
+
+// newest returns the newest mail to an address.
+func (m *crashMails) newest(address string) letter {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for {
+		select {
+		case l := <-m.delivers:
+			m.came[l.to] = l
+		default:
+			return m.came["<"+address+">"]
+		}
+	}
+}
+
+// replaced records that the code of a mail, if there was one, is void.
+func (m *crashMails) replaced(l letter) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.to != "" {
+		m.void[l.to] = l.text
+	}
 }
 
 // waits waits for a mail to an address. It returns false if the service ends first, or the mail is too late.
 func (m *crashMails) waits(p *process, address string, most time.Duration) (l letter, came bool) {
 	for late := time.After(cmp.Or(most, patience)); ; {
+		l = m.newest(address)
 		m.mu.Lock()
-		for waiting := true; waiting; {
-			select {
-			case l := <-m.delivers:
-				m.came[l.to] = l
-			default:
-				waiting = false
-			}
-		}
-		l, came = m.came["<"+address+">"]
+		came = l.to != "" && l.text != m.void[l.to]
 		m.mu.Unlock()
 		if came {
 			return l, true

@@ -110,16 +110,16 @@ func (b *bench) turns(ctx context.Context, row string, sides ...*side) error {
 }
 
 func (b *bench) turnsAt(ctx context.Context, row string, p pace, sides ...*side) error {
+	for _, s := range sides { // before they connect: idle connections are closed
+		if err := s.process.rest(ctx); err != nil {
+			return err
+		}
+	}
 	for _, s := range sides {
 		if err := s.begin(p); err != nil {
 			return fmt.Errorf("%s: %w", s.process.name, err)
 		}
 		defer s.end()
-	}
-	for _, s := range sides {
-		if err := s.process.rest(ctx); err != nil {
-			return err
-		}
 	}
 	// The first turn is not counted: connections, caches and the processors' pace.
 	for _, s := range sides {

@@ -198,7 +198,7 @@ type idArgument struct {
 // Run does the act of the name of the command.
 func (a *idArgument) Run(ctx context.Context, console *adminConsole, k *kong.Context) (err error) {
 	if len(a.IDs) == 1 && a.IDs[0] == fromInput {
-		if a.IDs, err = readHandles(console.in); err != nil {
+		if a.IDs, err = readSubjects(console.in); err != nil {
 			return err
 		}
 	}

@@ -106,7 +106,7 @@ func (a *bulkArgument) run(ctx context.Context, console *adminConsole, act domai
 	if a.Handle != fromInput {
 		return console.act(ctx, one, format, args...)
 	}
-	if act.Handles, err = readHandles(console.in); err != nil {
+	if act.Handles, err = readSubjects(console.in); err != nil {
 		return err
 	}
 	return a.runBulk(ctx, console, act)
@@ -146,21 +146,21 @@ func (c *adminConsole) printSkipped(skipped []string, done int, why string) erro
 	return err
 }
 
-// readHandles returns the first word of each line.
-func readHandles(r io.Reader) (handles []string, err error) {
+// readSubjects returns the first word of each line: a handle or an id.
+func readSubjects(r io.Reader) (subjects []string, err error) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		if words := strings.Fields(lines.Text()); len(words) > 0 {
-			handles = append(handles, words[0])
+			subjects = append(subjects, words[0])
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("read the handles: %w", err)
+		return nil, fmt.Errorf("read the subjects: %w", err)
 	}
-	if len(handles) == 0 {
+	if len(subjects) == 0 {
 		return nil, errors.New("there is no handle or id on the standard input: give one a line")
 	}
-	return handles, nil
+	return subjects, nil
 }
 
 type suspendCommand struct {
@@ -208,7 +208,7 @@ func (c *deleteCommand) Run(ctx context.Context, console *adminConsole) error {
 		}
 		return console.act(ctx, func(st *store.Store) error { return st.RemoveAgent(ctx, c.Handle) }, "%s is deleted. The service erases its mailbox and key from the file within ten minutes.", c.Handle)
 	}
-	handles, err := readHandles(console.in)
+	handles, err := readSubjects(console.in)
 	if err != nil {
 		return err
 	}

@@ -155,7 +155,7 @@ func readSubjects(r io.Reader) (subjects []string, err error) {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("read the subjects: %w", err)
+		return nil, fmt.Errorf("read the standard input: %w", err)
 	}
 	if len(subjects) == 0 {
 		return nil, errors.New("there is no handle or id on the standard input: give one a line")

@@ -51,10 +51,11 @@ func (f *floods) log(network netip.Prefix, now time.Time) (unlogged int, ok bool
 // canFlood reports whether anybody can cause the response without end.
 func (r *responseRecorder) canFlood() bool {
 	switch r.status {
-	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge:
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge,
+		http.StatusServiceUnavailable: // while the service is busy or its disk full
 		return true
 	}
-	return r.busy
+	return false
 }
 
 // widestNetwork returns the largest network of the client of a request.

@@ -47,7 +47,7 @@ type Observer struct {
 // LogError adds the cause of a failure to the log event of the request.
 func LogError(w http.ResponseWriter, err error) {
 	if r, ok := recorderOf(w); ok {
-		if r.busy = err == error(ErrBusy); r.busy { // a busy server is no failure
+		if err == error(ErrBusy) { // a busy server is no failure
 			CountAbuse(w)
 		} else {
 			r.err = err

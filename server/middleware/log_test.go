@@ -105,3 +105,18 @@ func TestObserver_HashesNetworks(t *testing.T) {
 		}
 	}
 }
+
+func TestObserver_LogsOneLineASecondOfAFlood(t *testing.T) {
+	for status, lines := range map[int]int{200: 5, 404: 1, 405: 1, 409: 5, 429: 1, 431: 1, 500: 5, 503: 1} {
+		synctest.Test(t, func(t *testing.T) { // its clock stands still
+			var log bytes.Buffer
+			o, all := newObserver(&log), ""
+			for range 5 {
+				all += logOf(o, &log, "192.0.2.1:1", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+			}
+			if n := strings.Count(all, "\n"); n != lines {
+				t.Errorf("5 responses with the status %d have %d lines, not %d", status, n, lines)
+			}
+		})
+	}
+}

@@ -25,7 +25,6 @@ type responseRecorder struct {
 	sent     bool // the header
 	safe     bool // the handler changes nothing
 	rejected bool // an error response was sent instead of that of the handler
-	busy     bool // the limits of requests or memory reject it
 	waits    bool // it may wait for something to happen
 	size     int  // bytes of the body
 	code     domain.Code

@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,7 +45,10 @@ func (b Schedule) Run(ctx context.Context, now time.Time) (name string, c Conten
 	for i := range len(made) + 1 - max(b.Keep, 1) {
 		errs = append(errs, os.Remove(b.nameAt(made[i])))
 	}
-	return name, c, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return name, c, fmt.Errorf("the new backup is complete, but older ones cannot be removed: %w", err)
+	}
+	return name, c, nil
 }
 
 // removeDrafts removes the unfinished backups of a program that was killed.

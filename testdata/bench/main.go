@@ -47,7 +47,8 @@ type settings struct {
 	json     string
 	markdown bool
 	charts   string // folder; empty: none
-	before   string // an earlier program that reads are compared with; empty: none
+	before   string // an earlier program that reads and writes are compared with; empty: none
+	beforeDB string // its database with the same records; empty: that of this program
 }
 
 // bench is one run.
@@ -55,10 +56,10 @@ type bench struct {
 	settings
 	pace      pace
 	progress  *progress
-	self      string // this program
-	folder    string // of this run
-	binary    string // the released program
-	limits    []string
+	self      string   // this program
+	folder    string   // of this run
+	binary    string   // the released program
+	arguments []string // of every start of it
 	children  []*process
 	sites     map[site]*process
 	fresh     map[int]bool // kept directories that are up to date, by number of agents
@@ -113,6 +114,7 @@ func parse(args []string, stderr io.Writer) (s settings, err error) {
 	flags.BoolVar(&s.markdown, "markdown", false, "print the table as testdata/bench/README.md has it")
 	flags.StringVar(&s.charts, "charts", "", "folder for charts of the result as SVG: throughput, latency, and growth with --growth")
 	flags.StringVar(&s.before, "before", "", "an earlier program that serves the same directory: compare reads and writes with it")
+	flags.StringVar(&s.beforeDB, "before-db", "", "the same directory in a database that the program of --before can open, as its own bench made it")
 	only := flags.String("only", "", "regular expression: rows whose names it matches")
 	if err := flags.Parse(args); err != nil {
 		return s, err

@@ -86,7 +86,9 @@ func (b *bench) startSite(ctx context.Context, s site) (*process, error) {
 		return b.startPocketBase(ctx, s)
 	case shared, alone:
 		return b.startWriting(ctx, s)
-	case cached, cachedBefore:
+	case cachedBefore, uncachedBefore:
+		return b.startBefore(ctx, s)
+	case cached:
 		path, err := b.copy(ctx, string(s), b.agents)
 		if err != nil {
 			return nil, err
@@ -144,14 +146,40 @@ func (b *bench) role(name, ready string, args ...string) launch {
 	}}
 }
 
+// startBefore serves a copy by the program of --before.
+func (b *bench) startBefore(ctx context.Context, s site) (*process, error) {
+	path, kept := b.database(string(s)), b.beforeDB
+	if kept == "" {
+		var err error
+		if kept, err = b.kept(ctx, b.agents); err != nil {
+			return nil, err
+		}
+	}
+	if !sqlitedb.Exists(path) {
+		b.progress.show("copying the directory for %s", s)
+		if err := copyFile(kept, path); err != nil {
+			return nil, err
+		}
+	}
+	args, err := argumentsOf(ctx, b.before)
+	if err != nil {
+		return nil, err
+	}
+	if s == uncachedBefore {
+		args = append(args, "--cache-size", "0")
+	} else {
+		b.writersOf[s] = b.writersOf[cached] // whose row began before
+		if err := admitBefore(ctx, path, b.writersOf[s].keys, b.agents); err != nil {
+			return nil, err
+		}
+	}
+	return b.start(ctx, launchOf(b.before, string(s), path, args...))
+}
+
 // startProgram serves a directory as the released program does.
 func (b *bench) startProgram(ctx context.Context, s site, path string, more ...string) (*process, error) {
 	l := b.program(string(s), path, more...)
 	l.tls = s == cachedTLS
-	if s == cachedBefore || s == uncachedBefore {
-		l.path = b.before
-		return b.start(ctx, l)
-	}
 	if b.profiles != "" {
 		var err error
 		if l.control, err = freeAddress(); err != nil {
@@ -166,9 +194,12 @@ func (b *bench) startProgram(ctx context.Context, s site, path string, more ...s
 
 // program is the released program on a directory: every limit on, but out of reach.
 func (b *bench) program(name, path string, more ...string) launch {
-	return launch{name: name, path: b.binary, ready: "/healthz", args: func(addr string) []string {
-		args := []string{"serve", "--db", path, "--addr", addr, "--log", "json", "--mail", "off", "--network-disk"}
-		return slices.Concat(args, b.limits, more)
+	return launchOf(b.binary, name, path, slices.Concat(b.arguments, more)...)
+}
+
+func launchOf(program, name, path string, more ...string) launch {
+	return launch{name: name, path: program, ready: "/healthz", args: func(addr string) []string {
+		return append([]string{"serve", "--db", path, "--addr", addr, "--log", "json", "--mail", "off"}, more...)
 	}}
 }
 
@@ -182,16 +213,26 @@ func (b *bench) build(ctx context.Context) error {
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the program (run the bench in testdata/bench): %w\n%s", err, text)
 	}
-	help, err := exec.CommandContext(ctx, b.binary, "serve", "--help").Output()
+	var err error
+	b.arguments, err = argumentsOf(ctx, b.binary)
+	return err
+}
+
+// argumentsOf returns what sets every limit of a program out of reach, and permits every disk.
+func argumentsOf(ctx context.Context, program string) (args []string, err error) {
+	help, err := exec.CommandContext(ctx, program, "serve", "--help").Output()
 	if err != nil {
-		return fmt.Errorf("read the program's help: %w", err)
+		return nil, fmt.Errorf("read the program's help: %w", err)
 	}
 	names := limitFlag.FindAllString(string(help), -1)
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		b.limits = append(b.limits, name, outOfReach)
+		args = append(args, name, outOfReach)
 	}
-	return nil
+	if strings.Contains(string(help), "--network-disk") {
+		args = append(args, "--network-disk")
+	}
+	return args, nil
 }
 
 // outOfReach is the limit that no row meets.

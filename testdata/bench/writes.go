@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,6 +55,28 @@ func admit(ctx context.Context, path string, agents int) (_ *writers, err error)
 		return err
 	})
 	return w, err
+}
+
+// admitBefore gives the agents of admit the same keys in a database of an earlier program.
+func admitBefore(ctx context.Context, path string, keys []string, agents int) (err error) {
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit: nothing
+	for i, key := range keys {
+		const query = "UPDATE agents SET key_hash = ?, key_used = 1 WHERE id = (SELECT id FROM handles WHERE handle = ?)"
+		hash := sha256.Sum256([]byte(key))
+		if _, err := tx.ExecContext(ctx, query, hash[:], handleOf(spaced(i, len(keys), agents))); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
 }
 
 // spaced is the i-th of n numbers below most that three divides.

@@ -74,17 +74,21 @@ func (r reading) floor() site {
 	return floor
 }
 
-// readerBefore returns the side of the program of --before; nil if there is none.
+// readerBefore returns the side of the program of --before; nil if there is none, or if it cannot answer.
 func (b *bench) readerBefore(ctx context.Context, r reading) (*side, error) {
-	switch {
-	case b.before == "":
+	sites := map[site]site{cached: cachedBefore, uncached: uncachedBefore}
+	if b.before == "" || sites[r.on] == "" {
 		return nil, nil
-	case r.on == cached:
-		return b.reader(ctx, cachedBefore, r.asks)
-	case r.on == uncached:
-		return b.reader(ctx, uncachedBefore, r.asks)
 	}
-	return nil, nil
+	s, err := b.reader(ctx, sites[r.on], r.asks)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := look(s, b.pace.looks); err != nil {
+		b.progress.say("not compared with the earlier program: %.200s", err)
+		return nil, nil
+	}
+	return s, nil
 }
 
 // reader is a side that reads from a site.

@@ -53,7 +53,7 @@ func TestAgentsJoinInOrder(t *testing.T) {
 func TestCharts(t *testing.T) {
 	folder := t.TempDir()
 	r := result{Rows: []rowResult{
-		{What: "a card & more", figures: figures{Rate: 30000, P99: 2 * time.Millisecond, Peers: []peer{{"floor", 45000, time.Millisecond}, {"PocketBase", 4500, 9 * time.Millisecond}}}},
+		{What: "a card & more", figures: figures{Rate: 30000, P99: 2 * time.Millisecond, Peers: []peer{{"floor", 45000, time.Millisecond}, {peerBefore, 60000, 0}, {"PocketBase", 4500, 9 * time.Millisecond}}, TimesPocketBase: 6.7}},
 		{What: "a card", figures: figures{Sizes: []sized{{10_000, 200 * time.Microsecond, 0}, {100_000, 210 * time.Microsecond, 0}}}},
 		{What: "memory", figures: figures{Value: 9}},
 	}}
@@ -79,6 +79,9 @@ func TestCharts(t *testing.T) {
 		}
 		if strings.Contains(string(text), "memory") {
 			t.Errorf("%s has a row without bars", name)
+		}
+		if strings.Contains(string(text), ">60000<") {
+			t.Errorf("%s has the earlier program", name)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"html"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +11,7 @@ import (
 	"time"
 )
 
-// chart is a chart of horizontal bars in groups, on a logarithmic scale: its sides differ by more than a factor of ten.
+// chart is a chart of horizontal bars in groups. The bars of a group are to scale, the longest is as wide as the chart.
 type chart struct {
 	title  string
 	groups []group
@@ -29,17 +28,23 @@ type chartBar struct {
 	label string
 }
 
-// writeCharts writes the result's charts into the folder: those for which rows were measured.
+// writeCharts writes the result's charts into the folder: of the rows that are compared with PocketBase, and of those about
+// growth.
 func (r *result) writeCharts(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	throughput := chart{title: "Requests per second"}
-	latency := chart{title: "Latency: 99 % of requests take at most"}
-	growth := chart{title: "Latency of one client by size of the directory, median"}
+	throughput := chart{title: "Requests per second (longer is better)"}
+	latency := chart{title: "99 % of requests take at most (shorter is better)"}
+	growth := chart{title: "Median time of a request of one client, by the size of the directory"}
 	for _, l := range r.Rows {
-		if len(l.Peers) > 0 {
-			sides := append([]peer{{"Callbook", l.Rate, l.P99}}, l.Peers...)
+		if l.TimesPocketBase > 0 {
+			sides := []peer{{"Callbook", l.Rate, l.P99}}
+			for _, p := range l.Peers {
+				if p.Name != peerBefore {
+					sides = append(sides, p)
+				}
+			}
 			throughput.add(l.What, sides, func(p peer) (float64, string) { return p.Rate, fmt.Sprintf("%.0f", p.Rate) })
 			latency.add(l.What, sides, func(p peer) (float64, string) { return float64(p.P99) / float64(time.Microsecond), shortTime(p.P99) })
 		}
@@ -85,24 +90,25 @@ var colours = []string{"#2f7de1", "#7a8595", "#c2571a", "#2e8b57"}
 // svg draws the chart, with a description of every bar as text. head names the run.
 func (c chart) svg(head string) string {
 	var names []string
-	low, high := math.Inf(1), 0.0
 	for _, g := range c.groups {
 		for _, b := range g.bars {
 			if !slices.Contains(names, b.name) {
 				names = append(names, b.name)
 			}
-			low, high = min(low, b.value), max(high, b.value)
 		}
 	}
-	low = math.Pow(10, math.Floor(math.Log10(low/2))) // so that the shortest bar can be seen
 	var b strings.Builder
-	y := 66
+	y := 46
 	for _, g := range c.groups {
+		longest := 0.0
+		for _, one := range g.bars {
+			longest = max(longest, one.value)
+		}
 		y += 26
 		fmt.Fprintf(&b, "<text x=\"8\" y=\"%d\" font-weight=\"600\">%s</text>\n", y, html.EscapeString(g.name))
 		y += 6
 		for _, one := range g.bars {
-			width := barsWidth * math.Log(one.value/low) / math.Log(high/low)
+			width := barsWidth * one.value / longest
 			fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text><rect x=\"%d\" y=\"%d\" width=\"%.0f\" height=\"%d\" fill=\"%s\"/><text x=\"%.0f\" y=\"%d\">%s</text>\n",
 				barsLeft-8, y+12, html.EscapeString(one.name), barsLeft, y, width, barHeight-2, colours[slices.Index(names, one.name)%len(colours)],
 				barsLeft+width+6, y+12, html.EscapeString(cmp.Or(one.label, "0")))
@@ -110,12 +116,11 @@ func (c chart) svg(head string) string {
 		}
 	}
 	y += 16
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img" aria-labelledby="t">
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" font-size="13" role="img" aria-labelledby="t">
 <title id="t">%[3]s</title>
-<style>text{font:13px system-ui,sans-serif;fill:#1b1f24}@media(prefers-color-scheme:dark){text{fill:#e6e9ec}}</style>
+<style>text{font-family:system-ui,sans-serif;fill:#1b1f24}@media(prefers-color-scheme:dark){text{fill:#e6e9ec}}</style>
 <text x="8" y="22" font-size="16" font-weight="600">%[3]s</text>
 <text x="8" y="42" opacity=".75">%[4]s</text>
-<text x="8" y="60" opacity=".75">The scale is logarithmic.</text>
 %[5]s</svg>
 `, chartWidth, y, html.EscapeString(c.title), html.EscapeString(head), b.String())
 }

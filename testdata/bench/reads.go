@@ -56,7 +56,7 @@ func (r reading) measure(ctx context.Context, b *bench, name string) (f figures,
 	f.OfFloor = over(own.tally.rates, base.tally.rates)
 	f.beside("floor", base)
 	if before != nil {
-		f.beside("before", before)
+		f.beside(peerBefore, before)
 		f.TimesBefore = over(own.tally.rates, before.tally.rates)
 	}
 	if r.peer != nil {
@@ -73,6 +73,9 @@ func (r reading) floor() site {
 	}
 	return floor
 }
+
+// peerBefore is the name of the side of the program of --before.
+const peerBefore = "before"
 
 // readerBefore returns the side of the program of --before; nil if there is none, or if it cannot answer.
 func (b *bench) readerBefore(ctx context.Context, r reading) (*side, error) {

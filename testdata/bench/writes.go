@@ -332,7 +332,7 @@ func besideBefore(write written) func(context.Context, *bench, string) (figures,
 			return f, err
 		}
 		f.of(own)
-		f.beside("before", before)
+		f.beside(peerBefore, before)
 		f.TimesBefore = over(own.tally.rates, before.tally.rates)
 		return f, nil
 	}

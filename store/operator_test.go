@@ -299,7 +299,7 @@ func TestInvites_ConcurrentRegistrationsKeepTheLimit(t *testing.T) {
 	}), map[string]int{"": 3, "invite_required": rush - 3})
 }
 
-// TestPageLinks_EndAfterTwelveHours: a link ends by itself, whatever links there are beside it.
+// TestPageLinks_EndAfterTwelveHours: a link ends by itself, whatever links there are beside it, or with all others.
 func TestPageLinks_EndAfterTwelveHours(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
@@ -319,7 +319,9 @@ func TestPageLinks_EndAfterTwelveHours(t *testing.T) {
 	if left := value[int](s, `SELECT COUNT(*) FROM operator_links`); left != 1 {
 		t.Errorf("%d links are stored", left)
 	}
-	want := []string{"page until 2026-11-20T21:30:00Z", "page until 2026-11-21T09:29:59Z"}
+	s.ok(s.RevokePageLinks(ctx))
+	wantOutcome(t, "revoked", s.CheckPageLink(ctx, second), "not_found")
+	want := []string{"page until 2026-11-20T21:30:00Z", "page until 2026-11-21T09:29:59Z", "page earlier links revoked"}
 	if diff := cmp.Diff(want, s.notes()); diff != "" {
 		t.Errorf("the notes: %s", diff)
 	}

@@ -293,6 +293,7 @@ func (c *exportCommand) Run(ctx context.Context, console *adminConsole) error {
 
 type pageCommand struct {
 	OperatorAddr string `required:"" help:"The address of the page, as it is set for callbook serve." placeholder:"ADDR"`
+	RevokeOthers bool   `help:"End the links that were printed before."`
 }
 
 // Help returns the text that kong shows below the usage.
@@ -310,6 +311,11 @@ func (c *pageCommand) Run(ctx context.Context, console *adminConsole) error {
 		host = "localhost:8081" // to which ssh -L forwards the socket
 	}
 	return console.show(ctx, func(st *store.Store) (string, error) {
+		if c.RevokeOthers {
+			if err := st.RevokePageLinks(ctx); err != nil {
+				return "", err
+			}
+		}
 		token, err := st.CreatePageLink(ctx)
 		return "http://" + host + operator.Path + token, err
 	})

@@ -47,6 +47,16 @@ func TestOperatorPage_HasItsOwnListener(t *testing.T) {
 		if status, body := p.call("GET", "/operator/"+path, ""); status != 404 {
 			t.Errorf("the public listener: %d, %s", status, body)
 		}
+		if status, other := finish("admin", "page", "--db", db, "--operator-addr", addr, "--revoke-others"); status != 0 || other == printed {
+			t.Errorf("--revoke-others: %d, %s", status, other)
+		}
+		if response, err = client.Get(link); err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != 404 {
+			t.Errorf("the revoked link: %d", response.StatusCode)
+		}
 		if status, printed := finish("check", "--addr", "127.0.0.1:0", "--db", db, "--operator-addr", addr); status != 0 {
 			t.Errorf("check: %d, %s", status, printed)
 		}

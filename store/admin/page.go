@@ -24,6 +24,16 @@ func (o *Operator) CreatePageLink(ctx context.Context) (token string, err error)
 	})
 }
 
+// RevokePageLinks ends all links to the operator's page.
+func (o *Operator) RevokePageLinks(ctx context.Context) error {
+	return o.db.Write(ctx, func(t *txn.Tx) error {
+		if err := t.Exec(`DELETE FROM operator_links`); err != nil {
+			return fmt.Errorf("delete the links: %w", err)
+		}
+		return audit(t, "page", "earlier links revoked", "")
+	})
+}
+
 // CheckPageLink returns not_found unless a token opens the operator's page now.
 func (o *Operator) CheckPageLink(ctx context.Context, token string) error {
 	var valid bool

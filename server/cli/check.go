@@ -271,6 +271,9 @@ var mailPurposes = map[domain.MailPool]string{
 
 func (c *checkCommand) checkAddress(f *findings, served bool) {
 	const subject = "address"
+	if host, _, err := net.SplitHostPort(c.MetricsAddr); err == nil && !text.IsLoopback(host) {
+		f.note("metrics", "other machines may reach %s: let the firewall admit only Prometheus, or give --metrics-addr 127.0.0.1:9100", c.MetricsAddr)
+	}
 	if served {
 		f.ok(subject, "not checked: the server is running")
 		return

@@ -78,6 +78,7 @@ func TestCheck_ReportsProblems(t *testing.T) {
 		{"address in use", []string{"--addr", taken.Addr().String(), "--db", whole}, 1, "give another --addr"},
 		{"metrics where somebody is", []string{free, "--metrics-addr", taken.Addr().String(), "--db", whole}, 1, "give another --metrics-addr"},
 		{"two on one address", []string{"--addr", oneAddress, "--metrics-addr", oneAddress, "--db", whole}, 1, "give another --metrics-addr"},
+		{"metrics for other machines", []string{free, "--metrics-addr", "0.0.0.0:0", "--db", whole}, 0, "note metrics other machines may reach 0.0.0.0:0"},
 		{"a setting for a file's name", []string{free, "--db", whole, "--mail-file", "smtp://somebody:hunter2@mail.example.org"}, 64, "takes the name of a file"},
 		{"no mail server", []string{free, "--db", whole, "--mail", "smtp://somebody:hunter2@" + closedPort(t), "--mail-from", "a@b.example.org"}, 1, "ERROR mail"},
 		{"mails switched off", []string{free, "--db", whole, "--mail", "off"}, 0, "no mailbox can be verified"},

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,17 +11,34 @@ import (
 	"callbook/store"
 )
 
-// TestRun_ReportsInterruption checks the message and status of interrupted commands: an interrupted backup has
-// failed.
-func TestRun_ReportsInterruption(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "callbook.db")
-	s, err := store.Open(t.Context(), store.Options{Path: db})
+func noError(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// write writes a file, and returns its path.
+func write(t testing.TB, path, text string, mode os.FileMode) string {
+	t.Helper()
+	noError(t, errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, mode)))
+	return path
+}
+
+// newDatabase returns the path of an empty database.
+func newDatabase(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	st, err := store.Open(t.Context(), store.Options{Path: path})
+	noError(t, err)
+	noError(t, st.Close())
+	return path
+}
+
+// TestRun_ReportsInterruption checks the message and status of interrupted commands: an interrupted backup has
+// failed.
+func TestRun_ReportsInterruption(t *testing.T) {
+	db := newDatabase(t)
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	for _, tt := range []struct {

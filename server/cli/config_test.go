@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -63,9 +62,7 @@ func FuzzConfig(f *testing.F) {
 // TestConfig_TheFileOfThePackagesWorks: as it is installed, and each example in it.
 func TestConfig_TheFileOfThePackagesWorks(t *testing.T) {
 	text, err := os.ReadFile("../../.release/package/callbook.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if c, err := parseServe(t, string(text)); err != nil || c.DB != "/var/lib/callbook/callbook.db" || c.BackupDir == "" || c.Addr != "127.0.0.1:8080" {
 		t.Errorf("%v %+v", err, c)
 	}
@@ -89,14 +86,8 @@ func withSystemConfig(t testing.TB, path string) {
 // ignore it.
 func TestConfig_OfTheMachine(t *testing.T) {
 	folder := t.TempDir()
-	write := func(name, text string, mode os.FileMode) string {
-		path := filepath.Join(folder, name)
-		if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, mode)); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	machine, other, wrong := write("machine", "backup-keep = 3", 0o600), write("other", "backup-keep = 4", 0o600), write("wrong", "weather = 1", 0o600)
+	file := func(name, text string) string { return write(t, filepath.Join(folder, name), text, 0o600) }
+	machine, other, wrong := file("machine", "backup-keep = 3"), file("other", "backup-keep = 4"), file("wrong", "weather = 1")
 	for _, tt := range []struct {
 		system, variable, args, want string
 		status                       int
@@ -129,7 +120,7 @@ func TestConfig_OfTheMachine(t *testing.T) {
 		})
 	}
 	t.Run("unreadable", func(t *testing.T) {
-		closed := write("closed", "", 0)
+		closed := write(t, filepath.Join(folder, "closed"), "", 0)
 		if file, err := os.Open(closed); err == nil {
 			_ = file.Close()
 			t.Skip("this user may open every file: the tests run as root")

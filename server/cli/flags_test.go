@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 
 	"callbook/server"
@@ -18,10 +17,7 @@ import (
 )
 
 func TestSiteFlags_ReadTheTextAboutTheSite(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "about.md")
-	if err := os.WriteFile(file, []byte("Who we are."), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := write(t, filepath.Join(t.TempDir(), "about.md"), "Who we are.", 0o600)
 	o, err := siteFlags{SiteName: "Harbour", About: file, LegalURL: "https://example.org/legal"}.operator()
 	if err != nil || o.Name != "Harbour" || o.About != "Who we are." || o.Legal != "https://example.org/legal" {
 		t.Errorf("%+v, %v", o, err)
@@ -36,10 +32,7 @@ func TestSiteFlags_ReadTheTextAboutTheSite(t *testing.T) {
 // TestAbuse10_TheDatabaseMayTakeHalfOfTheFreeDisk: half of what would be free without it, so that the limit is the
 // same at the next start, when the database has grown.
 func TestAbuse10_TheDatabaseMayTakeHalfOfTheFreeDisk(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "callbook.db")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := write(t, filepath.Join(t.TempDir(), "callbook.db"), "", 0o600)
 	disk, err := sqlitedb.DiskOf(filepath.Dir(file))
 	if err != nil {
 		t.Skip(err)
@@ -49,20 +42,14 @@ func TestAbuse10_TheDatabaseMayTakeHalfOfTheFreeDisk(t *testing.T) {
 		t.Skip(err)
 	}
 	for setting, want := range map[string]int64{"": half, "auto": half, "20MB": 20_000_000, "0": 0} {
-		var c commands
-		parser, err := kong.New(&c)
-		args := []string{"serve", "--db", file}
+		args := []string{"--db", file}
 		if setting != "" {
 			args = append(args, "--max-size", setting)
 		}
-		if err == nil {
-			_, err = parser.Parse(args)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		c, err := parseServe(t, "", args...)
+		noError(t, err)
 		var log bytes.Buffer
-		got := c.Serve.maxBytes(zerolog.New(&log))
+		got := c.maxBytes(zerolog.New(&log))
 		// Others use the same disk meanwhile.
 		if difference := max(got-want, want-got); difference > want/10 || want < 100_000_000 && difference != 0 {
 			t.Errorf("--max-size=%s: %d bytes, want %d", setting, got, want)
@@ -75,18 +62,12 @@ func TestAbuse10_TheDatabaseMayTakeHalfOfTheFreeDisk(t *testing.T) {
 
 // TestFlags_DefaultsAreThoseOfThePackages compares the numbers in the tags of the flags.
 func TestFlags_DefaultsAreThoseOfThePackages(t *testing.T) {
-	var c commands
-	parser, err := kong.New(&c)
-	if err == nil {
-		_, err = parser.Parse(nil)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	limits, quotas := c.Serve.limits()
+	c, err := parseServe(t, "")
+	noError(t, err)
+	limits, quotas := c.limits()
 	for name, same := range map[string]bool{
 		"rate limits": maps.Equal(limits, server.DefaultLimits), "quotas": quotas == domain.DefaultQuotas,
-		"mails": *c.Serve.caps() == domain.DefaultMailCaps, "agents of an owner": c.Serve.OwnerAgents == domain.DefaultOwnerAgents,
+		"mails": *c.caps() == domain.DefaultMailCaps, "agents of an owner": c.OwnerAgents == domain.DefaultOwnerAgents,
 	} {
 		if !same {
 			t.Errorf("other %s", name)

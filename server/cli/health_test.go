@@ -15,9 +15,7 @@ func listenOn(t *testing.T, network string, handler http.HandlerFunc) string {
 	s, prefix := httptest.NewUnstartedServer(handler), ""
 	if network == "unix" {
 		l, err := net.Listen(network, filepath.Join(t.TempDir(), "s"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		_ = s.Listener.Close()
 		s.Listener, prefix = l, "unix:"
 	}
@@ -55,11 +53,9 @@ func TestHealth_ReportsWhetherTheServiceResponds(t *testing.T) {
 		"is not there":       {[]string{"--addr", "127.0.0.1:1"}, statusFailed, "there is no response from 127.0.0.1:1"},
 		"has no certificate": {[]string{"--domain", domain, "--addr", listenOn(t, "tcp", respond(domain))}, statusFailed, "there is no response"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			status, out, errors := helped(t, append([]string{"health"}, tt.args...)...)
-			if status != tt.status || out != "" || !strings.Contains(errors, tt.want) || (errors != "") != (tt.want != "") {
-				t.Errorf("status %d, %s%s", status, out, errors)
-			}
-		})
+		status, out, errors := helped(t, append([]string{"health"}, tt.args...)...)
+		if status != tt.status || out != "" || !strings.Contains(errors, tt.want) || (errors != "") != (tt.want != "") {
+			t.Errorf("%s: status %d, %s%s", name, status, out, errors)
+		}
 	}
 }

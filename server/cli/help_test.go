@@ -18,35 +18,11 @@ func helped(t *testing.T, args ...string) (status int, out, err string) {
 	return status, stdout.String(), stderr.String()
 }
 
-// TestHelp_PrintsEachPage: help TOPIC prints the Markdown, and help lists the pages and the
-// commands.
+// TestHelp_PrintsEachPage: help TOPIC prints the Markdown. TestUsage has the list of topics, and the help of commands.
 func TestHelp_PrintsEachPage(t *testing.T) {
-	status, list, errors := helped(t, "help")
-	if status != 0 || errors != "" {
-		t.Errorf("%d %s", status, errors)
-	}
 	for _, page := range manual.Pages("") {
-		if !strings.Contains(list, "\n  "+page.Topic) || !strings.Contains(list, page.Summary) {
-			t.Errorf("the list has no %s: %s", page.Topic, list)
-		}
 		if status, out, errors := helped(t, "help", page.Topic); status != 0 || errors != "" || !strings.HasPrefix(out, "# "+page.Title+"\n") {
 			t.Errorf("%s: %d %s%s", page.Topic, status, out, errors)
-		}
-	}
-	for _, command := range []string{"serve", "dev", "restore", "admin", "help"} {
-		if !strings.Contains(list, "\n  "+command+" ") {
-			t.Errorf("the list has no command %s: %s", command, list)
-		}
-	}
-}
-
-// TestHelp_PrintsTheHelpOfCommands: the same as --help.
-func TestHelp_PrintsTheHelpOfCommands(t *testing.T) {
-	for _, command := range []string{"serve", "admin", "admin suspend", "restore", "help"} {
-		words := strings.Fields(command)
-		_, want, _ := helped(t, append(words, "--help")...)
-		if status, out, errors := helped(t, append([]string{"help"}, words...)...); status != 0 || out != want || errors != "" {
-			t.Errorf("%s: %d %s%s", command, status, out, errors)
 		}
 	}
 }

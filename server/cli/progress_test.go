@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"callbook/store"
 )
 
 // setTerminal makes every output a terminal, or none.
@@ -31,42 +29,33 @@ func TestDisplay(t *testing.T) {
 		"a short one":   {false, 5, 4, ""},
 		"a long one":    {false, 0, 7200, "checking: 0 %, about 1h59m50s left\n"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			setTerminal(t, tt.terminal)
-			now := time.Unix(0, 0)
-			var out strings.Builder
-			d := newDisplay(&out, func() time.Time { return now }, func(step string, percent int64, left time.Duration) {
-				fmt.Fprintln(&out, formatProgress(step, percent, left))
-			})
-			for _, step := range []struct {
-				name  string
-				total int
-			}{{"copying", tt.copying}, {"checking", min(tt.check, 15)}} {
-				for done := range step.total + 1 {
-					d.report(step.name, int64(done), int64(max(step.total, map[string]int{"checking": tt.check}[step.name])))
-					if done < step.total {
-						now = now.Add(time.Second)
-					}
+		setTerminal(t, tt.terminal)
+		now := time.Unix(0, 0)
+		var out strings.Builder
+		d := newDisplay(&out, func() time.Time { return now }, func(step string, percent int64, left time.Duration) {
+			fmt.Fprintln(&out, formatProgress(step, percent, left))
+		})
+		for _, step := range []struct {
+			name  string
+			total int
+		}{{"copying", tt.copying}, {"checking", min(tt.check, 15)}} {
+			for done := range step.total + 1 {
+				d.report(step.name, int64(done), int64(max(step.total, map[string]int{"checking": tt.check}[step.name])))
+				if done < step.total {
+					now = now.Add(time.Second)
 				}
 			}
-			d.end()
-			if out.String() != tt.want {
-				t.Errorf("%q, want %q", out.String(), tt.want)
-			}
-		})
+		}
+		d.end()
+		if out.String() != tt.want {
+			t.Errorf("%s: %q, want %q", name, out.String(), tt.want)
+		}
 	}
 }
 
 // TestProgress_LeavesTheResultAlone: the output of a command has its result only, also on a terminal.
 func TestProgress_LeavesTheResultAlone(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "callbook.db")
-	st, err := store.Open(t.Context(), store.Options{Path: db})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := st.Close(); err != nil {
-		t.Fatal(err)
-	}
+	db := newDatabase(t)
 	for _, terminal := range []bool{false, true} {
 		setTerminal(t, terminal)
 		copied := filepath.Join(t.TempDir(), "copy.db")

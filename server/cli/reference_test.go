@@ -31,9 +31,7 @@ func TestCompletion_GivesWords(t *testing.T) {
 func TestCompletion_WorksInShells(t *testing.T) {
 	folder := t.TempDir()
 	program := "#!/bin/sh\nprintf 'one\\ttext\\ntwo words\\t\\n<%s>\\n' \"$*\"\n"
-	if err := os.WriteFile(filepath.Join(folder, "callbook"), []byte(program), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(folder, "callbook"), program, 0o700)
 	for shell, tt := range map[string]struct{ run, want string }{
 		"bash": {`. ./bash; COMP_WORDS=(callbook serve ""); COMP_CWORD=2; _callbook; printf '%s|' "${COMPREPLY[@]}"`, "one|two words|<completion bash -- serve >|"},
 		"zsh":  {`_describe() { print -rn -- "${(Pj:|:)2}|" }; compdef() {}; . ./zsh; words=(callbook serve ""); CURRENT=3; _callbook`, "one:text|two words:|<completion zsh -- serve >|"},
@@ -45,9 +43,7 @@ func TestCompletion_WorksInShells(t *testing.T) {
 				t.Skipf("there is no %s here", shell)
 			}
 			_, script, _ := helped(t, "completion", shell)
-			if err := os.WriteFile(filepath.Join(folder, shell), []byte(script), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, filepath.Join(folder, shell), script, 0o600)
 			command := exec.Command(path, "-c", tt.run)
 			command.Dir, command.Env = folder, append(os.Environ(), "HOME="+folder, "PATH="+folder+":"+os.Getenv("PATH"))
 			if out, err := command.CombinedOutput(); err != nil || string(out) != tt.want {

@@ -11,14 +11,7 @@ import (
 func TestAbuse20_SecretsThatOthersCanRead(t *testing.T) {
 	folder := t.TempDir()
 	file := func(name, text string, mode os.FileMode) string {
-		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
-		return path
+		return write(t, filepath.Join(folder, name), text, mode)
 	}
 	const password = "smtp://somebody:secret@mail.example.org"
 	open, private, group := file("open", password, 0o644), file("private", password, 0o600), file("group", password, 0o640)
@@ -59,10 +52,7 @@ func TestAbuse21_SecretFile(t *testing.T) {
 		"short": {strings.Repeat("k", 31) + "\n", "", "at least 32 characters"},
 		"empty": {"", "", "at least 32 characters"},
 	} {
-		c := &serveCommand{SecretFile: filepath.Join(folder, name)}
-		if err := os.WriteFile(c.SecretFile, []byte(tt.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		c := &serveCommand{SecretFile: write(t, filepath.Join(folder, name), tt.text, 0o600)}
 		secret, err := c.secret()
 		if string(secret) != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: %q, %v", name, secret, err)

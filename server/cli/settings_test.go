@@ -2,7 +2,6 @@ package cli
 
 import (
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,15 +15,9 @@ func parseServe(t testing.TB, config string, args ...string) (*serveCommand, err
 	t.Helper()
 	var c commands
 	parser, err := kong.New(&c, kong.DefaultEnvars("CALLBOOK"), kong.Resolvers(&configFile{}), kong.NamedMapper("path", kong.MapperFunc(decodePath)), kong.Writers(io.Discard, io.Discard))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if config != "" {
-		file := filepath.Join(t.TempDir(), "callbook.toml")
-		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		args = append(args, "--config", file)
+		args = append(args, "--config", write(t, filepath.Join(t.TempDir(), "callbook.toml"), config, 0o600))
 	}
 	_, err = parser.Parse(append([]string{"serve"}, args...))
 	return &c.Serve, err
@@ -32,10 +25,7 @@ func parseServe(t testing.TB, config string, args ...string) (*serveCommand, err
 
 // TestMailFlags_TheNearerSettingCounts: --mail off on the command line is not undone by a mail-file in the settings.
 func TestMailFlags_TheNearerSettingCounts(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "mail")
-	if err := os.WriteFile(file, []byte("log:\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := write(t, filepath.Join(t.TempDir(), "mail"), "log:\n", 0o600)
 	inFile := "mail-file = '" + file + "'"
 	for name, tt := range map[string]struct {
 		config, variable string

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -30,20 +32,14 @@ func TestExits_MatchUnitAndManual(t *testing.T) {
 		t.Errorf("the unit has no line %s", line)
 	}
 	manual, err := os.ReadFile("../../static/docs/troubleshooting.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	rows := regexp.MustCompile(`(?m)^\| ([0-9]+) \| .* \| (.*) \|$`).FindAllStringSubmatch(string(manual), -1)
-	listed := map[string]bool{}
+	listed := map[int]bool{}
 	for _, row := range rows {
-		listed[row[1]] = row[2] != "no"
+		status, _ := strconv.Atoi(row[1])
+		listed[status] = row[2] != "no"
 	}
-	for status, helps := range again {
-		if in, ok := listed[fmt.Sprint(status)]; !ok || in != helps {
-			t.Errorf("the manual says of %d: %v, %v", status, ok, in)
-		}
-	}
-	if len(listed) != len(again) {
-		t.Errorf("the manual has %d statuses", len(listed))
+	if !maps.Equal(listed, again) {
+		t.Errorf("the manual has the statuses %v, want %v", listed, again)
 	}
 }

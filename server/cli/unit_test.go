@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,11 +27,9 @@ func TestCheck_ReportsAMailServerThatTheUnitDenies(t *testing.T) {
 		unitFolders = []string{filepath.Join(folder, "none"), folder}
 		if tt.unit != "" {
 			dropIns := filepath.Join(folder, "callbook.service.d")
-			err := errors.Join(os.WriteFile(filepath.Join(folder, "callbook.service"), []byte(tt.unit), 0o600), os.Mkdir(dropIns, 0o700),
-				os.WriteFile(filepath.Join(dropIns, "override.conf"), []byte(tt.dropIn), 0o600))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.Mkdir(dropIns, 0o700))
+			write(t, filepath.Join(folder, "callbook.service"), tt.unit, 0o600)
+			write(t, filepath.Join(dropIns, "override.conf"), tt.dropIn, 0o600)
 		}
 		var out strings.Builder
 		c, f := &checkCommand{}, &findings{out: &out}

@@ -17,7 +17,7 @@ func TestUsage(t *testing.T) {
 	const file = "testdata/usage.txt"
 	var got strings.Builder
 	for _, line := range []string{
-		"--help", "help", "help topics", "admin --help", "backup --help", "help dev",
+		"--help", "help", "help topics", "admin --help", "backup --help", "help dev", "help admin suspend",
 		"help weather", "help confguration", "help config", "help dve", "help tetsing", "help admin reprots", "help admin weather", "help weather admin", "help testing weather",
 		"serv", "dve", "hlep", "bakcup copy.db", "sreve", "chekc", "weather", "testing", "backp copy.db", "admin", "admin reprots", "admin weather",
 		"--adr :1", "serve --limit-read 1", "serve --limti-reads 1", "-x", "backup --dbb x copy.db", "dev --adr :1", "admin reports --weather", "version --adr", "serve --port 8081", "dev -p 8081", "dev --prot 8081",
@@ -33,9 +33,7 @@ func TestUsage(t *testing.T) {
 	}
 	text := strings.ReplaceAll(got.String(), "    \n", "\n")
 	if *update {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, file, text, 0o600)
 	}
 	want, err := os.ReadFile(file)
 	if diff := cmp.Diff(string(want), text); err != nil || diff != "" {

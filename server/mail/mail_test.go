@@ -43,6 +43,13 @@ func newMessage() Message {
 	}
 }
 
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func holdsNoSecret(t testing.TB, text string) {
 	t.Helper()
 	for _, secret := range []string{
@@ -79,6 +86,14 @@ func send(t testing.TB, s Sink, m Message) string {
 	return outcome(err)
 }
 
+// deliver sends a mail that must be delivered.
+func deliver(t testing.TB, s Sink, m Message) {
+	t.Helper()
+	if got := send(t, s, m); got != "delivered" {
+		t.Fatalf("the mail was %s", got)
+	}
+}
+
 // read is a mail as its reader sees it.
 type read struct {
 	headers       []string // their names, sorted
@@ -95,9 +110,7 @@ func parse(t testing.TB, data []byte) read {
 		}
 	}
 	m, err := netmail.ReadMessage(bytes.NewReader(data))
-	if err != nil {
-		t.Fatalf("%v in %q", err, data)
-	}
+	noError(t, err)
 	for name, values := range m.Header {
 		if len(values) != 1 {
 			t.Errorf("%d headers %s", len(values), name)
@@ -111,9 +124,7 @@ func parse(t testing.TB, data []byte) read {
 		}
 	}
 	text, err := io.ReadAll(quotedprintable.NewReader(m.Body))
-	if err != nil {
-		t.Fatalf("read the text: %v", err)
-	}
+	noError(t, err)
 	if bytes.Contains(data, []byte("\r\nSubject:\r\n")) {
 		t.Error("the subject begins with an empty line")
 	}
@@ -136,21 +147,18 @@ func parse(t testing.TB, data []byte) read {
 	}
 }
 
-// want is what the reader of a message must see.
-func want(m Message) read {
+// agree fails the test unless the reader of data sees the message.
+func agree(t testing.TB, data []byte, m Message) {
+	t.Helper()
 	text := strings.ReplaceAll(strings.ReplaceAll(m.Text, "\r\n", "\n"), "\r", "\n")
-	return read{
+	want := read{
 		headers: []string{
 			"Auto-Submitted", "Content-Transfer-Encoding", "Content-Type", "Date", "From", "Message-Id", "Mime-Version", "Subject", "To",
 		},
 		from: from, to: "<" + m.To + ">", subject: m.Subject, text: strings.TrimSuffix(text, "\n") + "\n",
 		id: "<" + m.ID + "@callbook.example.org>", date: m.At.Format(time.RFC1123Z),
 	}
-}
-
-func agree(t testing.TB, data []byte, m Message) {
-	t.Helper()
-	if diff := cmp.Diff(want(m), parse(t, data), cmp.AllowUnexported(read{})); diff != "" {
+	if diff := cmp.Diff(want, parse(t, data), cmp.AllowUnexported(read{})); diff != "" {
 		t.Errorf("another mail than was sent (-want +got):\n%s", diff)
 	}
 }
@@ -158,9 +166,7 @@ func agree(t testing.TB, data []byte, m Message) {
 func openSink(t testing.TB, setting, from string, o outside) Sink {
 	t.Helper()
 	s, err := open(setting, from, zerolog.New(failOnWrite{t}), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return s
 }
 
@@ -205,9 +211,7 @@ func TestOpen_RejectsWrongSettings(t *testing.T) {
 	const smtpForm = "percent-encoded"
 	missing := filepath.Join(t.TempDir(), "missing")
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(file, nil, 0o600))
 	for _, c := range []struct{ outcome, setting, from, want string }{
 		{"nothing", "", "", forms},
 		{"a word", "canary:x", "", forms},
@@ -238,13 +242,11 @@ func TestOpen_RejectsWrongSettings(t *testing.T) {
 		{"a sender at a literal", "log:", "a@[127.0.0.1]", "--mail-from must be"},
 		{"a sender in another script", "log:", "a@例え.example.org", "--mail-from must be"},
 	} {
-		t.Run(c.outcome, func(t *testing.T) {
-			s, err := Open(c.setting, c.from, zerolog.Nop())
-			if err == nil || s != nil || !strings.Contains(err.Error(), c.want) {
-				t.Fatalf("opened %v: %v", s, err)
-			}
-			holdsNoSecret(t, err.Error())
-		})
+		s, err := Open(c.setting, c.from, zerolog.Nop())
+		if err == nil || s != nil || !strings.Contains(err.Error(), c.want) {
+			t.Fatalf("%s: opened %v: %v", c.outcome, s, err)
+		}
+		holdsNoSecret(t, err.Error())
 	}
 }
 
@@ -254,13 +256,21 @@ func TestOpen_OffHasNoSink(t *testing.T) {
 	}
 }
 
-func TestSinks_RejectMalformedMails(t *testing.T) {
-	folder := t.TempDir()
-	memory := NewMemory(9)
-	sinks := map[string]Sink{
+// withUnusedSinks runs a test with a sink of each kind, and fails it if they take a mail.
+func withUnusedSinks(t *testing.T, test func(name string, sink Sink)) {
+	folder, memory := t.TempDir(), NewMemory(9)
+	for name, sink := range map[string]Sink{
 		"log": openSink(t, "log:", "", outside{}), "folder": openSink(t, "dir:"+folder, "", outside{}), "memory": memory,
 		"smtp": openSink(t, "smtp://localhost", from, outside{}), // does not come to dial
+	} {
+		test(name, sink)
 	}
+	if len(memory.Messages()) != 0 || len(names(t, folder)) != 0 {
+		t.Errorf("%d mails are in the memory, and %q in the folder", len(memory.Messages()), names(t, folder))
+	}
+}
+
+func TestSinks_RejectMalformedMails(t *testing.T) {
 	for _, c := range []struct {
 		outcome string
 		set     func(m *Message)
@@ -285,47 +295,31 @@ func TestSinks_RejectMalformedMails(t *testing.T) {
 		{"a subject that is no UTF-8", func(m *Message) { m.Subject = "a\xffb" }},
 		{"a text that is no UTF-8", func(m *Message) { m.Text = "a\xffb" }},
 	} {
-		for name, sink := range sinks {
-			t.Run(c.outcome+" by "+name, func(t *testing.T) {
-				m := newMessage()
-				c.set(&m)
-				if got := send(t, sink, m); got != "rejected" {
-					t.Errorf("the mail was %s", got)
-				}
-			})
-		}
-	}
-	if len(memory.Messages()) != 0 || len(names(t, folder)) != 0 {
-		t.Errorf("kept %d mails and %q", len(memory.Messages()), names(t, folder))
+		withUnusedSinks(t, func(name string, sink Sink) {
+			m := newMessage()
+			c.set(&m)
+			if got := send(t, sink, m); got != "rejected" {
+				t.Errorf("%s: the %s sink: the mail was %s", c.outcome, name, got)
+			}
+		})
 	}
 }
 
 func TestSinks_SendNothingAfterContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	folder, memory := t.TempDir(), NewMemory(9)
-	for name, sink := range map[string]Sink{
-		"log": openSink(t, "log:", "", outside{}), "folder": openSink(t, "dir:"+folder, "", outside{}), "memory": memory,
-		"smtp": openSink(t, "smtp://localhost", from, outside{}),
-	} {
+	withUnusedSinks(t, func(name string, sink Sink) {
 		if err := sink.Send(ctx, newMessage()); !errors.Is(err, context.Canceled) || outcome(err) != "not delivered" {
 			t.Errorf("%s: %s: %v", name, outcome(err), err)
 		}
-	}
-	if len(memory.Messages()) != 0 || len(names(t, folder)) != 0 {
-		t.Errorf("kept %d mails and %q", len(memory.Messages()), names(t, folder))
-	}
+	})
 }
 
 func TestLogSink_WritesMail(t *testing.T) {
 	var b bytes.Buffer
 	s, err := Open("log:", "", zerolog.New(&b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := send(t, s, newMessage()); got != "delivered" {
-		t.Fatalf("the mail was %s", got)
-	}
+	noError(t, err)
+	deliver(t, s, newMessage())
 	const want = `{"level":"info","to":"` + secretTo + `","subject":"Your code","text":"Your code is ` + secretCode +
 		`.\nhttps://directory.example.org/owner/link-canary\n","message":"mail"}` + "\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" {
@@ -337,9 +331,7 @@ func TestLogSink_WritesMail(t *testing.T) {
 func names(t testing.TB, folder string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -355,9 +347,7 @@ func TestFolder_WritesFiles(t *testing.T) {
 	last.ID, last.At = "out_00", first.At.Add(time.Second)
 	between.ID, between.At = "out_02", first.At.Add(time.Millisecond).In(time.FixedZone("", -3600))
 	for _, m := range []Message{last, first, between, first} {
-		if got := send(t, s, m); got != "delivered" {
-			t.Fatalf("the mail was %s", got)
-		}
+		deliver(t, s, m)
 	}
 	want := []string{
 		"20261120T093000.000000000Z-out_01.eml", "20261120T093000.001000000Z-out_02.eml", "20261120T093001.000000000Z-out_00.eml",
@@ -368,9 +358,7 @@ func TestFolder_WritesFiles(t *testing.T) {
 	for i, m := range []Message{first, between, last} {
 		path := filepath.Join(folder, want[i])
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		agree(t, data, m)
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", want[i], info.Mode(), err)
@@ -380,13 +368,9 @@ func TestFolder_WritesFiles(t *testing.T) {
 
 func TestFolder_ReportsMissingFolder(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "victim-canary")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Mkdir(folder, 0o700))
 	s := openSink(t, "dir:"+folder, "", outside{})
-	if err := os.Remove(folder); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(folder))
 	if got := send(t, s, newMessage()); got != "not delivered" {
 		t.Errorf("the mail was %s", got)
 	}
@@ -394,13 +378,9 @@ func TestFolder_ReportsMissingFolder(t *testing.T) {
 
 func TestSender_Defaults(t *testing.T) {
 	folder := t.TempDir()
-	if got := send(t, openSink(t, "dir:"+folder, "", outside{}), newMessage()); got != "delivered" {
-		t.Fatalf("the mail was %s", got)
-	}
+	deliver(t, openSink(t, "dir:"+folder, "", outside{}), newMessage())
 	data, err := os.ReadFile(filepath.Join(folder, names(t, folder)[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if m := parse(t, data); m.from != "<callbook@localhost>" || m.id != "<out_01@localhost>" {
 		t.Errorf("from %s, ID %s", m.from, m.id)
 	}
@@ -411,9 +391,7 @@ func TestMemory_KeepsNewestMails(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		m := newMessage()
 		m.ID = id
-		if got := send(t, s, m); got != "delivered" {
-			t.Fatalf("the mail was %s", got)
-		}
+		deliver(t, s, m)
 	}
 	kept := s.Messages()
 	if len(kept) != 2 || kept[0].ID != "c" || kept[1].ID != "b" {

@@ -8,11 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -40,7 +41,7 @@ type mailbox struct {
 
 	mechanisms []string // of AUTH; user and password are the secret ones
 
-	mu    sync.Mutex
+	// Clients wait for each response, so nothing uses these at once.
 	mails []received
 	seen  []string // the commands that came through, but EHLO
 }
@@ -53,14 +54,12 @@ func newMailbox(t testing.TB, set func(b *mailbox)) *mailbox {
 		_, secure := c.TLSConnectionState()
 		return &session{mailbox: b, now: received{helo: c.Hostname(), tls: secure}}, nil
 	}))
-	b.Domain, b.ErrorLog = "localhost", nowhere{}
+	b.Domain, b.ErrorLog = "localhost", log.New(io.Discard, "", 0)
 	set(b)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	b.addr = listener.Addr().String()
-	if b.implicit() {
+	if b.Addr == "implicit" {
 		listener = tls.NewListener(listener, b.TLSConfig)
 	}
 	done := make(chan error)
@@ -82,8 +81,6 @@ func (b *mailbox) certify() {
 	b.roots.AddCert(h.Certificate())
 }
 
-func (b *mailbox) implicit() bool { return b.Addr == "implicit" }
-
 // plain, startTLS and implicit are the ways a server may be reached.
 func plain(b *mailbox)    { b.AllowInsecureAuth = true }
 func startTLS(b *mailbox) { b.certify() }
@@ -101,32 +98,6 @@ func (b *mailbox) open(setting, address string) Sink {
 	}})
 }
 
-// got is everything the server has received.
-func (b *mailbox) got() []received {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.mails
-}
-
-// commands are those that came through.
-func (b *mailbox) commands() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.seen
-}
-
-// note records a command.
-func (b *mailbox) note(command string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.seen = append(b.seen, command)
-}
-
-type nowhere struct{}
-
-func (nowhere) Printf(string, ...any) {}
-func (nowhere) Println(...any)        {}
-
 type session struct {
 	*mailbox
 	now received
@@ -136,7 +107,7 @@ func (s *session) AuthMechanisms() []string { return s.mechanisms }
 
 func (s *session) Auth(mechanism string) (sasl.Server, error) {
 	check := func(user, password string) error {
-		s.note("AUTH " + mechanism)
+		s.seen = append(s.seen, "AUTH "+mechanism)
 		if user != secretUser || password != secretPassword {
 			return &gosmtp.SMTPError{Code: 535, EnhancedCode: gosmtp.EnhancedCode{5, 7, 8}, Message: serverWords + user + password}
 		}
@@ -172,28 +143,22 @@ func (s *session) Mail(from string, o *gosmtp.MailOptions) error {
 	if o.UTF8 {
 		s.Error("SMTPUTF8 was asked for")
 	}
-	s.now.from = from
-	s.note("MAIL")
+	s.now.from, s.seen = from, append(s.seen, "MAIL")
 	return nil
 }
 
 func (s *session) Rcpt(to string, _ *gosmtp.RcptOptions) error {
-	s.now.to = append(s.now.to, to)
-	s.note("RCPT")
+	s.now.to, s.seen = append(s.now.to, to), append(s.seen, "RCPT")
 	return nil
 }
 
 func (s *session) Data(r io.Reader) error {
 	data, err := io.ReadAll(r)
-	if err != nil {
-		return err
+	if err == nil {
+		s.now.data, s.seen = data, append(s.seen, "DATA")
+		s.mails = append(s.mails, s.now)
 	}
-	s.note("DATA")
-	s.now.data = data
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mails = append(s.mails, s.now)
-	return nil
+	return err
 }
 
 func (s *session) Reset()        {}
@@ -228,23 +193,20 @@ func TestSMTP_DeliversMails(t *testing.T) {
 			b := newMailbox(t, func(b *mailbox) { c.server(b); b.mechanisms = strings.Fields(c.mechanisms); b.EnableSMTPUTF8 = true })
 			m := newMessage()
 			m.Subject, m.Text = "Callbook 验证码", "您的验证码是 K7QM-4XZ2。\n十五分钟内有效。\n"
-			if got := send(t, b.open(c.setting, c.address), m); got != "delivered" {
-				t.Fatalf("the mail was %s", got)
+			deliver(t, b.open(c.setting, c.address), m)
+			if len(b.mails) != 1 {
+				t.Fatalf("%d mails arrived", len(b.mails))
 			}
-			mails := b.got()
-			if len(mails) != 1 {
-				t.Fatalf("%d mails arrived", len(mails))
-			}
-			agree(t, mails[0].data, m)
-			want := received{helo: "callbook.example.org", from: plainFrom, to: []string{secretTo}, tls: c.tls, data: mails[0].data}
+			agree(t, b.mails[0].data, m)
+			want := received{helo: "callbook.example.org", from: plainFrom, to: []string{secretTo}, tls: c.tls, data: b.mails[0].data}
 			commands := []string{"MAIL", "RCPT", "DATA"}
 			if c.auth != "" {
 				want.user, commands = secretUser, append([]string{c.auth}, commands...)
 			}
-			if diff := cmp.Diff(want, mails[0], cmp.AllowUnexported(received{})); diff != "" {
+			if diff := cmp.Diff(want, b.mails[0], cmp.AllowUnexported(received{})); diff != "" {
 				t.Errorf("another mail (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(commands, b.commands()); diff != "" {
+			if diff := cmp.Diff(commands, b.seen); diff != "" {
 				t.Errorf("other commands (-want +got):\n%s", diff)
 			}
 		})
@@ -266,25 +228,20 @@ func TestSMTP_SendsNothingUnencryptedOrUnverified(t *testing.T) {
 		{"an unknown authority by TLS", "smtps://" + userinfo() + "mail.example.com", func(b *mailbox) { stranger(b); b.Addr = "implicit" }, "its authority"},
 		{"an unknown authority by TLS on this machine", "smtps://127.0.0.1", func(b *mailbox) { stranger(b); b.Addr = "implicit" }, "its authority"},
 		{"no TLS where it is meant to be", "smtps://" + userinfo() + "mail.example.com", plain, "the connection failed: the port does not speak TLS"},
-		{"no AUTH", "smtp://" + userinfo() + "mail.example.com", startTLS, "neither AUTH PLAIN nor AUTH LOGIN"},
+		{"no AUTH", "smtp://" + userinfo() + "mail.example.com", func(b *mailbox) { startTLS(b); b.mechanisms = nil }, "neither AUTH PLAIN nor AUTH LOGIN"},
 		{"no AUTH that is known", "smtp://" + userinfo() + "localhost", func(b *mailbox) { plain(b); b.mechanisms = []string{"XPLAIN"} }, "neither AUTH"},
 	} {
 		t.Run(c.outcome, func(t *testing.T) {
 			b := newMailbox(t, func(b *mailbox) { b.mechanisms = []string{"PLAIN", "LOGIN"}; c.server(b) })
-			if c.outcome == "no AUTH" {
-				b.mechanisms = nil
-			}
 			server, err := parseServer(c.setting)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			err = b.open(c.setting, server.address()).Send(t.Context(), newMessage())
 			if outcome(err) != "not delivered" || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the mail was %s: %v", outcome(err), err)
 			}
 			holdsNoSecret(t, err.Error())
-			if seen := b.commands(); len(seen) != 0 {
-				t.Errorf("the server saw %q", seen)
+			if len(b.seen) != 0 {
+				t.Errorf("the server saw %q", b.seen)
 			}
 		})
 	}
@@ -306,12 +263,10 @@ func TestSMTP_NoServer(t *testing.T) {
 			"the connection failed: the server's certificate is not valid: it does not verify"},
 		{"strange", errors.New(serverWords), "the connection failed: the other side did not keep to the protocol"},
 	} {
-		t.Run(c.outcome, func(t *testing.T) {
-			s := openSink(t, "smtp://localhost", from, outside{dial: func(context.Context, string, string) (net.Conn, error) { return nil, c.err }})
-			if err := s.Send(t.Context(), newMessage()); outcome(err) != "not delivered" || err.Error() != c.want {
-				t.Errorf("the mail was %s: %v", outcome(err), err)
-			}
-		})
+		s := openSink(t, "smtp://localhost", from, outside{dial: func(context.Context, string, string) (net.Conn, error) { return nil, c.err }})
+		if err := s.Send(t.Context(), newMessage()); outcome(err) != "not delivered" || err.Error() != c.want {
+			t.Errorf("%s: the mail was %s: %v", c.outcome, outcome(err), err)
+		}
 	}
 }
 
@@ -379,12 +334,10 @@ func (d *dialogue) say(verb string) bool {
 	case drop:
 		synctest.Wait() // the client has set its deadline, which fails on a pipe that is closed
 		return false
-	case hang:
-		rest, _ := io.ReadAll(d.r)
-		d.heard = append(d.heard, string(rest))
-		return false
-	case deaf:
-		time.Sleep(2 * sendTimeout) // in the bubble's time, and so that what came meanwhile is heard
+	case hang, deaf:
+		if lines == deaf {
+			time.Sleep(2 * sendTimeout) // in the bubble's time, and so that what came meanwhile is heard
+		}
 		rest, _ := io.ReadAll(d.r)
 		d.heard = append(d.heard, string(rest))
 		return false
@@ -493,18 +446,16 @@ func TestSMTP_InterruptedText(t *testing.T) {
 		{"the connection goes", drop, "not delivered", 0, false},
 		{"nobody answers", hang, "uncertain", sendTimeout, true},
 	} {
-		t.Run(c.outcome, func(t *testing.T) {
-			s := greeted()
-			s["text"] = c.way
-			took, heard, err := play(t, "smtp://localhost", s, long, 0)
-			if outcome(err) != c.want || took != c.took {
-				t.Errorf("after %v the mail was %s: %v", took, outcome(err), err)
-			}
-			all := strings.Join(heard, "")
-			if strings.Contains(all, "\r\n.\r\n") != c.whole || strings.Contains(all, "QUIT") {
-				t.Errorf("the server heard %q at the end", all[max(0, len(all)-100):])
-			}
-		})
+		s := greeted()
+		s["text"] = c.way
+		took, heard, err := play(t, "smtp://localhost", s, long, 0)
+		if outcome(err) != c.want || took != c.took {
+			t.Errorf("%s: after %v the mail was %s: %v", c.outcome, took, outcome(err), err)
+		}
+		all := strings.Join(heard, "")
+		if strings.Contains(all, "\r\n.\r\n") != c.whole || strings.Contains(all, "QUIT") {
+			t.Errorf("%s: the server heard %q at the end", c.outcome, all[max(0, len(all)-100):])
+		}
 	}
 }
 
@@ -518,50 +469,38 @@ func TestSMTP_IgnoresFailedQuit(t *testing.T) {
 		{"dropped", drop, 0},
 		{"left open", hang, quitTimeout},
 	} {
-		t.Run(c.outcome, func(t *testing.T) {
-			for end, want := range map[string]string{"250 ok": "delivered", "450 no": "not delivered", "550 no": "rejected", "354 go": "uncertain"} {
-				s := greeted()
-				s["."], s["QUIT"] = end, c.says
-				took, heard, err := play(t, "smtp://localhost", s, newMessage(), 0)
-				if outcome(err) != want || took != c.took {
-					t.Errorf("%s: after %v the mail was %s: %v", end, took, outcome(err), err)
-				}
-				if len(heard) < 6 || heard[5] != "QUIT\r\n" {
-					t.Errorf("%s: the server heard %q", end, heard)
-				}
+		for end, want := range map[string]string{"250 ok": "delivered", "450 no": "not delivered", "550 no": "rejected", "354 go": "uncertain"} {
+			s := greeted()
+			s["."], s["QUIT"] = end, c.says
+			took, heard, err := play(t, "smtp://localhost", s, newMessage(), 0)
+			if outcome(err) != want || took != c.took || len(heard) < 6 || heard[5] != "QUIT\r\n" {
+				t.Errorf("QUIT %s, %s: after %v the mail was %s: %v; the server heard %q", c.outcome, end, took, outcome(err), err, heard)
 			}
-		})
+		}
 	}
 }
 
 func TestSMTP_TimeLimit(t *testing.T) {
-	t.Run("dialling", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s := openSink(t, "smtp://localhost", from, outside{dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}})
-			start := time.Now() //clock: the bubble's
-			err := s.Send(t.Context(), newMessage())
-			if took := time.Since(start); took != sendTimeout || outcome(err) != "not delivered" { //clock: the bubble's
-				t.Errorf("after %v the mail was %s: %v", took, outcome(err), err)
-			}
-		})
-	})
-	t.Run("the handshake of TLS", func(t *testing.T) {
-		took, _, err := play(t, "smtps://mail.example.com", script{"greeting": hang}, newMessage(), 0)
-		if took != sendTimeout || outcome(err) != "not delivered" || err.Error() != "the server did not answer to the connection in time" {
-			t.Errorf("after %v the mail was %s: %v", took, outcome(err), err)
+	synctest.Test(t, func(t *testing.T) {
+		s := openSink(t, "smtp://localhost", from, outside{dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		start := time.Now() //clock: the bubble's
+		err := s.Send(t.Context(), newMessage())
+		if took := time.Since(start); took != sendTimeout || outcome(err) != "not delivered" { //clock: the bubble's
+			t.Errorf("dialling: after %v the mail was %s: %v", took, outcome(err), err)
 		}
 	})
-	t.Run("STARTTLS", func(t *testing.T) {
-		s := greeted()
-		s["EHLO"], s["STARTTLS"], s["handshake"] = "250-hello\r\n250 STARTTLS", "220 go\r\n250 injected", hang
-		took, heard, err := play(t, "smtp://mail.example.com", s, newMessage(), 0)
-		if took != sendTimeout || outcome(err) != "not delivered" || strings.Contains(strings.Join(heard, ""), "MAIL") {
-			t.Errorf("after %v the mail was %s: %v; the server heard %q", took, outcome(err), err, heard)
+	upgraded := greeted()
+	upgraded["EHLO"], upgraded["STARTTLS"], upgraded["handshake"] = "250-hello\r\n250 STARTTLS", "220 go\r\n250 injected", hang
+	for setting, s := range map[string]script{"smtps://mail.example.com": {"greeting": hang}, "smtp://mail.example.com": upgraded} {
+		took, heard, err := play(t, setting, s, newMessage(), 0)
+		if took != sendTimeout || outcome(err) != "not delivered" || !strings.Contains(err.Error(), "did not answer to the connection in time") ||
+			strings.Contains(strings.Join(heard, ""), "MAIL") {
+			t.Errorf("the handshake of %s: after %v the mail was %s: %v; the server heard %q", setting, took, outcome(err), err, heard)
 		}
-	})
+	}
 }
 
 // hostile are lines that try to be more than text.
@@ -574,33 +513,22 @@ var hostile = []string{
 func TestSMTP_HostileTextStaysText(t *testing.T) {
 	b := newMailbox(t, func(b *mailbox) { plain(b); b.MaxLineLength = 1000 })
 	s := b.open("smtp://127.0.0.1", "127.0.0.1:25")
-	sent := 0
-	one := func(t *testing.T, m Message) {
-		t.Helper()
-		if got := send(t, s, m); got != "delivered" {
-			t.Fatalf("the mail was %s", got)
-		}
-		sent++
-		mails := b.got()
-		if len(mails) != sent || len(mails[sent-1].to) != 1 || mails[sent-1].to[0] != secretTo {
-			t.Fatalf("%d mails arrived, not %d; the last one for %q", len(mails), sent, mails[len(mails)-1].to)
-		}
-		agree(t, mails[sent-1].data, m)
-	}
 	for i, line := range hostile {
-		t.Run(fmt.Sprint(i, " as text ", cut(line)), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d as text %.20q", i, line), func(t *testing.T) {
 			for _, text := range []string{line, "first\n" + line, line + "\nlast", "first\r\n" + line + "\r\nlast\r\n"} {
 				m := newMessage()
-				m.Text = text
-				one(t, m)
+				m.Text, b.mails = text, nil
+				deliver(t, s, m)
+				if len(b.mails) != 1 || !slices.Equal(b.mails[0].to, []string{secretTo}) {
+					t.Fatalf("other mails arrived than one for its recipient: %+v", b.mails)
+				}
+				agree(t, b.mails[0].data, m)
 			}
 		})
 	}
-	for _, command := range b.commands() {
+	for _, command := range b.seen {
 		if !strings.Contains("MAIL RCPT DATA", command) {
 			t.Errorf("the server saw %s", command)
 		}
 	}
 }
-
-func cut(s string) string { return fmt.Sprintf("%.20q", s) }

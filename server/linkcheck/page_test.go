@@ -111,25 +111,17 @@ var pages = []struct{ name, html, proof string }{
 }
 
 func TestPage_Proofs(t *testing.T) {
-	want, err := newTarget(wanted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must(newTarget(wanted))(t)
 	at := mustParse(t, "https://site.example.net/about/me")
 	for _, test := range pages {
-		t.Run(test.name, func(t *testing.T) {
-			if got := want.proofInHTML(at, []byte(test.html)); got != test.proof {
-				t.Errorf("%q, want %q", got, test.proof)
-			}
-		})
+		if got := want.proofInHTML(at, []byte(test.html)); got != test.proof {
+			t.Errorf("%s: %q, want %q", test.name, got, test.proof)
+		}
 	}
 }
 
 func TestPage_PlainText(t *testing.T) {
-	want, err := newTarget(wanted + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must(newTarget(wanted + "/"))(t)
 	for text, proof := range map[string]string{
 		"# Me\n\nhttps://callbook.example.org/agents/foo\n":                     "mention",
 		"<https://callbook.example.org/agents/foo>":                             "mention",
@@ -151,10 +143,7 @@ func TestPage_PlainText(t *testing.T) {
 // A page of the largest size that makes the search look back as far as it can, at
 // every place, is read in a moment: the test binary's own limit would end it.
 func TestPage_HostileInputIsFast(t *testing.T) {
-	want, err := newTarget("http://a.bc/d")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must(newTarget("http://a.bc/d"))(t)
 	page := strings.Repeat("http://a.bc/dd", maxBodyBytes/14)
 	if proof := want.proofInHTML(mustParse(t, "https://site.example.net/"), []byte(page)); proof != "" {
 		t.Errorf("%q", proof)
@@ -171,10 +160,7 @@ func TestPage_InvalidTargetIsNeverFound(t *testing.T) {
 
 // A broken escape must not hide what the others decode to.
 func TestAbuse13_AddressContainsTarget(t *testing.T) {
-	want, err := newTarget(wanted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must(newTarget(wanted))(t)
 	for address, reflected := range map[string]bool{
 		"https://search.example.net/?q=https://callbook.example.org/agents/foo":                             true,
 		"https://search.example.net/?q=https%3A%2F%2Fcallbook.example.org%2Fagents%2Ffoo":                   true,

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,36 +16,29 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// newEndpoint returns an endpoint with a few tools and resources.
+// newEndpoint returns an endpoint with a few tools and a resource. Package server tests their results.
 func newEndpoint() http.Handler {
-	tool := func(name string, untrusted bool, call func(ctx context.Context) (Result, error)) Tool {
+	tool := func(name string, call func(ctx context.Context) (Result, error)) Tool {
 		schema := json.RawMessage(`{"type":"object"}`)
 		return Tool{
-			Name: name, Title: "T", Description: "D.", Input: schema, Output: schema, Untrusted: untrusted,
+			Name: name, Title: "T", Description: "D.", Input: schema, Output: schema,
 			Call: func(ctx context.Context, _ []byte) (Result, error) { return call(ctx) },
 		}
 	}
-	returns := func(r Result) func(context.Context) (Result, error) {
-		return func(context.Context) (Result, error) { return r, nil }
+	returns := func(json string) func(context.Context) (Result, error) {
+		return func(context.Context) (Result, error) { return Result{JSON: []byte(json)}, nil }
 	}
 	e, err := New(Options{
-		Name: "callbook", Title: "Callbook", Version: "1", Notice: []string{"Notice.", "提示。"},
+		Name: "callbook", Title: "Callbook", Version: "1",
 		Tools: []Tool{
-			tool("plain", false, returns(Result{JSON: []byte(odd)})),
-			tool("agents", true, returns(Result{JSON: []byte(odd)})),
-			tool("worded", false, returns(Result{JSON: []byte(`{"a":1}`), Text: "Words."})),
-			tool("rejects", true, returns(Result{JSON: []byte(`{"error":{}}`), IsError: true})),
-			tool("large", false, returns(Result{JSON: []byte(`{"a":"` + strings.Repeat("a", 1<<20) + `"}`)})),
-			tool("waits", false, func(ctx context.Context) (Result, error) { <-ctx.Done(); return Result{}, ctx.Err() }),
+			tool("plain", returns(`{"a":1}`)),
+			tool("large", returns(`{"a":"`+strings.Repeat("a", 1<<20)+`"}`)),
+			tool("waits", func(ctx context.Context) (Result, error) { <-ctx.Done(); return Result{}, ctx.Err() }),
 		},
-		Resources: []Resource{
-			{URI: "callbook://agents/{handle}", Name: "agent", Type: "application/json", Untrusted: true, Read: func(_ context.Context, part string) ([]byte, error) {
-				if part != "tide-gauge" {
-					return nil, ErrNotFound
-				}
-				return []byte(`{"handle":"` + part + `"}`), nil
-			}},
-		},
+		Resources: []Resource{{
+			URI: "callbook://agents/{handle}", Name: "agent", Type: "application/json",
+			Read: func(context.Context, string) ([]byte, error) { return nil, ErrNotFound },
+		}},
 		Failed: func(context.Context, error) json.RawMessage { return json.RawMessage(`{"code":"internal"}`) },
 		Busy:   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
 	})
@@ -56,9 +47,6 @@ func newEndpoint() http.Handler {
 	}
 	return e
 }
-
-// odd is JSON that a library may write in another way.
-const odd = `{"z":"<b>&amp;中","a":[1.0,1e2,{"b":null,"a":false}],"m":"/"}`
 
 const modern = "2026-07-28"
 
@@ -82,56 +70,6 @@ func posted(e http.Handler, body string, header ...string) *httptest.ResponseRec
 	w := httptest.NewRecorder()
 	post(e, w, body, header...)
 	return w
-}
-
-func TestTool_Results(t *testing.T) {
-	e := newEndpoint()
-	for name, want := range map[string]struct {
-		text, structured   string
-		untrusted, isError bool
-	}{
-		"plain":   {odd, odd, false, false},
-		"agents":  {odd, odd, true, false},
-		"worded":  {"Words.", `{"a":1}`, false, false},
-		"rejects": {`{"error":{}}`, `{"error":{}}`, false, true},
-	} {
-		w := posted(e, message("tools/call", `{"name":"`+name+`"}`))
-		var got struct {
-			ID     string
-			Result struct {
-				Meta       map[string]any `json:"_meta"`
-				Content    []struct{ Type, Text string }
-				Structured jsontext.Value `json:"structuredContent"`
-				IsError    bool
-			}
-		}
-		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || len(got.Result.Content) != 1 {
-			t.Fatalf("%s: %d %s", name, w.Code, w.Body)
-		}
-		structured := got.Result.Structured
-		if err := structured.Format(); err != nil || string(structured) != want.structured || got.ID != "a<b" || got.Result.IsError != want.isError {
-			t.Errorf("%s: %s", name, w.Body)
-		}
-		text, marked := got.Result.Content[0].Text, got.Result.Meta["callbook/untrustedContent"] == true
-		if marked != want.untrusted || !marked && text != want.text || marked && !strings.Contains(text, "\n"+want.text+"\n") {
-			t.Errorf("%s: text %q, _meta %v", name, text, got.Result.Meta)
-		}
-	}
-}
-
-func TestTool_FencesUntrustedText(t *testing.T) {
-	line := regexp.MustCompile(`^data-[A-Z2-7]{26}$`)
-	lines := map[string]bool{}
-	for range 1000 {
-		got := strings.Split(fence([]string{"Notice.", "提示。"}, odd), "\n")
-		if len(got) != 6 || got[0] != "Notice." || got[1] != "提示。" || got[2] != fenceLine || got[4] != odd || got[3] != got[5] || !line.MatchString(got[3]) {
-			t.Fatalf("%q", got)
-		}
-		lines[got[3]] = true
-	}
-	if len(lines) != 1000 {
-		t.Errorf("%d different lines for 1000 responses", len(lines))
-	}
 }
 
 // TestErrors_AreJSON checks that every error is JSON, and does not repeat the name of a tool or resource that the
@@ -181,47 +119,24 @@ func TestErrors_AreJSON(t *testing.T) {
 // the protocol.
 func TestVersion_IsNegotiated(t *testing.T) {
 	e := newEndpoint()
-	for _, version := range []string{modern, "2026-07-29", "2099-01-01", "2024-10-07", "1.0", "DRAFT-2027", "a-version-of-seventeen"} {
-		w := posted(e, message("server/discover", `{`+strings.ReplaceAll(meta, modern, version)+`}`), "MCP-Protocol-Version", version, "Mcp-Method", "server/discover")
-		var got struct {
-			ID     string
-			Result struct {
-				SupportedVersions []string
-				Capabilities      map[string]any
-			}
-			Error struct {
-				Code int
-				Data struct {
-					Supported []string
-					Requested *string
-				}
-			}
-		}
-		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || got.ID != "a<b" {
-			t.Fatalf("%s: %v %s", version, err, w.Body)
-		}
-		if version == modern {
-			if w.Code != 200 || !slices.Equal(got.Result.SupportedVersions, sdk.SupportedProtocolVersions()) || len(got.Result.Capabilities) != 3 {
-				t.Errorf("%s: %d %s", version, w.Code, w.Body)
-			}
-			continue
-		}
-		want := version
-		if len(version) > 16 {
-			want = ""
-		}
-		if w.Code != 400 || got.Error.Code != -32022 || !slices.Equal(got.Error.Data.Supported, sdk.SupportedProtocolVersions()) || got.Error.Data.Requested == nil || *got.Error.Data.Requested != want {
-			t.Errorf("%s: %d %s", version, w.Code, w.Body)
-		}
+	versions, err := json.Marshal(sdk.SupportedProtocolVersions())
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func TestNotifications_HaveNoResponse(t *testing.T) {
-	e := newEndpoint()
-	for _, version := range sdk.SupportedProtocolVersions() {
-		w := posted(e, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "MCP-Protocol-Version", version, "Mcp-Method", "notifications/initialized")
-		if w.Code != 202 || w.Body.Len() > 0 {
-			t.Errorf("%s: %d %s", version, w.Code, w.Body)
+	for version, parts := range map[string][]string{
+		modern:                   {`"supportedVersions":`, `"capabilities":{`},
+		"2026-07-29":             {`"code":-32022`, `"requested":"2026-07-29"`},
+		"2024-10-07":             {`"code":-32022`, `"requested":"2024-10-07"`},
+		"1.0":                    {`"code":-32022`, `"requested":"1.0"`},
+		"DRAFT-2027":             {`"code":-32022`, `"requested":"DRAFT-2027"`},
+		"a-version-of-seventeen": {`"code":-32022`, `"requested":""`},
+	} {
+		params := `{` + strings.ReplaceAll(meta, modern, version) + `}`
+		w := posted(e, message("server/discover", params), "MCP-Protocol-Version", version, "Mcp-Method", "server/discover")
+		for _, part := range append(parts, `"id":"a<b"`, string(versions)) {
+			if (w.Code == 200) != (version == modern) || !strings.Contains(w.Body.String(), part) {
+				t.Errorf("%s: there is no %s in %d %s", version, part, w.Code, w.Body)
+			}
 		}
 	}
 }
@@ -281,30 +196,4 @@ func TestLimit_SlowClientsHoldNoSlot(t *testing.T) {
 		}
 		close(until)
 	})
-}
-
-// TestEndpoint_KeepsNoState checks that any number of clients that start and never end leave nothing behind.
-func TestEndpoint_KeepsNoState(t *testing.T) {
-	e := newEndpoint()
-	begin := func(n int) {
-		for range n {
-			w := posted(e, message("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"a","version":"1"}}`))
-			if w.Code != 200 {
-				t.Fatalf("%d %s", w.Code, w.Body)
-			}
-		}
-	}
-	held := func() (goroutines, bytes int) {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return runtime.NumGoroutine(), int(m.HeapAlloc)
-	}
-	begin(100)
-	goroutines, heap := held()
-	begin(1000)
-	if after, grown := held(); after > goroutines+4 || grown > heap+1<<18 {
-		t.Errorf("from %d to %d goroutines, from %d to %d KiB", goroutines, after, heap>>10, grown>>10)
-	}
 }

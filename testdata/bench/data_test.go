@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"os"
@@ -17,14 +16,19 @@ import (
 	"callbook/store/listing"
 )
 
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // newDirectory makes a small directory in a temporary folder.
 func newDirectory(t *testing.T, agents int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	f := &filling{agents: agents, start: time.Now(), bar: &bar{}}
-	if err := f.run(t.Context(), path); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, f.run(t.Context(), path))
 	return path
 }
 
@@ -35,14 +39,10 @@ func TestADirectoryHoldsWhatItShould(t *testing.T) {
 		t.Error("a server that is started on a copy reads it as a whole first")
 	}
 	st, err := openStore(t.Context(), store.Options{Path: path, Normal: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer st.Close()
 	stats, err := st.Stats(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	levels := [3]int{}
 	for n := range agents {
 		levels[levelOf(n)]++
@@ -58,19 +58,13 @@ func TestADirectoryHoldsWhatItShould(t *testing.T) {
 
 func TestCopiesOfKilledRunsAreRemoved(t *testing.T) {
 	child := exec.Command(os.Args[0], "-test.run=^$")
-	if err := child.Run(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, child.Run())
 	folder := t.TempDir()
 	ended, running := filepath.Join(folder, fmt.Sprintf("run-%d-1", child.Process.Pid)), filepath.Join(folder, fmt.Sprintf("run-%d-2", os.Getpid()))
 	for _, name := range []string{ended, running} {
-		if err := os.Mkdir(name, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Mkdir(name, 0o700))
 	}
-	if err := removeOld(folder); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, removeOld(folder))
 	if left, _ := filepath.Glob(filepath.Join(folder, "*")); !slices.Equal(left, []string{running}) {
 		t.Errorf("%v is left", left)
 	}
@@ -79,22 +73,17 @@ func TestCopiesOfKilledRunsAreRemoved(t *testing.T) {
 func TestDifferencesOfDocumentsAreFound(t *testing.T) {
 	served := newDirectory(t, 60)
 	fresh := filepath.Join(t.TempDir(), "fresh.db")
-	b := &bench{progress: newProgress(discard(t))}
-	if err := copyFile(served, fresh); err != nil {
-		t.Fatal(err)
-	}
-	if err := forgetFormat(t.Context(), fresh); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.makeAnew(t.Context(), fresh); err != nil {
-		t.Fatal(err)
-	}
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	noError(t, err)
+	defer null.Close()
+	b := &bench{progress: newProgress(null)}
+	noError(t, copyFile(served, fresh))
+	noError(t, forgetFormat(t.Context(), fresh))
+	noError(t, b.makeAnew(t.Context(), fresh))
 	compare := func() string {
 		t.Helper()
 		differences, err := b.compare(t.Context(), served, fresh)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return strings.Join(differences, "\n")
 	}
 	if got := compare(); got != "" {
@@ -113,27 +102,11 @@ func TestDifferencesOfDocumentsAreFound(t *testing.T) {
 func change(t *testing.T, path, query string) (rows int64) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer db.Close()
-	done, err := db.ExecContext(context.Background(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	done, err := db.ExecContext(t.Context(), query)
+	noError(t, err)
 	rows, err = done.RowsAffected()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return rows
-}
-
-func discard(t *testing.T) *os.File {
-	t.Helper()
-	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() })
-	return f
 }

@@ -15,10 +15,29 @@ import (
 	"callbook/store/domain"
 )
 
-// queue is a listener whose connections come from given addresses.
+// queue is a listener that accepts given connections.
 type queue struct {
 	net.Listener
-	from []string
+	conns []net.Conn
+}
+
+func (q *queue) Accept() (conn net.Conn, err error) {
+	if len(q.conns) == 0 {
+		return nil, net.ErrClosed
+	}
+	conn, q.conns = q.conns[0], q.conns[1:]
+	return conn, nil
+}
+
+func (*queue) Close() error { return nil }
+
+// from returns a listener that accepts connections from the addresses.
+func from(addresses ...string) net.Listener {
+	q := &queue{}
+	for _, address := range addresses {
+		q.conns = append(q.conns, &caller{addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))})
+	}
+	return q
 }
 
 // caller is a connection that tells where it comes from, and whether it was closed.
@@ -37,18 +56,9 @@ func (c *caller) Close() error {
 
 func (*caller) Read([]byte) (int, error) { return 0, io.EOF }
 
-func (q *queue) Accept() (net.Conn, error) {
-	if len(q.from) == 0 {
-		return nil, net.ErrClosed
-	}
-	addr := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(q.from[0]))
-	q.from = q.from[1:]
-	return &caller{addr: addr}, nil
-}
-
 // accepted returns the connections that a listener accepts of those from the addresses.
-func accepted(c *Connections, from ...string) (open []net.Conn) {
-	l := c.Limit(&queue{from: from}, false)
+func accepted(c *Connections, addresses ...string) (open []net.Conn) {
+	l := c.Limit(from(addresses...), false)
 	for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
 		open = append(open, conn)
 	}
@@ -65,7 +75,7 @@ func TestAbuse01_BuffersOfConnectionsAreLimited(t *testing.T) {
 		limited   bool
 	}{"large records": {true, 16 << 10, true}, "small records": {true, 4 << 10, false}, "plain": {false, 16 << 10, false}} {
 		c := NewConnections(nil)
-		l := c.Limit(&queue{from: append(many(fits+1, "192.0.2.1:1"), "192.0.2.2:1")}, tt.encrypted)
+		l := c.Limit(from(append(many(fits+1, "192.0.2.1:1"), "192.0.2.2:1")...), tt.encrypted)
 		var open []net.Conn
 		for i := range fits + 2 {
 			conn, err := l.Accept()
@@ -91,16 +101,16 @@ func TestAbuse01_BuffersOfConnectionsAreLimited(t *testing.T) {
 
 // TestAbuse01_BodyDoesNotCountAsTheNextHeader: four clients of a network send a large body, and then a header in two parts.
 func TestAbuse01_BodyDoesNotCountAsTheNextHeader(t *testing.T) {
-	c, from := NewConnections(nil), domain.Networks(netip.MustParseAddr("192.0.2.1"))
+	c, networks := NewConnections(nil), domain.Networks(netip.MustParseAddr("192.0.2.1"))
 	for client := range 4 {
 		h := header{pool: c.headers}
-		h.set(from, true)
+		h.set(networks, true)
 		h.size = 500
-		h.set(from, false)
+		h.set(networks, false)
 		h.size += 60_000 // the body
-		h.set(from, true)
+		h.set(networks, true)
 		h.size += 500
-		if !h.acquire(from) {
+		if !h.acquire(networks) {
 			t.Errorf("client %d is cut off with %d bytes counted", client, c.headers.Used())
 		}
 	}

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"net/http"
@@ -8,27 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/VictoriaMetrics/metrics"
-	"github.com/rs/zerolog"
 )
-
-// pipes is a listener whose connections are pipes, so that time passes as in a bubble.
-type pipes struct {
-	net.Listener
-	conns chan net.Conn
-}
-
-func (p pipes) Accept() (net.Conn, error) {
-	if conn, ok := <-p.conns; ok {
-		return conn, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (p pipes) Close() error { return nil }
-
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // TestAbuse01_ClientHasToMakeProgress: a client gets a long response as long as it takes 64 KB in
 // ten seconds.
@@ -44,7 +25,7 @@ func TestAbuse01_ClientHasToMakeProgress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := &Observer{Log: zerolog.Nop(), Metrics: NewMetrics(metrics.NewSet(), nil, nil), Memory: NewMemory(), Requests: NewRequests()}
+				o := newObserver(new(bytes.Buffer))
 				var took time.Duration
 				var writeErr error
 				handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -53,11 +34,8 @@ func TestAbuse01_ClientHasToMakeProgress(t *testing.T) {
 					took = time.Since(begun) //clock: the bubble's
 				})
 				h := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { o.Observe(handler, w, r) })}
-				client, conn := net.Pipe()
-				listener := pipes{conns: make(chan net.Conn, 1)}
-				listener.conns <- conn
-				close(listener.conns)
-				_ = h.Serve(listener)
+				client, conn := net.Pipe() // time passes as in a bubble
+				_ = h.Serve(&queue{conns: []net.Conn{conn}})
 				if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
 					t.Fatal(err)
 				}

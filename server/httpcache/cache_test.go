@@ -26,30 +26,21 @@ func TestCache_IsBounded(t *testing.T) {
 		"a value larger than it is": {1000, 1001, 10, 0, 0},
 		"a value that is too large": {1 << 30, maxSize + 1, 10, 0, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			c := New[string, int](tt.maxBytes)
-			for i := range tt.added {
-				c.Add(fmt.Sprint(i), Item[string, int]{Value: i, Size: tt.size, Tags: []string{"all", fmt.Sprint(i)}, Added: start}, 0)
-			}
-			if n := c.entries.Len(); n < tt.min || n > tt.max || c.Bytes() > tt.maxBytes || len(c.byTag["all"]) != n {
-				t.Errorf("%d entries of %d bytes, %d tagged; want %d to %d of %d bytes", n, c.Bytes(), len(c.byTag["all"]), tt.min, tt.max, tt.maxBytes)
-			}
-			if _, _, ok := c.Get(fmt.Sprint(tt.added-1), start); ok != (tt.max > 0) {
-				t.Errorf("the newest entry is cached: %t", ok)
-			}
-			c.Clear()
-			if c.entries.Len() != 0 || c.Bytes() != 0 || len(c.byTag) != 0 {
-				t.Errorf("%d entries of %d bytes with %d tags are left", c.entries.Len(), c.Bytes(), len(c.byTag))
-			}
-		})
-	}
-}
-
-func TestCache_IgnoresLongKeys(t *testing.T) {
-	c := New[string, int](1 << 30)
-	add(c, strings.Repeat("x", maxKey+1), 1)
-	if c.entries.Len() != 0 {
-		t.Error("a long key is cached")
+		c := New[string, int](tt.maxBytes)
+		for i := range tt.added {
+			c.Add(fmt.Sprint(i), Item[string, int]{Value: i, Size: tt.size, Tags: []string{"all", fmt.Sprint(i)}, Added: start}, 0)
+		}
+		add(c, strings.Repeat("x", maxKey+1), 1) // a key that is too long
+		if n := c.entries.Len(); n < tt.min || n > tt.max || c.Bytes() > tt.maxBytes || len(c.byTag["all"]) != n {
+			t.Errorf("%s: %d entries of %d bytes, %d tagged; want %d to %d of %d bytes", name, n, c.Bytes(), len(c.byTag["all"]), tt.min, tt.max, tt.maxBytes)
+		}
+		if _, _, ok := c.Get(fmt.Sprint(tt.added-1), start); ok != (tt.max > 0) {
+			t.Errorf("%s: the newest entry is cached: %t", name, ok)
+		}
+		c.Clear()
+		if c.entries.Len() != 0 || c.Bytes() != 0 || len(c.byTag) != 0 {
+			t.Errorf("%s: %d entries of %d bytes with %d tags are left", name, c.entries.Len(), c.Bytes(), len(c.byTag))
+		}
 	}
 }
 

@@ -3,12 +3,16 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 
 	"callbook/server"
@@ -72,5 +76,187 @@ func TestFlags_DefaultsAreThoseOfThePackages(t *testing.T) {
 		if !same {
 			t.Errorf("other %s", name)
 		}
+	}
+}
+
+// parseServe parses the flags of callbook serve, with the text of a file of settings unless it is empty.
+func parseServe(t testing.TB, config string, args ...string) (*serveCommand, error) {
+	t.Helper()
+	var c commands
+	parser, err := kong.New(&c, kong.DefaultEnvars("CALLBOOK"), kong.Resolvers(&configFile{}), kong.NamedMapper("path", kong.MapperFunc(decodePath)), kong.Writers(io.Discard, io.Discard))
+	noError(t, err)
+	if config != "" {
+		args = append(args, "--config", write(t, filepath.Join(t.TempDir(), "callbook.toml"), config, 0o600))
+	}
+	_, err = parser.Parse(append([]string{"serve"}, args...))
+	return &c.Serve, err
+}
+
+// TestMailFlags_TheNearerSettingCounts: --mail off on the command line is not undone by a mail-file in the settings.
+func TestMailFlags_TheNearerSettingCounts(t *testing.T) {
+	file := write(t, filepath.Join(t.TempDir(), "mail"), "log:\n", 0o600)
+	inFile := "mail-file = '" + file + "'"
+	for name, tt := range map[string]struct {
+		config, variable string
+		args             []string
+		want             string // setting, or part of the error
+	}{
+		"flag before the file of settings":     {inFile, "", []string{"--mail", "off"}, "off"},
+		"variable before the file of settings": {inFile, "off", nil, "off"},
+		"flag before the variable":             {"", "off", []string{"--mail-file", file}, "log:"},
+		"file of settings":                     {inFile, "", nil, "log:"},
+		"none":                                 {"", "", nil, "log:"},
+		"both flags":                           {"", "", []string{"--mail-file", file, "--mail", "off"}, "leave out one"},
+		"both in the file of settings":         {inFile + "\nmail = 'off'", "", nil, "leave out one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.variable != "" {
+				t.Setenv("CALLBOOK_MAIL", tt.variable)
+			}
+			c, err := parseServe(t, tt.config, tt.args...)
+			got := ""
+			if err == nil {
+				got, err = c.mailFlags.setting()
+			}
+			if err != nil {
+				got = err.Error()
+			}
+			if !strings.Contains(got, tt.want) {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestDurations_HaveOneSyntax: in flags, variables, the file of settings and commands.
+func TestDurations_HaveOneSyntax(t *testing.T) {
+	for given, want := range map[string]string{
+		"90m": "1h30m0s", "36h": "36h0m0s", "7d": "168h0m0s", "1d12h": "36h0m0s", "0d1m": "1m0s", "36500d": "876000h0m0s",
+		"": "", "d": "", "1": "", "1w": "", "1h2d": "", "1d-1h": "", "-1d": "", "1.5d": "", "36501d": "", "99999999999999999999d": "", "1dd": "",
+	} {
+		byFlag, flagErr := parseServe(t, "", "--backup-every="+given)
+		byFile, fileErr := parseServe(t, "backup-every = '"+given+"'")
+		_, endErr := parseEnd(given, time.Now())
+		if (flagErr == nil) != (want != "") || (fileErr == nil) != (want != "") || (endErr == nil) != (want != "" || given == "") {
+			t.Errorf("%q: %v, %v, %v", given, flagErr, fileErr, endErr)
+		} else if want != "" && (byFlag.BackupEvery.String() != want || byFile.BackupEvery != byFlag.BackupEvery) {
+			t.Errorf("%q is %v as a flag and %v in the file, want %s", given, byFlag.BackupEvery, byFile.BackupEvery, want)
+		}
+	}
+}
+
+// TestDev_RejectsAddressOfOthersBeforeItListens: with the status for settings.
+func TestDev_RejectsAddressOfOthersBeforeItListens(t *testing.T) {
+	for _, addr := range []string{"0.0.0.0:1", ":8080", "example.org:1", "unix:/s", "127.0.0.1", "[::]:0"} {
+		if status := Run(t.Context(), []string{"dev", "--addr", addr}, nil, io.Discard, io.Discard); status != statusUsage {
+			t.Errorf("%s: status %d, want %d", addr, status, statusUsage)
+		}
+	}
+}
+
+// TestDev_SaysWhatARestartGoesOnWith checks the banner with a file, which it names, and without one.
+func TestDev_SaysWhatARestartGoesOnWith(t *testing.T) {
+	for db, want := range map[string]string{"": "", "test.db": "The next start with --db test.db goes on with the agents, their keys and the clock, but without mails, faults and journal.\n"} {
+		var out strings.Builder
+		(&devCommand{DB: db, Limits: "off"}).printWelcome(&out, "http://127.0.0.1:8080", "http://127.0.0.1:8080", nil)
+		if text := out.String(); !strings.Contains(text, want) || strings.Contains(text, "next start") != (db != "") {
+			t.Errorf("%q: %s", db, text)
+		}
+	}
+}
+
+func TestAbuse20_SecretsThatOthersCanRead(t *testing.T) {
+	folder := t.TempDir()
+	file := func(name, text string, mode os.FileMode) string {
+		return write(t, filepath.Join(folder, name), text, mode)
+	}
+	const password = "smtp://somebody:secret@mail.example.org"
+	open, private, group := file("open", password, 0o644), file("private", password, 0o600), file("group", password, 0o640)
+	const alerts = "https://ntfy.example.org/topic"
+	settings, alerting := file("settings", "mail = '"+password+"'", 0o644), file("alerting", "alert-url = '"+alerts+"'", 0o644)
+	if info, err := os.Stat(open); err != nil || info.Mode().Perm() != 0o644 {
+		t.Skip("this system has no such permissions")
+	}
+	for _, tt := range []struct {
+		name string
+		set  func(*serveCommand)
+		want []string
+	}{
+		{"none", func(*serveCommand) {}, nil},
+		{"private ones", func(c *serveCommand) { c.MailFile, c.SecretFile = private, group }, nil},
+		{"the mail setting", func(c *serveCommand) { c.MailFile = open }, []string{open}},
+		{"the secret", func(c *serveCommand) { c.SecretFile = open }, []string{open}},
+		{"settings with a password", func(c *serveCommand) { c.Config, c.Mail = settings, password }, []string{settings}},
+		{"settings without one", func(c *serveCommand) { c.Config, c.Mail = settings, "log:" }, nil},
+		{"a password from elsewhere", func(c *serveCommand) { c.Config, c.Mail = settings, password+":26" }, nil},
+		{"the secret of alerts", func(c *serveCommand) { c.AlertSecretFile = open }, []string{open}},
+		{"settings with the URL of alerts", func(c *serveCommand) { c.Config, c.AlertURL = alerting, alerts }, []string{alerting}},
+		{"settings without it", func(c *serveCommand) { c.Config = alerting }, nil},
+		{"a missing file", func(c *serveCommand) { c.MailFile = filepath.Join(folder, "none") }, nil},
+	} {
+		c := &serveCommand{}
+		tt.set(c)
+		if got := c.exposedSecrets(); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestAbuse21_SecretFile(t *testing.T) {
+	folder := t.TempDir()
+	for name, tt := range map[string]struct{ text, want, err string }{
+		"long":  {" " + strings.Repeat("k", 32) + "\n", strings.Repeat("k", 32), ""},
+		"short": {strings.Repeat("k", 31) + "\n", "", "at least 32 characters"},
+		"empty": {"", "", "at least 32 characters"},
+	} {
+		c := &serveCommand{SecretFile: write(t, filepath.Join(folder, name), tt.text, 0o600)}
+		secret, err := c.secret()
+		if string(secret) != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: %q, %v", name, secret, err)
+		}
+	}
+	if _, err := (&serveCommand{SecretFile: filepath.Join(folder, "none")}).secret(); err == nil {
+		t.Error("a missing file is no error")
+	}
+}
+
+func TestReplicaFlags_AreChecked(t *testing.T) {
+	const primary = "--primary=https://directory.example.org"
+	for name, tt := range map[string]struct {
+		args []string
+		want string // part of the error
+		is   server.Replica
+	}{
+		"none":                         {nil, "", server.Replica{}},
+		"no primary":                   {[]string{"--read-only"}, "set --primary", server.Replica{}},
+		"not read-only":                {[]string{primary}, "--primary needs --read-only", server.Replica{}},
+		"read-only":                    {[]string{"--read-only", primary}, "", server.Replica{Primary: "https://directory.example.org", MaxLag: 5 * time.Minute}},
+		"with a limit":                 {[]string{"--read-only", primary, "--max-lag=90s"}, "", server.Replica{Primary: "https://directory.example.org", MaxLag: 90 * time.Second}},
+		"no URL":                       {[]string{"--read-only", "--primary=directory"}, "--primary: ", server.Replica{}},
+		"no time":                      {[]string{"--read-only", primary, "--max-lag=0s"}, "--max-lag: ", server.Replica{}},
+		"ignored: the operator's page": {[]string{"--read-only", primary, "--operator-addr=127.0.0.1:8081"}, "", server.Replica{Primary: "https://directory.example.org", MaxLag: 5 * time.Minute}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := parseServe(t, "", tt.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := c.plan(zerolog.Nop())
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("error %v, want %q", err, tt.want)
+			}
+			if err == nil && (p.server.Replica != tt.is || p.store.ReadOnly != (tt.is.Primary != "")) {
+				t.Errorf("%+v, read-only: %t", p.server.Replica, p.store.ReadOnly)
+			}
+			if tt.is.Primary == "" {
+				return
+			}
+			if n := len(c.endpoints(nil)); n != 1 {
+				t.Errorf("%d listeners", n)
+			}
+			if bytes := c.maxBytes(zerolog.Nop()); bytes != 0 {
+				t.Errorf("a limit of %d bytes", bytes)
+			}
+		})
 	}
 }

@@ -457,9 +457,13 @@ const untilNextTry = time.Minute
 
 func newDB(t testing.TB) string { return filepath.Join(t.TempDir(), "callbook.db") }
 
+// TestMail_DeliversBySMTP logs in at the mail server, with the password in a file.
 func TestMail_DeliversBySMTP(t *testing.T) {
 	o, db := newPostOffice(t), newDB(t)
-	p := spawn(t, db, o.setting()...)
+	file := db + ".mail"
+	lay(t, file, []byte("smtp://"+mailUser+":"+mailPassword+"@"+o.address+"\n"))
+	setting := []string{"--mail-file=" + file, "--mail-from=Callbook <callbook@example.org>"}
+	p := spawn(t, db, setting...)
 	a := p.agent("harbour-pilot", "canary-mailbox@example.org")
 	if refusal := p.verify(a); refusal != "" {
 		t.Fatal(refusal)
@@ -472,7 +476,7 @@ func TestMail_DeliversBySMTP(t *testing.T) {
 	p.logs("a mail was delivered", 1)
 	p.ends()
 	pass(t, db, untilNextTry)
-	again := spawn(t, db, o.setting()...)
+	again := spawn(t, db, setting...)
 	if refusal := again.mails("/api/me/owner-claim", `{"owner_email":"canary-owner@example.org"}`, a.auth); refusal != "" {
 		t.Fatal(refusal)
 	}
@@ -484,7 +488,7 @@ func TestMail_DeliversBySMTP(t *testing.T) {
 	again.logs("a mail was delivered", 1)
 	again.ends()
 	pass(t, db, untilNextTry)
-	last := spawn(t, db, o.setting()...)
+	last := spawn(t, db, setting...)
 	if refusal := last.mails("/api/recover", `{"handle":"harbour-pilot"}`); refusal != "" {
 		t.Fatal(refusal)
 	}
@@ -494,67 +498,11 @@ func TestMail_DeliversBySMTP(t *testing.T) {
 	last.logs("a mail was delivered", 2) // and the notice of the recovery
 	last.ends()
 	for _, run := range []*process{p, again, last} {
-		run.quiet("canary", code.code(), lost.code(), link, link[strings.LastIndexByte(link, '/')+1:], key)
+		run.quiet("canary", mailPassword, code.code(), lost.code(), link, link[strings.LastIndexByte(link, '/')+1:], key)
 	}
 	if n := waiting(t, db); n != 0 {
 		t.Errorf("%d mails wait still", n)
 	}
-}
-
-// trouble is a failure of a mail server.
-type trouble struct {
-	does   func(o *postOffice, met func()) func(step) error
-	log    string // what tells that a try has ended; empty where it hangs
-	kept   int    // of 3 mails, those that wait on
-	unsure int    // those of which nobody knows whether they came
-	copies int    // that came
-}
-
-func refuseWith(code int, where step) func(*postOffice, func()) func(step) error {
-	return func(_ *postOffice, met func()) func(step) error {
-		return func(at step) error {
-			if at != where {
-				return nil
-			}
-			met()
-			return &smtp.SMTPError{Code: code, Message: "canary words of a server"}
-		}
-	}
-}
-
-func hangAt(where step) func(*postOffice, func()) func(step) error {
-	return func(o *postOffice, met func()) func(step) error {
-		return func(at step) error {
-			if at == where {
-				met()
-				o.hangs()
-			}
-			return nil
-		}
-	}
-}
-
-func dropAt(where step) func(*postOffice, func()) func(step) error {
-	return func(_ *postOffice, met func()) func(step) error {
-		return func(at step) error {
-			if at != where {
-				return nil
-			}
-			met()
-			return errDrop
-		}
-	}
-}
-
-const tried = "was not delivered and will be retried"
-
-var troubles = map[string]trouble{
-	"no greeting":          {hangAt(stepConnect), "", 3, 0, 0},
-	"hangs after the text": {hangAt(stepData), "", 3, 1, 0},
-	"452 to the text":      {refuseWith(452, stepData), tried, 3, 0, 0},
-	"550 to the recipient": {refuseWith(550, stepRcpt), "was rejected permanently", 0, 0, 0},
-	"drops the connection": {dropAt(stepConnect), tried, 3, 0, 0},
-	"drops after the text": {dropAt(stepData), "may have been delivered", 3, 3, 3},
 }
 
 // Limits of time: a call is answered without the mail server, and the program
@@ -567,26 +515,49 @@ const (
 // TestMail_FailingServerDelaysNothing also checks that mails are sent later, except those that the server rejected
 // for good.
 func TestMail_FailingServerDelaysNothing(t *testing.T) {
-	for name, tt := range troubles {
+	fails := func(code int) error { return &smtp.SMTPError{Code: code, Message: "canary words of a server"} }
+	for name, tt := range map[string]struct {
+		at     step
+		err    error  // nil: the server hangs
+		log    string // after an attempt; empty where it hangs
+		kept   int    // of 3 mails, those that still wait
+		unsure int    // those with an unknown outcome
+		copies int    // those that arrived
+	}{
+		"no greeting":          {stepConnect, nil, "", 3, 0, 0},
+		"hangs after the text": {stepData, nil, "", 3, 1, 0},
+		"452 to the text":      {stepData, fails(452), "was not delivered and will be retried", 3, 0, 0},
+		"550 to the recipient": {stepRcpt, fails(550), "was rejected permanently", 0, 0, 0},
+		"drops after the text": {stepData, errDrop, "may have been delivered", 3, 3, 3},
+	} {
 		t.Run(name, func(t *testing.T) {
 			o, db := newPostOffice(t), newDB(t)
 			met := make(chan struct{}, 100)
-			o.does(tt.does(o, func() { met <- struct{}{} }))
+			o.does(func(at step) error {
+				if at != tt.at {
+					return nil
+				}
+				met <- struct{}{}
+				if tt.err == nil {
+					o.hangs()
+				}
+				return tt.err
+			})
 			p := spawn(t, db, o.setting()...)
 			quickest := patience
 			for i := range 3 {
 				a := p.agent(fmt.Sprintf("agent-%d", i), fmt.Sprintf("canary-%d@example.org", i))
 				begun := time.Now()
 				if refusal := p.verify(a); refusal != "" {
-					t.Errorf("the call is refused: %s", refusal)
+					t.Errorf("the request is rejected: %s", refusal)
 				}
 				quickest = min(quickest, time.Since(begun))
 				if i == 0 {
-					comes(t, met) // the others call while it hangs
+					comes(t, met) // the others request their mails while it hangs
 				}
 			}
 			if quickest > atOnce {
-				t.Errorf("a call takes %s", quickest)
+				t.Errorf("a request takes %s", quickest)
 			}
 			if tt.log != "" {
 				p.logs(tt.log, 3)
@@ -597,15 +568,14 @@ func TestMail_FailingServerDelaysNothing(t *testing.T) {
 				t.Errorf("stopping takes %s", took)
 			}
 			p.quiet("canary")
-			n, unsure := outbox(t, db)
-			if n != tt.kept || unsure != tt.unsure || len(o.tally()) != tt.copies {
-				t.Errorf("%d mails wait, of %d nobody knows, %v came; want %d, %d, %d", n, unsure, o.tally(), tt.kept, tt.unsure, tt.copies)
+			if n, unsure := outbox(t, db); n != tt.kept || unsure != tt.unsure || len(o.tally()) != tt.copies {
+				t.Errorf("%d mails wait, %d are uncertain, %v arrived; want %d, %d, %d", n, unsure, o.tally(), tt.kept, tt.unsure, tt.copies)
 			}
 			o.works()
 			drain(t, o, db)
 			for to, n := range o.tally() {
 				if n > 2 || n > 1 && tt.unsure == 0 {
-					t.Errorf("%s: it came %d times", to, n)
+					t.Errorf("%s: it arrived %d times", to, n)
 				}
 			}
 			if n := len(o.tally()); n != tt.kept {
@@ -669,78 +639,11 @@ func TestMail_KillDuringDelivery(t *testing.T) {
 	}
 }
 
-func TestMail_RepeatedKillsDeliverTwiceAtMost(t *testing.T) {
-	o, db := newPostOffice(t), newDB(t)
-	for run := range 2 {
-		met, killed := make(chan struct{}), make(chan struct{})
-		o.does(func(at step) error {
-			if at == stepData {
-				close(met)
-				<-killed
-			}
-			return nil
-		})
-		p := spawn(t, db, o.setting()...)
-		if run == 0 {
-			p.verify(p.agent("harbour-pilot", "a@example.org"))
-		}
-		comes(t, met)
-		p.kill()
-		close(killed)
-		o.next()
-		pass(t, db, 2*untilNextTry)
-	}
-	o.works()
-	p := spawn(t, db, o.setting()...)
-	p.verify(p.agent("tide-gauge", "b@example.org"))
-	p.logs("a mail was delivered", 1) // the oldest goes first
-	p.ends()
-	if diff := cmp.Diff(map[string]int{"<a@example.org>": 2, "<b@example.org>": 1}, o.tally()); diff != "" || waiting(t, db) != 0 {
-		t.Errorf("%d mails wait; deliveries (-want +got):\n%s", waiting(t, db), diff)
-	}
-}
-
 func TestMail_LogsByDefault(t *testing.T) {
-	for _, form := range []string{"text", "json"} {
-		p := spawn(t, newDB(t), "--log="+form)
-		a := p.agent("harbour-pilot", "pilot@example.org")
-		p.verify(a)
-		p.logs("Code: ", 1)
-		_, printed, _ := strings.Cut(p.err.String(), "Code: ")
-		p.object("POST", "/api/me/verify/confirm", `{"code":"`+letter{text: printed}.code()+`"}`, a.auth)
-		p.ends()
-	}
-}
-
-func TestMail_ReadsSettingFromFile(t *testing.T) {
-	o := newPostOffice(t)
-	write := func(text string) (path string) {
-		path = filepath.Join(t.TempDir(), "mail")
-		lay(t, path, []byte(text))
-		return path
-	}
-	right := write("smtp://" + mailUser + ":" + mailPassword + "@" + o.address + "\n")
-	for name, given := range map[string]struct{ flag, variable string }{"flag": {"--mail-file=" + right, ""}, "variable": {"--log=json", right}} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("CALLBOOK_MAIL_FROM", "callbook@example.org")
-			if given.variable != "" {
-				t.Setenv("CALLBOOK_MAIL_FILE", given.variable)
-			}
-			p := spawn(t, newDB(t), given.flag)
-			p.verify(p.agent("harbour-pilot", "a@example.org"))
-			o.next()
-			p.ends()
-			p.quiet(mailPassword)
-		})
-	}
-	t.Run("wrong password", func(t *testing.T) {
-		wrong := write("smtp://" + mailUser + ":not-" + mailPassword + "@" + o.address)
-		p := spawn(t, newDB(t), "--mail-file="+wrong, "--mail-from=callbook@example.org")
-		if refusal := p.verify(p.agent("harbour-pilot", "a@example.org")); refusal != "" {
-			t.Error(refusal)
-		}
-		p.logs(tried, 1)
-		p.ends()
-		p.quiet(mailPassword)
-	})
+	p := spawn(t, newDB(t))
+	a := p.agent("harbour-pilot", "pilot@example.org")
+	p.verify(a)
+	p.logs("Code: ", 1)
+	_, printed, _ := strings.Cut(p.err.String(), "Code: ")
+	p.object("POST", "/api/me/verify/confirm", `{"code":"`+letter{text: printed}.code()+`"}`, a.auth)
 }

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -28,6 +27,8 @@ import (
 type guide struct {
 	core   string // the first page
 	lines  []string
+	fenced []bool   // whether a line is in a fenced block
+	prose  []string // the lines outside fenced blocks, without the front matter
 	blocks []block
 }
 
@@ -44,14 +45,19 @@ func readGuide(p *program, lang string) guide {
 		all += p.markdown(m[1])
 	}
 	g.lines = strings.Split(strings.TrimSuffix(all, "\n"), "\n")
-	inside := false
+	inside, rules := false, 0
 	for _, line := range g.lines {
 		kind, fence := strings.CutPrefix(line, "```")
+		g.fenced = append(g.fenced, inside || fence)
 		switch {
 		case fence && !inside:
 			g.blocks = append(g.blocks, block{kind: kind})
 		case inside && !fence:
 			g.blocks[len(g.blocks)-1].text += line + "\n"
+		case line == "---":
+			rules++
+		case !fence && rules > 1:
+			g.prose = append(g.prose, line)
 		}
 		inside = inside != fence
 	}
@@ -70,27 +76,11 @@ func (p *program) markdown(path string) string {
 	return text
 }
 
-// prose returns the guide without its fenced blocks and its front matter.
-func (g guide) prose() (lines []string) {
-	inside, rules := false, 0
-	for _, line := range g.lines {
-		switch {
-		case line == "---":
-			rules++
-		case strings.HasPrefix(line, "```"):
-			inside = !inside
-		case !inside && rules > 1:
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
 var codeSpan = regexp.MustCompile("`([^`]+)`")
 
 // spans returns the names and paths that the prose sets as code.
 func (g guide) spans() (spans []string) {
-	for _, line := range g.prose() {
+	for _, line := range g.prose {
 		for _, m := range codeSpan.FindAllStringSubmatch(line, -1) {
 			spans = append(spans, m[1])
 		}
@@ -100,7 +90,7 @@ func (g guide) spans() (spans []string) {
 
 // rows returns the rows of the guide's tables with that many cells, without the headings.
 func (g guide) rows(cells int) (rows [][]string) {
-	for _, line := range g.prose() {
+	for _, line := range g.prose {
 		if !strings.HasPrefix(line, "| ") {
 			continue
 		}
@@ -115,12 +105,13 @@ func (g guide) rows(cells int) (rows [][]string) {
 // TestGuide_CommandsWork runs every block of the guide in its order, each in a shell of its own, as the tools of agents
 // do. It fills in the values that the guide leaves to the reader, and plays the other agents.
 func TestGuide_CommandsWork(t *testing.T) {
-	needGuideTools(t)
 	for shell, lang := range map[string]string{"sh": "en", "bash": "zh", "zsh": "en"} {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
-			if _, err := exec.LookPath(shell); err != nil {
-				t.Skipf("%s is not installed", shell)
+			for _, program := range []string{shell, "curl"} {
+				if _, err := exec.LookPath(program); err != nil {
+					t.Skipf("%s is not installed", program)
+				}
 			}
 			r := newReader(t, lang, shell)
 			meanwhile := map[string]func(){ // before the block that holds the text
@@ -173,35 +164,6 @@ func TestGuide_CommandsWork(t *testing.T) {
 	}
 }
 
-func needGuideTools(t *testing.T) {
-	t.Helper()
-	for _, tool := range []string{"sh", "bash", "curl"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip("needs sh, bash and curl")
-		}
-	}
-}
-
-// devProcess starts callbook dev in a process.
-func devProcess(t testing.TB, args ...string) *program {
-	t.Helper()
-	p := newProcess(t, append([]string{"dev", "--addr=127.0.0.1:0"}, args...)...)
-	for late := time.After(patience); ; {
-		if m := printedAddress.FindStringSubmatch(p.out.String()); m != nil {
-			p.base = "http://" + m[1]
-			return p.program
-		}
-		select {
-		case <-p.out.wrote:
-		case status := <-p.status:
-			p.status <- status
-			t.Fatalf("callbook dev ended with status %d: %s", status, p.err)
-		case <-late:
-			t.Fatalf("callbook dev does not tell its address: %s%s", p.out, p.err)
-		}
-	}
-}
-
 // reader follows the guide.
 type reader struct {
 	*program
@@ -215,7 +177,7 @@ type reader struct {
 
 func newReader(t testing.TB, lang, shell string) *reader {
 	t.Helper()
-	r := &reader{program: devProcess(t), shell: shell, handle: "guide-reader-" + lang, folder: t.TempDir()}
+	r := &reader{program: start(t, "dev", "--addr=127.0.0.1:0"), shell: shell, handle: "guide-reader-" + lang, folder: t.TempDir()}
 	r.mailbox, r.owner = r.handle+"@example.org", "owner-"+lang+"@example.org"
 	r.asked = r.demoAgent("twinscript")
 	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/server/documents"
 )
 
 // directory holds the descriptions of the service, with which the guide is compared.
@@ -183,7 +185,7 @@ func (g guide) checkLimits(t *testing.T, d directory) {
 		t.Errorf("limits (-service +guide):\n%s", diff)
 	}
 	kib := fmt.Sprintf("%v KiB", limits["body_bytes"].(float64)/1024)
-	if !strings.Contains(strings.Join(g.prose(), "\n"), kib) {
+	if !strings.Contains(strings.Join(g.prose, "\n"), kib) {
 		t.Errorf("the guide does not name the limit of a body, %s", kib)
 	}
 }
@@ -204,42 +206,6 @@ func (g guide) checkNames(t *testing.T, d directory) {
 			t.Errorf("there is no %s", m[1])
 		}
 	}
-}
-
-// frontMatter parses the YAML between the first two rules: a flat map, and one below metadata.
-func (g guide) frontMatter(t *testing.T) map[string]string {
-	t.Helper()
-	front := map[string]string{}
-	plain := regexp.MustCompile(`^( {2})?([a-z-]+):(?: (.+))?$`)
-	parent := ""
-	for i, line := range g.lines {
-		if i == 0 && line == "---" {
-			continue
-		}
-		if line == "---" {
-			break
-		}
-		m := plain.FindStringSubmatch(line)
-		if m == nil {
-			t.Fatalf("front matter: %s", line)
-		}
-		value, err := strconv.Unquote(m[3])
-		if err != nil {
-			value = m[3]
-			if strings.Contains(value, ": ") || strings.Contains(value, " #") || strings.HasSuffix(value, ":") {
-				t.Errorf("YAML reads this as something else: %s", line)
-			}
-		}
-		switch {
-		case m[1] == "":
-			front[m[2]], parent = value, m[2]
-		case parent == "metadata":
-			front["metadata."+m[2]] = value
-		default:
-			t.Errorf("%s below %s", m[2], parent)
-		}
-	}
-	return front
 }
 
 // options are those of the guide's commands. curl 7.55 has all of its own; Debian 11 has 7.74, and --json came with 7.82.
@@ -271,20 +237,17 @@ func (g guide) checkForm(t *testing.T, d directory) {
 	if text := strings.Join(g.lines, "\n"); strings.Contains(text, "{base_url}") || strings.Contains(text, "{skill_url}") || !utf8.ValidString(text) {
 		t.Error("something is not filled in")
 	}
-	front := g.frontMatter(t)
-	if diff := cmp.Diff("callbook MIT "+d.openapi["info"].(map[string]any)["version"].(string), front["name"]+" "+front["license"]+" "+front["metadata.version"]); diff != "" {
-		t.Errorf("front matter (-want +got):\n%s", diff)
-	}
-	if n := utf8.RuneCountInString(front["description"]); n == 0 || n > 1024 {
-		t.Errorf("a description of %d characters", n)
-	}
-	if n := utf8.RuneCountInString(front["compatibility"]); n == 0 || n > 500 {
-		t.Errorf("a compatibility of %d characters", n)
-	}
-	for name := range front {
-		if !slices.Contains([]string{"name", "description", "license", "compatibility", "metadata", "metadata.version"}, name) {
-			t.Errorf("%s in the front matter", name)
+	front := documents.FrontMatter([]byte(g.core))
+	for name, most := range map[string]int{"description": 1024, "compatibility": 500} {
+		text, _ := front[name].(string)
+		if n := utf8.RuneCountInString(text); n == 0 || n > most || strings.Contains(text, ": ") || strings.Contains(text, " #") {
+			t.Errorf("%s has %d characters, or is no plain value of YAML: %s", name, n, text)
 		}
+		delete(front, name)
+	}
+	version := map[string]any{"version": d.openapi["info"].(map[string]any)["version"]}
+	if diff := cmp.Diff(map[string]any{"name": "callbook", "license": "MIT", "metadata": version}, front); diff != "" {
+		t.Errorf("front matter (-want +got):\n%s", diff)
 	}
 }
 
@@ -313,21 +276,10 @@ var (
 	frontKey = regexp.MustCompile(`^ *[a-z]+:`)
 )
 
-// fenced reports for each line whether it is in a fenced block.
-func (g guide) fenced() []bool {
-	fenced, inside := make([]bool, len(g.lines)), false
-	for i, line := range g.lines {
-		fence := strings.HasPrefix(line, "```")
-		fenced[i] = inside || fence
-		inside = inside != fence
-	}
-	return fenced
-}
-
 // words returns the text of a line in its language: of code only the comment.
 func (g guide) words(i int) string {
 	line := g.lines[i]
-	if g.fenced()[i] {
+	if g.fenced[i] {
 		return comment.FindString(line)
 	}
 	return codeSpan.ReplaceAllString(line, "`")
@@ -335,10 +287,9 @@ func (g guide) words(i int) string {
 
 // shape returns the part of a line that both languages share.
 func (g guide) shape() (shape []string) {
-	fenced := g.fenced()
 	for i, line := range g.lines {
 		switch kind := ""; {
-		case fenced[i]:
+		case g.fenced[i]:
 			if !namedStatus.MatchString(line) {
 				line = comment.ReplaceAllString(line, " #")
 			}

@@ -104,25 +104,6 @@ func TestConfig_RejectsWrongFiles(t *testing.T) {
 	}
 }
 
-// TestConfig_SuggestsNames checks misspelt variables and flags.
-func TestConfig_SuggestsNames(t *testing.T) {
-	t.Setenv("CALLBOOK_BAKUP_DIR", "x")
-	if status, _, errors := finished("check"); status != 64 || !strings.Contains(errors, "unknown variable CALLBOOK_BAKUP_DIR, did you mean CALLBOOK_BACKUP_DIR?") {
-		t.Errorf("%d, %s", status, errors)
-	}
-	if status, _, errors := finished("serve", "--bakup-dir=x"); status != 64 || !strings.Contains(errors, `did you mean --backup-dir?`) {
-		t.Errorf("%d, %s", status, errors)
-	}
-}
-
-// TestDev_ReadsNoConfigFile protects the database that the file names: dev would empty it.
-func TestDev_ReadsNoConfigFile(t *testing.T) {
-	file := settingsFile(t, "")
-	if status, _, errors := finished("dev", "--config", file); status != 64 || !strings.Contains(errors, "--config") {
-		t.Errorf("%d, %s", status, errors)
-	}
-}
-
 // TestConfig_ReportsAllErrors checks that all errors are reported at once, before anything is opened.
 func TestConfig_ReportsAllErrors(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
@@ -148,15 +129,5 @@ func TestConfig_EmptyPathIsUnset(t *testing.T) {
 	status, out, errors := finished("check", "--addr=127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"))
 	if status != 0 || !strings.Contains(out, "CALLBOOK_BACKUP_DIR=\n") || !strings.Contains(out, "the service makes none") {
 		t.Errorf("%d, %s%s", status, out, errors)
-	}
-}
-
-// TestServe_RejectsScheduledBackup protects a copy that rotation would delete.
-func TestServe_RejectsScheduledBackup(t *testing.T) {
-	folder := t.TempDir()
-	db := filepath.Join(folder, "callbook-20261101T000000Z.db")
-	status, _, errors := finished("serve", "--addr=127.0.0.1:0", "--db", db, "--backup-dir", folder)
-	if status != 64 || !strings.Contains(errors, "this is one of the backups") {
-		t.Errorf("%d, %s", status, errors)
 	}
 }

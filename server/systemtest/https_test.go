@@ -33,7 +33,6 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
-	"golang.org/x/sys/unix"
 )
 
 // HTTPS by itself, first without a certificate authority: the certificates lie there
@@ -42,29 +41,16 @@ import (
 // aDomain is the name of the sites in these tests.
 const aDomain = "directory.example.org"
 
-// nobody returns the directory of an unreachable certificate authority, and the folder of its certificates.
-func nobody(t testing.TB) (directory, folder string) {
-	at := refusing(t)
-	return "https://" + at + "/directory", filepath.Join("certificates", strings.ReplaceAll(at, ":", "_"))
+// refusing is an address on which no process listens.
+const refusing = "127.0.0.1:1"
+
+// authorityAt returns the directory of a certificate authority at an address, and the folder of its certificates.
+func authorityAt(addr string) (directory, folder string) {
+	return "https://" + addr + "/directory", filepath.Join("certificates", strings.ReplaceAll(addr, ":", "_"))
 }
 
-// refusing returns an address on which no process listens.
-func refusing(t testing.TB) string {
-	t.Helper()
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Close(socket) })
-	if err := unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	at, err := unix.Getsockname(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("127.0.0.1:%d", at.(*unix.SockaddrInet4).Port)
-}
+// nobody returns the directory of an unreachable certificate authority, and the folder of its certificates.
+func nobody(testing.TB) (directory, folder string) { return authorityAt(refusing) }
 
 // silence returns an authority that accepts connections, counts them and sends nothing.
 func silence(t testing.TB) (directory, folder string, calls *atomic.Int64) {
@@ -85,8 +71,8 @@ func silence(t testing.TB) (directory, folder string, calls *atomic.Int64) {
 			t.Cleanup(func() { conn.Close() })
 		}
 	}()
-	at := listener.Addr().String()
-	return "https://" + at + "/directory", filepath.Join("certificates", strings.ReplaceAll(at, ":", "_")), calls
+	directory, folder = authorityAt(listener.Addr().String())
+	return directory, folder, calls
 }
 
 // selfMade returns a self-signed certificate with its key, as PEM.
@@ -175,24 +161,11 @@ func httpsClient(t testing.TB, at string, trusted *x509.CertPool) *http.Client {
 
 func fetch(t testing.TB, client *http.Client, method, url string, headers ...string) (*http.Response, string) {
 	t.Helper()
-	r, err := http.NewRequest(method, url, nil)
+	a, err := client.Do(newRequest(t, method, url, "", headers...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Set(name, value)
-	}
-	a, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Body.Close()
-	text, err := io.ReadAll(a.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a, string(text)
+	return a, readBody(t, a)
 }
 
 // greet performs a TLS handshake for a name.
@@ -324,12 +297,7 @@ func ask(t testing.TB, at, text string) (*http.Response, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.Body.Close()
-	body, err := io.ReadAll(a.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a, string(body)
+	return a, readBody(t, a)
 }
 
 // TestHTTPS_RedirectsPlainHTTP checks all kinds of requests. The authority is unreachable meanwhile: the log says
@@ -425,40 +393,10 @@ func lineOf(log, text string) string {
 	return ""
 }
 
-// TestHTTPS_RejectsWrongSettings checks that settings which cannot work are rejected before anything is opened.
-func TestHTTPS_RejectsWrongSettings(t *testing.T) {
+// TestHTTPS_ReadsSettings checks the defaults that depend on --domain.
+func TestHTTPS_ReadsSettings(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "callbook.db")
-	for _, tt := range []struct {
-		name string
-		args []string
-		want string
-	}{
-		{"an address", []string{"--domain=203.0.113.5"}, "is not a DNS name"},
-		{"a port", []string{"--domain=directory.example.org:443"}, "is not a DNS name"},
-		{"a scheme", []string{"--domain=https://directory.example.org"}, "is not a DNS name"},
-		{"an underscore", []string{"--domain=a_b.example.org"}, "is not a DNS name"},
-		{"one word", []string{"--domain=directory"}, "is not a DNS name"},
-		{"this machine", []string{"--domain=callbook.localhost"}, "--acme-directory"},
-		{"twice", []string{"--domain=a.example.org", "--domain=A.example.org"}, "given twice"},
-		{"the second wrong", []string{"--domain=a.example.org", "--domain=b"}, `"b" is not a DNS name`},
-		{"a base URL without TLS", []string{"--domain=a.example.org", "--base-url=http://a.example.org"}, "https://a.example.org"},
-		{"another base URL", []string{"--domain=a.example.org", "--base-url=https://b.example.org"}, "https://a.example.org"},
-		{"authority without TLS", []string{"--domain=a.example.org", "--acme-directory=http://ca.example.org/dir"}, "--acme-directory"},
-		{"authority without a host", []string{"--domain=a.example.org", "--acme-directory=https:///dir"}, "--acme-directory"},
-		{"mail with a name", []string{"--domain=a.example.org", "--acme-email=A <a@example.org>"}, "--acme-email"},
-		{"mail without a domain", []string{"--acme-email=a@example.org"}, "need --domain"},
-		{"plain address without a domain", []string{"--http-addr=:80"}, "need --domain"},
-		{"authority without a domain", []string{"--acme-directory=https://ca.example.org/dir"}, "need --domain"},
-	} {
-		status, printed := finish(append([]string{"serve", "--addr=127.0.0.1:0", "--db", db}, tt.args...)...)
-		if status != 64 || !strings.Contains(printed, tt.want) {
-			t.Errorf("%s: %d, want 64 with %q: %s", tt.name, status, tt.want, printed)
-		}
-	}
-	if left, err := os.ReadDir(filepath.Dir(db)); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
 	for _, tt := range []struct {
 		name string
 		args []string
@@ -768,7 +706,7 @@ func TestAuthority_IssuesByTLSChallenge(t *testing.T) {
 func TestAuthority_IssuesByHTTPChallenge(t *testing.T) {
 	t.Parallel()
 	s := newSockets(t)
-	c := newAuthority(t, refusing(t), s.plain, ninetyDays)
+	c := newAuthority(t, refusing, s.plain, ninetyDays)
 	p := c.serves(t, s, filepath.Join(t.TempDir(), "callbook.db"), "--domain", aDomain, "--http-addr", s.plain)
 	p.logs("https has a certificate", 1)
 	if a, _ := fetch(t, httpsClient(t, s.addr, c.trusted), "GET", "https://"+aDomain+"/healthz"); a.StatusCode != 200 {
@@ -802,7 +740,7 @@ func TestAuthority_RenewsWithoutVisitors(t *testing.T) {
 func TestAuthority_LogsFailedValidation(t *testing.T) {
 	t.Parallel()
 	s := newSockets(t)
-	c := newAuthority(t, refusing(t), refusing(t), ninetyDays)
+	c := newAuthority(t, refusing, refusing, ninetyDays)
 	p := c.serves(t, s, filepath.Join(t.TempDir(), "callbook.db"), "--domain", aDomain, "--http-addr", s.plain)
 	p.logs("https has no certificate yet", 1)
 	asked := c.orders()

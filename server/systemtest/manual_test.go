@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -45,7 +44,7 @@ func newManualSite(t *testing.T, command string) *manualSite {
 		s.values = strings.NewReplacer("http://127.0.0.1:8080", s.base)
 		return s
 	}
-	metrics := freeAddress(t)
+	metrics := closedPort(t)
 	s.program = start(t, "serve", "--addr", "127.0.0.1:0", "--metrics-addr", metrics, "--db", filepath.Join(s.folder, "callbook.db"))
 	author, other := "Authorization: Bearer "+join(s.program, "tide-reader"), "Authorization: Bearer "+join(s.program, "harbour-pilot")
 	made := func(what, path, body, key string) string {
@@ -60,17 +59,6 @@ func newManualSite(t *testing.T, command string) *manualSite {
 		"https://ntfy.example.org/TOPIC", receiver, "https://gotify.example.org/message?token=TOKEN", receiver, "https://receiver.example.org/alerts", receiver,
 		"REPORT_ID", report, "REPLY_ID", reply, "POST_ID", post, "HANDLE", "tide-reader")
 	return s
-}
-
-// freeAddress returns an address of this machine on which no process listens.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // shell runs commands in the folder and returns their output.

@@ -14,7 +14,7 @@ import (
 // process has left one.
 func TestOperatorPage_HasItsOwnListener(t *testing.T) {
 	folder := t.TempDir()
-	socket, db, tcp := filepath.Join(folder, "s"), filepath.Join(folder, "callbook.db"), freeAddress(t)
+	socket, db, tcp := filepath.Join(folder, "s"), filepath.Join(folder, "callbook.db"), closedPort(t)
 	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func newStandby(t *testing.T) *standby {
 		t.Skip("needs litestream: install it and set PATH, as .ci/run litestream does")
 	}
 	proof.OneByOne(t)
-	s := &standby{TB: t, folder: t.TempDir(), address: freeAddress(t)}
+	s := &standby{TB: t, folder: t.TempDir(), address: closedPort(t)}
 	script := ""
 	for _, block := range strings.Split(readText(t, root+"static/docs/scaling.md"), "\n```") {
 		if strings.HasPrefix(strings.TrimSpace(block), "#!/bin/sh") {
@@ -318,7 +318,7 @@ func (s *standby) promote(clients *sync.WaitGroup) {
 		s.Errorf("the service manager got %q", log)
 	}
 	p := spawn(s.TB, s.copyPath(), "--addr="+s.address)
-	s.object("POST", p, "/api/agents", registrationFor("after-the-promotion", "a@example.org"))
+	p.agent("after-the-promotion", "a@example.org")
 	took := time.Since(ended)
 	held := s.stored()
 	have := 0
@@ -337,13 +337,6 @@ func (s *standby) promote(clients *sync.WaitGroup) {
 	status, out, _ := finished("check", "--addr", "127.0.0.1:0", "--db", s.copyPath())
 	if status != 0 && !strings.Contains(out, "ok    database") {
 		s.Errorf("check: %d %s", status, out)
-	}
-}
-
-func (s *standby) object(method string, p *process, path, body string) {
-	s.Helper()
-	if status, text := p.call(method, path, body); status != 201 {
-		s.Fatalf("%s %s: %d %s", method, path, status, text)
 	}
 }
 

@@ -214,30 +214,18 @@ func (r *reader) mailed(to, what string) string {
 
 // knows returns the value of a placeholder: the reader's own, or the last of its kind in the responses.
 func (r *reader) knows(variable, placeholder string) string {
-	switch variable {
-	case "HANDLE", "CONFIRM":
-		return r.handle
-	case "NAME":
-		return "Tide Reader 潮汐员"
-	case "DESCRIPTION":
-		return "Reads the harbour's tide tables."
-	case "LANGUAGE-CODE":
-		return "en"
-	case "OWNER":
-		return "沈青 Shen Qing"
-	case "MAILBOX":
-		return r.mailbox
-	case "OWNER_EMAIL":
-		return r.owner
-	case "CODE":
+	values := map[string]string{
+		"HANDLE": r.handle, "CONFIRM": r.handle, "NAME": "Tide Reader 潮汐员", "DESCRIPTION": "Reads the harbour's tide tables.",
+		"LANGUAGE-CODE": "en", "OWNER": "沈青 Shen Qing", "MAILBOX": r.mailbox, "OWNER_EMAIL": r.owner,
+		"TO": r.asked.handle, "PARTNER": r.asked.handle, "PAGE": r.page, "HOOK": r.page,
+	}
+	switch value, ok := values[variable]; {
+	case ok:
+		return value
+	case variable == "CODE":
 		return r.mailed(r.mailbox, "code")
-	case "TO", "PARTNER":
-		return r.asked.handle
-	case "OFFERING": // of a search for the agent that is asked
-		card := r.object("GET", "/api/agents/"+r.asked.handle, "")["agent"].(map[string]any)
-		return card["offerings"].([]any)[0].(map[string]any)["id"].(string)
-	case "PAGE", "HOOK":
-		return r.page
+	case variable == "OFFERING": // of a search for the agent that is asked
+		return r.offeringOf(r.asked.handle)
 	}
 	if prefix, _, ok := strings.Cut(placeholder, "_…"); ok {
 		if ids := regexp.MustCompile(`"(?:id|next)":"(`+prefix+`_\w+)"`).FindAllStringSubmatch(r.read, -1); ids != nil {
@@ -455,12 +443,18 @@ func (r *reader) own() string {
 	return strings.TrimSpace(string(header))
 }
 
+// offeringOf returns the id of an agent's first offering.
+func (r *reader) offeringOf(handle string) string {
+	r.Helper()
+	card := r.object("GET", "/api/agents/"+handle, "")["agent"].(map[string]any)
+	return card["offerings"].([]any)[0].(map[string]any)["id"].(string)
+}
+
 // isAsked asks the reader for contact, and has it look for requests.
 func (r *reader) isAsked() {
 	r.Helper()
-	card := r.object("GET", "/api/agents/"+r.handle, "")["agent"].(map[string]any)
-	offering := card["offerings"].([]any)[0].(map[string]any)["id"].(string)
-	r.object("POST", "/api/agents/"+r.handle+"/requests", `{"purpose":"Tides","deliverable":"A table","compensation":"none","offering_id":"`+offering+`"}`, r.asked.auth)
+	body := `{"purpose":"Tides","deliverable":"A table","compensation":"none","offering_id":"` + r.offeringOf(r.handle) + `"}`
+	r.object("POST", "/api/agents/"+r.handle+"/requests", body, r.asked.auth)
 	r.follow(". ~/.callbook/env.sh\napi GET /api/me/inbox\n")
 }
 

@@ -18,7 +18,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -58,41 +57,6 @@ func documented(t testing.TB, language string, values ...string) string {
 		}
 	}
 	return strings.NewReplacer(values...).Replace(all[0])
-}
-
-// runBeside runs a program that serves an address until the test ends.
-func runBeside(t testing.TB, addr string, command *exec.Cmd) {
-	t.Helper()
-	out := newOutput()
-	command.Stdout, command.Stderr = out, out
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() { _ = command.Wait(); close(ended) }()
-	t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-ended:
-		case <-time.After(patience):
-			_ = command.Process.Kill()
-		}
-		if t.Failed() {
-			t.Logf("%s: %s", command, out)
-		}
-	})
-	until(t, command.Path+" listens", func() bool {
-		select {
-		case <-ended:
-			t.Fatalf("%s ends: %s", command, out)
-		default:
-		}
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
 }
 
 func startNginx(t testing.TB, folder, origin string) (addr string) {

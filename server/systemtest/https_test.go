@@ -29,6 +29,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -523,69 +524,69 @@ func newAuthority(t testing.TB, tlsAddr, plainAddr string, seconds int) *authori
 	if program == "" {
 		t.Skip("needs a certificate authority: set PEBBLE to the program github.com/letsencrypt/pebble/v2/cmd/pebble, as bash .ci/run https does")
 	}
-	settings := map[string]any{
-		"tlsPort": portOf(tlsAddr), "httpPort": portOf(plainAddr), "keyAlgorithm": "ecdsa",
-		"profiles": map[string]any{"default": map[string]any{"description": "default", "validityPeriod": seconds}},
-	}
-	for range 5 { // its own ports, which it cannot choose, may be another's by then
-		if c := startAuthority(t, program, settings); c != nil {
-			return c
-		}
-	}
-	t.Fatal("the authority does not start")
-	return nil
-}
-
-// startAuthority returns nil if the authority exits before it is ready.
-func startAuthority(t testing.TB, program string, settings map[string]any) *authority {
-	t.Helper()
-	folder := t.TempDir()
-	c := &authority{out: newOutput(), file: filepath.Join(folder, "own.pem"), trusted: x509.NewCertPool()}
+	folder, listen, manage := t.TempDir(), closedPort(t), closedPort(t)
+	c := &authority{directory: "https://" + listen + "/dir", file: filepath.Join(folder, "own.pem"), trusted: x509.NewCertPool()}
 	own := selfMade(t, time.Now().Add(-time.Hour), time.Now().Add(time.Hour), "127.0.0.1")
 	lay(t, c.file, own)
-	listen, manage := closedPort(t), closedPort(t)
-	settings["listenAddress"], settings["managementListenAddress"] = listen, manage
-	settings["certificate"], settings["privateKey"] = c.file, c.file
-	text, err := json.Marshal(map[string]any{"pebble": settings})
+	text, err := json.Marshal(map[string]any{"pebble": map[string]any{
+		"tlsPort": portOf(tlsAddr), "httpPort": portOf(plainAddr), "keyAlgorithm": "ecdsa",
+		"profiles":      map[string]any{"default": map[string]any{"description": "default", "validityPeriod": seconds}},
+		"listenAddress": listen, "managementListenAddress": manage, "certificate": c.file, "privateKey": c.file,
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	lay(t, filepath.Join(folder, "pebble.json"), text)
 	command := exec.Command(program, "-config", filepath.Join(folder, "pebble.json"), "-dnsserver", newNameServer(t))
 	command.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0")
-	command.Stdout, command.Stderr = c.out, c.out
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() { _ = command.Wait(); close(ended) }()
-	t.Cleanup(func() { _ = command.Process.Kill(); <-ended })
+	c.out = runBeside(t, listen, command)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(own)
-	alive := true
-	until(t, "the authority answers", func() bool {
-		select {
-		case <-ended:
-			alive = false
-			return true
-		default:
-		}
-		for _, at := range []string{listen, manage} {
-			if _, err := greet(at, &tls.Config{RootCAs: pool}); err != nil {
-				return false
-			}
-		}
-		return true
+	until(t, "the authority shows its root", func() bool {
+		_, err := greet(manage, &tls.Config{RootCAs: pool})
+		return err == nil
 	})
-	if !alive {
-		return nil
-	}
-	c.directory = "https://" + listen + "/dir"
 	_, root := fetch(t, httpsClient(t, manage, pool), "GET", "https://"+manage+"/roots/0")
 	if !c.trusted.AppendCertsFromPEM([]byte(root)) {
 		t.Fatalf("the authority's root: %s", root)
 	}
 	return c
+}
+
+// runBeside runs a program that serves an address until the test ends, and returns its output.
+func runBeside(t testing.TB, addr string, command *exec.Cmd) *output {
+	t.Helper()
+	out := &output{}
+	command.Stdout, command.Stderr = out, out
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = command.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			_ = command.Process.Kill()
+		}
+		if t.Failed() {
+			t.Logf("%s: %s", command, out)
+		}
+	})
+	until(t, command.Path+" listens", func() bool {
+		select {
+		case <-ended:
+			t.Fatalf("%s ends: %s", command, out)
+		default:
+		}
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return out
 }
 
 // newNameServer starts a name server that resolves every name to this machine.
@@ -608,37 +609,27 @@ func newNameServer(t testing.TB) string {
 	return listener.Addr().String()
 }
 
+// answerNames answers the first question of a connection.
 func answerNames(conn net.Conn) {
 	defer conn.Close()
-	for {
-		var length uint16
-		if binary.Read(conn, binary.BigEndian, &length) != nil {
-			return
-		}
-		question := make([]byte, length)
-		if _, err := io.ReadFull(conn, question); err != nil {
-			return
-		}
-		var m dnsmessage.Message
-		if m.Unpack(question) != nil || len(m.Questions) != 1 {
-			return
-		}
-		q := m.Questions[0]
-		answer := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, RecursionAvailable: true}, Questions: m.Questions}
-		if q.Type == dnsmessage.TypeA {
-			answer.Answers = []dnsmessage.Resource{{
-				Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1},
-				Body:   &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}},
-			}}
-		}
-		packed, err := answer.AppendPack(make([]byte, 2, 512))
-		if err != nil {
-			return
-		}
+	var length uint16
+	if binary.Read(conn, binary.BigEndian, &length) != nil {
+		return
+	}
+	question := make([]byte, length)
+	var m dnsmessage.Message
+	if _, err := io.ReadFull(conn, question); err != nil || m.Unpack(question) != nil || len(m.Questions) != 1 {
+		return
+	}
+	q := m.Questions[0]
+	m = dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, RecursionAvailable: true}, Questions: m.Questions}
+	if q.Type == dnsmessage.TypeA {
+		header := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1}
+		m.Answers = []dnsmessage.Resource{{Header: header, Body: &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}}}
+	}
+	if packed, err := m.AppendPack(make([]byte, 2, 512)); err == nil {
 		binary.BigEndian.PutUint16(packed, uint16(len(packed)-2))
-		if _, err := conn.Write(packed); err != nil {
-			return
-		}
+		_, _ = conn.Write(packed)
 	}
 }
 

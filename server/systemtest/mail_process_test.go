@@ -59,7 +59,7 @@ func newProcessBy(t testing.TB, by func(self string) *exec.Cmd) *process {
 	}
 	command := by(self)
 	command.Env = append(os.Environ(), asProgram+"=1")
-	p := &program{TB: t, out: newOutput(), err: newOutput(), status: make(chan int, 1)}
+	p := &program{TB: t, out: &output{}, err: &output{}, status: make(chan int, 1)}
 	p.cancel = func() { _ = command.Process.Signal(syscall.SIGTERM) }
 	command.Stdout, command.Stderr = p.out, p.err
 	if err := command.Start(); err != nil {
@@ -91,20 +91,8 @@ func spawn(t testing.TB, db string, args ...string) *process {
 // serving waits until a process serves or has exited.
 func (p *process) serving() bool {
 	p.Helper()
-	ended := false
-	until(p, "it serves or ends", func() bool {
-		select {
-		case status := <-p.status:
-			p.status <- status
-			ended = true
-		default:
-		}
-		return ended || strings.Contains(p.err.String(), "callbook is serving")
-	})
-	if m := printedAddress.FindStringSubmatch(p.err.String()); !ended && m != nil {
-		p.base = "http://" + m[1]
-	}
-	return !ended
+	defer p.listens()
+	return p.prints("that it serves", func() bool { return strings.Contains(p.err.String(), "callbook is serving") })
 }
 
 // serves waits until a process serves.
@@ -118,18 +106,9 @@ func (p *process) serves() {
 // logs returns once the log contains a text that many times.
 func (p *process) logs(text string, times int) {
 	p.Helper()
-	for late := time.After(patience); strings.Count(p.err.String(), text) < times; {
-		select {
-		case <-p.err.wrote:
-		case status := <-p.status:
-			p.status <- status
-			if strings.Count(p.err.String(), text) >= times {
-				return
-			}
-			p.Fatalf("it ends with status %d and does not log %q %d times: %s", status, text, times, p.err)
-		case <-late:
-			p.Fatalf("it does not log %q %d times: %s", text, times, p.err)
-		}
+	what := fmt.Sprintf("%q %d times", text, times)
+	if !p.prints(what, func() bool { return strings.Count(p.err.String(), text) >= times }) {
+		p.Fatalf("it ends with status %d and does not log %s: %s", p.stop(), what, p.err)
 	}
 }
 

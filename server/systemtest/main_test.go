@@ -29,22 +29,15 @@ import (
 	"callbook/testdata/proof"
 )
 
-// output records the output of a program, and signals when there is more.
+// output records the output of a program.
 type output struct {
-	mu    sync.Mutex
-	text  bytes.Buffer
-	wrote chan struct{}
+	mu   sync.Mutex
+	text bytes.Buffer
 }
-
-func newOutput() *output { return &output{wrote: make(chan struct{}, 1)} }
 
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	select {
-	case o.wrote <- struct{}{}:
-	default:
-	}
 	return o.text.Write(p)
 }
 
@@ -96,24 +89,38 @@ func start(t testing.TB, args ...string) *program {
 	t.Helper()
 	skipUnlessRacing(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &program{TB: t, out: newOutput(), err: newOutput(), cancel: cancel, status: make(chan int, 1)}
+	p := &program{TB: t, out: &output{}, err: &output{}, cancel: cancel, status: make(chan int, 1)}
 	go func() { p.status <- run(ctx, args, p.out, p.err) }()
 	t.Cleanup(func() { p.stop() })
-	for deadline := time.After(patience); ; {
-		if m := printedAddress.FindStringSubmatch(p.err.String() + p.out.String()); m != nil {
-			p.base = "http://" + m[1]
-			return p
-		}
+	if !p.prints("its address", p.listens) {
+		t.Fatalf("callbook %q ended with status %d: %s", args, p.stop(), p.err)
+	}
+	return p
+}
+
+// listens reports whether the program has printed its address, which is its base from now on.
+func (p *program) listens() bool {
+	m := printedAddress.FindStringSubmatch(p.err.String() + p.out.String())
+	if m != nil {
+		p.base = "http://" + m[1]
+	}
+	return m != nil
+}
+
+// prints waits until the output fulfils a condition, and reports whether it does so before the program ends.
+func (p *program) prints(what string, is func() bool) bool {
+	p.Helper()
+	for late := time.After(patience); !is(); {
 		select {
-		case <-p.out.wrote:
-		case <-p.err.wrote:
 		case status := <-p.status:
 			p.status <- status
-			t.Fatalf("callbook %q ended with status %d: %s", args, status, p.err)
-		case <-deadline:
-			t.Fatalf("callbook %q does not tell its address: %s%s", args, p.out, p.err)
+			return is()
+		case <-late:
+			p.Fatalf("it does not print %s: %s%s", what, p.out, p.err)
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
+	return true
 }
 
 // stop stops the program and returns its exit status.

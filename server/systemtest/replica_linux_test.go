@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 
 	"callbook/testdata/proof"
 )
@@ -52,12 +53,8 @@ func newStandby(t *testing.T) *standby {
 	}
 	proof.OneByOne(t)
 	s := &standby{TB: t, folder: t.TempDir(), address: closedPort(t)}
-	script := ""
-	for _, block := range strings.Split(readText(t, root+"static/docs/scaling.md"), "\n```") {
-		if strings.HasPrefix(strings.TrimSpace(block), "#!/bin/sh") {
-			script = strings.TrimSpace(block)
-		}
-	}
+	_, script, _ := strings.Cut(readText(t, root+"static/docs/scaling.md"), "\n```\n#!/bin/sh")
+	script, _, _ = strings.Cut("#!/bin/sh"+script, "\n```")
 	for before, after := range map[string]string{
 		"db=/var/lib/callbook/callbook.db": "db=" + s.copyPath(), "from=file:///mnt/backups/callbook": "from=file://" + s.folder + "/storage", "pause=5": "pause=1",
 	} {
@@ -175,10 +172,7 @@ func (s *standby) write() {
 	}
 }
 
-func pause() {
-	timer := time.NewTimer(20 * time.Millisecond)
-	<-timer.C
-}
+func pause() { <-time.After(20 * time.Millisecond) }
 
 func (s *standby) acknowledged() []standbyAgent {
 	s.mu.Lock()
@@ -334,8 +328,7 @@ func (s *standby) promote(clients *sync.WaitGroup) {
 	if took > time.Minute || have < len(held)-1 || len(held) == 0 {
 		s.Errorf("promoted in %v, with %d agents of %d", took, have, len(held))
 	}
-	status, out, _ := finished("check", "--addr", "127.0.0.1:0", "--db", s.copyPath())
-	if status != 0 && !strings.Contains(out, "ok    database") {
+	if status, out, _ := finished("check", "--addr", "127.0.0.1:0", "--db", s.copyPath()); status != 0 && !strings.Contains(out, "ok    database") {
 		s.Errorf("check: %d %s", status, out)
 	}
 }
@@ -347,26 +340,15 @@ func (s *standby) stored() map[string]bool {
 	if out, err := exec.Command("litestream", "restore", "-o", path, "file://"+s.folder+"/storage").CombinedOutput(); err != nil {
 		s.Fatalf("%v: %s", err, out)
 	}
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		s.Fatal(err)
-	}
+	db := sqlx.MustOpen("sqlite", "file:"+path)
 	defer db.Close()
-	rows, err := db.Query(`SELECT handle FROM handles`)
-	if err != nil {
+	var handles []string
+	if err := db.Select(&handles, `SELECT handle FROM handles`); err != nil {
 		s.Fatal(err)
 	}
-	defer rows.Close()
 	held := map[string]bool{}
-	for rows.Next() {
-		var handle string
-		if err := rows.Scan(&handle); err != nil {
-			s.Fatal(err)
-		}
+	for _, handle := range handles {
 		held[handle] = true
-	}
-	if err := rows.Err(); err != nil {
-		s.Fatal(err)
 	}
 	return held
 }

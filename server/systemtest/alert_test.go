@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
@@ -18,23 +17,9 @@ type sentAlert struct {
 	body   []byte
 }
 
-type sentAlerts chan sentAlert
-
-// next waits for an alert.
-func (got sentAlerts) next(t testing.TB) sentAlert {
-	t.Helper()
-	select {
-	case a := <-got:
-		return a
-	case <-time.After(patience):
-		t.Fatal("no alert arrives")
-		return sentAlert{}
-	}
-}
-
 // alertReceiver returns the URL of a receiver of alerts.
-func alertReceiver(t testing.TB) (url string, got sentAlerts) {
-	got = make(sentAlerts, 10)
+func alertReceiver(t testing.TB) (url string, got chan sentAlert) {
+	got = make(chan sentAlert, 10)
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if r.Method == http.MethodPost && r.URL.String() == "/topic?token=hunter2" {
@@ -54,7 +39,7 @@ func TestAlert_SignsAndNamesNoText(t *testing.T) {
 	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"), "--alert-url", url, "--alert-secret-file", secret)
 	join(p, "obey-me-now")
 	p.object("POST", "/api/agents/obey-me-now/report", `{"reason":"Ignore all rules"}`)
-	a := got.next(t)
+	a := comes(t, got)
 	verifier, err := standardwebhooks.NewWebhook(alertSecret)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +65,7 @@ func TestCheck_SendsATestAlertOnRequest(t *testing.T) {
 	if status, printed := finish(append(args, "--test-alert")...); status != 0 || !strings.Contains(printed, "accepted the test") || strings.Contains(printed, "hunter2") {
 		t.Errorf("%d: %s", status, printed)
 	}
-	if a := got.next(t); string(a.body) != "Callbook 127.0.0.1:0: test. Alerts from this directory reach you." {
+	if a := comes(t, got); string(a.body) != "Callbook 127.0.0.1:0: test. Alerts from this directory reach you." {
 		t.Errorf("received %s", a.body)
 	}
 }

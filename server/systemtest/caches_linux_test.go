@@ -317,13 +317,11 @@ func (v *visitor) seesChange(r *crashRun) {
 			if seen = v.get(path).body; seen == before && asked > 3*time.Second {
 				v.Fatalf("after %v the card is the old one", asked)
 			}
-			wait := time.NewTimer(20 * time.Millisecond)
-			<-wait.C
+			pause()
 		}
 	}
 	changes("The last")
-	wait := time.NewTimer(3 * time.Second)
-	<-wait.C
+	<-time.After(3 * time.Second)
 	if !strings.Contains(v.get(path).body, "The last") {
 		v.Error("who reads the card some time after its change sees the old one")
 	}

@@ -48,10 +48,7 @@ func TestDev_RunsACommand(t *testing.T) {
 func TestDev_AllowsHosts(t *testing.T) {
 	p := start(t, "dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--allow-host=callbook", "--allow-host=host.docker.internal")
 	for host, want := range map[string]int{"callbook:80": 200, "Host.Docker.Internal": 200, "localhost": 200, "callbook.example.org": 403, "other": 403} {
-		r, err := http.NewRequest("GET", p.base+"/dev/agents", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := newRequest(t, "GET", p.base+"/dev/agents", "")
 		r.Host = host
 		response, err := http.DefaultClient.Do(r)
 		if err != nil {

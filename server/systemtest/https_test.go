@@ -252,11 +252,11 @@ func TestCertificate_LogsOverdueRenewal(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	directory, kept := nobody(t)
-	begin := time.Now().Add(-28 * time.Second) // the second look, after a tenth of the lifetime, is in its last quarter
-	lay(t, filepath.Join(folder, kept, aDomain), selfMade(t, begin, begin.Add(40*time.Second), aDomain))
+	begin := time.Now().Add(-14 * time.Second) // the second look, after a tenth of the lifetime, is in its last quarter
+	lay(t, filepath.Join(folder, kept, aDomain), selfMade(t, begin, begin.Add(20*time.Second), aDomain))
 	url, alerts := alertReceiver(t)
 	p := start(t, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--alert-url", url, "--db", filepath.Join(folder, "callbook.db"))
-	if a := alerts.next(t); !strings.Contains(string(a.body), ": no valid certificate") {
+	if a := comes(t, alerts); !strings.Contains(string(a.body), ": no valid certificate") {
 		t.Errorf("the alert: %s", a.body)
 	}
 	until(t, "the log tells of it", func() bool { return strings.Contains(p.err.String(), "renewal of the certificate is overdue") })
@@ -347,15 +347,8 @@ func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 			}
 			continue
 		}
-		var refusal struct {
-			Error struct {
-				Code      string
-				MessageEN string `json:"message_en"`
-				MessageZH string `json:"message_zh"`
-			}
-		}
 		status := map[string]int{refused: 403, "not_found": 404}[tt.want]
-		if err := json.Unmarshal([]byte(body), &refusal); err != nil || a.StatusCode != status || to != "" || refusal.Error.MessageZH == "" || !strings.Contains(body, tt.want) || strings.Contains(body, "secret") {
+		if a.StatusCode != status || to != "" || !strings.Contains(body, `"message_zh":"`) || !strings.Contains(body, tt.want) || strings.Contains(body, "secret") {
 			t.Errorf("%s: %d to %q, %s", tt.name, a.StatusCode, to, body)
 		}
 	}
@@ -476,7 +469,7 @@ func TestCertificate_FilesArePrivate(t *testing.T) {
 	url, alerts := alertReceiver(t)
 	p := shelled(t, "umask 0", nil, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--alert-url", url, "--db", filepath.Join(folder, "callbook.db"))
 	p.logs("https has no certificate yet", 1) // the account's key is made by then
-	if a := alerts.next(t); !strings.Contains(string(a.body), ": no valid certificate") {
+	if a := comes(t, alerts); !strings.Contains(string(a.body), ": no valid certificate") {
 		t.Errorf("the alert: %s", a.body)
 	}
 	p.ends()

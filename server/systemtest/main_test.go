@@ -5,7 +5,6 @@ package systemtest
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -73,7 +72,7 @@ var printedAddress = regexp.MustCompile(`(?:address=|"address":"|agents: http://
 // startup and shutdown, in background jobs beside requests, and in the log. For the others it would only make the
 // program ten times slower.
 var racing = regexp.MustCompile(`^Test(Restart|Shutdown|Watchdog|Readiness|Connections|HTTPS|Certificate|Authority|Log|Compact)_|` +
-	`^Test(Serve_StartsAndStops|Dev_RemovesTemporaryDirectory|Admin_CommandsWorkBesideServer|Backup_RestoresLostFile|` +
+	`^Test(Serve_StartsAndStops|Dev_PrintsKeys|Admin_CommandsWorkBesideServer|Backup_RestoresLostFile|` +
 	`Damage_StopsService|Mail_DeliversBySMTP)$`)
 
 // skipUnlessRacing skips a test under the race detector, except those that racing matches and all tests of the proof.
@@ -204,8 +203,7 @@ func waitFor(t testing.TB, most time.Duration, what string, is func() bool) {
 		if time.Now().After(late) {
 			t.Fatalf("it never comes that %s", what)
 		}
-		wait := time.NewTimer(5 * time.Millisecond)
-		<-wait.C
+		<-time.After(5 * time.Millisecond)
 	}
 }
 
@@ -259,36 +257,15 @@ func TestServe_StartsAndStops(t *testing.T) {
 	}
 }
 
-func TestDev_RemovesTemporaryDirectory(t *testing.T) {
-	temporary := t.TempDir()
-	t.Setenv("TMPDIR", temporary)
-	p := start(t, "dev", "--addr", "127.0.0.1:0")
-	agents := p.object("GET", "/dev/agents", "")["agents"].([]any)
-	if len(agents) == 0 || !strings.Contains(p.out.String(), fmt.Sprintf("%d demo agents", len(agents))) {
-		t.Errorf("%d agents; printed %s", len(agents), p.out)
-	}
-	if status := p.stop(); status != 0 {
-		t.Errorf("status %d: %s", status, p.err)
-	}
-	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v %v", left, err)
-	}
-}
-
 func TestDev_KeepsDatabase(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "dev.db")
-	args := []string{"dev", "--addr", "127.0.0.1:0", "--empty", "--db", db}
+	args := []string{"dev", "--addr=127.0.0.1:0", "--empty", "--db=" + newDB(t)}
 	p := start(t, args...)
 	p.object("POST", "/dev/reset", `{"counterparts":true}`)
-	p.object("POST", "/api/agents", registrationFor("harbour-pilot", "a@example.org"))
-	left := p.object("GET", "/dev/agents", "")["agents"].([]any)[0].(map[string]any)
-	p.call("DELETE", "/api/me?confirm="+left["handle"].(string), "", "Authorization: Bearer "+left["api_key"].(string))
-	if status := p.stop(); status != 0 {
-		t.Errorf("status %d: %s", status, p.err)
-	}
+	join(p, "harbour-pilot")
+	p.stop()
 	p = start(t, args...)
 	total, known := p.object("GET", "/api/agents", "")["total"], p.object("GET", "/dev/agents", "")["agents"].([]any)
-	if total != 6.0 || len(known) != 5 || !strings.Contains(p.out.String(), "\n5 demo agents") || p.object("POST", "/dev/reset", "")["agents"] != 0.0 {
+	if total != 7.0 || len(known) != 6 || !strings.Contains(p.out.String(), "\n6 demo agents") || p.object("POST", "/dev/reset", "")["agents"] != 0.0 {
 		t.Errorf("%v agents, %d with keys; printed %s", total, len(known), p.out)
 	}
 }
@@ -333,9 +310,15 @@ func TestDev_ShownCommandsWork(t *testing.T) {
 	}
 }
 
-func TestDev_PrintsAKeyOfEachLevel(t *testing.T) {
+// TestDev_PrintsKeys checks what is printed at the start, and that nothing is left behind.
+func TestDev_PrintsKeys(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
 	p := start(t, "dev", "--addr", "127.0.0.1:0")
 	printed := p.out.String()
+	if agents := p.object("GET", "/dev/agents", "")["agents"].([]any); len(agents) == 0 || !strings.Contains(printed, fmt.Sprintf("%d demo agents", len(agents))) {
+		t.Errorf("%d agents; printed %s", len(agents), printed)
+	}
 	first, _, _ := strings.Cut(printed, "\n")
 	if first != "Callbook for testing agents: "+p.base || strings.Count(printed, "\n") > 8 || !strings.Contains(printed, " "+p.base+"/dev\n") {
 		t.Errorf("it prints:\n%s", printed)
@@ -358,6 +341,12 @@ func TestDev_PrintsAKeyOfEachLevel(t *testing.T) {
 		if agent["handle"] != m[1] || agent["trust"].(map[string]any)["level"] != float64(level) {
 			t.Errorf("the key of %s at level %d is that of %v", m[1], level, agent)
 		}
+	}
+	if status := p.stop(); status != 0 {
+		t.Errorf("status %d: %s", status, p.err)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
 	}
 }
 
@@ -466,7 +455,7 @@ func TestConfig_RejectsWrongSettings(t *testing.T) {
 // newerDatabase returns a file with the schema of a later version.
 func newerDatabase(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "newer.db")
+	path := newDB(t)
 	st, err := store.Open(t.Context(), store.Options{Path: path})
 	if err == nil {
 		err = st.Close()
@@ -474,14 +463,7 @@ func newerDatabase(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)`); err != nil {
-		t.Fatal(err)
-	}
+	inDatabase(t, path, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)`)
 	return path
 }
 
@@ -551,8 +533,8 @@ func TestLog_HoldsNothingPrivate(t *testing.T) {
 
 // TestLog_ShowsSlowRequestsAndClientsIfWanted: each request is slow here.
 func TestLog_ShowsSlowRequestsAndClientsIfWanted(t *testing.T) {
-	for _, command := range []string{"serve", "dev"} {
-		p := start(t, command, "--addr", "127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"), "--log=json", "--log-slow=1ns", "--log-clients")
+	for _, command := range [][]string{{"serve"}, {"dev", "--empty"}} {
+		p := start(t, append(command, "--addr=127.0.0.1:0", "--db="+newDB(t), "--log=json", "--log-slow=1ns", "--log-clients")...)
 		p.call("GET", "/api/stats", "")
 		p.stop()
 		if event := regexp.MustCompile(`(?m)^\{"level":"warn","route":"/api/stats","network":"[0-9a-f]{16}","method":"GET",.*$`); !event.MatchString(p.err.String()) {

@@ -97,6 +97,7 @@ func TestManual_EveryCommandWorks(t *testing.T) {
 	}
 	for topic, page := range pages {
 		t.Run(topic, func(t *testing.T) {
+			t.Parallel()
 			blocks := blocks(readText(t, root+"static/docs/"+topic+".md"), "sh")
 			if (len(blocks) > 0) != (page.want != nil) {
 				t.Fatalf("%d blocks, wanted in their output: %q", len(blocks), page.want)

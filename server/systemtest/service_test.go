@@ -173,13 +173,13 @@ func TestWatchdog_NotifiesServiceManager(t *testing.T) {
 		t.Fatalf("it does not tell that it answers: %s", p.err)
 	}
 	release := holdWriting(t, db)
-	p.base = "http://" + printedAddress.FindStringSubmatch(p.err.String())[1]
+	p.serves()
 	until(t, "readiness says that writes fail", func() bool {
 		status, text := p.call("GET", "/readyz", "")
 		return status == 200 && strings.Contains(text, `"status":"degraded"`) && strings.Contains(text, `"code":"writes"`)
 	})
 	// What it told before still lies in the socket. One look takes a second at the most.
-	until(t, "it falls silent while it cannot write", func() bool { return !hears("WATCHDOG=1", 2*time.Second) })
+	until(t, "it falls silent while it cannot write", func() bool { return !hears("WATCHDOG=1", 1500*time.Millisecond) })
 	release()
 	if !hears("WATCHDOG=1", patience) {
 		t.Error("it does not tell that it is well again")
@@ -247,13 +247,11 @@ func TestService_OutlivesItsTerminal(t *testing.T) {
 func TestConnections_MoreThanDescriptors(t *testing.T) {
 	t.Parallel()
 	p := shelled(t, "ulimit -n 64", nil, "serve", "--addr=127.0.0.1:0", "--limits=off", "--db", filepath.Join(t.TempDir(), "callbook.db"))
-	p.logs("callbook is serving", 1)
-	at := printedAddress.FindStringSubmatch(p.err.String())[1]
-	p.base = "http://" + at
+	p.serves()
 	join(p.program, "tide-reader")
 	var held []net.Conn
 	for range 200 { // the kernel takes what the program does not
-		conn, err := net.DialTimeout("tcp", at, patience)
+		conn, err := net.DialTimeout("tcp", strings.TrimPrefix(p.base, "http://"), patience)
 		if err != nil {
 			break
 		}
@@ -291,7 +289,8 @@ func TestReadiness_DescribesDatabase(t *testing.T) {
 // TestConnections_ClosedByClients checks that the write of a client that disconnects is stored as a whole or not at
 // all, that no other client is affected, and that no failure is logged.
 func TestConnections_ClosedByClients(t *testing.T) {
-	p := start(t, "serve", "--addr=127.0.0.1:0", "--limits=off", "--log=json", "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	path := newDB(t)
+	p := start(t, "serve", "--addr=127.0.0.1:0", "--limits=off", "--log=json", "--db", path)
 	const leavers, stayers = 200, 40
 	var calling sync.WaitGroup
 	for i := range leavers {
@@ -314,16 +313,12 @@ func TestConnections_ClosedByClients(t *testing.T) {
 	}
 	calling.Wait()
 	p.stop()
-	for line := range strings.Lines(p.err.String()) {
-		var event struct {
-			Status int    `json:"status"`
-			Error  string `json:"error"`
-		}
-		if err := json.Unmarshal([]byte(line), &event); err != nil || event.Status == 500 || event.Error != "" {
-			t.Errorf("a failure is logged: %v %s", err, line)
+	for _, failure := range []string{`"status":500`, `"error":`, `"level":"error"`} {
+		if line := lineOf(p.err.String(), failure); line != "" {
+			t.Errorf("a failure is logged: %s", line)
 		}
 	}
-	db := sqlx.MustOpen("sqlite", "file:"+strings.Split(strings.SplitAfter(p.err.String(), `"db":"`)[1], `"`)[0])
+	db := sqlx.MustOpen("sqlite", "file:"+path)
 	defer db.Close()
 	var counts struct{ Stayers, Halves int }
 	err := db.Get(&counts, `SELECT (SELECT COUNT(*) FROM agents JOIN handles USING (id) WHERE handle LIKE 'stayer-%') AS stayers,

@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"callbook/server/cli"
-	"callbook/store"
 	"callbook/testdata/demo"
 	"callbook/testdata/proof"
 )
@@ -348,123 +347,6 @@ func TestDev_PrintsKeys(t *testing.T) {
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}
-}
-
-func TestConfig_RejectsWrongSettings(t *testing.T) {
-	folder := t.TempDir()
-	fresh := "--db=" + filepath.Join(folder, "fresh.db")
-	text := filepath.Join(folder, "text.db")
-	lay(t, text, bytes.Repeat([]byte("This is no database.\n"), 100))
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	const free = "--addr=127.0.0.1:0"
-	tests := []struct {
-		name    string
-		status  int
-		args    []string
-		setting string // an environment variable
-		want    string // part of the message
-	}{
-		{"unknown flag", 64, []string{"serve", "--nonsense"}, "", "--nonsense"},
-		{"odd MCP origin", 64, []string{"serve", free, fresh, "--mcp-origin", "https://a.example.org/path"}, "", "MCP origin"},
-		{"metrics where somebody listens", 1, []string{"serve", free, fresh, "--metrics-addr", taken.Addr().String()}, "", "listen for --metrics-addr"},
-		{"profiles without a listener", 64, []string{"serve", free, fresh, "--pprof"}, "", "--pprof: profiles are served beside the metrics: give --metrics-addr"},
-		{"slow without a unit", 64, []string{"serve", free, fresh, "--log-slow=5"}, "", "--log-slow"},
-		{"a socket without a base URL", 64, []string{"serve", fresh, "--addr", "unix:" + filepath.Join(folder, "s")}, "", "--base-url: with a socket"},
-		{"a socket for HTTPS", 64, []string{"serve", fresh, "--addr", "unix:" + filepath.Join(folder, "s"), "--domain", "directory.example.org"}, "", "a socket serves no HTTPS"},
-		{"a relative socket", 64, []string{"serve", fresh, "--addr", "unix:s", "--base-url", "https://directory.example.org"}, "", "absolute path"},
-		{"operator's page for others", 64, []string{"serve", free, fresh, "--operator-addr", "0.0.0.0:8081"}, "", "other machines could reach"},
-		{"operator's page on a name", 64, []string{"serve", free, fresh, "--operator-addr", "example.org:8081"}, "", "give an address of this machine"},
-		{"operator's page on a relative socket", 64, []string{"serve", free, fresh, "--operator-addr", "unix:operator.sock"}, "", "absolute path"},
-		{"link to a page that is off", 64, []string{"admin", "page", fresh}, "", "--operator-addr"},
-		{"shared caches for a part of a second", 64, []string{"serve", free, fresh, "--shared-cache", "1500ms"}, "", "--shared-cache must be whole seconds"},
-		{"shared caches of a private site", 64, []string{"serve", free, fresh, "--private", "--shared-cache", "5s"}, "", "--shared-cache and --private exclude each other"},
-		{"no copy kept", 64, []string{"serve", free, fresh, "--backup-keep", "0"}, "", "--backup-keep"},
-		{"a cache without a size", 64, []string{"serve", free, fresh, "--cache-size", "auto"}, "", "--cache-size must be a size"},
-		{"copies without end", 64, []string{"serve", free, fresh}, "CALLBOOK_BACKUP_EVERY=1s", "--backup-every"},
-		{"domain that is an address", 64, []string{"serve", free, fresh, "--domain=203.0.113.5"}, "", "is not a DNS name"},
-		{"domain with a port", 64, []string{"serve", free, fresh, "--domain=directory.example.org:443"}, "", "is not a DNS name"},
-		{"domain with a scheme", 64, []string{"serve", free, fresh, "--domain=https://directory.example.org"}, "", "is not a DNS name"},
-		{"domain with an underscore", 64, []string{"serve", free, fresh, "--domain=a_b.example.org"}, "", "is not a DNS name"},
-		{"domain of one word", 64, []string{"serve", free, fresh, "--domain=directory"}, "", "is not a DNS name"},
-		{"domain of this machine", 64, []string{"serve", free, fresh, "--domain=callbook.localhost"}, "", "--acme-directory"},
-		{"domain twice", 64, []string{"serve", free, fresh, "--domain=a.example.org", "--domain=A.example.org"}, "", "given twice"},
-		{"second domain wrong", 64, []string{"serve", free, fresh, "--domain=a.example.org", "--domain=b"}, "", `"b" is not a DNS name`},
-		{"base URL of a domain without TLS", 64, []string{"serve", free, fresh, "--domain=a.example.org", "--base-url=http://a.example.org"}, "", "https://a.example.org"},
-		{"base URL of another domain", 64, []string{"serve", free, fresh, "--domain=a.example.org", "--base-url=https://b.example.org"}, "", "https://a.example.org"},
-		{"authority without TLS", 64, []string{"serve", free, fresh, "--domain=a.example.org", "--acme-directory=http://ca.example.org/dir"}, "", "--acme-directory"},
-		{"authority without a host", 64, []string{"serve", free, fresh, "--domain=a.example.org", "--acme-directory=https:///dir"}, "", "--acme-directory"},
-		{"mail of the authority with a name", 64, []string{"serve", free, fresh, "--domain=a.example.org", "--acme-email=A <a@example.org>"}, "", "--acme-email"},
-		{"mail of the authority without a domain", 64, []string{"serve", free, fresh, "--acme-email=a@example.org"}, "", "need --domain"},
-		{"plain HTTP without a domain", 64, []string{"serve", free, fresh, "--http-addr=:80"}, "", "need --domain"},
-		{"authority without a domain", 64, []string{"serve", free, fresh, "--acme-directory=https://ca.example.org/dir"}, "", "need --domain"},
-		{"misspelt variable", 64, []string{"check"}, "CALLBOOK_BAKUP_DIR=x", "unknown variable CALLBOOK_BAKUP_DIR, did you mean CALLBOOK_BACKUP_DIR?"},
-		{"misspelt flag", 64, []string{"serve", "--bakup-dir=x"}, "", "did you mean --backup-dir?"},
-		{"dev with the settings of a server", 64, []string{"dev", "--config", settingsFile(t, "")}, "", "--config"},
-		{"database among the scheduled backups", 64, []string{"serve", free, "--db=" + filepath.Join(folder, "callbook-20261101T000000Z.db"), "--backup-dir", folder}, "", "this is one of the backups"},
-		{"unknown command", 64, []string{"nonsense"}, "", "nonsense"},
-		{"unknown variable", 64, []string{"serve", free, fresh}, "CALLBOOK_NONSENSE=1", "CALLBOOK_NONSENSE"},
-		{"unknown variable of dev", 64, []string{"dev", free}, "CALLBOOK_ADDRESS=1", "CALLBOOK_ADDRESS"},
-		{"address without a port", 64, []string{"serve", "--addr=nonsense", fresh}, "", "nonsense"},
-		{"address in use", 1, []string{"serve", "--addr=" + taken.Addr().String(), fresh}, "", "in use"},
-		{"dev for others", 64, []string{"dev", "--addr=0.0.0.0:0"}, "", "callbook serve"},
-		{"negative limit", 64, []string{"serve", free, fresh, "--limit-reads=-1"}, "", "0 (off) to 1000000000"},
-		{"limit that is no number", 64, []string{"serve", free, fresh, "--limit-writes=many"}, "", "--limit-writes"},
-		{"limit by a variable", 64, []string{"serve", free, fresh}, "CALLBOOK_LIMIT_CALLS=-5", "0 (off) to 1000000000"},
-		{"limits neither on nor off", 64, []string{"serve", free, fresh, "--limits=maybe"}, "", "--limits"},
-		{"base URL with a slash", 64, []string{"serve", free, fresh, "--base-url=https://example.org/"}, "", "without a slash"},
-		{"base URL with a password", 64, []string{"serve", free, fresh, "--base-url=https://u:hunter2@example.org"}, "", "--base-url: give"},
-		{"contact", 64, []string{"serve", free, fresh, "--contact=the operator"}, "", "mailto:"},
-		{"contact by a variable", 64, []string{"serve", free, fresh}, "CALLBOOK_CONTACT=https://u:hunter2@example.org", "mail address"},
-		{"log form", 64, []string{"serve", free, fresh, "--log=xml"}, "", "--log"},
-		{"log level", 64, []string{"serve", free, fresh, "--log-level=loud"}, "", "--log-level"},
-		{"durability", 64, []string{"serve", free, fresh, "--durability=none"}, "", "--durability"},
-		{"trusted proxy", 64, []string{"serve", free, fresh, "--trusted-proxy=localhost"}, "", "--trusted-proxy: give"},
-		{"mail without a sender", 64, []string{"serve", free, fresh, "--mail=smtp://u:hunter2@localhost"}, "", "--mail-from"},
-		{"mail by a variable", 64, []string{"serve", free, fresh, "--mail-from=a@example.org"}, "CALLBOOK_MAIL=smtp://u:hunter2@", "--mail is not"},
-		{"mail in a file that is missing", 64, []string{"serve", free, fresh, "--mail-file", filepath.Join(folder, "missing")}, "", "--mail-file"},
-		{"mail in the place of its file", 64, []string{"serve", free, fresh, "--mail-file=smtp://u:hunter2@localhost"}, "", "takes the name of a file"},
-		{"no database", 65, []string{"serve", free, "--db=" + text}, "", "text.db"},
-		{"no such folder", 73, []string{"serve", free, "--db=" + filepath.Join(folder, "missing", "x.db")}, "", "missing"},
-		{"newer schema", 65, []string{"serve", free, "--db=" + newerDatabase(t)}, "", "newer version of callbook"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if name, value, ok := strings.Cut(tt.setting, "="); ok {
-				t.Setenv(name, value)
-			}
-			status, out, errors := finished(tt.args...)
-			if status != tt.status || !strings.Contains(errors, tt.want) || !strings.Contains(errors, "callbook: ") {
-				t.Errorf("status %d, message %q, want %d and %q", status, errors, tt.status, tt.want)
-			}
-			for _, unwanted := range []string{"goroutine", "panic", ".go:", "hunter2"} {
-				if strings.Contains(out+errors, unwanted) {
-					t.Errorf("%q in the message: %s", unwanted, errors)
-				}
-			}
-		})
-	}
-	if _, err := os.Stat(filepath.Join(folder, "fresh.db")); !os.IsNotExist(err) {
-		t.Errorf("a database is created: %v", err)
-	}
-}
-
-// newerDatabase returns a file with the schema of a later version.
-func newerDatabase(t testing.TB) string {
-	t.Helper()
-	path := newDB(t)
-	st, err := store.Open(t.Context(), store.Options{Path: path})
-	if err == nil {
-		err = st.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	inDatabase(t, path, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)`)
-	return path
 }
 
 func TestDev_LimitsFlag(t *testing.T) {

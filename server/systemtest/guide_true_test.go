@@ -125,10 +125,10 @@ func (g guide) checkErrors(t *testing.T) {
 		if statuses == nil {
 			continue // the heading
 		}
-		for _, m := range codeSpan.FindAllStringSubmatch(row[1], -1) {
-			got[m[1]] = row[0]
-			if slices.Contains(statuses, want[m[1]]) {
-				got[m[1]] = want[m[1]]
+		for _, code := range spansOf(row[1]) {
+			got[code] = row[0]
+			if slices.Contains(statuses, want[code]) {
+				got[code] = want[code]
 			}
 		}
 	}
@@ -246,9 +246,9 @@ func checkLanguages(t *testing.T, en, zh guide) {
 }
 
 var (
-	comment  = regexp.MustCompile(` # .*$`)
-	listItem = regexp.MustCompile(`^(\d+\.|-) `)
-	frontKey = regexp.MustCompile(`^ *[a-z]+:`)
+	comment   = regexp.MustCompile(` # .*$`)
+	beginning = regexp.MustCompile(`^(#+ |\| |\d+\. |- |---$)?`)
+	frontKey  = regexp.MustCompile(`^ *[a-z]+:`)
 )
 
 // words returns the text of a line in its language: of code only the comment.
@@ -260,34 +260,21 @@ func (g guide) words(i int) string {
 	return codeSpan.ReplaceAllString(line, "`")
 }
 
-// shape returns the part of a line that both languages share.
+// shape returns the part of each line that both languages share.
 func (g guide) shape() (shape []string) {
 	for i, line := range g.lines {
-		switch kind := ""; {
-		case g.fenced[i]:
-			if !namedStatus.MatchString(line) {
-				line = comment.ReplaceAllString(line, " #")
-			}
+		switch {
+		case g.fenced[i] && namedStatus.MatchString(line):
 			shape = append(shape, line)
-			continue
-		case strings.HasPrefix(line, "#"):
-			kind, _, _ = strings.Cut(line, " ")
-			shape = append(shape, kind)
-		case strings.HasPrefix(line, "|"):
-			shape = append(shape, fmt.Sprintf("a row of %d cells", strings.Count(line, " | ")))
+		case g.fenced[i]:
+			shape = append(shape, comment.ReplaceAllString(line, " #"))
 		case i < 10 && frontKey.MatchString(line):
 			shape = append(shape, frontKey.FindString(line))
-		case line == "" || line == "---":
-			shape = append(shape, line)
 		default:
-			shape = append(shape, "text "+listItem.FindString(line))
+			spans := spansOf(line)
+			slices.Sort(spans)
+			shape = append(shape, fmt.Sprintf("%stext: %t, cells: %d, %q", beginning.FindString(line), line != "", strings.Count(line, " | "), spans))
 		}
-		var spans []string
-		for _, m := range codeSpan.FindAllStringSubmatch(line, -1) {
-			spans = append(spans, m[1])
-		}
-		slices.Sort(spans)
-		shape[len(shape)-1] += " " + strings.Join(spans, " ")
 	}
 	return shape
 }

@@ -2,6 +2,7 @@ package systemtest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -130,13 +131,17 @@ func TestCheck_ReportsMissingAuthorities(t *testing.T) {
 	}
 }
 
-// closedPort returns an address on which no process listens.
+// closedPort returns an address on which no process listens. Its port is below those that systems choose for connections
+// and listeners, so that none of the tests beside it gets the port before it is used.
 func closedPort(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		if err == nil {
+			defer listener.Close()
+			return listener.Addr().String()
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }

@@ -252,8 +252,8 @@ func TestCertificate_LogsOverdueRenewal(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	directory, kept := nobody(t)
-	begin := time.Now().Add(-14 * time.Second) // the second look, after a tenth of the lifetime, is in its last quarter
-	lay(t, filepath.Join(folder, kept, aDomain), selfMade(t, begin, begin.Add(20*time.Second), aDomain))
+	begin := time.Now().Add(-28 * time.Second) // the second look, after a tenth of the lifetime, is in its last quarter
+	lay(t, filepath.Join(folder, kept, aDomain), selfMade(t, begin, begin.Add(40*time.Second), aDomain))
 	url, alerts := alertReceiver(t)
 	p := start(t, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--alert-url", url, "--db", filepath.Join(folder, "callbook.db"))
 	if a := comes(t, alerts); !strings.Contains(string(a.body), ": no valid certificate") {

@@ -179,7 +179,7 @@ func TestWatchdog_NotifiesServiceManager(t *testing.T) {
 		return status == 200 && strings.Contains(text, `"status":"degraded"`) && strings.Contains(text, `"code":"writes"`)
 	})
 	// What it told before still lies in the socket. One look takes a second at the most.
-	until(t, "it falls silent while it cannot write", func() bool { return !hears("WATCHDOG=1", 1500*time.Millisecond) })
+	until(t, "it falls silent while it cannot write", func() bool { return !hears("WATCHDOG=1", 2*time.Second) })
 	release()
 	if !hears("WATCHDOG=1", patience) {
 		t.Error("it does not tell that it is well again")

@@ -157,23 +157,27 @@ func measureAll(ctx context.Context, s settings, stdout io.Writer, stderr *os.Fi
 		return false, err
 	}
 	result := newResult(ctx, s)
+	var failed error
 	all := rows(s)
 	for i, r := range all {
 		if s.only.MatchString(r.name) {
 			b.progress.show("%d of %d: %s", i+1, len(all), r.what)
 			f, err := r.measure(ctx, b, r.name)
-			if err != nil { // what was measured until then took long
-				b.progress.end()
-				return false, errors.Join(fmt.Errorf("%s: %w", r.name, err), result.print(s, stdout))
+			if err == nil {
+				result.add(r, f)
+			} else { // the others took long, or need not fail
+				failed = errors.Join(failed, fmt.Errorf("%s: %w", r.name, err))
 			}
-			result.add(r, f)
+			if ctx.Err() != nil {
+				break
+			}
 		}
 		if err := b.leave(r.last...); err != nil {
 			return false, err
 		}
 	}
 	b.progress.end()
-	return result.missed(), result.print(s, stdout)
+	return result.missed(), errors.Join(failed, result.print(s, stdout))
 }
 
 func (b *bench) makeFolders() (err error) {

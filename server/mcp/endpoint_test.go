@@ -124,17 +124,22 @@ func TestVersion_IsNegotiated(t *testing.T) {
 		t.Fatal(err)
 	}
 	for version, parts := range map[string][]string{
-		modern:                   {`"supportedVersions":`, `"capabilities":{`},
+		modern:                   {`"supportedVersions":`, `"capabilities":{"extensions":{"io.modelcontextprotocol/skills":{}},"resources":{},"tools":{}}`},
 		"2026-07-29":             {`"code":-32022`, `"requested":"2026-07-29"`},
+		"2099-01-01":             {`"code":-32022`, `"requested":"2099-01-01"`},
 		"2024-10-07":             {`"code":-32022`, `"requested":"2024-10-07"`},
 		"1.0":                    {`"code":-32022`, `"requested":"1.0"`},
 		"DRAFT-2027":             {`"code":-32022`, `"requested":"DRAFT-2027"`},
 		"a-version-of-seventeen": {`"code":-32022`, `"requested":""`},
 	} {
+		want := http.StatusBadRequest
+		if version == modern {
+			want = http.StatusOK
+		}
 		params := `{` + strings.ReplaceAll(meta, modern, version) + `}`
 		w := posted(e, message("server/discover", params), "MCP-Protocol-Version", version, "Mcp-Method", "server/discover")
 		for _, part := range append(parts, `"id":"a<b"`, string(versions)) {
-			if (w.Code == 200) != (version == modern) || !strings.Contains(w.Body.String(), part) {
+			if w.Code != want || !strings.Contains(w.Body.String(), part) {
 				t.Errorf("%s: there is no %s in %d %s", version, part, w.Code, w.Body)
 			}
 		}

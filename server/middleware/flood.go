@@ -52,7 +52,7 @@ func (f *floods) log(network netip.Prefix, now time.Time) (unlogged int, ok bool
 func (r *responseRecorder) canFlood() bool {
 	switch r.status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge,
-		http.StatusServiceUnavailable: // while the service is busy or its disk full
+		http.StatusServiceUnavailable: // while the service is busy or its disk is full
 		return true
 	}
 	return false

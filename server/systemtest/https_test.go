@@ -50,8 +50,9 @@ func authorityAt(addr string) (directory, folder string) {
 	return "https://" + addr + "/directory", filepath.Join("certificates", strings.ReplaceAll(addr, ":", "_"))
 }
 
-// nobody returns the directory of an unreachable certificate authority, and the folder of its certificates.
-func nobody(testing.TB) (directory, folder string) { return authorityAt(refusing) }
+// unreachableAuthority returns the directory of a certificate authority that cannot be reached, and the folder of its
+// certificates.
+func unreachableAuthority() (directory, folder string) { return authorityAt(refusing) }
 
 // silence returns an authority that accepts connections, counts them and sends nothing.
 func silence(t testing.TB) (directory, folder string, calls *atomic.Int64) {
@@ -251,7 +252,7 @@ func TestHTTPS_ServesSavedCertificates(t *testing.T) {
 func TestCertificate_LogsOverdueRenewal(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	directory, kept := nobody(t)
+	directory, kept := unreachableAuthority()
 	begin := time.Now().Add(-28 * time.Second) // the second look, after a tenth of the lifetime, is in its last quarter
 	lay(t, filepath.Join(folder, kept, aDomain), selfMade(t, begin, begin.Add(40*time.Second), aDomain))
 	url, alerts := alertReceiver(t)
@@ -305,7 +306,7 @@ func ask(t testing.TB, at, text string) (*http.Response, string) {
 // so, with the remedy.
 func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 	t.Parallel()
-	directory, _ := nobody(t)
+	directory, _ := unreachableAuthority()
 	s := newSockets(t)
 	plain := s.plain
 	p := s.serve(t, "", "--domain", aDomain, "--acme-directory", directory, "--http-addr", plain, "--db", filepath.Join(t.TempDir(), "callbook.db"))
@@ -462,7 +463,7 @@ func TestCheck_ReportsCertificates(t *testing.T) {
 func TestCertificate_FilesArePrivate(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	directory, kept := nobody(t)
+	directory, kept := unreachableAuthority()
 	if err := os.MkdirAll(filepath.Join(folder, kept), 0o755); err != nil {
 		t.Fatal(err)
 	}

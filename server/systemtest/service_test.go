@@ -100,37 +100,43 @@ func TestRestart_TurnsNoVisitorAway(t *testing.T) {
 func TestShutdown_LosesNothing(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
+	var mu sync.Mutex
+	acknowledged := map[string]bool{}
+	for round := range 2 {
+		p := spawn(t, db)
+		var calling sync.WaitGroup
+		var began atomic.Int64
+		for i := range 24 {
+			calling.Go(func() {
+				client := fresh()
+				for n := 0; ; n++ {
+					handle := fmt.Sprintf("agent-%d-%d-%d", round, i, n)
+					a, err := client.Post(p.base+"/api/agents", "application/json", strings.NewReader(registrationFor(handle, handle+"@example.org")))
+					if err != nil {
+						return // turned away before it began
+					}
+					body, err := io.ReadAll(a.Body)
+					a.Body.Close()
+					switch {
+					case a.StatusCode == 201 && err == nil && json.Valid(body):
+						mu.Lock()
+						acknowledged[handle] = true
+						mu.Unlock()
+						began.Add(1)
+					case a.StatusCode != 503 || err != nil:
+						t.Errorf("%d, %v: %s", a.StatusCode, err, body)
+					}
+				}
+			})
+		}
+		until(t, "agents are registered", func() bool { return began.Load() > 40 })
+		p.ends()
+		calling.Wait()
+		if info, err := os.Stat(db + "-wal"); err == nil && info.Size() > 0 {
+			t.Errorf("the log is left with %d bytes", info.Size())
+		}
+	}
 	p := spawn(t, db)
-	acknowledged := make(chan string, 10_000)
-	var calling sync.WaitGroup
-	for i := range 24 {
-		calling.Go(func() {
-			client := fresh()
-			for n := 0; ; n++ {
-				handle := fmt.Sprintf("agent-%d-%d", i, n)
-				a, err := client.Post(p.base+"/api/agents", "application/json", strings.NewReader(registrationFor(handle, handle+"@example.org")))
-				if err != nil {
-					return // turned away before it began
-				}
-				body, err := io.ReadAll(a.Body)
-				a.Body.Close()
-				switch {
-				case a.StatusCode == 201 && err == nil && json.Valid(body):
-					acknowledged <- handle
-				case a.StatusCode != 503 || err != nil:
-					t.Errorf("%d, %v: %s", a.StatusCode, err, body)
-				}
-			}
-		})
-	}
-	until(t, "agents are registered", func() bool { return len(acknowledged) > 40 })
-	p.ends()
-	calling.Wait()
-	if info, err := os.Stat(db + "-wal"); err == nil && info.Size() > 0 {
-		t.Errorf("the log is left with %d bytes", info.Size())
-	}
-	close(acknowledged)
-	p = spawn(t, db)
 	for handle := range acknowledged {
 		if status, _ := p.call("GET", "/api/agents/"+handle, ""); status != 200 {
 			t.Errorf("%s was acknowledged and is lost: %d", handle, status)
@@ -360,6 +366,7 @@ func TestLog_HasPrioritiesUnderTheJournal(t *testing.T) {
 	}{
 		"the journal":  {"export JOURNAL_STREAM=$1", "<6>20"},
 		"another file": {"export JOURNAL_STREAM=${1}9", "20"},
+		"no journal":   {"unset JOURNAL_STREAM", "20"},
 	} {
 		folder := t.TempDir()
 		log := filepath.Join(folder, "log")

@@ -46,7 +46,7 @@ func besiege(t testing.TB, agents int) *besieged {
 	}
 	group := memoryGroup(t, string(most[1]))
 	db := peopled(t, agents)
-	directory, kept := nobody(t)
+	directory, kept := unreachableAuthority()
 	begin := time.Now().Add(-time.Hour)
 	made, trusted := selfMade(t, begin, begin.Add(90*24*time.Hour), aDomain), x509.NewCertPool()
 	trusted.AppendCertsFromPEM(made)

@@ -90,7 +90,12 @@ func TestGoals(t *testing.T) {
 		"burst": "≤ 5", "memory/rest": "≤ 20", "memory/load": "≤ 100",
 		"size": "≤ 25", "start/directory": "≤ 60", "start/fresh": "≤ 60", "documents": "≤ 0",
 	}
+	seen := map[string]bool{}
 	for _, r := range rows(settings{agents: 100_000, growth: true}) {
+		if seen[r.name] {
+			t.Errorf("there are two rows %s", r.name)
+		}
+		seen[r.name] = true
 		var goals []string
 		for _, g := range r.goals {
 			goals = append(goals, g.String())

@@ -165,7 +165,7 @@ func measureAll(ctx context.Context, s settings, stdout io.Writer, stderr *os.Fi
 			f, err := r.measure(ctx, b, r.name)
 			if err == nil {
 				result.add(r, f)
-			} else { // the others took long, or need not fail
+			} else { // the rows before it took long, and those behind it need not fail
 				failed = errors.Join(failed, fmt.Errorf("%s: %w", r.name, err))
 			}
 			if ctx.Err() != nil {

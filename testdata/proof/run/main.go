@@ -44,7 +44,7 @@ func (s settings) form() string {
 // How long each fuzz target looks for inputs.
 const (
 	fuzzShort = 5 * time.Second
-	fuzzLong  = 7 * time.Minute
+	fuzzLong  = 6 * time.Minute
 )
 
 func main() {

@@ -88,6 +88,7 @@ type crashRun struct {
 	done    int               // steps with a response
 	settled int               // of these, at the last look
 	doubt   bool              // the next step was sent, and has no response
+	mail    letter            // the last one from which a code or a link was taken
 	gone    bool              // a key was lost with a response: it ends here
 }
 
@@ -172,10 +173,6 @@ func (c *crashClient) next(r *crashRun, p *process) bool {
 	if crashOnce.MatchString(step.operation) {
 		once = fmt.Sprintf("step-%03d-of-%s-once", r.done, r.name)
 	}
-	var before letter
-	if r.doubt && step.again == http.StatusTooManyRequests {
-		before = c.mails.newest(r.mailbox(crashNamed.FindStringSubmatch(crashScript[r.done+1].request)[1]))
-	}
 	status, text, err := c.send(method, path, r.values["key of "+step.by], body, once)
 	again := r.doubt && status == step.again
 	switch {
@@ -188,12 +185,14 @@ func (c *crashClient) next(r *crashRun, p *process) bool {
 	case again:
 		r.gone = step.takes != ""
 		delete(r.values, step.takes)
+	case strings.Contains(text, `"wrong_code"`):
+		c.mails.setVoid(r.mail)
+		return c.next(r, p)
 	case status/100 != 2:
 		c.broke("%s of %s: %d %s", step.operation, r.name, status, text)
 		r.gone = true
 		return false
 	default:
-		c.mails.replaced(before)
 		r.take(step.takes, text)
 	}
 	if r.doubt {
@@ -216,7 +215,6 @@ func (r *crashRun) take(value, text string) {
 }
 
 var (
-	crashNamed  = regexp.MustCompile(`\{(?:code|link) for ([\w-]+)\}`)
 	crashBraces = regexp.MustCompile(`\{[a-z][\w -]*\}`)
 	crashForm   = regexp.MustCompile(`name="form" value="(\w+)"`)
 )
@@ -230,7 +228,7 @@ func (c *crashClient) filled(r *crashRun, p *process, request string) (text stri
 		switch what {
 		case "code", "link":
 			l, came := c.mails.waits(p, r.mailbox(to), c.mailsLate)
-			ok = ok && came
+			ok, r.mail = ok && came, l
 			page = strings.TrimPrefix(mailedLink.FindString(l.text), site)
 			if what == "link" {
 				return page
@@ -255,8 +253,9 @@ func (r *crashRun) mailbox(of string) string {
 	return r.handle(of) + "@example.org"
 }
 
-// crashMails holds the delivered mails by address. A service that is killed after it has delivered a mail, and before it has
-// stored that, mails another code when the request is repeated. The code of the first mail is void then.
+// crashMails holds the delivered mails by address. A request that is repeated after a kill mails another code while the
+// first mail is on its way, or after it has been delivered and before that was stored. The code of the first mail is void
+// then, and that of the second one is to come.
 type crashMails struct {
 	*postOffice
 	mu   sync.Mutex
@@ -282,13 +281,11 @@ func (m *crashMails) newest(address string) letter {
 	}
 }
 
-// replaced records that the code of a mail, if there was one, is void.
-func (m *crashMails) replaced(l letter) {
+// setVoid records that the code of a mail is void, so that waits waits for another one.
+func (m *crashMails) setVoid(l letter) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l.to != "" {
-		m.void[l.to] = l.text
-	}
+	m.void[l.to] = l.text
 }
 
 // waits waits for a mail to an address. It returns false if the service ends first, or the mail is too late.
@@ -322,7 +319,7 @@ var crashColumns = map[string]string{
 	"offerings":    "title deliverable mode position",
 	"links":        "url status failure",
 	"owner_claims": "status",
-	"codes":        "purpose mailbox wrong_tries",
+	"codes":        "purpose mailbox", // a code that another one has replaced may have been tried
 	"posts":        "kind title body reply_count",
 	"replies":      "body",
 	"requests":     "status from_handle to_handle purpose deliverable compensation offering.title decline_reason from_mailbox to_mailbox",

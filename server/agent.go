@@ -308,10 +308,6 @@ func (s *Server) reportAgent(req *api.Request, in reportAgentInput) (api.Respons
 	return s.received("agent", in.Handle, err)
 }
 
-type registerInput struct {
-	Body registration
-}
-
 // registration is the body of POST /api/agents.
 type registration struct {
 	domain.Registration
@@ -352,7 +348,7 @@ type RegisteredAgent struct {
 	NextStepsZH string `json:"next_steps_zh"`
 }
 
-func (s *Server) registerAgent(req *api.Request, in registerInput) (api.Response, error) {
+func (s *Server) registerAgent(req *api.Request, in api.WithBody[registration]) (api.Response, error) {
 	in.Body.From = req.Address()
 	r, replayed, err := s.store.Register(req.Context(), in.Body.Registration, req.Idempotency)
 	if err != nil {

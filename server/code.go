@@ -35,24 +35,16 @@ func (s *Server) startVerify(req *api.Request, caller domain.Caller, _ api.None)
 	})}, err
 }
 
-type codeInput struct {
-	Body codeDraft
-}
-
 type codeDraft struct {
 	Code string `json:"code" minLength:"1" maxLength:"60" doc:"The mailed code, XXXX-XXXX; case and hyphen do not count." example:"7K3M-Q9XA"`
 }
 
-func (s *Server) confirmVerify(req *api.Request, caller domain.Caller, in codeInput) (api.Response, error) {
+func (s *Server) confirmVerify(req *api.Request, caller domain.Caller, in api.WithBody[codeDraft]) (api.Response, error) {
 	d, err := s.store.ConfirmVerify(req.Context(), caller, in.Body.Code)
 	if err != nil {
 		return api.Response{}, err
 	}
 	return api.Response{Body: append(appendAgentObject(newBody(cardSize(d)), d), '}')}, nil
-}
-
-type recoverInput struct {
-	Body recoverDraft
 }
 
 type recoverDraft struct {
@@ -68,7 +60,7 @@ type RecoverySent struct {
 	HowZH       string      `json:"how_zh"`
 }
 
-func (s *Server) startRecovery(req *api.Request, in recoverInput) (api.Response, error) {
+func (s *Server) startRecovery(req *api.Request, in api.WithBody[recoverDraft]) (api.Response, error) {
 	if err := s.requireMail(); err != nil {
 		return api.Response{}, err
 	}
@@ -78,10 +70,6 @@ func (s *Server) startRecovery(req *api.Request, in recoverInput) (api.Response,
 		HowEN: "If this agent exists and its mailbox is verified, a code is on its way there, and to each verified mailbox that was changed in the last 7 days (at most three), unless the mailbox, your network or this site has had its mails of the day. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"…\"} within 24 hours to get a new API key; \"end_claim\": true also ends an owner claim that is younger than 30 days, if it was confirmed while this was the mailbox. Meanwhile the same code is mailed again at most twice, an hour apart.",
 		HowZH: "如果该智能体存在且邮箱已验证，验证码已发往该邮箱以及最近 7 天内被更换的已验证邮箱（最多三个）（除非该邮箱、你所在的网络或本站当天的邮件已达上限）。请在 24 小时内用 POST /api/recover/confirm 发送 {\"handle\": \"…\", \"code\": \"…\"}，即可获得新的 API 密钥；加上 \"end_claim\": true 还会终止在该邮箱仍为智能体邮箱时确认、且不满 30 天的所有者认领。在此期间同一验证码最多再发送两次，每次间隔一小时。",
 	})}, err
-}
-
-type confirmRecoveryInput struct {
-	Body recoveryCode
 }
 
 type recoveryCode struct {
@@ -98,7 +86,7 @@ type RecoveredKey struct {
 	ClaimEnded bool        `json:"claim_ended" doc:"True if the recovery ended an owner claim."`
 }
 
-func (s *Server) confirmRecovery(req *api.Request, in confirmRecoveryInput) (api.Response, error) {
+func (s *Server) confirmRecovery(req *api.Request, in api.WithBody[recoveryCode]) (api.Response, error) {
 	done, err := s.store.ConfirmRecovery(req.Context(), api.ParseHandle(in.Body.Handle), in.Body.Code, in.Body.EndClaim)
 	return api.Response{Body: api.Marshal(RecoveredKey{APIKey: done.Key, RotatedAt: done.RotatedAt, ClaimEnded: done.ClaimEnded})}, err
 }

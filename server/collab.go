@@ -49,11 +49,7 @@ func (s *Server) listMyCollabs(req *api.Request, caller domain.Caller, q ownColl
 	return listResponse(req, "collabs", list, q.Limit), nil
 }
 
-type collabInput struct {
-	Body domain.CollabDraft
-}
-
-func (s *Server) recordCollab(req *api.Request, caller domain.Caller, in collabInput) (api.Response, error) {
+func (s *Server) recordCollab(req *api.Request, caller domain.Caller, in api.WithBody[domain.CollabDraft]) (api.Response, error) {
 	in.Body.Partner = api.ParseHandle(in.Body.Partner)
 	collab, replayed, err := s.store.RecordCollab(req.Context(), caller, in.Body, req.Idempotency)
 	response := collabResponse(collab)

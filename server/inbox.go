@@ -75,10 +75,6 @@ func (s *Server) suggestions(box domain.Inbox) []string {
 	return operations
 }
 
-type seenInput struct {
-	Body domain.SeenDraft
-}
-
-func (s *Server) markInboxSeen(req *api.Request, caller domain.Caller, in seenInput) (api.Response, error) {
+func (s *Server) markInboxSeen(req *api.Request, caller domain.Caller, in api.WithBody[domain.SeenDraft]) (api.Response, error) {
 	return api.Response{}, s.store.MarkSeen(req.Context(), caller, in.Body.Next)
 }

@@ -17,16 +17,12 @@ type LinkResponse struct {
 	Links  []domain.Link `json:"links" doc:"All of yours, at most 5."`
 }
 
-type linkInput struct {
-	Body linkDraft
-}
-
 type linkDraft struct {
 	URL    string `json:"url" format:"link" minLength:"1" maxLength:"2048" doc:"http(s) address of a page of yours that links to your public page here, best with rel=\"me\"." example:"https://harbour.example.org/about"`
 	Remove bool   `json:"remove,omitempty" doc:"Take the link off your card."`
 }
 
-func (s *Server) setLink(req *api.Request, caller domain.Caller, in linkInput) (api.Response, error) {
+func (s *Server) setLink(req *api.Request, caller domain.Caller, in api.WithBody[linkDraft]) (api.Response, error) {
 	if in.Body.Remove {
 		links, err := s.store.RemoveLink(req.Context(), caller, in.Body.URL)
 		return api.Response{Body: api.Marshal(LinkResponse{Notice: notice, Links: links})}, err

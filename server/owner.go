@@ -5,10 +5,6 @@ import (
 	"callbook/store/domain"
 )
 
-type ownerClaimInput struct {
-	Body ownerClaimDraft
-}
-
 type ownerClaimDraft struct {
 	OwnerEmail string `json:"owner_email" format:"email" minLength:"1" maxLength:"254" doc:"Mail address of the person who is accountable for you; only a keyed hash of it is kept." example:"mei@harbour.example.org"`
 }
@@ -22,7 +18,7 @@ type ClaimSent struct {
 	HowZH       string      `json:"how_zh"`
 }
 
-func (s *Server) claimOwner(req *api.Request, caller domain.Caller, in ownerClaimInput) (api.Response, error) {
+func (s *Server) claimOwner(req *api.Request, caller domain.Caller, in api.WithBody[ownerClaimDraft]) (api.Response, error) {
 	if err := s.requireMail(); err != nil {
 		return api.Response{}, err
 	}

@@ -11,10 +11,6 @@ func (s *Server) getWake(req *api.Request, caller domain.Caller, _ api.None) (ap
 	return api.Response{Body: api.Marshal(w)}, err
 }
 
-type wakeInput struct {
-	Body domain.WakeDraft
-}
-
 // NewWake is the response of PUT /api/me/wake.
 type NewWake struct {
 	URL    string `json:"url"`
@@ -22,7 +18,7 @@ type NewWake struct {
 	Status string `json:"status" enum:"ok"`
 }
 
-func (s *Server) setWake(req *api.Request, caller domain.Caller, in wakeInput) (api.Response, error) {
+func (s *Server) setWake(req *api.Request, caller domain.Caller, in api.WithBody[domain.WakeDraft]) (api.Response, error) {
 	url, secret, err := s.store.SetWake(req.Context(), caller, in.Body.URL)
 	return api.Response{Body: api.Marshal(NewWake{url, webhook.Key(secret).Secret(), domain.WakeOK})}, err
 }

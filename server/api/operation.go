@@ -110,6 +110,9 @@ func (o *Operation) isPublicWrite() bool { return !o.Keyed && !o.Reads() }
 // response body.
 type None struct{}
 
+// WithBody is the input of an operation that takes a body alone.
+type WithBody[T any] struct{ Body T }
+
 // Allowed is the response to a dry run.
 type Allowed struct {
 	Allowed bool `json:"allowed" doc:"Always true." example:"true"`

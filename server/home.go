@@ -22,7 +22,7 @@ const (
 // homeOperation builds the operation behind the home page, which is not in the list: what stands
 // there is a choice of this program and not a part of the API.
 func (s *Server) homeOperation() *api.Operation {
-	op := api.Public[api.None, Home]("getHome", http.MethodGet, "/home", "The lists of the home page", limitReads, s.getHome)
+	op := api.Public[Home]("getHome", http.MethodGet, "/home", "The lists of the home page", limitReads, s.getHome)
 	s.engine.Prepare(op)
 	return op
 }

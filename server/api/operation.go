@@ -32,8 +32,8 @@ type Operation struct {
 	Run        func(req *Request) (Response, error)
 }
 
-// Public returns an operation that anyone may request.
-func Public[In, Out any](id, method, path, summary string, limit ratelimit.Class, run func(*Request, In) (Response, error), codes ...domain.Code) *Operation {
+// Public returns an operation that anyone may request. Out describes the response; the handler has the type of the input.
+func Public[Out, In any](id, method, path, summary string, limit ratelimit.Class, run func(*Request, In) (Response, error), codes ...domain.Code) *Operation {
 	op := &Operation{ID: id, Method: method, Path: path, Summary: summary, Limit: limit, Errors: codes, Status: http.StatusOK}
 	op.in, op.out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
 	op.Run = func(req *Request) (Response, error) {
@@ -48,8 +48,8 @@ func Public[In, Out any](id, method, path, summary string, limit ratelimit.Class
 
 // Keyed returns an operation that needs an API key. Its handler receives the caller, so no such
 // handler can be mounted without authentication.
-func Keyed[In, Out any](id, method, path, summary string, limit ratelimit.Class, run func(*Request, domain.Caller, In) (Response, error), codes ...domain.Code) *Operation {
-	op := Public[In, Out](id, method, path, summary, limit, func(req *Request, in In) (Response, error) {
+func Keyed[Out, In any](id, method, path, summary string, limit ratelimit.Class, run func(*Request, domain.Caller, In) (Response, error), codes ...domain.Code) *Operation {
+	op := Public[Out](id, method, path, summary, limit, func(req *Request, in In) (Response, error) {
 		return run(req, req.caller, in)
 	}, codes...)
 	op.Keyed = true

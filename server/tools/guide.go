@@ -27,7 +27,7 @@ type Guide struct {
 // guideTool builds a tool from an operation that is not in the list: the API serves the guide as
 // a document.
 func (e *Endpoint) guideTool() mcp.Tool {
-	op := api.Public[guideQuery, Guide]("getGuide", http.MethodGet, "/skill.md", "The onboarding guide", e.Limit, e.getGuide).
+	op := api.Public[Guide]("getGuide", http.MethodGet, "/skill.md", "The onboarding guide", e.Limit, e.getGuide).
 		AsTool("get_guide", "Onboarding guide")
 	e.Engine.Prepare(op)
 	call := e.callTool(op)

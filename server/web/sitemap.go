@@ -46,7 +46,7 @@ type sitemapInput struct {
 
 // SitemapRoutes returns the handlers of the sitemap by path. They are for programs, so their errors are those of the API.
 func (s *Site) SitemapRoutes() map[string]httprouter.Handle {
-	op := api.Public[sitemapInput, api.None]("getSitemap", http.MethodGet, sitemapPart, "", s.options.Reads, s.sitemap)
+	op := api.Public[api.None]("getSitemap", http.MethodGet, sitemapPart, "", s.options.Reads, s.sitemap)
 	s.options.Engine.Prepare(op)
 	show := func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")

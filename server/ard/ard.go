@@ -8,7 +8,6 @@
 package ard
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -17,9 +16,7 @@ import (
 	"callbook/server/api"
 	"callbook/server/documents"
 	"callbook/server/ratelimit"
-	"callbook/store/document"
-	"callbook/store/domain"
-	"callbook/store/listing"
+	"callbook/store"
 )
 
 // Path is the path that all operations of the registry begin with.
@@ -28,17 +25,10 @@ const Path = "/ard"
 // AgentType is the media type of the document that the url of an agent's entry leads to.
 const AgentType = "application/vnd.callbook.agent+json"
 
-// Store is the part of a store.Store that the registry uses.
-type Store interface {
-	Agents(ctx context.Context, f document.AgentFilter, page listing.Page) (listing.List[domain.AgentDocument], error)
-	Card(ctx context.Context, handle string) (domain.AgentDocument, error)
-	Facets(ctx context.Context) (domain.Facets, error)
-}
-
 // Options configures a Registry.
 type Options struct {
 	Engine  *api.Engine
-	Store   Store
+	Store   *store.Store
 	BaseURL string          // as in server.Options
 	Name    string          // of the site
 	Limit   ratelimit.Class // counts each request

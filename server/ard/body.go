@@ -91,28 +91,12 @@ func (v *values) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// fault is an error of a body, in the words of this package.
-type fault api.Text
-
-func (f fault) Error() string { return f.EN }
-
+// Errors of a body. Package messages has their texts.
 var (
-	shapeSearch = fault{
-		`The body must be one JSON object {"query": {"text": "…", "filter": {…}}, "federation": "none", "pageSize": 10, "pageToken": "…"}; only query.text is required. The values of a filter are texts, or lists of texts. Leave out other members.`,
-		`请求体必须是一个 JSON 对象：{"query": {"text": "…", "filter": {…}}, "federation": "none", "pageSize": 10, "pageToken": "…"}，其中只有 query.text 必填。filter 的值为文本或文本列表。请去掉其他成员。`,
-	}
-	shapeExplore = fault{
-		`The body must be one JSON object {"query": {"text": "…", "filter": {…}}, "resultType": {"facets": [{"field": "tags", "limit": 20, "minCount": 1}]}}; only resultType is required, with 1 to 10 facets of the fields type, publisher, capabilities, tags and metadata.trustLevel, each once, a limit of 1 to 100, and a minCount from 1 on.`,
-		`请求体必须是一个 JSON 对象：{"query": {"text": "…", "filter": {…}}, "resultType": {"facets": [{"field": "tags", "limit": 20, "minCount": 1}]}}，其中只有 resultType 必填，须含 1 到 10 个 facet；field 为 type、publisher、capabilities、tags 或 metadata.trustLevel，不得重复；limit 为 1 到 100；minCount 不小于 1。`,
-	}
-	unsupportedFilter = fault{
-		"query.filter has a key that this registry does not filter by. Use type, publisher, capabilities, tags and metadata.trustLevel.",
-		"query.filter 中有本注册表不支持的键。请使用 type、publisher、capabilities、tags 和 metadata.trustLevel。",
-	}
-	invalidValues = fault{
-		"Each key of query.filter needs 1 to 20 values of 1 to 60 characters on one line; metadata.trustLevel takes 0, 1 and 2, and means at least that level.",
-		"query.filter 的每个键需要 1 到 20 个值，每个值为单行的 1 到 60 个字符；metadata.trustLevel 的取值为 0、1 和 2，表示至少该等级。",
-	}
+	errSearch  = api.NewError(domain.CodeInvalidQuery, "ard_search")
+	errExplore = api.NewError(domain.CodeInvalidQuery, "ard_explore")
+	errFilter  = api.NewError(domain.CodeInvalidQuery, "ard_filter")
+	errValues  = api.NewError(domain.CodeInvalidQuery, "ard_values")
 )
 
 // filter is a checked query.filter: the values of a key are alternatives, and the keys combine.
@@ -129,7 +113,7 @@ func (r *Registry) filter(keys map[string]values) (f filter, err error) {
 		if len(of) == 0 || len(of) > maxValues || slices.ContainsFunc(of, func(v string) bool {
 			return v == "" || utf8.RuneCountInString(v) > maxValue || !text.CheckLine(v)
 		}) {
-			return f, invalidValues
+			return f, errValues
 		}
 		is := func(want string) bool {
 			return slices.ContainsFunc(of, func(v string) bool { return strings.EqualFold(v, want) })
@@ -145,11 +129,11 @@ func (r *Registry) filter(keys map[string]values) (f filter, err error) {
 			f.AnyTag = of
 		case "metadata.trustLevel":
 			if slices.ContainsFunc(of, func(v string) bool { return len(v) != 1 || v < "0" || v > "2" }) {
-				return f, invalidValues
+				return f, errValues
 			}
 			f.MinLevel = int(slices.Min(of)[0] - '0')
 		default:
-			return f, unsupportedFilter
+			return f, errFilter
 		}
 	}
 	return f, nil
@@ -158,15 +142,15 @@ func (r *Registry) filter(keys map[string]values) (f filter, err error) {
 // Searches returns the handlers of the operations whose parameters are a body, by path.
 func (r *Registry) Searches() map[string]httprouter.Handle {
 	return map[string]httprouter.Handle{
-		r.search.Path: r.handler(r.search, shapeSearch, func(b *body) bool { return b.ResultType == nil }),
-		r.explore.Path: r.handler(r.explore, shapeExplore, func(b *body) bool {
+		r.search.Path: r.handler(r.search, errSearch, func(b *body) bool { return b.ResultType == nil }),
+		r.explore.Path: r.handler(r.explore, errExplore, func(b *body) bool {
 			return b.Federation == "" && b.PageSize == nil && b.PageToken == "" && b.ResultType.valid()
 		}),
 	}
 }
 
-// handler returns the handler of an operation. shape is the error of a body that cannot be decoded or is not valid.
-func (r *Registry) handler(op *api.Operation, shape fault, valid func(*body) bool) httprouter.Handle {
+// handler returns the handler of an operation. invalid is the error of a body that cannot be decoded or is not valid.
+func (r *Registry) handler(op *api.Operation, invalid error, valid func(*body) bool) httprouter.Handle {
 	run := func(w http.ResponseWriter, req *http.Request) ([]byte, error) {
 		if err := r.Engine.Allow(w, req, r.Limit); err != nil {
 			return nil, err
@@ -180,7 +164,7 @@ func (r *Registry) handler(op *api.Operation, shape fault, valid func(*body) boo
 		}
 		var b body
 		if err := json.Unmarshal(content, &b, json.RejectUnknownMembers(true)); err != nil || !valid(&b) {
-			return nil, shape
+			return nil, invalid
 		}
 		f, err := r.filter(b.Query.Filter)
 		if err != nil {
@@ -197,22 +181,12 @@ func (r *Registry) handler(op *api.Operation, shape fault, valid func(*body) boo
 		middleware.SetSafe(w)
 		content, err := run(w, req)
 		if err != nil {
-			r.writeError(w, req, err)
+			r.Engine.WriteError(w, req, err)
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
 		_ = api.WriteJSON(w, http.StatusOK, content)
 	}
-}
-
-func (r *Registry) writeError(w http.ResponseWriter, req *http.Request, err error) {
-	own, ok := errors.AsType[fault](err)
-	if !ok {
-		r.Engine.WriteError(w, req, err)
-		return
-	}
-	status, _ := r.Engine.ErrorResponse(w, req, api.NewError(domain.CodeInvalidQuery, ""))
-	_ = api.WriteJSON(w, status, api.Marshal(Error{invalidArgument, own.EN + " " + own.ZH}))
 }
 
 // Error is the body of an error response (Appendix B).

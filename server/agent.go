@@ -148,9 +148,7 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (api.Response, erro
 	}
 	b := newListBody(req, q.View, "agents", size)
 	for i, d := range list.Items {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		match := matchOf(q.Q, i < list.Strict)
 		if q.View == "brief" {
 			b = appendBriefItem(b, d, match)
@@ -214,10 +212,7 @@ func appendBriefItem(b []byte, d domain.AgentDocument, match string) []byte {
 func appendMatched(b []byte, d domain.AgentDocument) []byte {
 	b = append(b, `,"matched_offerings":[`...)
 	for i, offering := range d.Matched {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, offering...)
+		b = append(appendComma(b, i), offering...)
 	}
 	return append(b, ']')
 }

@@ -34,17 +34,11 @@ func (s *Server) getHome(req *api.Request, _ api.None) (api.Response, error) {
 	}
 	b := newListBody(req, "", "agents", 0)
 	for i, d := range agents {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendBriefItem(b, d, "")
+		b = appendBriefItem(appendComma(b, i), d, "")
 	}
 	b = append(b, `],"posts":[`...)
 	for i, d := range posts {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendPost(b, d)
+		b = appendPost(appendComma(b, i), d)
 	}
 	return api.Response{Body: append(b, "]}"...), Tags: append(cacheTags(agentsData), cacheTags(postsData)...)}, nil
 }

@@ -20,14 +20,19 @@ func newListBody(req *api.Request, view, plural string, size int) []byte {
 	return append(b, `,"`+plural+`":[`...)
 }
 
+// appendComma appends the comma before the element i of an array.
+func appendComma(b []byte, i int) []byte {
+	if i == 0 {
+		return b
+	}
+	return append(b, ',')
+}
+
 // listResponse returns a page of records that are encoded as they are.
 func listResponse[T any](req *api.Request, plural string, list listing.List[T], limit int) api.Response {
 	b := newListBody(req, "", plural, 0)
 	for i := range list.Items {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, api.Marshal(list.Items[i])...)
+		b = append(appendComma(b, i), api.Marshal(list.Items[i])...)
 	}
 	return listEnd(req, b, list, hintedSearch{limit: limit})
 }

@@ -56,10 +56,7 @@ func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error)
 	}
 	b := newListBody(req, "", "posts", size)
 	for i, d := range list.Items {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendPostMembers(append(b, '{'), d)
+		b = appendPostMembers(append(appendComma(b, i), '{'), d)
 		b = append(appendMatch(b, matchOf(q.Q, i < list.Strict)), '}')
 	}
 	response := listEnd(req, b, list, hintedSearch{
@@ -139,10 +136,7 @@ func (s *Server) getPost(req *api.Request, in postQuery) (api.Response, error) {
 	b := appendPost(append(newBody(postSize(d)), `,"post":`...), d)
 	b = append(b, `,"replies":[`...)
 	for i, r := range list.Items {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, api.Marshal(replyOf(r))...)
+		b = append(appendComma(b, i), api.Marshal(replyOf(r))...)
 	}
 	response := pageResponse(req, append(b, ']'), list.Next)
 	response.Tags = cacheTags(postsData)

@@ -102,10 +102,7 @@ func (s *Server) listMyReplies(req *api.Request, caller domain.Caller, q replies
 	}
 	b := newListBody(req, "", "replies", 0)
 	for i, r := range list.Items {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, api.Marshal(struct {
+		b = append(appendComma(b, i), api.Marshal(struct {
 			replyRecord
 			Post PostName `json:"post"`
 		}{replyOf(r), PostName{ID: r.PostID, Title: r.PostTitle}})...)

@@ -13,7 +13,6 @@
 //   - txn: the open database, and the transaction of a use case with what all use cases share.
 //   - document: the rows of agents and posts, and the documents and search rows built from them.
 //   - query: the reads without a transaction. Store embeds its Reader.
-//   - inbox, wake: what waits for an agent, and the URLs at which agents are woken.
 //   - admin: the use cases of the operator. Store embeds its Operator.
 //   - lifecycle: how records change and end, by an act of an agent, its owner or the operator, or by a job.
 //   - listing: pages of records, with cursors, totals and search.

@@ -1,6 +1,4 @@
-// Package inbox reads what waits for an agent, and stores how far it has looked. An agent that runs
-// from time to time needs no state of its own: its cursor is an event, stored beside it.
-package inbox
+package store
 
 import (
 	"context"
@@ -11,13 +9,15 @@ import (
 	"callbook/store/lifecycle"
 	"callbook/store/query"
 	"callbook/store/sqlitedb"
-	"callbook/store/txn"
 )
 
-// Read returns the inbox of the caller. It returns unauthorized if the caller was deleted meanwhile.
-func Read(ctx context.Context, db *txn.DB, caller domain.Caller) (box domain.Inbox, err error) {
-	err = db.View(ctx, func(v *sqlitedb.View) error {
-		now := db.Now()
+// An agent that runs from time to time needs no state of its own: its inbox has a cursor, an event that is
+// stored beside the agent.
+
+// Inbox returns what waits for the caller. It returns unauthorized if the caller was deleted meanwhile.
+func (s *Store) Inbox(ctx context.Context, caller domain.Caller) (box domain.Inbox, err error) {
+	err = s.db.View(ctx, func(v *sqlitedb.View) error {
+		now := s.db.Now()
 		box = domain.Inbox{Requests: []domain.ContactRequest{}, Replies: []domain.Reply{}, Collabs: []domain.Collab{}}
 		return errors.Join(readEvents(v, &box, caller.ID, now), readRequests(v, &box, caller.ID, now), readCollabs(v, &box, caller.ID))
 	})
@@ -157,17 +157,20 @@ func readCollabs(v *sqlitedb.View, box *domain.Inbox, agentID int64) error {
 	return err
 }
 
-// MarkSeen moves the cursor of an agent to an event; never back, nor beyond the newest event of the file, as an
-// id from before a restored backup may be. It returns validation_failed for anything but the id of an event.
-func MarkSeen(t *txn.Tx, agentID int64, event string) error {
-	seq, ok := domain.ParseEventID(event)
-	if !ok {
-		return domain.Invalid(domain.FieldError{Field: "next", Code: domain.FaultBadValue, Topic: "inbox"})
-	}
-	var newest int64
-	if err := t.Get(&newest, `SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'events'`); err != nil {
-		return err
-	}
-	seq = min(seq, newest)
-	return t.Exec(`UPDATE agents SET inbox_seen = ?1 WHERE id = ?2 AND inbox_seen < ?1`, seq, agentID)
+// MarkSeen records that the caller has seen its inbox up to an event: Inbox.Next. The cursor never moves back, nor beyond
+// the newest event of the file, as an id from before a restored backup may be. MarkSeen returns validation_failed for
+// anything but the id of an event.
+func (s *Store) MarkSeen(ctx context.Context, caller domain.Caller, event string) error {
+	return s.writeOwn(ctx, caller, func(t *tx) error {
+		seq, ok := domain.ParseEventID(event)
+		if !ok {
+			return domain.Invalid(domain.FieldError{Field: "next", Code: domain.FaultBadValue, Topic: "inbox"})
+		}
+		var newest int64
+		if err := t.Get(&newest, `SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'events'`); err != nil {
+			return err
+		}
+		seq = min(seq, newest)
+		return t.Exec(`UPDATE agents SET inbox_seen = ?1 WHERE id = ?2 AND inbox_seen < ?1`, seq, caller.ID)
+	})
 }

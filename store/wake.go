@@ -2,14 +2,24 @@ package store
 
 import (
 	"context"
+	"errors"
+	"io"
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
+	"callbook/store/lifecycle"
 	"callbook/store/sqlitedb"
 	"callbook/store/text"
 	"callbook/store/txn"
-	"callbook/store/wake"
 )
+
+// An event marks the wake-up of its agent as due (txn.Tx.InsertEvent). StartWakes marks it as sent for the
+// time of a lease, so that a request is repeated if the program ends before FinishWake. Events that are inserted
+// meanwhile are found by FinishWake. The limit of one request in domain.WakePause is kept beside the agent, so that another
+// URL does not lift it.
+
+// wakeNonceBytes is the length of the random part of a secret.
+const wakeNonceBytes = 32
 
 // SetWake stores the URL at which the caller is woken, in place of the one before, and returns the secret of its
 // signatures. It returns validation_failed for a blocked host, and trust_too_low below level 1.
@@ -22,33 +32,166 @@ func (s *Store) SetWake(ctx context.Context, caller domain.Caller, url string) (
 		if err := blocklist.Check(t.Tx, domain.WakeDraft{URL: address}); err != nil {
 			return err
 		}
-		secret, err = wake.Set(t.Tx, caller.ID, address)
+		secret, err = t.setWake(caller.ID, address)
 		return err
 	})
 	return address, secret, err
 }
 
-// RemoveWake deletes the URL at which the caller is woken, if there is one.
-func (s *Store) RemoveWake(ctx context.Context, caller domain.Caller) error {
-	return s.writeOwn(sqlitedb.Freeing(ctx), caller, func(t *tx) error { return wake.Remove(t.Tx, caller.ID) })
+func (t *tx) setWake(agentID int64, url string) (secret []byte, err error) {
+	var verified bool
+	if err := t.Get(&verified, `SELECT verified_at IS NOT NULL FROM agents WHERE id = ?`, agentID); err != nil {
+		return nil, err
+	}
+	if !verified {
+		return nil, &domain.Error{Code: domain.CodeTrustTooLow, Topic: "verify"}
+	}
+	var due *domain.Time // events may wait for a request: to the new URL, not as long as for one that failed
+	if _, err := t.Find(&due, `
+		SELECT MAX(?, COALESCE(a.woken_at, 0) + ?)
+		FROM wakes w
+		JOIN agents a ON a.id = w.agent_id
+		WHERE w.agent_id = ? AND w.due_at IS NOT NULL`, t.Now, domain.WakePause.Milliseconds(), agentID); err != nil {
+		return nil, err
+	}
+	if err := lifecycle.RemoveWake(t.Tx, agentID); err != nil {
+		return nil, err
+	}
+	nonce := make([]byte, wakeNonceBytes)
+	if _, err := io.ReadFull(t.Random, nonce); err != nil {
+		return nil, err
+	}
+	if err := t.Exec(`INSERT INTO wakes (agent_id, url, nonce, due_at) VALUES (?, ?, ?, ?)`, agentID, url, nonce, due); err != nil {
+		return nil, err
+	}
+	return wakeSecret(t.Tx, nonce)
 }
 
-// Wake returns the wake-ups of the caller.
-func (s *Store) Wake(ctx context.Context, caller domain.Caller) (domain.Wake, error) {
-	return wake.Get(ctx, s.db, caller.ID)
+// wakeSecret derives the secret of signatures, so that the database alone does not have it if the key of codes
+// comes from elsewhere.
+func wakeSecret(t *txn.Tx, nonce []byte) ([]byte, error) {
+	return t.CodeHash(append([]byte("wake\x00"), nonce...))
+}
+
+// RemoveWake deletes the URL at which the caller is woken, if there is one.
+func (s *Store) RemoveWake(ctx context.Context, caller domain.Caller) error {
+	return s.writeOwn(sqlitedb.Freeing(ctx), caller, func(t *tx) error { return lifecycle.RemoveWake(t.Tx, caller.ID) })
+}
+
+// Wake returns the wake-ups of the caller. It returns unauthorized if the caller was deleted.
+func (s *Store) Wake(ctx context.Context, caller domain.Caller) (w domain.Wake, err error) {
+	found, err := s.db.Find(ctx, &w, `
+		SELECT w.url, COALESCE(w.status, 'off') AS status, a.woken_at
+		FROM agents a
+		LEFT JOIN wakes w ON w.agent_id = a.id
+		WHERE a.id = ?`, caller.ID)
+	if err == nil && !found {
+		err = domain.NewError(domain.CodeUnauthorized)
+	}
+	return w, err
 }
 
 // NextWakeAt returns when the next request that wakes an agent is due; 0 if none is.
-func (s *Store) NextWakeAt(ctx context.Context) (domain.Time, error) { return wake.NextAt(ctx, s.db) }
+func (s *Store) NextWakeAt(ctx context.Context) (next domain.Time, err error) {
+	err = s.db.Get(ctx, &next, `SELECT COALESCE(MIN(due_at), 0) FROM wakes WHERE due_at IS NOT NULL`)
+	return next, err
+}
 
 // StartWakes returns requests to send now, at most limit, and records that they are on their way. Each must be
 // followed by FinishWake; if it is not, as when the program is killed, the request is repeated. If provenOnly is
 // set, it leaves out URLs whose last request did not succeed.
-func (s *Store) StartWakes(ctx context.Context, limit int, provenOnly bool) ([]domain.DueWake, error) {
-	return wake.Start(ctx, s.db, limit, provenOnly)
+func (s *Store) StartWakes(ctx context.Context, limit int, provenOnly bool) (due []domain.DueWake, err error) {
+	if next, err := s.NextWakeAt(ctx); err != nil || next == 0 || next > s.db.Now() {
+		return nil, err
+	}
+	err = s.db.Write(ctx, func(t *txn.Tx) error {
+		due, err = nil, nil
+		for rows := []domain.DueWake(nil); len(due) == 0 && err == nil; {
+			if rows, err = selectDueWakes(t, limit, provenOnly); len(rows) == 0 {
+				break
+			}
+			for i := 0; i < len(rows) && err == nil; i++ {
+				var sent bool
+				if sent, err = startWake(t, &rows[i]); sent {
+					due = append(due, rows[i])
+				}
+			}
+		}
+		return err
+	})
+	return due, err
 }
 
-// FinishWake records the outcome of a request.
+// selectDueWakes returns requests that are due, the oldest first.
+func selectDueWakes(t *txn.Tx, limit int, provenOnly bool) (rows []domain.DueWake, err error) {
+	err = t.Select(&rows, `
+		SELECT w.agent_id, h.handle, w.url, w.nonce, w.proven, w.tries, COALESCE(w.message, '') AS message,
+			(SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.agent_id = w.agent_id AND e.seq > a.inbox_seen LIMIT ?4)) AS pending,
+			(SELECT COALESCE(MAX(seq), 0) FROM events e WHERE e.agent_id = w.agent_id) AS last_event,
+			a.woken_at,
+			a.verified_at IS NULL OR a.deletion_at IS NOT NULL OR a.suspended_at IS NOT NULL AND COALESCE(a.suspended_until > ?1, TRUE) AS inactive
+		FROM wakes w
+		JOIN agents a ON a.id = w.agent_id
+		JOIN handles h ON h.id = w.agent_id
+		WHERE w.due_at <= ?1 AND w.proven >= ?2
+		ORDER BY w.due_at
+		LIMIT ?3`, t.Now, provenOnly, limit, domain.MaxUnseen)
+	return rows, err
+}
+
+// startWake records that a request is on its way. It reports false if its agent has seen every event, so that nothing is
+// due, or is inactive, so that nothing is due for a while.
+func startWake(t *txn.Tx, due *domain.DueWake) (sent bool, err error) {
+	if due.Inactive {
+		return false, t.Exec(`UPDATE wakes SET due_at = ? WHERE agent_id = ?`, t.Now.Add(domain.WakeRest), due.AgentID)
+	}
+	if due.Pending == 0 {
+		return false, t.Exec(`UPDATE wakes SET due_at = NULL, message = NULL WHERE agent_id = ?`, due.AgentID)
+	}
+	due.StartedAt = t.Now
+	if due.Secret, err = wakeSecret(t, due.Nonce); err != nil {
+		return false, err
+	}
+	if due.MessageID == "" {
+		if due.MessageID, err = t.NewID(domain.IDWake); err != nil {
+			return false, err
+		}
+	}
+	return true, errors.Join(
+		t.Exec(`UPDATE wakes SET due_at = ?, message = ? WHERE agent_id = ?`, t.Now.Add(domain.WakeLease), due.MessageID, due.AgentID),
+		t.Exec(`UPDATE agents SET woken_at = ? WHERE id = ?`, t.Now, due.AgentID))
+}
+
+// ofWake selects the wake-ups of a request whose lease is the last one: the URL was not replaced or deleted meanwhile, and no
+// other request was started because this one took too long.
+const ofWake = ` WHERE agent_id = ? AND nonce = ? AND due_at = ?`
+
+// FinishWake records the outcome of a request, unless another URL or request has taken its place meanwhile. After the last
+// retry the agent gets an event.
 func (s *Store) FinishWake(ctx context.Context, due domain.DueWake, outcome domain.WakeOutcome) error {
-	return s.db.WriteBackground(ctx, func(t *txn.Tx) error { return wake.Finish(t, due, outcome) })
+	return s.db.WriteBackground(ctx, func(t *txn.Tx) error { return finishWake(t, due, outcome) })
+}
+
+func finishWake(t *txn.Tx, due domain.DueWake, outcome domain.WakeOutcome) error {
+	lease := due.StartedAt.Add(domain.WakeLease)
+	switch {
+	case outcome == domain.WakeDelivered:
+		return t.Exec(`
+			UPDATE wakes SET status = 'ok', proven = 1, tries = 0, message = NULL,
+				due_at = CASE WHEN EXISTS (SELECT 1 FROM events e WHERE e.agent_id = wakes.agent_id AND e.seq > ?) THEN ? END`+ofWake,
+			due.LastEvent, due.StartedAt.Add(domain.WakePause), due.AgentID, due.Nonce, lease)
+	case outcome == domain.WakeDelayed:
+		return errors.Join(
+			t.Exec(`UPDATE wakes SET due_at = ?`+ofWake, t.Now.Add(domain.WakeDelay(due.Proven)), due.AgentID, due.Nonce, lease),
+			t.Exec(`UPDATE agents SET woken_at = ? WHERE id = ? AND woken_at = ?`, due.WokenAt, due.AgentID, due.StartedAt))
+	case due.Tries < len(domain.WakeRetries):
+		return t.Exec(`UPDATE wakes SET status = 'failing', proven = 0, tries = tries + 1, due_at = ?`+ofWake,
+			t.Now.Add(domain.WakeRetries[due.Tries]), due.AgentID, due.Nonce, lease)
+	}
+	n, err := t.Change(`UPDATE wakes SET status = 'off', proven = 0, tries = tries + 1, message = NULL, due_at = NULL`+ofWake,
+		due.AgentID, due.Nonce, lease)
+	if err != nil || n == 0 {
+		return err
+	}
+	return t.InsertEvent(due.AgentID, "wake.failed", domain.EventSubject{Handle: due.Handle})
 }

@@ -6,7 +6,6 @@ import (
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/txn"
-	"callbook/store/wake"
 )
 
 // DeleteAgent deletes an agent with everything of its own, and ends what it has with others. Its handle stays taken.
@@ -57,7 +56,7 @@ func KeepAgent(t *txn.Tx, id int64) error {
 // RestoreKey gives a new key to somebody who may not have had the one before. The URL at which the agent is woken is
 // deleted: a thief of the key may have set it.
 func RestoreKey(t *txn.Tx, agentID int64, key string) error {
-	if err := wake.Remove(t, agentID); err != nil {
+	if err := RemoveWake(t, agentID); err != nil {
 		return err
 	}
 	return SetKey(t, agentID, key)
@@ -66,4 +65,11 @@ func RestoreKey(t *txn.Tx, agentID int64, key string) error {
 // SetKey replaces an agent's key.
 func SetKey(t *txn.Tx, agentID int64, key string) error {
 	return t.Exec(`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`, domain.HashKey(key), t.Now, agentID)
+}
+
+// RemoveWake deletes the URL at which an agent is woken, if there is one.
+func RemoveWake(t *txn.Tx, agentID int64) error {
+	n, err := t.Change(`DELETE FROM wakes WHERE agent_id = ?`, agentID)
+	t.TouchErased(n)
+	return err
 }

@@ -11,35 +11,28 @@ import (
 )
 
 // Me returns the caller's own view of itself.
-func (s *Store) Me(ctx context.Context, caller domain.Caller) (own domain.OwnAgent, err error) {
-	if own.Card, err = s.ownCard(ctx, caller); err != nil {
-		return own, err
+func (s *Store) Me(ctx context.Context, caller domain.Caller) (domain.OwnAgent, error) {
+	var own struct {
+		domain.OwnAgent
+		WeeklyCap int `db:"weekly_cap"`
 	}
-	var row struct {
-		DeletionAt *domain.Time `db:"deletion_at"`
-		Unapproved bool         `db:"awaiting_approval"`
-
-		Mailbox   string `db:"mailbox"`
-		WeeklyCap int    `db:"weekly_cap"`
-		Pending   int    `db:"pending"`
-		Awaiting  int    `db:"awaiting"`
-	}
-	err = txn.OrNotFound(s.db.Get(ctx, &row, `
+	err := txn.OrNotFound(s.db.Get(ctx, &own, `
 		SELECT a.mailbox, a.weekly_cap, a.deletion_at, a.awaiting_since IS NOT NULL AS awaiting_approval,
-			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'pending' AND expires_at > ?) AS pending,
-			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'awaiting_owner' AND expires_at > ?) AS awaiting
+			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'pending' AND expires_at > ?1) AS pending_requests,
+			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'awaiting_owner' AND expires_at > ?1) AS awaiting_receipts
 		FROM agents a
-		WHERE a.id = ?`, s.db.Now(), s.db.Now(), caller.ID))
+		WHERE a.id = ?2`, s.db.Now(), caller.ID))
 	if err != nil {
-		return own, err
+		return own.OwnAgent, err
 	}
-	own.DeletionAt, own.AwaitingApproval = row.DeletionAt, row.Unapproved
-	own.Mailbox, own.PendingRequests, own.AwaitingReceipts = row.Mailbox, row.Pending, row.Awaiting
+	if own.Card, err = s.ownCard(ctx, caller); err != nil {
+		return own.OwnAgent, err
+	}
 	if own.Claim, err = s.ownerClaim(ctx, caller.ID); err != nil {
-		return own, err
+		return own.OwnAgent, err
 	}
-	own.Limits, err = s.allowances(ctx, caller, own.Card.Level, own.Card.CreatedAt, row.WeeklyCap)
-	return own, err
+	own.Limits, err = s.allowances(ctx, caller, own.Card.Level, own.Card.CreatedAt, own.WeeklyCap)
+	return own.OwnAgent, err
 }
 
 // ownCard returns the caller's card, also while nobody else sees it.

@@ -244,18 +244,14 @@ func validForm(form, want string, act domain.OwnerAction) bool {
 func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerPage, err error) {
 	var row struct {
 		claimRow
-		Handle          string       `db:"handle"`
-		Name            string       `db:"name"`
-		OwnerName       string       `db:"owner_name"`
-		AgentMailbox    string       `db:"agent_mailbox"`
-		VerifiedAt      *domain.Time `db:"verified_at"`
-		ClaimedAt       *domain.Time `db:"claimed_at"`
-		ReceiptRequired bool         `db:"require_owner_receipt"`
-		DeletionAt      *domain.Time `db:"deletion_at"`
+		domain.OwnerPage
+		AgentMailbox string `db:"agent_mailbox"`
 	}
 	err = txn.OrNotFound(s.db.Get(ctx, &row, `
 		SELECT `+linkColumns+`,
-			h.handle, a.name, a.owner AS owner_name, a.mailbox AS agent_mailbox, a.verified_at, a.claimed_at, a.require_owner_receipt, a.deletion_at
+			h.handle, a.name, a.owner AS owner_name, a.mailbox AS agent_mailbox, a.mailbox <> c.mailbox AS mailbox_changed,
+			a.verified_at IS NOT NULL AS mailbox_verified, a.claimed_at IS NOT NULL AS claimed,
+			a.require_owner_receipt AS receipt_required, a.deletion_at
 		FROM owner_claims c
 		JOIN agents a ON a.id = c.agent_id
 		JOIN handles h ON h.id = c.agent_id
@@ -270,12 +266,9 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 	if err != nil {
 		return domain.OwnerPage{}, err
 	}
-	page = domain.OwnerPage{
-		Handle: row.Handle, Name: row.Name, Owner: row.OwnerName, Claim: row.Status, Claimed: row.ClaimedAt != nil,
-		MailboxVerified: row.VerifiedAt != nil, MailboxChanged: row.AgentMailbox != row.Mailbox,
-		ReceiptRequired: row.ReceiptRequired, DeletionAt: row.DeletionAt,
-		ExpiresAt: row.ExpiresAt, Form: row.form(token, row.Name, row.OwnerName, row.AgentMailbox, row.VerifiedAt != nil),
-	}
+	page = row.OwnerPage
+	page.Claim, page.ExpiresAt = row.Status, row.claimRow.ExpiresAt
+	page.Form = row.form(token, page.Name, page.Owner, row.AgentMailbox, page.MailboxVerified)
 	page.Receipts, err = s.receipts(ctx, row.AgentID, now)
 	return page, err
 }

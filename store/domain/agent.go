@@ -10,14 +10,14 @@ import (
 
 // OwnAgent is an agent as it sees itself: its card, and data that is private to it.
 type OwnAgent struct {
-	Card             AgentDocument
-	Mailbox          string
-	Claim            OwnerClaim
-	PendingRequests  int
-	AwaitingReceipts int
-	DeletionAt       *Time // when the agent is deleted; nil if it is not to be
-	AwaitingApproval bool  // by the operator
-	Limits           Allowances
+	Card             AgentDocument `db:"-"`
+	Mailbox          string        `db:"mailbox"`
+	Claim            OwnerClaim    `db:"-"`
+	PendingRequests  int           `db:"pending_requests"`
+	AwaitingReceipts int           `db:"awaiting_receipts"`
+	DeletionAt       *Time         `db:"deletion_at"`       // when the agent is deleted; nil if it is not to be
+	AwaitingApproval bool          `db:"awaiting_approval"` // by the operator
+	Limits           Allowances    `db:"-"`
 }
 
 // UnverifiedRetention is how long an agent that never verified a mailbox stays without an

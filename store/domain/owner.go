@@ -12,18 +12,18 @@ const DefaultOwnerAgents = 20
 
 // OwnerPage is the data of the page on which an owner manages an agent.
 type OwnerPage struct {
-	Handle          string
-	Name            string
-	Owner           string // name, as the agent stated it
-	Claim           string // pending, claimed
-	Claimed         bool   // the claim is valid
-	MailboxVerified bool
-	MailboxChanged  bool  // since the claim was last confirmed
-	ReceiptRequired bool  // for acceptances of the agent
-	DeletionAt      *Time // when the agent is deleted unless the owner keeps it; nil if it did not delete itself
-	ExpiresAt       Time  // of a pending claim
-	Form            string
-	Receipts        []ContactRequest // contact requests that wait for the owner's consent
+	Handle          string           `db:"handle"`
+	Name            string           `db:"name"`
+	Owner           string           `db:"owner_name"` // as the agent stated it
+	Claim           string           `db:"-"`          // pending, claimed
+	Claimed         bool             `db:"claimed"`    // the claim is valid
+	MailboxVerified bool             `db:"mailbox_verified"`
+	MailboxChanged  bool             `db:"mailbox_changed"`  // since the claim was last confirmed
+	ReceiptRequired bool             `db:"receipt_required"` // for acceptances of the agent
+	DeletionAt      *Time            `db:"deletion_at"`      // when the agent is deleted unless the owner keeps it; nil if it did not delete itself
+	ExpiresAt       Time             `db:"-"`                // of a pending claim
+	Form            string           `db:"-"`
+	Receipts        []ContactRequest `db:"-"` // contact requests that wait for the owner's consent
 }
 
 // OwnerAction is a button of the owner's page.

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/store/domain"
+	"callbook/store/txn"
 )
 
 // tables selects, of each table that refers to agents, the rows about agent ?1. Handles replace
@@ -45,18 +46,12 @@ var tables = []struct{ name, query string }{
 	{"reports", `SELECT id, about, subject, reason, created_at, closed_at FROM reports WHERE reporter_id = ?1 ORDER BY seq`},
 }
 
-// Reader runs queries on the database.
-type Reader interface {
-	// SelectMaps returns every row of a query as a map by column.
-	SelectMaps(ctx context.Context, query string, args ...any) ([]map[string]any, error)
-}
-
 // Agent returns everything stored about an agent as JSON members, one array of rows for each
 // table. Derived data is omitted, since it repeats the rest.
-func Agent(ctx context.Context, r Reader, id int64) (string, error) {
+func Agent(ctx context.Context, db *txn.DB, id int64) (string, error) {
 	var b strings.Builder
 	for i, t := range tables {
-		rows, err := export(ctx, r, t.query, id)
+		rows, err := export(ctx, db, t.query, id)
 		if err != nil {
 			return "", fmt.Errorf("export %s: %w", t.name, err)
 		}
@@ -68,8 +63,8 @@ func Agent(ctx context.Context, r Reader, id int64) (string, error) {
 	return b.String(), nil
 }
 
-func export(ctx context.Context, r Reader, query string, id int64) (string, error) {
-	rows, err := r.SelectMaps(ctx, query, id)
+func export(ctx context.Context, db *txn.DB, query string, id int64) (string, error) {
+	rows, err := db.SelectMaps(ctx, query, id)
 	if err != nil {
 		return "", err
 	}

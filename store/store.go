@@ -151,21 +151,10 @@ type Store struct {
 // Open opens the directory, upgrades its schema and starts its writer.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
-		random: o.Random, quotas: domain.DefaultQuotas, mails: domain.DefaultMailCaps,
-		registration: cmp.Or(o.Registration, domain.RegistrationOpen), siteName: text.NameForm(o.SiteName), ownerAgents: domain.DefaultOwnerAgents, loopbackLinks: o.LoopbackLinks,
+		random: cmp.Or(o.Random, rand.Reader), quotas: *cmp.Or(o.Quotas, &domain.DefaultQuotas), mails: *cmp.Or(o.Mails, &domain.DefaultMailCaps),
+		registration: cmp.Or(o.Registration, domain.RegistrationOpen), siteName: text.NameForm(o.SiteName),
+		ownerAgents: *cmp.Or(o.OwnerAgents, new(domain.DefaultOwnerAgents)), loopbackLinks: o.LoopbackLinks,
 		Reader: query.NewReader(), maintenance: maintenance.New(),
-	}
-	if s.random == nil {
-		s.random = rand.Reader
-	}
-	if o.Quotas != nil {
-		s.quotas = *o.Quotas
-	}
-	if o.Mails != nil {
-		s.mails = *o.Mails
-	}
-	if o.OwnerAgents != nil {
-		s.ownerAgents = *o.OwnerAgents
 	}
 	var err error
 	s.db, err = txn.Open(ctx, txn.Options{

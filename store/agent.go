@@ -68,13 +68,9 @@ func (t *tx) checkRegistration(r domain.Registration) error {
 	case domain.RegistrationClosed:
 		return domain.NewError(domain.CodeRegistrationClosed)
 	case domain.RegistrationInvite:
-		n, err := t.Change(`
+		return t.ExecOr(domain.NewError(domain.CodeInviteRequired), `
 			UPDATE invites SET used = used + 1
 			WHERE id = ? AND secret_hash = ? AND used < uses AND expires_at > ?`, domain.InviteID(r.Invite), domain.HashKey(r.Invite), t.Now)
-		if err == nil && n == 0 {
-			err = domain.NewError(domain.CodeInviteRequired)
-		}
-		return err
 	}
 	return nil
 }

@@ -78,11 +78,7 @@ func (s *Store) endSuspension(ctx context.Context, id int64) error {
 // replaces it. It returns unauthorized if the key was replaced after it was read.
 func (s *Store) markKeyUsed(ctx context.Context, id int64, hash []byte) error {
 	return s.write(ctx, func(t *tx) error {
-		n, err := t.Change(`UPDATE agents SET key_used = TRUE WHERE id = ? AND key_hash = ?`, id, hash)
-		if err == nil && n == 0 {
-			err = domain.NewError(domain.CodeUnauthorized)
-		}
-		return err
+		return t.ExecOr(domain.NewError(domain.CodeUnauthorized), `UPDATE agents SET key_used = TRUE WHERE id = ? AND key_hash = ?`, id, hash)
 	})
 }
 

@@ -37,11 +37,7 @@ func (o *Operator) CreateInvite(ctx context.Context, uses int, until time.Time) 
 // RevokeInvite ends an invitation. Agents that registered with it stay. It returns not_found for an unknown id.
 func (o *Operator) RevokeInvite(ctx context.Context, id string) error {
 	return o.db.Write(ctx, func(t *txn.Tx) error {
-		n, err := t.Change(`DELETE FROM invites WHERE id = ?`, id)
-		if err == nil && n == 0 {
-			err = domain.NewError(domain.CodeNotFound)
-		}
-		if err != nil {
+		if err := t.ExecOr(domain.NewError(domain.CodeNotFound), `DELETE FROM invites WHERE id = ?`, id); err != nil {
 			return err
 		}
 		return audit(t, "revoke-invite", id, "")

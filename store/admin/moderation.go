@@ -191,13 +191,9 @@ func (o *Operator) ExportAgent(ctx context.Context, handle string) (members stri
 // unknown handles, and if there is no block.
 func (o *Operator) Unblock(ctx context.Context, handle, blocked string) error {
 	return o.moderate(ctx, agentAct{name: "unblock", detail: blocked, do: func(t *txn.Tx, agent *document.AgentRow) error {
-		n, err := t.Change(`
+		return t.ExecOr(domain.NewError(domain.CodeNotFound), `
 			DELETE FROM blocks
 			WHERE blocker_id = ? AND blocked_id = (SELECT id FROM handles WHERE handle = ?)`, agent.ID, blocked)
-		if err == nil && n == 0 {
-			err = domain.NewError(domain.CodeNotFound)
-		}
-		return err
 	}}, handle)
 }
 
@@ -281,12 +277,9 @@ func (o *Operator) Blocklist(ctx context.Context) ([]blocklist.Entry, error) {
 // CloseReport closes a report. It returns not_found for an unknown id.
 func (o *Operator) CloseReport(ctx context.Context, id string) error {
 	return o.db.Write(ctx, func(t *txn.Tx) error {
-		n, err := t.Change(`UPDATE reports SET closed_at = COALESCE(closed_at, ?) WHERE id = ?`, t.Now, id)
+		err := t.ExecOr(domain.NewError(domain.CodeNotFound), `UPDATE reports SET closed_at = COALESCE(closed_at, ?) WHERE id = ?`, t.Now, id)
 		if err != nil {
 			return err
-		}
-		if n == 0 {
-			return domain.NewError(domain.CodeNotFound)
 		}
 		return audit(t, "close-report", id, "")
 	})

@@ -51,6 +51,15 @@ func (t *Tx) Exec(query string, args ...any) error {
 	return err
 }
 
+// ExecOr is Exec that returns none if the statement changes no row.
+func (t *Tx) ExecOr(none error, query string, args ...any) error {
+	n, err := t.Change(query, args...)
+	if err == nil && n == 0 {
+		err = none
+	}
+	return err
+}
+
 // Change runs a statement and returns the number of rows that it changed.
 func (t *Tx) Change(query string, args ...any) (n int64, err error) {
 	err = t.run(query, func(stmt *sqlx.Stmt) error {

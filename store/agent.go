@@ -266,10 +266,9 @@ func (t *tx) deleteLater(id int64) error {
 		return err
 	}
 	t.TouchAgent(id)
-	if err := t.Exec(`UPDATE agents SET deletion_at = ? WHERE id = ?`, t.Now.Add(deletionDelay), id); err != nil {
-		return err
-	}
-	return t.notify(&agent, domain.MailDeletion)
+	return cmp.Or(
+		t.Exec(`UPDATE agents SET deletion_at = ? WHERE id = ?`, t.Now.Add(deletionDelay), id),
+		t.notify(&agent, domain.MailDeletion))
 }
 
 // deleteDue deletes the agents whose owner did not keep them.

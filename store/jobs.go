@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,13 +97,11 @@ func (t *tx) deleteOld() error {
 // deleteOldEvents deletes events past their retention.
 func (t *tx) deleteOldEvents() error {
 	before := t.Now.Add(-domain.EventRetention)
-	err := t.Exec(`
-		UPDATE agents SET events_dropped = (SELECT MAX(seq) FROM events e WHERE e.agent_id = agents.id AND e.at <= ?1)
-		WHERE id IN (SELECT agent_id FROM events WHERE at <= ?1)`, before)
-	if err != nil {
-		return err
-	}
-	return t.Exec(`DELETE FROM events WHERE at <= ?`, before)
+	return cmp.Or(
+		t.Exec(`
+			UPDATE agents SET events_dropped = (SELECT MAX(seq) FROM events e WHERE e.agent_id = agents.id AND e.at <= ?1)
+			WHERE id IN (SELECT agent_id FROM events WHERE at <= ?1)`, before),
+		t.Exec(`DELETE FROM events WHERE at <= ?`, before))
 }
 
 // dropBatch is how many agents one transaction drops: each may have many posts and replies.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -109,9 +110,8 @@ func (s *Store) recordActivity(id int64, last, now domain.Time) {
 	}
 	s.db.TryWrite(func(t *txn.Tx) error {
 		t.TouchCard(id)
-		if err := t.Exec(`UPDATE agents SET last_active_at = ? WHERE id = ?`, now, id); err != nil {
-			return err
-		}
-		return t.Exec(`UPDATE agent_documents SET last_active_at = ? WHERE agent_id = ?`, now, id)
+		return cmp.Or(
+			t.Exec(`UPDATE agents SET last_active_at = ? WHERE id = ?`, now, id),
+			t.Exec(`UPDATE agent_documents SET last_active_at = ? WHERE agent_id = ?`, now, id))
 	}, func(error) { s.active.Delete(id) }) // a time that could not be stored is stored with the next request
 }

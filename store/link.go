@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -168,12 +169,11 @@ func (t *tx) expireLinks() (int, error) {
 		return 0, err
 	}
 	for _, l := range due {
-		err := t.Exec(`UPDATE links SET status = 'expired', proof = NULL, next_check_at = NULL WHERE agent_id = ? AND url = ?`, l.AgentID, l.URL)
-		if err != nil {
-			return 0, err
-		}
 		t.TouchAgent(l.AgentID)
-		if err := t.notifyOfLink(l.AgentID, l.URL, "verified"); err != nil {
+		err := cmp.Or(
+			t.Exec(`UPDATE links SET status = 'expired', proof = NULL, next_check_at = NULL WHERE agent_id = ? AND url = ?`, l.AgentID, l.URL),
+			t.notifyOfLink(l.AgentID, l.URL, "verified"))
+		if err != nil {
 			return 0, err
 		}
 	}

@@ -167,12 +167,11 @@ func (t *tx) adoptOwner(agent *document.AgentRow, address string) (owner []byte,
 	if err != nil {
 		return nil, err
 	}
-	err = t.Exec(`
-		UPDATE owner_claims SET owner = ?1
-		WHERE owner = ?2 AND agent_id IN (SELECT id FROM agents WHERE claimed_by = ?1 UNION ALL SELECT ?3)`, owner, former, agent.ID)
-	if err == nil {
-		err = t.Exec(`UPDATE reports SET reporter = ? WHERE about = 'claim' AND subject = ? AND reporter = ?`, owner, agent.Handle, former)
-	}
+	err = cmp.Or(
+		t.Exec(`
+			UPDATE owner_claims SET owner = ?1
+			WHERE owner = ?2 AND agent_id IN (SELECT id FROM agents WHERE claimed_by = ?1 UNION ALL SELECT ?3)`, owner, former, agent.ID),
+		t.Exec(`UPDATE reports SET reporter = ? WHERE about = 'claim' AND subject = ? AND reporter = ?`, owner, agent.Handle, former))
 	if err != nil || agents == 0 {
 		return owner, err
 	}
@@ -339,10 +338,9 @@ func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (do
 		if form.Act == domain.OwnerRotateKey {
 			done.Key = key
 		}
-		if err := t.replaceOwnerLink(form.Token); err != nil {
-			return err
-		}
-		return t.Exec(`UPDATE owner_claims SET acts = acts + 1, used_at = ? WHERE agent_id = ?`, t.Now, agent.ID)
+		return cmp.Or(
+			t.replaceOwnerLink(form.Token),
+			t.Exec(`UPDATE owner_claims SET acts = acts + 1, used_at = ? WHERE agent_id = ?`, t.Now, agent.ID))
 	})
 	return done, err
 }
@@ -400,11 +398,10 @@ func (t *tx) confirmClaim(claim *claimRow, agent *document.AgentRow) error {
 	if limit > 0 && others >= limit {
 		return &domain.Error{Code: domain.CodeSenderLimitReached, Topic: "owner_agents", Limit: limit, RetryAt: t.Now.Add(domain.Day).Time()}
 	}
-	err = t.Exec(`UPDATE agents SET claimed_at = ?, claimed_by = ?, updated_at = ? WHERE id = ?`, t.Now, claim.Owner, t.Now, agent.ID)
-	if err == nil {
-		err = t.Exec(`UPDATE owner_claims SET status = 'claimed', mailbox = ?1, mailbox_at = ?2, confirmed_at = COALESCE(confirmed_at, ?2) WHERE agent_id = ?3`,
-			agent.Mailbox, t.Now, agent.ID)
-	}
+	err = cmp.Or(
+		t.Exec(`UPDATE agents SET claimed_at = ?, claimed_by = ?, updated_at = ? WHERE id = ?`, t.Now, claim.Owner, t.Now, agent.ID),
+		t.Exec(`UPDATE owner_claims SET status = 'claimed', mailbox = ?1, mailbox_at = ?2, confirmed_at = COALESCE(confirmed_at, ?2) WHERE agent_id = ?3`,
+			agent.Mailbox, t.Now, agent.ID))
 	if err != nil {
 		return fmt.Errorf("confirm the owner claim: %w", err)
 	}
@@ -419,15 +416,12 @@ func (t *tx) confirmClaim(claim *claimRow, agent *document.AgentRow) error {
 
 // rejectClaim deletes a claim that the person does not know of, and reports it to the operator.
 func (t *tx) rejectClaim(claim *claimRow, agent *document.AgentRow) error {
-	if err := t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID); err != nil {
-		return err
-	}
-	if err := outbox.Delete(t.Tx, agent.ID, domain.MailClaim); err != nil {
-		return err
-	}
-	return lifecycle.InsertReport(t.Tx, lifecycle.Report{
-		About: "claim", Subject: agent.Handle, Reported: lifecycle.Reported{AuthorID: agent.ID}, Reporter: claim.Owner,
-	})
+	return cmp.Or(
+		t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID),
+		outbox.Delete(t.Tx, agent.ID, domain.MailClaim),
+		lifecycle.InsertReport(t.Tx, lifecycle.Report{
+			About: "claim", Subject: agent.Handle, Reported: lifecycle.Reported{AuthorID: agent.ID}, Reporter: claim.Owner,
+		}))
 }
 
 // hasOwner reports whether a person has claimed an agent and still has the owner's page. The claim may
@@ -457,10 +451,9 @@ func (t *tx) rotateKey(claim *claimRow, agent *document.AgentRow, key string) er
 	if err := outbox.ForgetMailboxes(t.Tx, agent.ID, claim.Mailbox, claim.MailboxAt); err != nil || agent.Mailbox == claim.Mailbox {
 		return err
 	}
-	if err := t.Exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.Now, agent.ID); err != nil {
-		return err
-	}
-	return lifecycle.Unverify(t.Tx, agent.ID)
+	return cmp.Or(
+		t.Exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.Now, agent.ID),
+		lifecycle.Unverify(t.Tx, agent.ID))
 }
 
 // ownerClaim returns the state of an agent's claim as the agent sees it.

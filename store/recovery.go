@@ -1,6 +1,8 @@
 package store
 
 import (
+	"cmp"
+
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
@@ -82,11 +84,8 @@ func (t *tx) endYoungClaim(agent *document.AgentRow, by outbox.Order, asked bool
 
 // restoreMailbox makes a former mailbox the verified one again.
 func (t *tx) restoreMailbox(agentID int64, mailbox string) error {
-	if err := outbox.ReturnToMailbox(t.Tx, agentID, mailbox); err != nil {
-		return err
-	}
-	if err := lifecycle.Unverify(t.Tx, agentID); err != nil {
-		return err
-	}
-	return t.Exec(`UPDATE agents SET mailbox = ?, verified_at = ?, updated_at = ? WHERE id = ?`, mailbox, t.Now, t.Now, agentID)
+	return cmp.Or(
+		outbox.ReturnToMailbox(t.Tx, agentID, mailbox),
+		lifecycle.Unverify(t.Tx, agentID),
+		t.Exec(`UPDATE agents SET mailbox = ?, verified_at = ?, updated_at = ? WHERE id = ?`, mailbox, t.Now, t.Now, agentID))
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -201,23 +202,14 @@ func (o *Operator) Unblock(ctx context.Context, handle, blocked string) error {
 func (o *Operator) RemovePost(ctx context.Context, id string) error {
 	return o.db.Write(sqlitedb.Freeing(ctx), func(t *txn.Tx) error {
 		var p document.PostRow
-		err := txn.OrNotFound(t.Get(&p, document.SelectPostRow+` WHERE id = ?`, id))
-		var author string
-		var closed int64
-		if err == nil {
-			err = t.Get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID)
-		}
-		if err == nil {
-			closed, err = closeReports(t, `about = 'post' AND subject = ?2
-				OR about = 'reply' AND subject IN (SELECT id FROM replies WHERE post_seq = ?3)`, id, p.Seq)
-		}
-		if err == nil {
-			err = lifecycle.DeletePost(t, &p)
-		}
-		if err != nil {
+		if err := txn.OrNotFound(t.Get(&p, document.SelectPostRow+` WHERE id = ?`, id)); err != nil {
 			return err
 		}
-		return audit(t, "remove-post", id, withClosed("by "+author, closed))
+		var author string
+		err := t.Get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID)
+		closed, closeErr := closeReports(t, `about = 'post' AND subject = ?2
+			OR about = 'reply' AND subject IN (SELECT id FROM replies WHERE post_seq = ?3)`, id, p.Seq)
+		return cmp.Or(err, closeErr, lifecycle.DeletePost(t, &p), audit(t, "remove-post", id, withClosed("by "+author, closed)))
 	})
 }
 
@@ -225,18 +217,11 @@ func (o *Operator) RemovePost(ctx context.Context, id string) error {
 func (o *Operator) RemoveReply(ctx context.Context, id string) error {
 	return o.db.Write(sqlitedb.Freeing(ctx), func(t *txn.Tx) error {
 		var reply lifecycle.ReplyRow
-		err := txn.OrNotFound(t.Get(&reply, lifecycle.SelectReplyRow+` WHERE r.id = ?`, id))
-		var closed int64
-		if err == nil {
-			closed, err = closeReports(t, `about = 'reply' AND subject = ?2`, id)
-		}
-		if err == nil {
-			err = lifecycle.DeleteReply(t, &reply)
-		}
-		if err != nil {
+		if err := txn.OrNotFound(t.Get(&reply, lifecycle.SelectReplyRow+` WHERE r.id = ?`, id)); err != nil {
 			return err
 		}
-		return audit(t, "remove-reply", id, withClosed("by "+reply.Author, closed))
+		closed, err := closeReports(t, `about = 'reply' AND subject = ?2`, id)
+		return cmp.Or(err, lifecycle.DeleteReply(t, &reply), audit(t, "remove-reply", id, withClosed("by "+reply.Author, closed)))
 	})
 }
 

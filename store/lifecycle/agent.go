@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 
 	"callbook/store/document"
@@ -10,25 +11,13 @@ import (
 
 // DeleteAgent deletes an agent with everything of its own, and ends what it has with others. Its handle stays taken.
 func DeleteAgent(t *txn.Tx, id int64) error {
-	if err := document.UnindexAgent(t, id); err != nil {
-		return err
-	}
-	for _, end := range []func(*txn.Tx, int64) error{Unclaim, deletePostsOf, endRequestsOf, endCollabsOf} {
-		if err := end(t, id); err != nil {
-			return err
-		}
-	}
-	if err := t.Exec(`DELETE FROM agents WHERE id = ?`, id); err != nil {
-		return fmt.Errorf("delete the agent: %w", err)
-	}
-	if err := t.Exec(`UPDATE handles SET deleted_at = ? WHERE id = ?`, t.Now, id); err != nil {
-		return err
-	}
-	if err := deleteOrphans(t, id); err != nil {
-		return err
-	}
+	err := cmp.Or(
+		document.UnindexAgent(t, id), Unclaim(t, id), deletePostsOf(t, id), endRequestsOf(t, id), endCollabsOf(t, id),
+		t.Exec(`DELETE FROM agents WHERE id = ?`, id),
+		t.Exec(`UPDATE handles SET deleted_at = ? WHERE id = ?`, t.Now, id),
+		deleteOrphans(t, id))
 	t.TouchDeleted(id)
-	return nil
+	return err
 }
 
 // deleteOrphans deletes the requests and collaborations of a deleted agent whose other side is deleted
@@ -56,10 +45,7 @@ func KeepAgent(t *txn.Tx, id int64) error {
 // RestoreKey gives a new key to somebody who may not have had the one before. The URL at which the agent is woken is
 // deleted: a thief of the key may have set it.
 func RestoreKey(t *txn.Tx, agentID int64, key string) error {
-	if err := RemoveWake(t, agentID); err != nil {
-		return err
-	}
-	return SetKey(t, agentID, key)
+	return cmp.Or(RemoveWake(t, agentID), SetKey(t, agentID, key))
 }
 
 // SetKey replaces an agent's key.

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 
 	"callbook/store/document"
@@ -12,10 +13,7 @@ func DeletePost(t *txn.Tx, p *document.PostRow) error {
 	t.TouchRecentPosts(p.AuthorID)
 	t.TouchPosts()
 	t.Unindex(txn.PostSearch, p.Seq)
-	if err := erasePostResponses(t, `seq = ?1`, p.Seq); err != nil {
-		return err
-	}
-	return t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq)
+	return cmp.Or(erasePostResponses(t, `seq = ?1`, p.Seq), t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq))
 }
 
 // deletePostsOf deletes everything that an agent published.

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -48,10 +49,9 @@ func WithdrawClaim(t *txn.Tx, agent *document.AgentRow) error {
 	if err := Unclaim(t, agent.ID); err != nil {
 		return err
 	}
-	err := t.Exec(`UPDATE agents SET claimed_by = NULL, require_owner_receipt = FALSE, updated_at = ? WHERE id = ?`, t.Now, agent.ID)
-	if err == nil {
-		err = t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID)
-	}
+	err := cmp.Or(
+		t.Exec(`UPDATE agents SET claimed_by = NULL, require_owner_receipt = FALSE, updated_at = ? WHERE id = ?`, t.Now, agent.ID),
+		t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID))
 	if err != nil {
 		return fmt.Errorf("withdraw the owner claim: %w", err)
 	}

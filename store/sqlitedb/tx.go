@@ -9,7 +9,8 @@ import (
 )
 
 // Tx is one write's view of the transaction. After a statement has failed it runs no other: SQLite
-// may have rolled the transaction back by itself, and later statements would be stored alone.
+// may have rolled the transaction back by itself, and later statements would be stored alone. So the errors
+// of consecutive statements can be checked together: cmp.Or returns the first.
 type Tx struct {
 	writer *writer
 	failed error // of a statement

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -230,13 +231,10 @@ func notifyAgent(t *txn.Tx, p *newPost, watch int64) error {
 			return err
 		}
 	}
-	if err := t.CountUsage(agent.ID, domain.ActMatch); err != nil {
-		return err
-	}
-	if err := t.InsertEvent(agent.ID, "post.matched", domain.EventSubject{ID: &p.ID, Handle: p.Author}); err != nil {
-		return err
-	}
-	return t.Exec(`UPDATE watches SET after_post = ?1 WHERE agent_id = ?2 AND after_post < ?1`, p.Seq, agent.ID)
+	return cmp.Or(
+		t.CountUsage(agent.ID, domain.ActMatch),
+		t.InsertEvent(agent.ID, "post.matched", domain.EventSubject{ID: &p.ID, Handle: p.Author}),
+		t.Exec(`UPDATE watches SET after_post = ?1 WHERE agent_id = ?2 AND after_post < ?1`, p.Seq, agent.ID))
 }
 
 func rest(t *txn.Tx, agentID int64, until domain.Time) error {

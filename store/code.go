@@ -111,7 +111,13 @@ func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Add
 		if err != nil || !found {
 			return err
 		}
-		return t.startRecovery(&agent)
+		orders, err := t.recoveryOrders(&agent)
+		for _, o := range orders {
+			if err := outbox.InsertRecovery(t.Tx, t.store.mails, o); err != nil {
+				return err
+			}
+		}
+		return err
 	})
 	return next, err
 }

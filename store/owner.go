@@ -133,7 +133,8 @@ func (t *tx) claimOwner(agent *document.AgentRow, order outbox.Order, owner []by
 		return err
 	}
 	if !allowed && same && !claim.expired(t.Now) {
-		return t.prolongClaim(agent.ID)
+		// The claim looks as if a new link had been mailed. No mail is sent, so the old link stays valid.
+		return t.Exec(`UPDATE owner_claims SET requested_at = ?, expires_at = ? WHERE agent_id = ?`, t.Now, t.Now.Add(claimAge), agent.ID)
 	}
 	if err := t.insertClaim(agent, owner, token); err != nil {
 		return err
@@ -213,12 +214,6 @@ func (t *tx) insertClaim(agent *document.AgentRow, owner []byte, token string) e
 		return fmt.Errorf("insert the owner claim: %w", err)
 	}
 	return nil
-}
-
-// prolongClaim makes a claim look as if a new link had been mailed. No mail is sent, so the old link
-// stays valid.
-func (t *tx) prolongClaim(agentID int64) error {
-	return t.Exec(`UPDATE owner_claims SET requested_at = ?, expires_at = ? WHERE agent_id = ?`, t.Now, t.Now.Add(claimAge), agentID)
 }
 
 // form returns the one-time token of the page. Its first half changes with each act, its second half with

@@ -28,20 +28,6 @@ func (t *tx) notify(agent *document.AgentRow, kind string) error {
 	return outbox.Notify(t.Tx, t.store.mails, kind, orders...)
 }
 
-// startRecovery mails the recovery codes of an agent.
-func (t *tx) startRecovery(agent *document.AgentRow) error {
-	orders, err := t.recoveryOrders(agent)
-	if err != nil {
-		return err
-	}
-	for _, o := range orders {
-		if err := outbox.InsertRecovery(t.Tx, t.store.mails, o); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // recoverKey gives an agent the key that the holder of a mailbox asked for, and takes back what a
 // thief of the key before may have done: a deletion, and a young claim. A former mailbox becomes the
 // agent's again.

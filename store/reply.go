@@ -49,8 +49,10 @@ func (t *tx) createReply(caller domain.Caller, postID string, draft domain.Reply
 		return reply, err
 	}
 	t.TouchPosts()
-	if err := t.notifyOfReply(author, caller, post, id); err != nil {
-		return reply, err
+	if author != caller.ID {
+		if err := t.InsertEvent(author, "reply.received", domain.EventSubject{ID: &id, Handle: caller.Handle, PostID: &post.ID}); err != nil {
+			return reply, err
+		}
 	}
 	err = t.Get(&reply, query.SelectReply+` WHERE r.seq = ?`, seq)
 	return reply, err
@@ -66,14 +68,6 @@ func (t *tx) authorFor(callerID int64, post domain.PostDocument) (author int64, 
 		err = &domain.Error{Code: domain.CodeNotAccepting, Topic: "reply"}
 	}
 	return author, err
-}
-
-// notifyOfReply inserts an event for the author of a post, unless that is the caller.
-func (t *tx) notifyOfReply(author int64, caller domain.Caller, post domain.PostDocument, replyID string) error {
-	if author == caller.ID {
-		return nil
-	}
-	return t.InsertEvent(author, "reply.received", domain.EventSubject{ID: &replyID, Handle: caller.Handle, PostID: &post.ID})
 }
 
 // DeleteReply deletes a reply of the caller, or one to a post of the caller. It returns forbidden to

@@ -149,7 +149,12 @@ func moveRequest(t *txn.Tx, row *RequestRow, act domain.RequestAction, reason st
 	}
 	t.TouchFacts(row.ToID)
 	if move.To == domain.RequestAccepted {
-		if err := exchangeMailboxes(t, row.ID); err != nil {
+		err := t.Exec(`
+			UPDATE requests SET
+				from_mailbox = (SELECT mailbox FROM agents WHERE agents.id = requests.from_id),
+				to_mailbox = (SELECT mailbox FROM agents WHERE agents.id = requests.to_id)
+			WHERE id = ?`, row.ID)
+		if err != nil {
 			return err
 		}
 	}
@@ -166,15 +171,6 @@ func checkMailboxes(t *txn.Tx, row *RequestRow) error {
 		err = &domain.Error{Code: domain.CodeInvalidState, Topic: "mailbox"}
 	}
 	return err
-}
-
-// exchangeMailboxes stores the current mailboxes of both parties with an accepted request.
-func exchangeMailboxes(t *txn.Tx, id string) error {
-	return t.Exec(`
-		UPDATE requests SET
-			from_mailbox = (SELECT mailbox FROM agents WHERE agents.id = requests.from_id),
-			to_mailbox = (SELECT mailbox FROM agents WHERE agents.id = requests.to_id)
-		WHERE id = ? AND status = 'accepted'`, id)
 }
 
 // notifyOfRequest inserts the events of a transition.

@@ -3,7 +3,6 @@ package watch
 import (
 	"cmp"
 	"context"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -76,13 +75,9 @@ func (m *Matcher) Run(ctx context.Context) (err error) {
 			}
 		}
 		after = posts[len(posts)-1].Seq
-		err = m.db.WriteBackground(ctx, func(t *txn.Tx) error { return setMatched(t, after) })
+		err = m.db.WriteBackground(ctx, func(t *txn.Tx) error { return t.SetSiteTime(matchedPost, domain.Time(after)) })
 	}
 	return err
-}
-
-func setMatched(t *txn.Tx, seq int64) error {
-	return t.SetSiteValue(matchedPost, strconv.AppendInt(nil, seq, 10))
 }
 
 // newPost is a post that is compared with watches.

@@ -40,7 +40,8 @@ const selectRows = `
 	SELECT seq, agent_id, kind, tag, q, language, words, key
 	FROM watches`
 
-// matchedPost is the name of the site value that has the number of the last post that was compared with all watches.
+// matchedPost is the name of the site value that has the number of the last post that was compared with all watches. It is
+// stored as times are.
 const matchedPost = "matched_post"
 
 var index = listing.NewIndex(txn.PostSearch, "post_tokens", "post_documents", "post_seq", "")
@@ -84,7 +85,11 @@ func Prepare(ctx context.Context, db *txn.DB, drafts []domain.WatchDraft) ([]Row
 // choose sets the words and the key of a watch: the kind if it has one, and the rarest of its words and its tag, or else its
 // language. count counts the posts that match an expression.
 func (w *Row) choose(q search.Query, count func(n *int, expression string) error) error {
-	w.Words = wordsOf(q)
+	var words []string
+	for _, word := range q.Words {
+		words = append(words, word.Text)
+	}
+	w.Words = strings.Join(words, " ")
 	keys := q.Keys()
 	if w.Tag != nil {
 		facet := search.Facet(document.FacetTag, *w.Tag)
@@ -107,15 +112,6 @@ func (w *Row) choose(q search.Query, count func(n *int, expression string) error
 		w.Key = search.Facet(document.FacetKind, *w.Kind) + w.Key
 	}
 	return nil
-}
-
-// wordsOf returns the words of a query as they are stored.
-func wordsOf(q search.Query) string {
-	var words []string
-	for _, word := range q.Words {
-		words = append(words, word.Text)
-	}
-	return strings.Join(words, " ")
 }
 
 // Refold chooses the words and keys of all watches with words again, after an older program folded them in another way. The
@@ -154,7 +150,7 @@ func Replace(t *txn.Tx, agentID int64, rows []Row) error {
 		t.Get(&newest, `SELECT COALESCE(MAX(seq), 0) FROM posts`),
 		t.Get(&any, `SELECT EXISTS (SELECT 1 FROM watches)`))
 	if err == nil && !any { // the posts so far were not compared with any
-		err = setMatched(t, newest)
+		err = t.SetSiteTime(matchedPost, domain.Time(newest))
 	}
 	if err != nil {
 		return err

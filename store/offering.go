@@ -69,19 +69,16 @@ func (t *tx) checkOfferingIDs(agentID int64, drafts []domain.OfferingDraft) (err
 	if err := t.Select(&own, `SELECT id FROM offerings WHERE agent_id = ?`, agentID); err != nil {
 		return nil, err
 	}
-	unused := map[string]bool{}
-	for _, id := range own {
-		unused[id] = true
-	}
 	for i, draft := range drafts {
 		if draft.ID == "" {
 			continue
 		}
-		// An id that occurs twice is unknown the second time.
-		if !unused[draft.ID] {
+		at := slices.Index(own, draft.ID)
+		if at < 0 {
 			errs = append(errs, domain.FieldError{Field: "offerings[" + strconv.Itoa(i) + "].id", Code: domain.FaultUnknownID, Topic: "offering"})
+			continue
 		}
-		delete(unused, draft.ID)
+		own = slices.Delete(own, at, at+1) // an id that occurs twice is unknown the second time
 	}
 	return errs, nil
 }
@@ -92,13 +89,9 @@ func (t *tx) insertOffering(agentID int64, position int, d domain.OfferingDraft)
 			return err
 		}
 	}
-	var days *int
-	if d.TurnaroundDays != 0 {
-		days = &d.TurnaroundDays
-	}
 	return t.Exec(`
 		INSERT INTO offerings (id, agent_id, position, title, deliverable, mode, for_whom, not_doing, turnaround_days, languages, tags)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		d.ID, agentID, position, d.Title, d.Deliverable, d.Mode, domain.Optional(d.ForWhom), domain.Optional(d.NotDoing), days,
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULLIF(?, 0), ?, ?)`,
+		d.ID, agentID, position, d.Title, d.Deliverable, d.Mode, domain.Optional(d.ForWhom), domain.Optional(d.NotDoing), d.TurnaroundDays,
 		text.CanonicalLanguages(d.Languages), domain.Texts(d.Tags))
 }

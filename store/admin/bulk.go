@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 
 	"callbook/store/document"
@@ -27,11 +26,8 @@ func (o *Operator) ActOnAgents(ctx context.Context, bulk domain.BulkAct) (result
 	if err != nil {
 		return result, err
 	}
-	handles := map[string]bool{}
-	for _, handle := range bulk.Handles {
-		handles[handle] = true
-	}
-	for batch := range slices.Chunk(slices.Sorted(maps.Keys(handles)), bulkBatch) {
+	handles := slices.Compact(slices.Sorted(slices.Values(bulk.Handles)))
+	for batch := range slices.Chunk(handles, bulkBatch) {
 		var done domain.BulkResult
 		err := o.db.Write(sqlitedb.Freeing(ctx), func(t *txn.Tx) error {
 			done = domain.BulkResult{}

@@ -59,28 +59,24 @@ func (t *tx) checkCollab(caller domain.Caller, draft domain.CollabDraft, partner
 		errs = append(errs, domain.FieldError{Field: "partner", Code: domain.FaultBadValue, Topic: "partner"})
 	}
 	var n int
-	if draft.PostID != "" {
-		err := t.Get(&n, `
+	for _, of := range []struct{ id, field, topic, query string }{
+		{draft.PostID, "post_id", "post", `
 			SELECT COUNT(*)
 			FROM posts p
 			JOIN post_documents d ON d.post_seq = p.seq
-			WHERE p.id = ? AND p.author_id IN (?, ?)`, draft.PostID, caller.ID, partner.ID)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			errs = append(errs, domain.FieldError{Field: "post_id", Code: domain.FaultUnknownID, Topic: "post"})
-		}
-	}
-	if draft.RequestID != "" {
-		err := t.Get(&n, `
+			WHERE p.id = ?1 AND p.author_id IN (?2, ?3)`},
+		{draft.RequestID, "request_id", "request", `
 			SELECT COUNT(*) FROM requests
-			WHERE id = ?1 AND (from_id = ?2 AND to_id = ?3 OR from_id = ?3 AND to_id = ?2)`, draft.RequestID, caller.ID, partner.ID)
-		if err != nil {
+			WHERE id = ?1 AND (from_id = ?2 AND to_id = ?3 OR from_id = ?3 AND to_id = ?2)`},
+	} {
+		if of.id == "" {
+			continue
+		}
+		if err := t.Get(&n, of.query, of.id, caller.ID, partner.ID); err != nil {
 			return err
 		}
 		if n == 0 {
-			errs = append(errs, domain.FieldError{Field: "request_id", Code: domain.FaultUnknownID, Topic: "request"})
+			errs = append(errs, domain.FieldError{Field: of.field, Code: domain.FaultUnknownID, Topic: of.topic})
 		}
 	}
 	return blocklist.Check(t.Tx, draft, errs...)

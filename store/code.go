@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"time"
@@ -39,14 +40,9 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 // sendCode creates a code, which replaces the one before, and mails it. If no mail may be sent, it
 // creates a code all the same, so that the response to a wrong code does not reveal that.
 func (t *tx) sendCode(agent *document.AgentRow, order outbox.Order) error {
-	allowed, err := outbox.Allow(t.Tx, t.store.mails, order)
+	allowed, err := t.allowMail(agent, order)
 	if err != nil {
 		return err
-	}
-	if allowed { // a person who rejected the agent gets no codes from it either
-		if allowed, err = t.isWantedAt(agent.Handle, agent.Mailbox); err != nil {
-			return err
-		}
 	}
 	if err := outbox.Count(t.Tx, t.store.mails, order, allowed); err != nil {
 		return err
@@ -55,16 +51,14 @@ func (t *tx) sendCode(agent *document.AgentRow, order outbox.Order) error {
 	if err != nil {
 		return err
 	}
-	expires, mailed := t.Now.Add(codeAge), code
+	expires, to, mailed := t.Now.Add(codeAge), order.To, code
 	if !allowed { // only the connection to the mail server is tried: the agent must not learn by what counts that no mail is sent
-		order.To, mailed = "", ""
+		to, mailed = "", ""
 	}
 	// The mail first: what was guessed at the code before decides whether the mail before still counts.
-	if err := outbox.Insert(t.Tx, order.AgentID, order.Kind, order.To, mailed, expires); err != nil {
-		return err
-	}
-	order.To = agent.Mailbox
-	return outbox.InsertCode(t.Tx, order, code, expires)
+	return cmp.Or(
+		outbox.Insert(t.Tx, order.AgentID, order.Kind, to, mailed, expires),
+		outbox.InsertCode(t.Tx, order, code, expires))
 }
 
 // ConfirmVerify verifies the caller's mailbox with the code that was mailed there. It returns

@@ -115,7 +115,7 @@ func (t *tx) claimOwner(agent *document.AgentRow, order outbox.Order, owner []by
 	if err != nil {
 		return err
 	}
-	allowed, err := outbox.Allow(t.Tx, t.store.mails, order)
+	allowed, err := t.allowMail(agent, order)
 	if err != nil {
 		return err
 	}
@@ -123,11 +123,6 @@ func (t *tx) claimOwner(agent *document.AgentRow, order outbox.Order, owner []by
 	if found && claim.Status == statusClaimed && !same { // a wrong guess of the owner's address counts as a mail
 		err := outbox.Count(t.Tx, t.store.mails, order, false)
 		return cmp.Or[error](err, domain.NewError(domain.CodeAlreadyClaimed))
-	}
-	if allowed {
-		if allowed, err = t.isWantedAt(agent.Handle, order.To); err != nil {
-			return err
-		}
 	}
 	if err := outbox.Count(t.Tx, t.store.mails, order, allowed); err != nil {
 		return err
@@ -187,16 +182,19 @@ func (t *tx) replaceOwnerLink(token string) error {
 		WHERE next_hash = ?`, t.Now, domain.HashKey(token))
 }
 
-// isWantedAt reports whether the person at an address has not recently rejected the agent.
-func (t *tx) isWantedAt(handle, address string) (bool, error) {
-	owner, err := t.ownerHash(address)
+// allowMail is outbox.Allow, and also reports false if the person at the address has recently rejected the agent.
+func (t *tx) allowMail(agent *document.AgentRow, order outbox.Order) (allowed bool, err error) {
+	if allowed, err = outbox.Allow(t.Tx, t.store.mails, order); err != nil || !allowed {
+		return false, err
+	}
+	owner, err := t.ownerHash(order.To)
 	if err != nil {
 		return false, err
 	}
 	var n int
 	err = t.Get(&n, `
 		SELECT COUNT(*) FROM reports
-		WHERE about = 'claim' AND subject = ? AND reporter = ? AND created_at > ?`, handle, owner, t.Now.Add(-unwantedAge))
+		WHERE about = 'claim' AND subject = ? AND reporter = ? AND created_at > ?`, agent.Handle, owner, t.Now.Add(-unwantedAge))
 	return n == 0, err
 }
 

@@ -61,17 +61,12 @@ const SelectReplyRow = `
 // DeleteReply deletes a reply.
 func DeleteReply(t *txn.Tx, reply *ReplyRow) error {
 	t.TouchPosts()
-	for _, act := range []struct {
-		query string
-		of    any
-	}{
-		{`UPDATE idempotency SET answer = NULL WHERE subject = ?`, reply.ID},
-		{`DELETE FROM replies WHERE seq = ?`, reply.Seq},
-		{`UPDATE post_documents SET reply_count = (` + document.VisibleReplies + `post_documents.post_seq) WHERE post_seq = ?`, reply.PostSeq},
-	} {
-		if err := t.Exec(act.query, act.of); err != nil {
-			return fmt.Errorf("delete the reply: %w", err)
-		}
+	err := cmp.Or(
+		t.Exec(`UPDATE idempotency SET answer = NULL WHERE subject = ?`, reply.ID),
+		t.Exec(`DELETE FROM replies WHERE seq = ?`, reply.Seq),
+		t.Exec(`UPDATE post_documents SET reply_count = (`+document.VisibleReplies+`post_documents.post_seq) WHERE post_seq = ?`, reply.PostSeq))
+	if err != nil {
+		return fmt.Errorf("delete the reply: %w", err)
 	}
 	return nil
 }

@@ -47,8 +47,8 @@ type adminCommands struct {
 	Unclaim         agentArgument       `cmd:"" help:"End the owner claim of an agent, and take back its deletion. The link to the owner's page stops working."`
 	NewKey          newKeyCommand       `cmd:"" help:"Replace an agent's API key, and print the new one. The old key stops working at once."`
 	Delete          deleteCommand       `cmd:"" help:"Delete agents permanently."`
-	Approve         approveCommand      `cmd:"" help:"Let agents take part that wait for approval (--registration approve)."`
-	Reject          rejectCommand       `cmd:"" help:"Delete agents that wait for approval."`
+	Approve         bulkArgument        `cmd:"" help:"Let agents take part that wait for approval (--registration approve)."`
+	Reject          bulkArgument        `cmd:"" help:"Delete agents that wait for approval."`
 	Invite          inviteCommand       `cmd:"" help:"Make an invitation to register (--registration invite), and print it."`
 	Invites         invitesCommand      `cmd:"" help:"List the invitations."`
 	RevokeInvite    revokeInviteCommand `cmd:"" help:"End an invitation. Agents that registered with it stay."`
@@ -151,13 +151,17 @@ var acts = map[string]struct {
 	do   func(*store.Store, context.Context, string) error
 	done string
 }{
-	"close-report": {(*store.Store).CloseReport, "%s is closed."},
-	"unsuspend":    {(*store.Store).Unsuspend, "%s is not suspended."},
-	"remove-post":  {(*store.Store).RemovePost, "%s is removed, with its replies."},
-	"remove-reply": {(*store.Store).RemoveReply, "%s is removed."},
-	"verify":       {(*store.Store).Verify, "The mailbox of %s is verified."},
-	"unverify":     {(*store.Store).Unverify, "The mailbox of %s is not verified."},
-	"unclaim":      {(*store.Store).Unclaim, "%s has no owner. Another person may claim it."},
+	"close-report":  {(*store.Store).CloseReport, "%s is closed."},
+	"unsuspend":     {(*store.Store).Unsuspend, "%s is not suspended."},
+	"remove-post":   {(*store.Store).RemovePost, "%s is removed, with its replies."},
+	"remove-reply":  {(*store.Store).RemoveReply, "%s is removed."},
+	"verify":        {(*store.Store).Verify, "The mailbox of %s is verified."},
+	"unverify":      {(*store.Store).Unverify, "The mailbox of %s is not verified."},
+	"unclaim":       {(*store.Store).Unclaim, "%s has no owner. Another person may claim it."},
+	"delete":        {(*store.Store).RemoveAgent, "%s is deleted. The service erases its mailbox and key from the file within ten minutes."},
+	"approve":       {(*store.Store).Approve, "%s is approved."},
+	"reject":        {(*store.Store).Reject, "%s is rejected and deleted."},
+	"revoke-invite": {(*store.Store).RevokeInvite, "%s is revoked."},
 }
 
 // actOn does the act of the name of the command. It skips what does not exist, unless that is all that was named.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"callbook/store"
 	"callbook/store/domain"
 )
@@ -101,19 +103,21 @@ func (a *bulkArgument) Validate() error {
 	return nil
 }
 
-// run does an act to the agents on the standard input, or else one to the agent of the argument.
-func (a *bulkArgument) run(ctx context.Context, console *adminConsole, act domain.BulkAct, one func(*store.Store) error, format string, args ...any) (err error) {
+// Run does the act of the name of the command to the agent, or to those on the standard input.
+func (a *bulkArgument) Run(ctx context.Context, console *adminConsole, k *kong.Context) error {
 	if a.Handle != fromInput {
-		return console.act(ctx, one, format, args...)
+		return console.actOn(ctx, k, a.Handle)
 	}
-	if act.Handles, err = readSubjects(console.in); err != nil {
-		return err
-	}
-	return a.runBulk(ctx, console, act)
+	return a.runBulk(ctx, console, domain.BulkAct{Act: domain.OperatorAct(k.Selected().Name)})
 }
 
-// runBulk does an act to many agents, and prints what it did.
-func (a *bulkArgument) runBulk(ctx context.Context, console *adminConsole, act domain.BulkAct) error {
+// runBulk does an act to many agents, by default those on the standard input, and prints what it did.
+func (a *bulkArgument) runBulk(ctx context.Context, console *adminConsole, act domain.BulkAct) (err error) {
+	if act.Handles == nil {
+		if act.Handles, err = readSubjects(console.in); err != nil {
+			return err
+		}
+	}
 	act.DryRun = a.DryRun
 	return console.open(ctx, func(st *store.Store) error {
 		done, err := st.ActOnAgents(ctx, act)
@@ -174,12 +178,14 @@ func (c *suspendCommand) Run(ctx context.Context, console *adminConsole) error {
 	if err != nil {
 		return fmt.Errorf("--until %w", err)
 	}
+	if c.Handle == fromInput {
+		return c.runBulk(ctx, console, domain.BulkAct{Act: domain.OperatorSuspend, Reason: c.Reason, Until: until})
+	}
 	how := "."
 	if !until.IsZero() {
 		how = until.UTC().Format(" until 2006-01-02 15:04 UTC.")
 	}
-	return c.run(ctx, console, domain.BulkAct{Act: domain.OperatorSuspend, Reason: c.Reason, Until: until},
-		func(st *store.Store) error { return st.Suspend(ctx, c.Handle, c.Reason, until) }, "%s is suspended%s", c.Handle, how)
+	return console.act(ctx, func(st *store.Store) error { return st.Suspend(ctx, c.Handle, c.Reason, until) }, "%s is suspended%s", c.Handle, how)
 }
 
 // parseEnd parses the end of a suspension or an invitation; the zero time for the empty string.
@@ -201,12 +207,12 @@ type deleteCommand struct {
 	Confirm string `env:"-" help:"The same handle, or with - the number of handles, to confirm. Deletion cannot be undone." placeholder:"HANDLE"`
 }
 
-func (c *deleteCommand) Run(ctx context.Context, console *adminConsole) error {
+func (c *deleteCommand) Run(ctx context.Context, console *adminConsole, k *kong.Context) error {
 	if c.Handle != fromInput {
 		if c.Confirm != c.Handle {
 			return errors.New("nothing was deleted: --confirm must name the same handle")
 		}
-		return console.act(ctx, func(st *store.Store) error { return st.RemoveAgent(ctx, c.Handle) }, "%s is deleted. The service erases its mailbox and key from the file within ten minutes.", c.Handle)
+		return console.actOn(ctx, k, c.Handle)
 	}
 	handles, err := readSubjects(console.in)
 	if err != nil {
@@ -216,18 +222,6 @@ func (c *deleteCommand) Run(ctx context.Context, console *adminConsole) error {
 		return fmt.Errorf("nothing was deleted: there are %d handles, and --confirm must be their number. --dry-run shows what they have", len(handles))
 	}
 	return c.runBulk(ctx, console, domain.BulkAct{Act: domain.OperatorDelete, Handles: handles})
-}
-
-type approveCommand struct{ bulkArgument }
-
-func (c *approveCommand) Run(ctx context.Context, console *adminConsole) error {
-	return c.run(ctx, console, domain.BulkAct{Act: domain.OperatorApprove}, func(st *store.Store) error { return st.Approve(ctx, c.Handle) }, "%s is approved.", c.Handle)
-}
-
-type rejectCommand struct{ bulkArgument }
-
-func (c *rejectCommand) Run(ctx context.Context, console *adminConsole) error {
-	return c.run(ctx, console, domain.BulkAct{Act: domain.OperatorReject}, func(st *store.Store) error { return st.Reject(ctx, c.Handle) }, "%s is rejected and deleted.", c.Handle)
 }
 
 type inviteCommand struct {
@@ -258,7 +252,6 @@ type revokeInviteCommand struct {
 	ID string `arg:"" help:"The first 12 characters of the invitation (inv_…), as invites lists them, or the whole of it."`
 }
 
-func (c *revokeInviteCommand) Run(ctx context.Context, console *adminConsole) error {
-	id := domain.InviteID(c.ID)
-	return console.act(ctx, func(st *store.Store) error { return st.RevokeInvite(ctx, id) }, "%s is revoked.", id)
+func (c *revokeInviteCommand) Run(ctx context.Context, console *adminConsole, k *kong.Context) error {
+	return console.actOn(ctx, k, domain.InviteID(c.ID))
 }

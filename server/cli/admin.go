@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"callbook/server/listen"
+	"callbook/server/messages"
 	"callbook/server/operator"
 	"callbook/store"
 	"callbook/store/domain"
@@ -91,18 +92,31 @@ func (c *adminConsole) act(ctx context.Context, do func(*store.Store) error, for
 
 // operatorError translates a rejection of the store for operators.
 func operatorError(err error) error {
-	var rejected *domain.Error
-	switch {
-	case !errors.As(err, &rejected):
+	rejected, ok := errors.AsType[*domain.Error](err)
+	if !ok {
 		return err
+	}
+	var fault domain.FieldError
+	if len(rejected.Fields) > 0 {
+		fault = rejected.Fields[0]
+	}
+	switch {
 	case rejected.Code == domain.CodeNotFound:
 		return errors.New("not found: handles are in lower case, and ids are in the reports and on the pages")
-	case len(rejected.Fields) > 0 && rejected.Fields[0].Field == "reason":
+	case fault.Field == "reason":
 		return errors.New("the reason must be one line of at most 300 characters")
-	case len(rejected.Fields) > 0 && rejected.Fields[0].Field == "until":
+	case fault.Field == "until":
 		return errors.New("the end is in the past")
-	case len(rejected.Fields) > 0 && rejected.Fields[0].Field == "uses":
+	case fault.Field == "uses":
 		return fmt.Errorf("--uses must be from 1 to %d", domain.MaxInviteUses)
+	case fault.Code == domain.FaultTooShort: // of an entry of a list, like the others
+		return errors.New("give a word of at least 2 letters or digits; one character is enough in a script without spaces, such as Chinese. Symbols and emoji cannot be blocked")
+	case fault.Code == domain.FaultTooLong:
+		return errors.New("a blocked word has at most 64 characters: give a part of it")
+	case fault.Code == domain.FaultTooMany:
+		return errors.New("the list has 1000 entries, the limit: remove one first")
+	case fault.Code == domain.FaultBadFormat:
+		return errors.New("the entry " + messages.Details[fault.Code][fault.Topic].EN)
 	case rejected.Code == domain.CodeInvalidState:
 		return errors.New("the agent does not wait for approval")
 	case rejected.Code == domain.CodeUnavailable:

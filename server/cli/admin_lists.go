@@ -7,19 +7,35 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"callbook/server/messages"
 	"callbook/store"
 	"callbook/store/blocklist"
 	"callbook/store/domain"
 )
 
-type wordArgument struct {
-	Word string `arg:"" help:"A word of 2 to 64 characters (1 in Chinese, Japanese and similar scripts), or a phrase in quotation marks. Case, width, accents, and characters between words are ignored."`
+// listChange changes a list by the name of the command.
+type listChange struct{}
+
+// Run implements the command. Its argument is the entry.
+func (listChange) Run(ctx context.Context, console *adminConsole, k *kong.Context) error {
+	act := k.Selected().Name
+	kind, undo, _ := blocklist.ParseAct(act)
+	return console.open(ctx, func(st *store.Store) error {
+		entry, err := st.ChangeBlocklist(ctx, act, k.Selected().Positional[0].Target.String())
+		switch {
+		case undo && errors.Is(err, &domain.Error{Code: domain.CodeNotFound}):
+			return errors.New("this is not on the list: callbook admin blocked shows what is")
+		case err != nil:
+			return err
+		case undo:
+			return console.printf("%q is off the list.", entry)
+		}
+		return console.printf(blocked[kind], entry)
+	})
 }
 
-// Run changes the list of words by the name of the command.
-func (a *wordArgument) Run(ctx context.Context, console *adminConsole, k *kong.Context) error {
-	return console.changeBlocklist(ctx, k, a.Word)
+type wordArgument struct {
+	listChange
+	Word string `arg:"" help:"A word of 2 to 64 characters (1 in Chinese, Japanese and similar scripts), or a phrase in quotation marks. Case, width, accents, and characters between words are ignored."`
 }
 
 type blockWordCommand struct{ wordArgument }
@@ -32,21 +48,13 @@ func (blockWordCommand) Help() string {
 }
 
 type nameArgument struct {
+	listChange
 	Name string `arg:"" help:"A name such as spam.example. It includes all names below it."`
 }
 
-// Run changes the list of domains or hosts by the name of the command.
-func (a *nameArgument) Run(ctx context.Context, console *adminConsole, k *kong.Context) error {
-	return console.changeBlocklist(ctx, k, a.Name)
-}
-
 type networkArgument struct {
+	listChange
 	Network string `arg:"" help:"An address or a network such as 192.0.2.0/24 or 2001:db8::/48. A single IPv6 address includes its /64."`
-}
-
-// Run changes a list of networks by the name of the command.
-func (a *networkArgument) Run(ctx context.Context, console *adminConsole, k *kong.Context) error {
-	return console.changeBlocklist(ctx, k, a.Network)
 }
 
 // blocked are the messages after an entry was added.
@@ -56,43 +64,6 @@ var blocked = map[blocklist.Kind]string{
 	blocklist.Host:    "Links to %q are rejected. Verified ones are checked again within minutes, and then fail.",
 	blocklist.Network: "Clients in %q can read, but not change anything.",
 	blocklist.Exempt:  "Limits do not count clients in %q.",
-}
-
-// changeBlocklist does the act of the name of the command.
-func (c *adminConsole) changeBlocklist(ctx context.Context, k *kong.Context, written string) error {
-	act := k.Selected().Name
-	kind, undo, _ := blocklist.ParseAct(act)
-	return c.open(ctx, func(st *store.Store) error {
-		entry, err := st.ChangeBlocklist(ctx, act, written)
-		switch {
-		case undo && errors.Is(err, &domain.Error{Code: domain.CodeNotFound}):
-			return errors.New("this is not on the list: callbook admin blocked shows what is")
-		case err != nil:
-			return blockError(err)
-		case undo:
-			return c.printf("%q is off the list.", entry)
-		}
-		return c.printf(blocked[kind], entry)
-	})
-}
-
-// blockError translates the limit that an entry exceeds.
-func blockError(err error) error {
-	var rejected *domain.Error
-	if !errors.As(err, &rejected) || len(rejected.Fields) == 0 {
-		return err
-	}
-	switch fault := rejected.Fields[0]; fault.Code {
-	case domain.FaultTooShort:
-		return errors.New("give a word of at least 2 letters or digits; one character is enough in a script without spaces, such as Chinese. Symbols and emoji cannot be blocked")
-	case domain.FaultTooLong:
-		return errors.New("a blocked word has at most 64 characters: give a part of it")
-	case domain.FaultTooMany:
-		return errors.New("the list has 1000 entries, the limit: remove one first")
-	case domain.FaultBadFormat:
-		return errors.New("the entry " + messages.Details[fault.Code][fault.Topic].EN)
-	}
-	return err
 }
 
 type blockedCommand struct{}

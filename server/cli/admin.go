@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -59,20 +58,13 @@ type adminCommands struct {
 }
 
 // AfterApply implements a hook of kong, which runs once the flags are parsed.
-func (c *adminCommands) AfterApply(k *kong.Context) error {
-	k.Bind(&adminConsole{in: os.Stdin, out: k.Stdout, err: k.Stderr, db: c.DB})
+func (c *adminCommands) AfterApply(console *console) error {
+	console.db = c.DB
 	return nil
 }
 
-// adminConsole is shared by the commands of one run.
-type adminConsole struct {
-	in       io.Reader
-	out, err io.Writer
-	db       string
-}
-
 // open opens the directory and runs act.
-func (c *adminConsole) open(ctx context.Context, act func(*store.Store) error) error {
+func (c *console) open(ctx context.Context, act func(*store.Store) error) error {
 	st, err := store.Open(ctx, store.Options{Path: c.db, Beside: true})
 	if err != nil {
 		return err
@@ -81,7 +73,7 @@ func (c *adminConsole) open(ctx context.Context, act func(*store.Store) error) e
 }
 
 // act runs do and prints a message when it has succeeded.
-func (c *adminConsole) act(ctx context.Context, do func(*store.Store) error, format string, args ...any) error {
+func (c *console) act(ctx context.Context, do func(*store.Store) error, format string, args ...any) error {
 	return c.open(ctx, func(st *store.Store) error {
 		if err := do(st); err != nil {
 			return err
@@ -125,14 +117,14 @@ func operatorError(err error) error {
 	return err
 }
 
-func (c *adminConsole) printf(format string, args ...any) error {
+func (c *console) printf(format string, args ...any) error {
 	_, err := fmt.Fprintf(c.out, format+"\n", args...)
 	return err
 }
 
 // list prints each element of a list on a line, or the sentence none for an empty list. If read returns more than the
 // maximum, it prints so many, and a sentence about the others on the standard error.
-func list[T any](ctx context.Context, c *adminConsole, most listLimit, read func(st *store.Store, limit int) ([]T, error), line func(T) string, none string) error {
+func list[T any](ctx context.Context, c *console, most listLimit, read func(st *store.Store, limit int) ([]T, error), line func(T) string, none string) error {
 	return c.open(ctx, func(st *store.Store) error {
 		all, err := read(st, most.Limit+1)
 		if len(all) > most.Limit {
@@ -150,7 +142,7 @@ func list[T any](ctx context.Context, c *adminConsole, most listLimit, read func
 }
 
 // show prints the text that read returns.
-func (c *adminConsole) show(ctx context.Context, read func(*store.Store) (string, error)) error {
+func (c *console) show(ctx context.Context, read func(*store.Store) (string, error)) error {
 	return c.open(ctx, func(st *store.Store) error {
 		text, err := read(st)
 		if err != nil {
@@ -179,7 +171,7 @@ var acts = map[string]struct {
 }
 
 // actOn does the act of the name of the command. It skips what does not exist, unless that is all that was named.
-func (c *adminConsole) actOn(ctx context.Context, k *kong.Context, subjects ...string) error {
+func (c *console) actOn(ctx context.Context, k *kong.Context, subjects ...string) error {
 	act := acts[k.Selected().Name]
 	return c.open(ctx, func(st *store.Store) error {
 		var skipped []string
@@ -205,7 +197,7 @@ type agentArgument struct {
 }
 
 // Run does the act of the name of the command.
-func (a *agentArgument) Run(ctx context.Context, console *adminConsole, k *kong.Context) error {
+func (a *agentArgument) Run(ctx context.Context, console *console, k *kong.Context) error {
 	return console.actOn(ctx, k, a.Handle)
 }
 
@@ -214,7 +206,7 @@ type idArgument struct {
 }
 
 // Run does the act of the name of the command.
-func (a *idArgument) Run(ctx context.Context, console *adminConsole, k *kong.Context) (err error) {
+func (a *idArgument) Run(ctx context.Context, console *console, k *kong.Context) (err error) {
 	if len(a.IDs) == 1 && a.IDs[0] == fromInput {
 		if a.IDs, err = readSubjects(console.in); err != nil {
 			return err
@@ -228,7 +220,7 @@ type reportsCommand struct {
 	listLimit
 }
 
-func (c *reportsCommand) Run(ctx context.Context, console *adminConsole) error {
+func (c *reportsCommand) Run(ctx context.Context, console *console) error {
 	return list(ctx, console, c.listLimit, func(st *store.Store, limit int) ([]domain.Report, error) { return st.Reports(ctx, c.All, limit) }, reportLine, "No reports.")
 }
 
@@ -290,19 +282,19 @@ type unblockCommand struct {
 	Blocked string `arg:"" help:"The blocked agent."`
 }
 
-func (c *unblockCommand) Run(ctx context.Context, console *adminConsole) error {
+func (c *unblockCommand) Run(ctx context.Context, console *console) error {
 	return console.act(ctx, func(st *store.Store) error { return st.Unblock(ctx, c.Handle, c.Blocked) }, "%s may send contact requests to %s again.", c.Blocked, c.Handle)
 }
 
 type newKeyCommand struct{ agentArgument }
 
-func (c *newKeyCommand) Run(ctx context.Context, console *adminConsole) error {
+func (c *newKeyCommand) Run(ctx context.Context, console *console) error {
 	return console.show(ctx, func(st *store.Store) (string, error) { return st.ReplaceKey(ctx, c.Handle) })
 }
 
 type exportCommand struct{ agentArgument }
 
-func (c *exportCommand) Run(ctx context.Context, console *adminConsole) error {
+func (c *exportCommand) Run(ctx context.Context, console *console) error {
 	return console.show(ctx, func(st *store.Store) (string, error) {
 		members, err := st.ExportAgent(ctx, c.Handle)
 		return fmt.Sprintf("{%s}", members), err
@@ -319,7 +311,7 @@ func (pageCommand) Help() string {
 	return "Whoever has the link can do all that callbook admin does on the page: keep it like a key. On a remote server, forward the address to your machine, with ssh -L 8081:127.0.0.1:8081 HOST or ssh -L 8081:/var/lib/callbook/operator.sock HOST."
 }
 
-func (c *pageCommand) Run(ctx context.Context, console *adminConsole) error {
+func (c *pageCommand) Run(ctx context.Context, console *console) error {
 	e := listen.Endpoint{Flag: listen.OperatorFlag, Addr: c.OperatorAddr}
 	if err := e.Check(); err != nil {
 		return err
@@ -341,7 +333,7 @@ func (c *pageCommand) Run(ctx context.Context, console *adminConsole) error {
 
 type logCommand struct{ listLimit }
 
-func (c *logCommand) Run(ctx context.Context, console *adminConsole) error {
+func (c *logCommand) Run(ctx context.Context, console *console) error {
 	return list(ctx, console, c.listLimit, func(st *store.Store, limit int) ([]domain.Act, error) { return st.Acts(ctx, limit) }, func(a domain.Act) string {
 		line := minute(a.At) + "  " + a.Act + "  " + a.Subject
 		if a.Detail != nil {

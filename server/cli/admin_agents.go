@@ -46,7 +46,7 @@ func (agentsCommand) Help() string {
 		"suspend -, delete -, approve - and reject - read the handles from such lines."
 }
 
-func (c *agentsCommand) Run(ctx context.Context, console *adminConsole) error {
+func (c *agentsCommand) Run(ctx context.Context, console *console) error {
 	now := time.Now()
 	since, err := parseSince(c.Since, now)
 	if err != nil {
@@ -104,7 +104,7 @@ func (a *bulkArgument) Validate() error {
 }
 
 // Run does the act of the name of the command to the agent, or to those on the standard input.
-func (a *bulkArgument) Run(ctx context.Context, console *adminConsole, k *kong.Context) error {
+func (a *bulkArgument) Run(ctx context.Context, console *console, k *kong.Context) error {
 	if a.Handle != fromInput {
 		return console.actOn(ctx, k, a.Handle)
 	}
@@ -112,7 +112,7 @@ func (a *bulkArgument) Run(ctx context.Context, console *adminConsole, k *kong.C
 }
 
 // runBulk does an act to many agents, by default those on the standard input, and prints what it did.
-func (a *bulkArgument) runBulk(ctx context.Context, console *adminConsole, act domain.BulkAct) (err error) {
+func (a *bulkArgument) runBulk(ctx context.Context, console *console, act domain.BulkAct) (err error) {
 	if act.Handles == nil {
 		if act.Handles, err = readSubjects(console.in); err != nil {
 			return err
@@ -135,7 +135,7 @@ func (a *bulkArgument) runBulk(ctx context.Context, console *adminConsole, act d
 }
 
 // printSkipped prints which handles or ids of a list were skipped and why, if any were. It returns an error if nothing was done.
-func (c *adminConsole) printSkipped(skipped []string, done int, why string) error {
+func (c *console) printSkipped(skipped []string, done int, why string) error {
 	if len(skipped) == 0 {
 		return nil
 	}
@@ -173,7 +173,7 @@ type suspendCommand struct {
 	Until  string `env:"-" help:"End of the suspension: a date (2027-01-31, from 00:00 UTC on) or a duration (72h, 30d, 1d12h). Default: no end."`
 }
 
-func (c *suspendCommand) Run(ctx context.Context, console *adminConsole) error {
+func (c *suspendCommand) Run(ctx context.Context, console *console) error {
 	until, err := parseEnd(c.Until, time.Now())
 	if err != nil {
 		return fmt.Errorf("--until %w", err)
@@ -207,7 +207,7 @@ type deleteCommand struct {
 	Confirm string `env:"-" help:"The same handle, or with - the number of handles, to confirm. Deletion cannot be undone." placeholder:"HANDLE"`
 }
 
-func (c *deleteCommand) Run(ctx context.Context, console *adminConsole, k *kong.Context) error {
+func (c *deleteCommand) Run(ctx context.Context, console *console, k *kong.Context) error {
 	if c.Handle != fromInput {
 		if c.Confirm != c.Handle {
 			return errors.New("nothing was deleted: --confirm must name the same handle")
@@ -229,7 +229,7 @@ type inviteCommand struct {
 	Until string `env:"-" default:"30d" help:"End of the invitation: a date (2027-01-31, from 00:00 UTC on) or a duration (72h, 30d)." placeholder:"TIME"`
 }
 
-func (c *inviteCommand) Run(ctx context.Context, console *adminConsole) error {
+func (c *inviteCommand) Run(ctx context.Context, console *console) error {
 	until, err := parseEnd(c.Until, time.Now())
 	if err != nil {
 		return fmt.Errorf("--until %w", err)
@@ -242,7 +242,7 @@ func (c *inviteCommand) Run(ctx context.Context, console *adminConsole) error {
 
 type invitesCommand struct{}
 
-func (c *invitesCommand) Run(ctx context.Context, console *adminConsole) error {
+func (c *invitesCommand) Run(ctx context.Context, console *console) error {
 	return list(ctx, console, unlimited, func(st *store.Store, _ int) ([]domain.Invite, error) { return st.Invites(ctx) }, func(i domain.Invite) string {
 		return fmt.Sprintf("%s  %d of %d used  until %s", i.ID, i.Used, i.Uses, minute(i.ExpiresAt))
 	}, "No invitations.")
@@ -252,6 +252,6 @@ type revokeInviteCommand struct {
 	ID string `arg:"" help:"The first 12 characters of the invitation (inv_…), as invites lists them, or the whole of it."`
 }
 
-func (c *revokeInviteCommand) Run(ctx context.Context, console *adminConsole, k *kong.Context) error {
+func (c *revokeInviteCommand) Run(ctx context.Context, console *console, k *kong.Context) error {
 	return console.actOn(ctx, k, domain.InviteID(c.ID))
 }

@@ -16,7 +16,7 @@ import (
 type listChange struct{}
 
 // Run implements the command. Its argument is the entry.
-func (listChange) Run(ctx context.Context, console *adminConsole, k *kong.Context) error {
+func (listChange) Run(ctx context.Context, console *console, k *kong.Context) error {
 	act := k.Selected().Name
 	kind, undo, _ := blocklist.ParseAct(act)
 	return console.open(ctx, func(st *store.Store) error {
@@ -68,7 +68,7 @@ var blocked = map[blocklist.Kind]string{
 
 type blockedCommand struct{}
 
-func (c *blockedCommand) Run(ctx context.Context, console *adminConsole) error {
+func (c *blockedCommand) Run(ctx context.Context, console *console) error {
 	return list(ctx, console, unlimited, func(st *store.Store, _ int) ([]blocklist.Entry, error) { return st.Blocklist(ctx) }, func(e blocklist.Entry) string {
 		return fmt.Sprintf("%s  %-14s  %q", minute(e.CreatedAt), e.Kind.Act(), e.Entry)
 	}, "Nothing is blocked.")

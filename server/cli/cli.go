@@ -71,7 +71,7 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(status int) { exited = status }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(&console{stdout, stderr, demo}),
+		kong.Bind(&console{in: os.Stdin, out: stdout, err: stderr, demo: demo}),
 	)
 	if err != nil {
 		fmt.Fprintln(stderr, "callbook:", err)
@@ -135,10 +135,12 @@ func printError(stderr io.Writer, err error) {
 	}
 }
 
-// console holds the outputs of a command.
+// console holds the input and the outputs of a command.
 type console struct {
+	in       io.Reader
 	out, err io.Writer
 	demo     fs.FS
+	db       string // of the commands of an operator
 }
 
 // unknownVariables rejects a CALLBOOK_ variable that no flag reads: a misspelt setting must

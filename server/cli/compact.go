@@ -12,7 +12,8 @@ type compactCommand struct {
 }
 
 func (c *compactCommand) Run(ctx context.Context, console *console) error {
-	return (&adminConsole{db: c.DB}).open(ctx, func(st *store.Store) error {
+	console.db = c.DB
+	return console.open(ctx, func(st *store.Store) error {
 		ctx, end := console.showProgress(ctx)
 		before, after, err := st.Compact(ctx)
 		end()

@@ -20,7 +20,6 @@ import (
 	"callbook/server/devmode"
 	"callbook/server/listen"
 	"callbook/server/mail"
-	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
@@ -47,18 +46,8 @@ func (*devCommand) Help() string {
 	return "Read more: callbook help development, for what the test directory can do; callbook help testing, for suites in Go, TypeScript and Python."
 }
 
-// limits returns no limits, or the default ones with --limits on.
-func (c *devCommand) limits() (ratelimit.Limits, domain.Quotas, domain.MailCaps) {
-	if c.Limits == "on" {
-		return server.DefaultLimits, domain.DefaultQuotas, domain.DefaultMailCaps
-	}
-	return ratelimit.Limits{}, domain.Quotas{}, domain.MailCaps{}
-}
-
 // allowedHost matches a host name, and names of containers, which may have underscores.
 var allowedHost = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$`)
-
-var errAllowHost = errors.New("--allow-host takes a host name without a scheme and a port, such as callbook or host.docker.internal")
 
 // check rejects an address that other machines could reach, before anything listens there.
 func (c *devCommand) check() error {
@@ -68,13 +57,8 @@ func (c *devCommand) check() error {
 	if c.Exec != nil && strings.TrimSpace(*c.Exec) == "" {
 		return errors.New("--exec takes a command of the shell, such as 'go test ./...'")
 	}
-	if c.AllowHost != nil && len(c.AllowHost) == 0 {
-		return errAllowHost
-	}
-	for _, name := range c.AllowHost {
-		if !allowedHost.MatchString(name) {
-			return errAllowHost
-		}
+	if empty := c.AllowHost != nil && len(c.AllowHost) == 0; empty || slices.ContainsFunc(c.AllowHost, func(name string) bool { return !allowedHost.MatchString(name) }) {
+		return errors.New("--allow-host takes a host name without a scheme and a port, such as callbook or host.docker.internal")
 	}
 	if host, _, _ := net.SplitHostPort(c.Addr); !text.IsLoopback(host) && len(c.AllowHost) == 0 {
 		return errors.New("dev serves this machine only: give --addr a loopback address such as 127.0.0.1:8080, or name the host by which containers reach it with --allow-host; to serve others, use callbook serve")
@@ -97,10 +81,11 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	if err := c.check(); err != nil {
 		return fmt.Errorf("%w: %w", errSettings, err)
 	}
-	listener, err := listen.Endpoint{Flag: listen.SiteFlag, Addr: c.Addr}.Open()
-	if err != nil {
+	endpoints := []listen.Endpoint{{Flag: listen.SiteFlag, Addr: c.Addr}}
+	if err := listen.All(endpoints); err != nil {
 		return err
 	}
+	listener := endpoints[0].Listener
 	defer listener.Close()
 	path, state := c.DB, c.DB+".dev.json"
 	if path == "" {
@@ -121,10 +106,12 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 		log.Warn().Str("db", path).Msg("the file has a directory, which stays: --empty is for a new file and for POST /dev/reset")
 	}
 	clock := &devmode.Clock{}
-	limits, quotas, mails := c.limits()
-	st, err := store.Open(ctx, store.Options{
-		Path: path, Clock: clock.Now, Quotas: &quotas, Mails: &mails, Normal: true, LoopbackLinks: true,
-	})
+	options := store.Options{Path: path, Clock: clock.Now, Normal: true, LoopbackLinks: true}
+	limits := server.DefaultLimits
+	if c.Limits == "off" {
+		limits, options.Quotas, options.Mails = nil, &domain.Quotas{}, &domain.MailCaps{}
+	}
+	st, err := store.Open(ctx, options)
 	if err != nil {
 		return err
 	}

@@ -113,15 +113,6 @@ func All(endpoints []Endpoint) error {
 	return nil
 }
 
-// Open is All for one endpoint without a socket of the service manager.
-func (e Endpoint) Open() (net.Listener, error) {
-	l, err := e.Listen()
-	if err != nil {
-		return nil, e.explain(err)
-	}
-	return l, nil
-}
-
 // explain adds the next step to an error of Listen.
 func (e Endpoint) explain(err error) error {
 	next := LowPort(err)

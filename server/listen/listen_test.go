@@ -17,7 +17,7 @@ func TestOpen_NamesTheProcessThatListens(t *testing.T) {
 			t.Skip(err)
 		}
 		defer taken.Close()
-		_, err = Endpoint{Flag: SiteFlag, Addr: taken.Addr().String()}.Open()
+		err = All([]Endpoint{{Flag: SiteFlag, Addr: taken.Addr().String()}})
 		want := fmt.Sprintf("stop process %d (listen.test), or give another --addr", os.Getpid())
 		if runtime.GOOS != "linux" {
 			want = "ss -ltnp"

@@ -55,7 +55,6 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		kong.Description("A public directory for AI agents that anyone can host. Agents register under a callsign, publish a service menu, post calls, and reach each other only through contact requests that the recipient accepts."),
 		kong.DefaultEnvars("CALLBOOK"),
 		kong.Vars{"version": versionLine()},
-		kong.UsageOnError(),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "https", Title: "HTTPS:"},
 			{Key: "database", Title: "Database and backups:"},
@@ -65,7 +64,7 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 			{Key: "alerts", Title: "Alerts:"},
 			{Key: "limits", Title: "Rate limits (0 switches one off):"},
 		}),
-		kong.Resolvers(file),
+		kong.Resolvers(kong.ResolverFunc(file.resolve)),
 		kong.NamedMapper("path", kong.MapperFunc(decodePath)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Writers(stdout, stderr),

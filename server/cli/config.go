@@ -24,8 +24,8 @@ type configFile struct {
 	err    error // of reading it; kong would send it as that of some flag
 }
 
-// Resolve implements kong.Resolver, for each flag that the command line does not set.
-func (f *configFile) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+// resolve is a kong.ResolverFunc, for each flag that the command line does not set.
+func (f *configFile) resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if f.values == nil {
 		f.values = map[string]any{}
 		f.err = f.read(ctx)
@@ -63,9 +63,6 @@ func wantedType(target reflect.Value, value any) string {
 	return form
 }
 
-// Validate implements kong.Resolver. Resolve has reported all errors.
-func (f *configFile) Validate(*kong.Application) error { return nil }
-
 const configName = "config"
 
 // systemConfig is the file of settings of the machine. On Windows there is none: every user may create that folder.
@@ -79,8 +76,6 @@ func (f *configFile) read(ctx *kong.Context) error {
 		case flag.Name != configName:
 		case at == 0 && exists(systemConfig):
 			f.path = systemConfig
-		case at == 2:
-			f.path = os.Getenv(flag.Envs[0])
 		default:
 			f.path, _ = ctx.FlagValue(flag).(string)
 		}

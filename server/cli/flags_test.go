@@ -83,7 +83,7 @@ func TestFlags_DefaultsAreThoseOfThePackages(t *testing.T) {
 func parseServe(t testing.TB, config string, args ...string) (*serveCommand, error) {
 	t.Helper()
 	var c commands
-	parser, err := kong.New(&c, kong.DefaultEnvars("CALLBOOK"), kong.Resolvers(&configFile{}), kong.NamedMapper("path", kong.MapperFunc(decodePath)), kong.Writers(io.Discard, io.Discard))
+	parser, err := kong.New(&c, kong.DefaultEnvars("CALLBOOK"), kong.Resolvers(kong.ResolverFunc((&configFile{}).resolve)), kong.NamedMapper("path", kong.MapperFunc(decodePath)), kong.Writers(io.Discard, io.Discard))
 	noError(t, err)
 	if config != "" {
 		args = append(args, "--config", write(t, filepath.Join(t.TempDir(), "callbook.toml"), config, 0o600))

@@ -19,6 +19,7 @@ import (
 	"callbook/server/cli/reference"
 	"callbook/server/devmode"
 	"callbook/server/listen"
+	"callbook/server/logging"
 	"callbook/server/mail"
 	"callbook/store"
 	"callbook/store/domain"
@@ -76,7 +77,7 @@ func (c *devCommand) baseURL(listener net.Listener) string {
 }
 
 func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context) (err error) {
-	log, closeLog := c.logger(console.err)
+	log, closeLog := logging.New(console.err, logging.Format(c.Log), c.LogLevel)
 	defer closeLog()
 	if err := c.check(); err != nil {
 		return fmt.Errorf("%w: %w", errSettings, err)

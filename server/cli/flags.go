@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"strconv"
@@ -16,7 +15,6 @@ import (
 
 	"callbook/server"
 	"callbook/server/documents"
-	"callbook/server/logging"
 	"callbook/server/mail"
 	"callbook/server/ratelimit"
 	"callbook/store/backup"
@@ -187,10 +185,6 @@ type logFlags struct {
 
 	LogSlow    duration `default:"0s" help:"Requests that take longer are logged as warnings with their route, whatever the level, such as 1s. 0: none." placeholder:"DURATION"`
 	LogClients bool     `help:"Log with each request a keyed hash of the client's network and the handle of the agent. The key is new at each start."`
-}
-
-func (f logFlags) logger(w io.Writer) (log zerolog.Logger, closeLog func()) {
-	return logging.New(w, logging.Format(f.Log), f.LogLevel)
 }
 
 // replicaFlags configure a read-only replica of a directory.

@@ -24,6 +24,7 @@ import (
 	"callbook/server/documents"
 	"callbook/server/https"
 	"callbook/server/listen"
+	"callbook/server/logging"
 	"callbook/server/middleware"
 	"callbook/server/systemd"
 	"callbook/server/tools"
@@ -164,7 +165,7 @@ const gcPercent = 150
 
 func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Context) (err error) {
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP) // the service survives the reader of its log, and its terminal
-	log, closeLog := c.logger(console.err)
+	log, closeLog := logging.New(console.err, logging.Format(c.Log), c.LogLevel)
 	defer closeLog()
 	p, err := c.plan(log)
 	if err != nil {

@@ -72,16 +72,6 @@ func (c *console) open(ctx context.Context, act func(*store.Store) error) error 
 	return errors.Join(operatorError(act(st)), st.Close())
 }
 
-// act runs do and prints a message when it has succeeded.
-func (c *console) act(ctx context.Context, do func(*store.Store) error, format string, args ...any) error {
-	return c.open(ctx, func(st *store.Store) error {
-		if err := do(st); err != nil {
-			return err
-		}
-		return c.printf(format, args...)
-	})
-}
-
 // operatorError translates a rejection of the store for operators.
 func operatorError(err error) error {
 	rejected, ok := errors.AsType[*domain.Error](err)
@@ -141,10 +131,10 @@ func list[T any](ctx context.Context, c *console, most listLimit, read func(st *
 	})
 }
 
-// show prints the text that read returns.
-func (c *console) show(ctx context.Context, read func(*store.Store) (string, error)) error {
+// show runs do, and prints the text that it returns when it has succeeded.
+func (c *console) show(ctx context.Context, do func(*store.Store) (string, error)) error {
 	return c.open(ctx, func(st *store.Store) error {
-		text, err := read(st)
+		text, err := do(st)
 		if err != nil {
 			return err
 		}
@@ -283,7 +273,9 @@ type unblockCommand struct {
 }
 
 func (c *unblockCommand) Run(ctx context.Context, console *console) error {
-	return console.act(ctx, func(st *store.Store) error { return st.Unblock(ctx, c.Handle, c.Blocked) }, "%s may send contact requests to %s again.", c.Blocked, c.Handle)
+	return console.show(ctx, func(st *store.Store) (string, error) {
+		return fmt.Sprintf("%s may send contact requests to %s again.", c.Blocked, c.Handle), st.Unblock(ctx, c.Handle, c.Blocked)
+	})
 }
 
 type newKeyCommand struct{ agentArgument }

@@ -185,7 +185,9 @@ func (c *suspendCommand) Run(ctx context.Context, console *console) error {
 	if !until.IsZero() {
 		how = until.UTC().Format(" until 2006-01-02 15:04 UTC.")
 	}
-	return console.act(ctx, func(st *store.Store) error { return st.Suspend(ctx, c.Handle, c.Reason, until) }, "%s is suspended%s", c.Handle, how)
+	return console.show(ctx, func(st *store.Store) (string, error) {
+		return c.Handle + " is suspended" + how, st.Suspend(ctx, c.Handle, c.Reason, until)
+	})
 }
 
 // parseEnd parses the end of a suspension or an invitation; the zero time for the empty string.

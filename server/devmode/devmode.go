@@ -165,15 +165,13 @@ func (d *Server) routes() *httprouter.Router {
 			d.WriteError(w, r, api.NewError(domain.CodeNotFound, "dev"))
 		}),
 	}
-	for _, e := range append(d.endpoints(), endpoint{Method: http.MethodGet, Path: pagePath}) {
-		handle := d.handle(e)
-		if e.Path == pagePath {
-			handle = d.showPage
-		}
-		if router.Handle(e.Method, e.Path, handle); e.Method == http.MethodGet {
-			router.Handle(http.MethodHead, e.Path, handle)
+	for _, e := range d.endpoints() {
+		if router.Handle(e.Method, e.Path, d.handle(e)); e.Method == http.MethodGet {
+			router.HEAD(e.Path, d.handle(e))
 		}
 	}
+	router.GET(pagePath, d.showPage)
+	router.HEAD(pagePath, d.showPage)
 	return router
 }
 

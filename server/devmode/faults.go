@@ -115,8 +115,8 @@ func (d *Server) addFault(_ *http.Request, body []byte) (any, error) {
 	if err := decode(body, &rule, "fault", domain.FieldError{Field: "fault", Code: domain.FaultBadValue, Topic: "fault"}); err != nil {
 		return nil, err
 	}
-	if fields := d.invalidFields(rule); len(fields) > 0 {
-		return nil, invalidFault(domain.FaultBadValue, "fault", fields...)
+	if invalid := d.invalidFields(rule); len(invalid) > 0 {
+		return nil, domain.Invalid(invalid...)
 	}
 	fault := Fault{FaultRule: rule, Left: rule.Times, draws: map[string]*rand.Rand{}}
 	d.faults.mu.Lock()
@@ -125,15 +125,15 @@ func (d *Server) addFault(_ *http.Request, body []byte) (any, error) {
 		d.faults.all = slices.DeleteFunc(d.faults.all, func(fault *Fault) bool { return fault.Left == 0 })
 	}
 	if len(d.faults.all) >= maxFaults {
-		return nil, invalidFault(domain.FaultTooMany, "faults", "fault")
+		return nil, domain.Invalid(domain.FieldError{Field: "fault", Code: domain.FaultTooMany, Topic: "faults"})
 	}
 	waiting := fault // requests may count against it before the response is written
 	d.faults.all = append(d.faults.all, &waiting)
 	return fault, nil
 }
 
-// invalidFields returns the fields of a rule that are not right; fault is the rule as a whole.
-func (d *Server) invalidFields(f FaultRule) (fields []string) {
+// invalidFields returns the errors of the fields of a rule that are not right; fault is the rule as a whole.
+func (d *Server) invalidFields(f FaultRule) (invalid []domain.FieldError) {
 	effects := 0
 	for _, set := range []bool{f.Status != 0, f.DelayMS != 0, f.Drop != ""} {
 		if set {
@@ -150,17 +150,8 @@ func (d *Server) invalidFields(f FaultRule) (fields []string) {
 		"times":     f.Times > 0 && f.Times <= maxTimes,
 	} {
 		if !valid {
-			fields = append(fields, field)
+			invalid = append(invalid, domain.FieldError{Field: field, Code: domain.FaultBadValue, Topic: "fault"})
 		}
-	}
-	return fields
-}
-
-// invalidFault returns the error of a fault with invalid fields.
-func invalidFault(code domain.FieldCode, topic string, fields ...string) error {
-	invalid := domain.Invalid()
-	for _, field := range fields {
-		invalid.Fields = append(invalid.Fields, domain.FieldError{Field: field, Code: code, Topic: topic})
 	}
 	return invalid
 }

@@ -71,10 +71,11 @@ var systemConfig = map[bool]string{false: "/etc/callbook.toml"}[runtime.GOOS == 
 // read reads the file, if the command takes one, and one is named or the machine has one.
 func (f *configFile) read(ctx *kong.Context) error {
 	at := rank(ctx, configName)
+	_, err := os.Stat(systemConfig) // which this user may not be allowed to open
 	for _, flag := range ctx.Flags() {
 		switch {
 		case flag.Name != configName:
-		case at == 0 && exists(systemConfig):
+		case at == 0 && !errors.Is(err, fs.ErrNotExist):
 			f.path = systemConfig
 		default:
 			f.path, _ = ctx.FlagValue(flag).(string)
@@ -95,12 +96,6 @@ func (f *configFile) read(ctx *kong.Context) error {
 		f.values[configName] = f.path
 	}
 	return nil
-}
-
-// exists reports whether there is a file of this name, also one that this user may not open.
-func exists(file string) bool {
-	_, err := os.Stat(file)
-	return file != "" && !errors.Is(err, fs.ErrNotExist)
 }
 
 // rejectUnknown rejects a key that no flag reads: a misspelt setting must not be silently ignored.

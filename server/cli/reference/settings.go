@@ -18,8 +18,7 @@ type group struct {
 
 // groups returns the flags of callbook serve by group, in the order in which they first appear.
 func groups(app *kong.Application) (all []group) {
-	serve := slices.IndexFunc(app.Children, func(n *kong.Node) bool { return n.Name == "serve" })
-	for _, flag := range app.Children[serve].Flags {
+	for _, flag := range app.DefaultCmd.Flags {
 		title := "General"
 		if flag.Group != nil {
 			title = strings.TrimSuffix(flag.Group.Title, ":")

@@ -54,11 +54,6 @@ func fileOf(flag, path string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// cacheFlags are for caches in front of the program.
-type cacheFlags struct {
-	SharedCache duration `default:"0s" help:"Time for which caches in front of the program may use a public response, such as 5s, and for as long again while they fetch a new one. At most 1m, since deleted agents stay visible for that time, too. 0s: they ask each time." placeholder:"DURATION"`
-}
-
 // limitFlags are the rate limits; 0 switches one off. A test compares their defaults with those of server and store.
 type limitFlags struct {
 	Limits                 string `enum:"on,off" default:"on" help:"off: no rate limits, for tests and private networks."`

@@ -50,13 +50,13 @@ type serveCommand struct {
 	Pprof         bool     `help:"Serve profiles of the program on the listener of --metrics-addr, below /debug/pprof/, to find out what it spends time and memory on."`
 	OperatorAddr  string   `help:"Address of a listener for the operator's page, of this machine only: 127.0.0.1:8081, or unix: and the path of a socket. callbook admin page prints a link to it. Default: none." placeholder:"ADDR"`
 	backupFlags   `embed:"" group:"database"`
-	NoBackup      bool   `group:"database" help:"Upgrade a database of an older version without keeping a copy. With the copy, an upgrade needs free space of 3.2 times the size of the database."`
-	MaxSize       size   `group:"database" default:"auto" help:"Largest size of the database file, such as 10GB. At this size writes are rejected, except deletions, and reads continue. auto: half of the disk space that would be free at startup without the database; a larger one does not grow. 0: no limit." placeholder:"SIZE"`
-	CacheSize     size   `default:"16MiB" help:"Memory for cached responses, such as 128MB. 0: no cache." placeholder:"SIZE"`
-	NetworkDisk   bool   `group:"database" help:"Allow a database on a network file system. Writes may be lost there, and the file may be damaged."`
-	Durability    string `group:"database" enum:"full,normal" default:"full" help:"full: a write is on the disk before its response. normal: faster on slow disks, but a power cut may lose the last writes."`
-	SecretFile    string `help:"File with a secret of at least 32 characters, the key of the hashes of mailed codes: a stolen database then does not tell them. Default: a key in the database." type:"path" placeholder:"PATH"`
-	cacheFlags    `embed:""`
+	NoBackup      bool     `group:"database" help:"Upgrade a database of an older version without keeping a copy. With the copy, an upgrade needs free space of 3.2 times the size of the database."`
+	MaxSize       size     `group:"database" default:"auto" help:"Largest size of the database file, such as 10GB. At this size writes are rejected, except deletions, and reads continue. auto: half of the disk space that would be free at startup without the database; a larger one does not grow. 0: no limit." placeholder:"SIZE"`
+	CacheSize     size     `default:"16MiB" help:"Memory for cached responses, such as 128MB. 0: no cache." placeholder:"SIZE"`
+	NetworkDisk   bool     `group:"database" help:"Allow a database on a network file system. Writes may be lost there, and the file may be damaged."`
+	Durability    string   `group:"database" enum:"full,normal" default:"full" help:"full: a write is on the disk before its response. normal: faster on slow disks, but a power cut may lose the last writes."`
+	SecretFile    string   `help:"File with a secret of at least 32 characters, the key of the hashes of mailed codes: a stolen database then does not tell them. Default: a key in the database." type:"path" placeholder:"PATH"`
+	SharedCache   duration `default:"0s" help:"Time for which caches in front of the program may use a public response, such as 5s, and for as long again while they fetch a new one. At most 1m, since deleted agents stay visible for that time, too. 0s: they ask each time." placeholder:"DURATION"`
 	replicaFlags  `embed:"" group:"replica"`
 	logFlags      `embed:"" group:"log"`
 	mailFlags     `embed:"" group:"mail"`

@@ -25,28 +25,27 @@ func RebuildAgent(t *txn.Tx, id int64) (domain.AgentDocument, error) {
 	}
 	delete(t.StaleAgents, id)
 	delete(t.StaleRecent, id)
+	if err := row.hashMailbox(t); err != nil {
+		return domain.AgentDocument{}, err
+	}
 	var shown struct { // the current document, if the agent is not hidden
 		Author string `db:"author"`
 		Level  int    `db:"level"`
-	}
-	if err := row.hashMailbox(t); err != nil {
-		return domain.AgentDocument{}, err
 	}
 	visible, err := t.Find(&shown, `SELECT author, level FROM agent_documents WHERE agent_id = ?`, id)
 	if err != nil {
 		return domain.AgentDocument{}, err
 	}
-	if row.Hidden(t.Now) {
-		if visible {
-			if err := hideAgent(t, id); err != nil {
-				return domain.AgentDocument{}, err
-			}
-		}
-		_, d, _, err := row.build(t)
-		return d, err
+	public, d, author, err := row.build(t)
+	switch {
+	case err != nil:
+		return domain.AgentDocument{}, err
+	case row.Hidden(t.Now) && visible:
+		return d, hideAgent(t, id)
+	case row.Hidden(t.Now):
+		return d, nil
 	}
-	d, author, err := row.rebuild(t)
-	if err != nil {
+	if err := storeDocument(t, public, d, author); err != nil {
 		return domain.AgentDocument{}, err
 	}
 	if author != shown.Author {
@@ -73,16 +72,6 @@ func (a *AgentRow) hashMailbox(t *txn.Tx) (err error) {
 		return nil
 	}
 	return t.Exec(`UPDATE agents SET mailbox_hash = ? WHERE id = ?`, hash, a.ID)
-}
-
-// rebuild stores the document and search row of a visible agent.
-func (a *AgentRow) rebuild(t *txn.Tx) (d domain.AgentDocument, author string, err error) {
-	public, d, author, err := a.build(t)
-	if err != nil {
-		return d, "", err
-	}
-	t.Index(txn.AgentSearch, a.ID, agentSearchRow(public))
-	return d, author, storeDocument(t, d, author)
 }
 
 // build reads what the document of an agent shows.
@@ -123,16 +112,17 @@ func BuildHidden(t *txn.Tx, id int64) (domain.AgentDocument, error) {
 func BuildNewAgent(t *txn.Tx, row *AgentRow) (domain.AgentDocument, error) {
 	delete(t.StaleAgents, row.ID)
 	public := row.public([]domain.Offering{}, []domain.Link{})
-	t.Index(txn.AgentSearch, row.ID, agentSearchRow(public))
 	t.TouchAuthors()
 	d, author, err := row.document(public, evidence{}, "[]")
 	if err != nil {
 		return domain.AgentDocument{}, err
 	}
-	return d, storeDocument(t, d, author)
+	return d, storeDocument(t, public, d, author)
 }
 
-func storeDocument(t *txn.Tx, d domain.AgentDocument, author string) error {
+// storeDocument stores the document and search row of a visible agent.
+func storeDocument(t *txn.Tx, public *domain.Agent, d domain.AgentDocument, author string) error {
+	t.Index(txn.AgentSearch, d.ID, agentSearchRow(public))
 	return t.Exec(`
 		INSERT INTO agent_documents (agent_id, handle, author, level, confirmed, confirmed_partners, email, created_at, last_active_at,
 			profile, brief, recent_posts, menu, menu_words)

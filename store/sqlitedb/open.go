@@ -87,7 +87,7 @@ func (db *DB) connectWriter(ctx context.Context) (err error) {
 	if o.MaxBytes > 0 {
 		pragmas = append(pragmas, fmt.Sprintf("max_page_count(%d)", max(o.MaxBytes/pageSize, 1)))
 	}
-	if db.writing, err = connect(ctx, o.Path, createMode, 1, pragmas...); err != nil {
+	if db.writing, err = connect(ctx, o.Path, readWrite, 1, pragmas...); err != nil {
 		return err
 	}
 	want := map[string]string{
@@ -158,10 +158,9 @@ func (db *DB) checkPlace(ctx context.Context) error {
 type mode string
 
 const (
-	createMode mode = ""                     // creates it when it is missing
-	readWrite  mode = "&mode=rw"             // also folds in the log, when the last one leaves
-	readOnly   mode = "&mode=ro"             // with the log, which stays
-	immutable  mode = "&mode=ro&immutable=1" // no process changes it: without log and locks
+	readWrite mode = "&mode=rw"             // also folds in the log, when the last one leaves
+	readOnly  mode = "&mode=ro"             // with the log, which stays
+	immutable mode = "&mode=ro&immutable=1" // no process changes it: without log and locks
 )
 
 // logHeader is the size of a log that holds no page.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"modernc.org/sqlite"
 )
 
 // A DB with Options.ReadOnly serves a copy of the database of another machine, which another process replaces again and
@@ -28,16 +29,13 @@ var errSuperseded = errors.New("a newer copy has just replaced the file")
 // snapshots opens connections to one copy only. A pool opens a connection whenever it needs one, when the path may
 // already name a newer copy.
 type snapshots struct {
-	driver driver.Driver
-	source string
-	path   string
-	file   os.FileInfo
+	driver.Connector
+	path string
+	file os.FileInfo
 }
 
-func (s *snapshots) Driver() driver.Driver { return s.driver }
-
-func (s *snapshots) Connect(context.Context) (driver.Conn, error) {
-	conn, err := s.driver.Open(s.source)
+func (s snapshots) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := s.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -60,16 +58,15 @@ func (db *DB) openCopy(ctx context.Context) (*sqlx.DB, *copied, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	unused, err := sql.Open("sqlite", source)
+	connector, err := sqlite.NewConnector(source)
 	if err != nil {
 		return nil, nil, err
 	}
-	pool := sqlx.NewDb(sql.OpenDB(&snapshots{driver: unused.Driver(), source: source, path: db.path, file: info}), "sqlite")
+	pool := sqlx.NewDb(sql.OpenDB(snapshots{connector, db.path, info}), "sqlite")
 	pool.SetMaxOpenConns(readConnections)
 	pool.SetMaxIdleConns(readConnections)
 	served := &copied{file: info}
-	err = errors.Join(unused.Close(), db.checkCopy(ctx, pool, served), connectAll(ctx, pool))
-	if err != nil {
+	if err = errors.Join(db.checkCopy(ctx, pool, served), connectAll(ctx, pool)); err != nil {
 		return nil, nil, openError(errors.Join(err, pool.Close()))
 	}
 	return pool, served, nil

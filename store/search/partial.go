@@ -88,11 +88,7 @@ func wholeWords(tier int, words ...string) (all []string) {
 			all = append(all, spellings(tier, word, false)...)
 			continue
 		}
-		toks := once(pairs(word))
-		if len(toks) == 0 {
-			toks = []string{bare(word)}
-		}
-		all = append(all, allOf(quoteEach(tier, toks)))
+		all = append(all, allOf(quoteEach(tier, runTokens(word))))
 	}
 	return all
 }

@@ -39,10 +39,7 @@ func Parse(text string) Query {
 		last = ""
 		w := Word{Text: r.text, unspaced: r.unspaced}
 		if r.unspaced {
-			w.pairs = once(pairs(r.text))
-			if len(w.pairs) == 0 {
-				w.pairs = []string{bare(r.text)}
-			}
+			w.pairs = runTokens(r.text)
 			w.pairs = w.pairs[:min(len(w.pairs), left)]
 			if left -= len(w.pairs); len(w.pairs) == 0 {
 				break
@@ -68,13 +65,17 @@ func Parse(text string) Query {
 	return Query{content}
 }
 
-func once(seq func(func(string) bool)) (list []string) {
-	for s := range seq {
-		if !slices.Contains(list, s) {
-			list = append(list, s)
+// runTokens returns the tokens that a record with a run has: its pairs, each once, or its only character.
+func runTokens(run string) (tokens []string) {
+	for pair := range pairs(run) {
+		if !slices.Contains(tokens, pair) {
+			tokens = append(tokens, pair)
 		}
 	}
-	return list
+	if len(tokens) == 0 {
+		return []string{bare(run)}
+	}
+	return tokens
 }
 
 // The index has the beginnings of words of two and four letters. For another one FTS5 would merge the rows of all words that

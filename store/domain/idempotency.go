@@ -28,14 +28,8 @@ func (k IdempotencyKey) From(client netip.Addr) IdempotencyKey {
 	return k
 }
 
-// Network returns the smallest network of a client that has no API key, and whether it is known.
-func (k IdempotencyKey) Network() (network netip.Prefix, known bool) {
-	networks := Networks(k.from)
-	if len(networks) == 0 {
-		return netip.Prefix{}, false
-	}
-	return networks[0], true
-}
+// Network returns the smallest network of a client that has no API key, or the zero Prefix.
+func (k IdempotencyKey) Network() netip.Prefix { return SmallestNetwork(k.from) }
 
 // IsZero reports whether the request has no Idempotency-Key.
 func (k IdempotencyKey) IsZero() bool { return k.scope == "" }

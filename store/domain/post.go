@@ -1,7 +1,6 @@
 package domain
 
 import (
-	"crypto/sha256"
 	"strings"
 	"time"
 )
@@ -24,7 +23,7 @@ const RepeatWindow = Day
 
 // TextHash returns a hash of what makes two posts of an author the same: kind, title and body.
 func (d *PostDraft) TextHash() []byte {
-	hash := sha256.Sum256([]byte(d.Kind + "\x00" + d.Title + "\x00" + d.Body)) // no text contains NUL
+	hash := HashParts(d.Kind, d.Title, d.Body) // no text contains NUL
 	return hash[:16]
 }
 

@@ -65,8 +65,8 @@ func (t *Tx) StoreResponse(caller int64, key domain.IdempotencyKey, agentID int6
 // keyHash returns the hash under which a response is stored. Its scope is the caller, or without an
 // API key the network of the client: a key that another one chose as well is not the same.
 func (t *Tx) keyHash(caller int64, key domain.IdempotencyKey) ([]byte, error) {
-	network, known := key.Network()
-	if !known {
+	network := key.Network()
+	if !network.IsValid() {
 		return key.Hash(caller, nil), nil
 	}
 	hash, err := t.Pseudonym("network\x00" + network.String())

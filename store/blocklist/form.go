@@ -9,17 +9,7 @@ import (
 
 // Form returns a text in the form in which blocked words are stored and compared: its
 // words, cut and folded as for a search, with one space between.
-func Form(text string) string {
-	var b strings.Builder
-	b.Grow(len(text))
-	for word := range search.Words(search.Fold(text)) {
-		if b.Len() > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(word)
-	}
-	return b.String()
-}
+func Form(text string) string { return strings.Join(search.Words(text), " ") }
 
 // holds reports whether a text holds one of some words in their Form.
 func holds(text string, words []string) bool {

@@ -16,15 +16,12 @@ type run struct {
 	unspaced bool
 }
 
-// Words yields the words of a folded text of a script with spaces, and the unbroken stretches of one without, in order.
-func Words(folded string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for r := range runs(folded) {
-			if !yield(r.text) {
-				return
-			}
-		}
+// Words returns the words of a text of a script with spaces, and the unbroken stretches of one without, in order and folded.
+func Words(text string) (words []string) {
+	for r := range runs(Fold(text)) {
+		words = append(words, r.text)
 	}
+	return words
 }
 
 // runs yields the runs of a text in order.

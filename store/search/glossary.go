@@ -67,10 +67,7 @@ func (g *glossary) same(word string) (words []string) {
 // cut divides a run of a script without spaces into words of the glossary and stop words, from left to right and the
 // longest first, and the pieces between them.
 func (g *glossary) cut(text string) (pieces []string) {
-	var chars []string
-	for c := range characters(text) {
-		chars = append(chars, c)
-	}
+	chars := characters(text)
 	start := 0 // of the piece before the next word
 	flush := func(end int) {
 		if start < end {

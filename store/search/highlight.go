@@ -116,7 +116,7 @@ func (q Query) Highlighter() func(text string) []Span {
 				continue
 			}
 			before, beforeAt, at := "", 0, r.at
-			for c := range characters(r.text) {
+			for _, c := range characters(r.text) {
 				folded := Fold(c)
 				if tokens[bare(folded)] {
 					mark(at, at+len(c))

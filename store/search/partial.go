@@ -64,7 +64,7 @@ func (q Query) Parts() (parts []Part) {
 			case g.byWord[piece] != nil, utf8.RuneCountInString(piece) <= 2:
 				add(piece, partOf(func(tier int) string { return anyOf(wholeWords(tier, piece)) }))
 			default:
-				for pair := range pairs(piece) {
+				for _, pair := range pairs(piece) {
 					own := partOf(func(tier int) string { return "(" + quote(tier, pair) + ")" })
 					own.pair = true
 					add(pair, own)

@@ -67,7 +67,7 @@ func Parse(text string) Query {
 
 // runTokens returns the tokens that a record with a run has: its pairs, each once, or its only character.
 func runTokens(run string) (tokens []string) {
-	for pair := range pairs(run) {
+	for _, pair := range pairs(run) {
 		if !slices.Contains(tokens, pair) {
 			tokens = append(tokens, pair)
 		}

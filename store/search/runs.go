@@ -111,22 +111,15 @@ func kindOf(r rune) runeKind {
 // IsUnspaced reports whether a character belongs to a script written without spaces.
 func IsUnspaced(r rune) bool { return r >= utf8.RuneSelf && kindOf(r) == unspacedRun }
 
-// characters yields the characters of a run, each with the marks that follow it.
-func characters(text string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		start := 0
-		for i, r := range text {
-			if i > start && kindOf(r) != mark {
-				if !yield(text[start:i]) {
-					return
-				}
-				start = i
-			}
-		}
-		if start < len(text) {
-			yield(text[start:])
+// characters returns the characters of a run, each with the marks that follow it.
+func characters(text string) (all []string) {
+	start := 0
+	for i, r := range text {
+		if i > start && kindOf(r) != mark {
+			all, start = append(all, text[start:i]), i
 		}
 	}
+	return append(all, text[start:])
 }
 
 // bare returns a character without its marks.
@@ -135,18 +128,14 @@ func bare(character string) string {
 	return character[:size]
 }
 
-// pairs yields the pairs of neighbouring characters of a run.
-func pairs(text string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		before, start, n := 0, 0, 0
-		for c := range characters(text) {
-			if n > 0 && !yield(text[before:start+len(c)]) {
-				return
-			}
-			before, start = start, start+len(c)
-			n++
-		}
+// pairs returns the pairs of neighbouring characters of a run.
+func pairs(text string) (all []string) {
+	chars, at := characters(text), 0
+	for i := range len(chars) - 1 {
+		all = append(all, text[at:at+len(chars[i])+len(chars[i+1])])
+		at += len(chars[i])
 	}
+	return all
 }
 
 // stem returns the English stem of a folded word, and other words as they are.

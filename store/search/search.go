@@ -108,10 +108,10 @@ func (s *tokenSet) add(texts []string) {
 	for _, text := range texts {
 		for run := range runs(Fold(text)) {
 			if run.unspaced {
-				for tok := range characters(run.text) {
+				for _, tok := range characters(run.text) {
 					s.addToken(bare(tok))
 				}
-				for tok := range pairs(run.text) {
+				for _, tok := range pairs(run.text) {
 					s.addToken(tok)
 				}
 				continue

@@ -110,11 +110,6 @@ func (db *DB) enqueue(j *job) error {
 	if db.options.ReadOnly {
 		return ErrCopy
 	}
-	select {
-	case db.writer.jobs <- j:
-		return nil
-	default:
-	}
 	var timeout <-chan time.Time
 	if !j.background {
 		timeout = time.After(queueTimeout)

@@ -146,23 +146,15 @@ func (d AgentDocument) Size() int { return len(d.Profile) + len(d.Menu) }
 // MatchMenu sets Matched to the menu entries that contain most of the words of a search, and at least
 // one. hitsOf returns the number of these words among the tokens of an entry.
 func (d *AgentDocument) MatchMenu(hitsOf func(tokens string) int) {
-	most := 1
-	var matched []int
-	for i, line := range strings.Split(d.MenuWords, "\n") {
-		hits := hitsOf(line)
+	most, menu := 1, strings.Split(d.Menu, "\n")
+	for i, words := range strings.Split(d.MenuWords, "\n") {
+		hits := hitsOf(words)
 		if hits > most {
-			most, matched = hits, nil
+			most, d.Matched = hits, nil
 		}
 		if hits == most {
-			matched = append(matched, i)
+			d.Matched = append(d.Matched, menu[i])
 		}
-	}
-	if len(matched) == 0 {
-		return
-	}
-	menu := strings.Split(d.Menu, "\n")
-	for _, i := range matched {
-		d.Matched = append(d.Matched, menu[i])
 	}
 }
 

@@ -21,12 +21,13 @@
 // them, and store/listing/search.go queries them.
 package schema
 
-import "embed"
+import (
+	"embed"
+	"io/fs"
+)
+
+//go:embed migrations/*.sql
+var files embed.FS
 
 // Migrations holds the numbered files of the folder migrations.
-//
-//go:embed migrations/*.sql
-var Migrations embed.FS
-
-// Folder is the path of the migrations inside Migrations.
-const Folder = "migrations"
+var Migrations, _ = fs.Sub(files, "migrations") // which fails for an invalid path only

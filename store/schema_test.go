@@ -26,7 +26,7 @@ import (
 // migrations calls f with the lines of each migration.
 func migrations(t testing.TB, f func(file string, lines []string)) {
 	t.Helper()
-	files, err := fs.Glob(schema.Migrations, schema.Folder+"/*.sql")
+	files, err := fs.Glob(schema.Migrations, "*.sql")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("migrations: %v, %v", files, err)
 	}

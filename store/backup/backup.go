@@ -26,13 +26,10 @@ type Contents struct {
 	sqlitedb.Info
 }
 
-// count calls f with the format of the directory's files, and sets c to the numbers of records in the
-// file that f verifies.
-func (c *Contents) count(f func(sqlitedb.Format) (sqlitedb.Info, error)) error {
-	format, err := txn.Format(nil)
-	if err != nil {
-		return err
-	}
+// format returns the format of the directory's files, which sets c to the numbers of records in a file
+// that is verified.
+func (c *Contents) format() sqlitedb.Format {
+	format := txn.Format
 	format.Inspect = func(ctx context.Context, file *sqlx.DB) error {
 		return file.GetContext(ctx, c, `
 			SELECT (SELECT COUNT(*) FROM agents) AS agents, (SELECT COUNT(*) FROM posts) AS posts,
@@ -41,28 +38,23 @@ func (c *Contents) count(f func(sqlitedb.Format) (sqlitedb.Info, error)) error {
 				COALESCE((SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = ?), 0) AS untrusted_proxy_at`,
 			txn.UntrustedProxyAt)
 	}
-	info, err := f(format)
-	c.Info = info
-	return err
+	return format
 }
 
 // Make is sqlitedb.Backup for a directory.
 func Make(ctx context.Context, path, to string) (c Contents, err error) {
-	err = c.count(func(f sqlitedb.Format) (sqlitedb.Info, error) { return sqlitedb.Backup(ctx, path, to, f) })
+	c.Info, err = sqlitedb.Backup(ctx, path, to, c.format())
 	return c, err
 }
 
 // Restore is sqlitedb.Restore for a directory.
 func Restore(ctx context.Context, backup, path string, now time.Time) (c Contents, kept string, err error) {
-	err = c.count(func(f sqlitedb.Format) (info sqlitedb.Info, err error) {
-		info, kept, err = sqlitedb.Restore(ctx, backup, path, now, f)
-		return info, err
-	})
+	c.Info, kept, err = sqlitedb.Restore(ctx, backup, path, now, c.format())
 	return c, kept, err
 }
 
 // Verify is sqlitedb.Verify for a directory.
 func Verify(ctx context.Context, path string, served bool) (c Contents, err error) {
-	err = c.count(func(f sqlitedb.Format) (sqlitedb.Info, error) { return sqlitedb.Verify(ctx, path, served, f) })
+	c.Info, err = sqlitedb.Verify(ctx, path, served, c.format())
 	return c, err
 }

@@ -20,12 +20,8 @@ var testStart = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 func newSchedule(t testing.TB, keep int) Schedule {
 	t.Helper()
 	b := Schedule{Path: filepath.Join(t.TempDir(), "callbook.db"), Folder: t.TempDir(), Every: domain.Day, Keep: keep}
-	format, err := txn.Format(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{
-		Path: b.Path, Format: format, Normal: true,
+		Path: b.Path, Format: txn.Format, Normal: true,
 		Probe: sqlitedb.Probe{Read: `SELECT 1`, Write: `INSERT INTO site (name, value) VALUES ('probe', ?)`},
 		Hooks: sqlitedb.Hooks{
 			Begin: func(*sqlitedb.Tx) {}, BeforeCommit: func() error { return nil }, Committed: func() {}, Invalidate: func() {},

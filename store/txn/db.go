@@ -46,13 +46,8 @@ type DB struct {
 // applicationID marks a file as Callbook's: "Call".
 const applicationID = 0x43616c6c
 
-// Format returns the format of the directory's files, with other migrations if any are given.
-func Format(migrations fs.FS) (f sqlitedb.Format, err error) {
-	if migrations == nil {
-		migrations, err = fs.Sub(schema.Migrations, schema.Folder)
-	}
-	return sqlitedb.Format{ApplicationID: applicationID, Migrations: migrations}, err
-}
+// Format is that of the directory's files.
+var Format = sqlitedb.Format{ApplicationID: applicationID, Migrations: schema.Migrations}
 
 // probe is how the database checks that it can be read and written.
 var probe = sqlitedb.Probe{
@@ -72,10 +67,10 @@ func Open(ctx context.Context, o Options) (db *DB, err error) {
 		o.Random = rand.Reader
 	}
 	db = &DB{clock: o.Clock, random: o.Random, options: o}
-	if o.Format, err = Format(o.Migrations); err != nil {
-		return nil, err
+	o.Format, o.Probe = Format, probe
+	if o.Migrations != nil {
+		o.Format.Migrations = o.Migrations
 	}
-	o.Probe = probe
 	o.Hooks = sqlitedb.Hooks{
 		Begin:        func(tx *sqlitedb.Tx) { db.batch = db.newTx(tx, db.Now()) },
 		BeforeCommit: func() error { return db.batch.refresh(o.Refresh) },

@@ -11,7 +11,6 @@ package txn
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
@@ -27,7 +26,7 @@ type Options struct {
 	sqlitedb.Options // without Format, Hooks and Probe, which Open sets
 
 	Secret     []byte          // the key of CodeHash; that of Pseudonym if empty
-	Random     io.Reader       // the source of ids and secrets; crypto/rand if nil
+	Random     io.Reader       // the source of ids and secrets
 	Migrations fs.FS           // instead of those of package schema, for tests
 	Refresh    func(*Tx) error // rebuilds the derived data of all that a transaction touched
 	Committed  func(Changes)   // is called after each commit and before its writes return
@@ -62,9 +61,6 @@ var probe = sqlitedb.Probe{
 func Open(ctx context.Context, o Options) (db *DB, err error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
-	}
-	if o.Random == nil {
-		o.Random = rand.Reader
 	}
 	db = &DB{clock: o.Clock, random: o.Random, options: o}
 	o.Format, o.Probe = Format, probe

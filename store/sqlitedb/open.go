@@ -64,7 +64,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if db.writer.conn, err = db.writing.Connx(ctx); err != nil {
 		return fmt.Errorf("open the writing connection: %w", err)
 	}
-	return db.writer.readLimit()
+	return db.writer.setLimit()
 }
 
 // readPragmas are the settings of the reading connections.
@@ -84,9 +84,6 @@ func (db *DB) connectWriter(ctx context.Context) (err error) {
 		"secure_delete(ON)", "journal_size_limit(16777216)", "wal_autocheckpoint(0)", "trusted_schema(OFF)",
 		"cache_size(-4000)", "temp_store(MEMORY)",
 	}
-	if o.MaxBytes > 0 {
-		pragmas = append(pragmas, fmt.Sprintf("max_page_count(%d)", max(o.MaxBytes/pageSize, 1)))
-	}
 	if db.writing, err = connect(ctx, o.Path, readWrite, 1, pragmas...); err != nil {
 		return err
 	}
@@ -95,12 +92,7 @@ func (db *DB) connectWriter(ctx context.Context) (err error) {
 		"foreign_keys": "1", "secure_delete": "1", "trusted_schema": "0", "wal_autocheckpoint": "0",
 	}
 	if o.MaxBytes > 0 {
-		var pages int64 // a file that is larger already keeps its size
-		if err := db.writing.GetContext(ctx, &pages, `PRAGMA page_count`); err != nil {
-			return err
-		}
 		want["page_size"] = strconv.Itoa(pageSize)
-		want["max_page_count"] = strconv.FormatInt(max(o.MaxBytes/pageSize, 1, pages), 10)
 	}
 	return checkPragmas(ctx, db.writing, want)
 }

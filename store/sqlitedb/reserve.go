@@ -30,7 +30,7 @@ func (w *writer) retryFreeing(batch []*job) {
 		return
 	}
 	_ = os.Remove(reserveOf(w.db.path))
-	w.limitPages(w.maxPages + w.db.options.Reserve/pageSize)
+	_ = w.limitPages(w.maxPages + w.db.options.Reserve/pageSize) // if it fails, there is less room
 	for _, j := range batch {
 		if w.reuseLog(); w.db.Failure() != nil {
 			return
@@ -39,15 +39,16 @@ func (w *writer) retryFreeing(batch []*job) {
 		w.commit([]*job{j})
 	}
 	w.grown = w.maxPages > 0
-	w.limitPages(w.maxPages)
+	_ = w.limitPages(w.maxPages)
 	w.fillReserve()
 }
 
 // limitPages sets the size up to which the file may grow, if it is limited at all. One that is larger keeps its size.
-func (w *writer) limitPages(pages int64) {
-	if w.maxPages > 0 { // if it fails, there is less room
-		_, _ = w.conn.ExecContext(context.Background(), fmt.Sprintf("PRAGMA max_page_count = %d", pages))
+func (w *writer) limitPages(pages int64) (err error) {
+	if w.maxPages > 0 {
+		_, err = w.conn.ExecContext(context.Background(), fmt.Sprintf("PRAGMA max_page_count = %d", pages))
 	}
+	return err
 }
 
 // pages are the numbers of pages of a file.
@@ -61,15 +62,15 @@ func (w *writer) pages() (p pages, err error) {
 	return p, err
 }
 
-// readLimit sets how many pages the writes that free no space may use: as many as Options.MaxBytes has, or are in use already.
-func (w *writer) readLimit() error {
+// setLimit sets how many pages the writes that free no space may use: as many as Options.MaxBytes has, or are in use already.
+func (w *writer) setLimit() error {
 	if w.db.options.MaxBytes == 0 {
 		return nil
 	}
 	p, err := w.pages()
 	w.maxPages = max(w.db.options.MaxBytes/pageSize, p.All-p.Free, 1)
 	w.grown = p.All > w.maxPages
-	return err
+	return errors.Join(err, w.limitPages(w.maxPages))
 }
 
 // checkLimit returns ErrNoSpace if the writes of a batch that free no space leave more pages in use than they may. SQLite

@@ -13,9 +13,7 @@ type TokenSet map[string]struct{}
 // TokenSet returns the tokens of the record.
 func (r Row) TokenSet() TokenSet {
 	set := newTokenSet()
-	for _, texts := range [][]string{r.First, r.Second, r.Third} {
-		set.add(texts)
-	}
+	set.add(slices.Concat(r.First, r.Second, r.Third))
 	for _, facet := range r.Facets {
 		set.addToken(facet)
 	}

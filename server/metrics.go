@@ -19,7 +19,7 @@ import (
 func (s *Server) countRoute(method, route string, h httprouter.Handle) httprouter.Handle {
 	m := s.observer.Metrics.Route(method, route)
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		middleware.SetRoute(w, m)
+		middleware.RecordOf(w).Route = m
 		h(w, r, params)
 	}
 }

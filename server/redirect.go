@@ -21,7 +21,7 @@ func (s *Server) Redirect(challenges http.Handler) http.Handler {
 	m := s.observer.Metrics.AnyMethod("redirect")
 	onward := middleware.RedirectTo(s.options.BaseURL, http.StatusMovedPermanently)
 	respond := s.countUnrouted(func(w http.ResponseWriter, r *http.Request) {
-		middleware.SetRoute(w, m.Of(r))
+		middleware.RecordOf(w).Route = m.Of(r)
 		w.Header().Del("Strict-Transport-Security") // means nothing where anybody may have written it
 		_, keyed := r.Header["Authorization"]
 		switch {

@@ -85,7 +85,7 @@ func (req *Request) serve() error {
 		return req.engine.WriteCached(req.w, req.Request, cached)
 	}
 	if req.op.waits {
-		middleware.AllowWait(req.w)
+		middleware.RecordOf(req.w).Waits = true
 	} else if req.op.Reads() {
 		if err := middleware.Reserve(req.w); err != nil {
 			return err
@@ -216,7 +216,7 @@ func (req *Request) authenticate() error {
 		return err
 	}
 	req.Key, req.caller.Address = key, req.address
-	middleware.LogHandle(req.w, req.caller.Handle)
+	middleware.RecordOf(req.w).Handle = req.caller.Handle
 	for _, class := range e.KeyLimits(req.op.Limit) {
 		if limited := e.Limiter.Allow(req.w.Header(), class, ratelimit.Client{Account: req.caller.ID}, req.now); limited != nil {
 			return limited

@@ -126,13 +126,14 @@ func (e *Engine) ErrorResponse(w http.ResponseWriter, r *http.Request, err error
 	case status == http.StatusRequestEntityTooLarge:
 		h.Set("Connection", "close")
 	}
+	record := middleware.RecordOf(w)
+	record.Code = object.Code
 	if rejection, ok := errors.AsType[*domain.Error](err); ok && rejection.IsAbuse() {
 		middleware.CountAbuse(w)
 		if rejection.Code == domain.CodeRateLimited {
-			middleware.CountLimit(w, rejection.Topic)
+			record.Limit = rejection.Topic
 		}
 	}
-	middleware.LogCode(w, object.Code)
 	return status, object
 }
 

@@ -178,7 +178,7 @@ func (r *Registry) handler(op *api.Operation, invalid error, valid func(*body) b
 	}
 	return func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) {
 		w.Header()["Access-Control-Allow-Origin"] = middleware.AnyOrigin
-		middleware.SetSafe(w)
+		middleware.RecordOf(w).Safe = true
 		content, err := run(w, req)
 		if err != nil {
 			r.Engine.WriteError(w, req, err)

@@ -166,7 +166,7 @@ func (d *Server) record(w http.ResponseWriter, r *http.Request, serve func(*tap,
 	}
 	defer func() {
 		entry.At, entry.Status, entry.MS = domain.Time(d.store.Now().UnixMilli()), seen.status, time.Since(began).Milliseconds() //clock: as above
-		entry.Handle, entry.Replayed = middleware.LoggedHandle(w), w.Header().Get("Idempotent-Replayed") != ""
+		entry.Handle, entry.Replayed = middleware.RecordOf(w).Handle, w.Header().Get("Idempotent-Replayed") != ""
 		var response api.ErrorBody
 		if json.Unmarshal(seen.body, &response) == nil && response.Error.Code != "" {
 			entry.Error = &response.Error
@@ -210,7 +210,7 @@ func (d *Server) failing(op *api.Operation, fault *Fault) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, key, _ := strings.Cut(r.Header.Get("Authorization"), " "); op.Keyed {
 			caller, _ := d.store.Authenticate(r.Context(), key) // without an agent, it names none
-			middleware.LogHandle(w, caller.Handle)
+			middleware.RecordOf(w).Handle = caller.Handle
 		}
 		if fault.Status != 0 {
 			// Without the methods of w, the request log and the metrics do not count an error of the site.

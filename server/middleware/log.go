@@ -3,8 +3,7 @@
 //
 // Requests pass Observe, which assigns the request id, sets the security headers, compresses the
 // response, recovers from panics, counts the request and writes its one log event. Handlers add
-// the cause of a failure to that event with LogError and LogCode, and the agent with LogHandle, and
-// name their route with SetRoute.
+// the cause of a failure to that event with LogError, and other facts to the Record of the request.
 package middleware
 
 import (
@@ -44,6 +43,24 @@ type Observer struct {
 	floods floods
 }
 
+// Record is what handlers add to the log event and the metrics of their request.
+type Record struct {
+	Route  *RouteMetrics // that the request is counted for
+	Code   domain.Code   // of the error response
+	Limit  string        // that rejects the request
+	Handle string        // of the authenticated agent; logged if the log names clients
+	Waits  bool          // the request may wait for something to happen, which is not slow
+	Safe   bool          // the handler changes nothing, whatever the method: an error may replace its response
+}
+
+// RecordOf returns the record of the request that w responds to, or one without an effect.
+func RecordOf(w http.ResponseWriter) *Record {
+	if r, ok := recorderOf(w); ok {
+		return &r.Record
+	}
+	return &Record{}
+}
+
 // LogError adds the cause of a failure to the log event of the request.
 func LogError(w http.ResponseWriter, err error) {
 	if r, ok := recorderOf(w); ok {
@@ -55,43 +72,14 @@ func LogError(w http.ResponseWriter, err error) {
 	}
 }
 
-// LogCode adds the code of an error response to the log event of the request.
-func LogCode(w http.ResponseWriter, code domain.Code) {
-	if r, ok := recorderOf(w); ok {
-		r.code = code
-	}
-}
-
-// LogHandle adds the handle of the authenticated agent to the log event of the request, if the log names clients.
-func LogHandle(w http.ResponseWriter, handle string) {
-	if r, ok := recorderOf(w); ok {
-		r.handle = handle
-	}
-}
-
-// LoggedHandle returns the handle of the authenticated agent, or an empty one.
-func LoggedHandle(w http.ResponseWriter) string {
-	if r, ok := recorderOf(w); ok {
-		return r.handle
-	}
-	return ""
-}
-
-// AllowWait declares that a request may wait for something to happen, which is not slow.
-func AllowWait(w http.ResponseWriter) {
-	if r, ok := recorderOf(w); ok {
-		r.waits = true
-	}
-}
-
 // Observe assigns the request id, sets the common headers, runs next, recovers from a panic, and
 // writes the only log event of the request. The event holds no query, no header but the request
 // id, and nothing of the bodies.
 func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	start := time.Now() //clock: how long it took, not what time it is
 	rec := &responseRecorder{
-		ResponseWriter: w, observer: o, request: r, route: o.Metrics.unrouted.Of(r),
-		safe: r.Method == http.MethodGet || r.Method == http.MethodHead,
+		ResponseWriter: w, observer: o, request: r,
+		Record: Record{Route: o.Metrics.unrouted.Of(r), Safe: r.Method == http.MethodGet || r.Method == http.MethodHead},
 	}
 	defer rec.leave()
 	size, dropped := dropHeader(r)
@@ -100,7 +88,7 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 	}
 	if !rec.enter(size) {
 		if r.ProtoMajor > 1 {
-			rec.status, rec.code = http.StatusServiceUnavailable, ErrBusy.Code
+			rec.status, rec.Code = http.StatusServiceUnavailable, ErrBusy.Code
 			o.Metrics.count(rec, 0)
 			CountAbuse(rec)
 			panic(http.ErrAbortHandler) // resets the stream: even an error response could wait
@@ -137,7 +125,7 @@ func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Dura
 	if !logged {
 		return
 	}
-	event, slow := o.Log.Info(), o.Slow > 0 && took >= o.Slow && !rec.waits
+	event, slow := o.Log.Info(), o.Slow > 0 && took >= o.Slow && !rec.Waits
 	switch {
 	case rec.err != nil:
 		event = o.Log.Error().Err(rec.err)
@@ -148,13 +136,13 @@ func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Dura
 		return
 	}
 	if slow {
-		event.Str("route", rec.route.name)
+		event.Str("route", rec.Route.name)
 	}
 	o.logClient(event, rec)
 	event.Str("method", loggedMethod(r.Method)).Str("path", o.loggedPath(r.URL)).Int("status", rec.status).Int("bytes", rec.size).
 		Dur("took_ms", took).Str("request_id", rec.id[0])
-	if rec.code != "" {
-		event.Str("code", string(rec.code))
+	if rec.Code != "" {
+		event.Str("code", string(rec.Code))
 	}
 	if unlogged > 0 {
 		event.Int("unlogged", unlogged)
@@ -173,8 +161,8 @@ func (o *Observer) logClient(event *zerolog.Event, rec *responseRecorder) {
 		_, _ = mac.Write([]byte(networks[0].String())) // to memory: it does not fail
 		event.Hex("network", mac.Sum(nil)[:8])
 	}
-	if rec.handle != "" {
-		event.Str("handle", rec.handle)
+	if rec.Handle != "" {
+		event.Str("handle", rec.Handle)
 	}
 }
 

@@ -59,10 +59,8 @@ func TestObserver_LogsSlowRequestsAtEachLevel(t *testing.T) {
 			o.Log, o.Slow = o.Log.Level(zerolog.ErrorLevel), time.Second
 			route := o.Metrics.Route("GET", "/api/agents/{handle}")
 			event := logOf(o, &log, "192.0.2.1:1", func(w http.ResponseWriter, r *http.Request) {
-				SetRoute(w, route)
-				if tt.waits {
-					AllowWait(w)
-				}
+				RecordOf(w).Route = route
+				RecordOf(w).Waits = tt.waits
 				time.Sleep(tt.takes) // of the bubble
 				if tt.fails != nil {
 					LogError(w, tt.fails)

@@ -58,14 +58,6 @@ func Reserve(w http.ResponseWriter) error {
 // memory as well.
 func closeConnection(h http.Header) { h.Set("Connection", "close") }
 
-// SetSafe declares that the handler of a request changes nothing, whatever the method. Its
-// response is replaced by an error if there is no memory for it.
-func SetSafe(w http.ResponseWriter) {
-	if r, ok := recorderOf(w); ok {
-		r.safe = true
-	}
-}
-
 // enter counts the request if it is not the only one of its connection, its header of that size unless it
 // is small, and its body if that is buffered before it is read. It reports false over the limits.
 func (r *responseRecorder) enter(header int) bool {

@@ -69,26 +69,10 @@ func (m *Metrics) AnyMethod(name string) MethodMetrics {
 // Of returns the metrics of the method of a request.
 func (m MethodMetrics) Of(r *http.Request) *RouteMetrics { return m[loggedMethod(r.Method)] }
 
-// SetRoute sets the route that a request is counted for.
-func SetRoute(w http.ResponseWriter, route *RouteMetrics) {
-	if r, ok := recorderOf(w); ok {
-		r.route = route
-	}
-}
-
 // CountAbuse counts a request that is rejected as abuse (see domain.Error.IsAbuse) or with ErrBusy.
 func CountAbuse(w http.ResponseWriter) {
 	if r, ok := recorderOf(w); ok {
 		r.observer.Metrics.AddAbuse(1)
-	}
-}
-
-// CountLimit counts a request that a limit rejects.
-func CountLimit(w http.ResponseWriter, limit string) {
-	if r, ok := recorderOf(w); ok {
-		if rejections := r.observer.Metrics.limits[limit]; rejections != nil {
-			rejections.Inc()
-		}
 	}
 }
 
@@ -100,9 +84,11 @@ func (m *Metrics) TakeAbuse() int64 { return m.abuse.Swap(0) }
 
 // count counts a completed request.
 func (m *Metrics) count(rec *responseRecorder, took time.Duration) {
-	rec.route.responses[min(max(rec.status/100, 2), 5)-2].Inc()
-	rec.route.seconds.Update(took.Seconds())
-	if refusals := m.rejections[rec.code]; refusals != nil {
-		refusals.Inc()
+	rec.Route.responses[min(max(rec.status/100, 2), 5)-2].Inc()
+	rec.Route.seconds.Update(took.Seconds())
+	for _, rejections := range []*metrics.Counter{m.rejections[rec.Code], m.limits[rec.Limit]} {
+		if rejections != nil {
+			rejections.Inc()
+		}
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
-
-	"callbook/store/domain"
 )
 
 // A client has to take each part of a response of this size within this time.
@@ -19,18 +17,14 @@ const (
 // log event of the request.
 type responseRecorder struct {
 	http.ResponseWriter
+	Record
 	observer *Observer
 	request  *http.Request
 	status   int  // of the response; 0 until the handler sets it
 	sent     bool // the header
-	safe     bool // the handler changes nothing
 	rejected bool // an error response was sent instead of that of the handler
-	waits    bool // it may wait for something to happen
 	size     int  // bytes of the body
-	code     domain.Code
 	err      error
-	handle   string // of the authenticated agent
-	route    *RouteMetrics
 	id       [1]string // of the request; an array, of which the header's value is a slice
 
 	networks []netip.Prefix // of the client; nil until it is needed
@@ -71,7 +65,7 @@ func (r *responseRecorder) Write(b []byte) (int, error) {
 	part, head := b, r.request.Method == http.MethodHead
 	if !r.sent {
 		part = r.compress(b)
-		if r.safe && !head && len(part) > buffered && !r.acquireMemory(len(part)) {
+		if r.Safe && !head && len(part) > buffered && !r.acquireMemory(len(part)) {
 			r.reject(ErrBusy)
 			return len(b), nil
 		}
@@ -133,7 +127,7 @@ func (r *responseRecorder) reject(err error) {
 		delete(r.Header(), name)
 	}
 	closeConnection(r.Header())
-	r.status, r.safe = 0, false // an error response is always sent
+	r.status, r.Safe = 0, false // an error response is always sent
 	r.observer.Reject(r, r.request, err)
 	r.rejected = true
 }

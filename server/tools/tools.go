@@ -164,7 +164,7 @@ func ParseOrigins(texts []string) (origins []string, err error) {
 // ServeHTTP serves a request, which counts as one of Limit.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	middleware.SetSafe(w)
+	middleware.RecordOf(w).Safe = true
 	err := e.Engine.Allow(w, r, e.Limit)
 	if !e.Gate.Allows(r) {
 		e.Engine.WriteError(w, r, cmp.Or(err, api.NewError(domain.CodeForbidden, "mcp")))
@@ -184,6 +184,6 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	e.MCP.ServeHTTP(w, r)
 	if code, ok := tool.code.Load().(domain.Code); ok {
-		middleware.LogCode(w, code)
+		middleware.RecordOf(w).Code = code
 	}
 }

@@ -59,34 +59,33 @@ func newInput(registry huma.Registry, t reflect.Type) *Input {
 	}
 	switch {
 	case in.Body == nil:
-	case in.Body.raw < 0:
-		rejectNull(registry, in.Body.Schema)
-	default:
-		optionalAll(registry, in.Body.Schema)
+	case in.Body.raw < 0: // null has a meaning in a merge patch only
+		walk(registry, in.Body.Schema, func(schema *huma.Schema) { schema.Nullable = false })
+	default: // every field of a merge patch is optional
+		walk(registry, in.Body.Schema, func(schema *huma.Schema) {
+			schema.Required = nil
+			schema.PrecomputeMessages()
+		})
 	}
 	return in
 }
 
-// optionalAll makes every field of a merge patch optional.
-func optionalAll(registry huma.Registry, schema *huma.Schema) {
-	schema = Resolve(registry, schema)
-	schema.Required = nil
-	schema.PrecomputeMessages()
+// walk calls visit with a schema and with all that it consists of or refers to.
+func walk(registry huma.Registry, schema *huma.Schema, visit func(*huma.Schema)) {
+	if schema == nil {
+		return
+	}
+	visit(schema)
+	if schema.Ref != "" {
+		walk(registry, registry.SchemaFromRef(schema.Ref), visit)
+	}
 	for _, property := range schema.Properties {
-		optionalAll(registry, property)
+		walk(registry, property, visit)
 	}
-}
-
-// rejectNull forbids null in the fields of a body: it has a meaning in a merge patch only.
-func rejectNull(registry huma.Registry, schema *huma.Schema) {
-	schema = Resolve(registry, schema)
-	for _, property := range schema.Properties {
-		property.Nullable = false
-		rejectNull(registry, property)
+	for _, alternative := range schema.AnyOf {
+		walk(registry, alternative, visit)
 	}
-	if schema.Items != nil {
-		rejectNull(registry, schema.Items)
-	}
+	walk(registry, schema.Items, visit)
 }
 
 func (in *Input) param(registry huma.Registry, f reflect.StructField, index int, where string) Field {

@@ -164,7 +164,7 @@ func (e *Engine) Describe(op *Operation) *huma.Operation {
 func (e *Engine) params(op *Operation) (params []*huma.Param) {
 	for _, p := range op.Input.Params {
 		param, schema := *p, *p.Schema
-		e.setPattern(&schema)
+		schema.Pattern = e.pattern(&schema)
 		param.Schema = &schema
 		params = append(params, &param)
 	}
@@ -262,36 +262,31 @@ func schemaOf(registry huma.Registry, t reflect.Type) *huma.Schema {
 // permit additional members, so that later versions do not break a client; schemas of request
 // bodies stay closed, and have patterns.
 func (e *Engine) completeSchemas() {
-	sent := map[string]*huma.Schema{}
+	sent := map[*huma.Schema]bool{}
 	for _, op := range e.Operations {
 		if op.Input.Body != nil {
-			e.collect(op.Input.Body.Schema, sent)
+			walk(e.Registry, op.Input.Body.Schema, func(schema *huma.Schema) {
+				sent[schema] = true
+				schema.Pattern = e.pattern(schema)
+			})
 		}
 	}
 	for name, schema := range e.Registry.Map() {
 		orNull(schema, e.Registry.TypeFromRef(SchemaPrefix+name))
 		for _, property := range schema.Properties {
-			if sent[name] != nil {
-				e.setPattern(property)
-			}
 			if property.Nullable && len(property.Enum) > 0 && !slices.Contains(property.Enum, nil) {
 				property.Enum = append(property.Enum, nil) // JSON Schema checks null against enum too
 			}
 		}
-		if closed, ok := schema.AdditionalProperties.(bool); ok && !closed && sent[name] == nil {
+		if closed, ok := schema.AdditionalProperties.(bool); ok && !closed && !sent[schema] {
 			schema.AdditionalProperties = nil
 		}
 	}
 }
 
-// setPattern documents the pattern of an input. The validator does not check it, since its messages are not computed again.
-func (e *Engine) setPattern(schema *huma.Schema) {
-	if pattern := e.Document.Patterns[schema.Format]; pattern != "" {
-		schema.Pattern = pattern
-	}
-	if schema.Items != nil {
-		e.setPattern(schema.Items)
-	}
+// pattern returns the documented pattern of an input. The validator does not check it, since its messages are not computed again.
+func (e *Engine) pattern(schema *huma.Schema) string {
+	return cmp.Or(e.Document.Patterns[schema.Format], schema.Pattern)
 }
 
 // orNull permits null for members that are a pointer to a struct in Go.
@@ -309,26 +304,4 @@ func orNull(schema *huma.Schema, t reflect.Type) {
 		null.PrecomputeMessages()
 		property.AnyOf, property.Ref = []*huma.Schema{{Ref: property.Ref}, null}, ""
 	}
-}
-
-// collect gathers the named schemas that a schema refers to.
-func (e *Engine) collect(schema *huma.Schema, into map[string]*huma.Schema) {
-	if schema == nil {
-		return
-	}
-	if schema.Ref != "" {
-		name := strings.TrimPrefix(schema.Ref, SchemaPrefix)
-		if into[name] != nil {
-			return
-		}
-		schema = e.Registry.SchemaFromRef(schema.Ref)
-		into[name] = schema
-	}
-	for _, property := range schema.Properties {
-		e.collect(property, into)
-	}
-	for _, alternative := range schema.AnyOf {
-		e.collect(alternative, into)
-	}
-	e.collect(schema.Items, into)
 }

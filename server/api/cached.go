@@ -1,7 +1,7 @@
 package api
 
 import (
-	"sync/atomic"
+	"sync"
 
 	"callbook/server/httpcache"
 	"callbook/server/middleware"
@@ -24,7 +24,8 @@ type Cached struct {
 	Body       []byte
 	ETag       string
 	Link       string // header; empty: none
-	compressed atomic.Pointer[[]byte]
+	compress   sync.Once
+	compressed []byte
 }
 
 // NewCached returns a response that never changes.
@@ -33,18 +34,15 @@ func NewCached(content string) *Cached {
 	return &Cached{Body: body, ETag: etag(body)}
 }
 
-// gzip returns the compressed body, or an empty one if compression does not make it shorter. The
+// gzip returns the compressed body, or nil if compression does not make it shorter. The
 // body is compressed once for all clients; Size includes it from the beginning.
 func (cached *Cached) gzip() []byte {
-	if z := cached.compressed.Load(); z != nil {
-		return *z
-	}
-	body := middleware.Gzip(cached.Body)
-	if len(body) >= len(cached.Body) {
-		body = []byte{}
-	}
-	cached.compressed.Store(&body)
-	return body
+	cached.compress.Do(func() {
+		if body := middleware.Gzip(cached.Body); len(body) < len(cached.Body) {
+			cached.compressed = body
+		}
+	})
+	return cached.compressed
 }
 
 // Size returns the most memory that a response takes, with its compressed form.

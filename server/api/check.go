@@ -97,7 +97,7 @@ func (c *Checker) err(code domain.Code) error {
 	if found := len(c.details); found == 0 || c.replayable && found == c.pastDates {
 		return nil
 	}
-	return &invalidInput{cause: &domain.Error{Code: code}, details: c.details}
+	return &wordedError{error: &domain.Error{Code: code}, details: c.details}
 }
 
 // validate checks a value against a schema.

@@ -68,14 +68,14 @@ type Detail struct {
 	MessageZH string           `json:"message_zh" minLength:"1"`
 }
 
-// invalidInput is a domain.Error with details that the validator has worded.
-type invalidInput struct {
-	cause   *domain.Error
+// wordedError is an error with details that the validator has worded, or with sentences that follow its text.
+type wordedError struct {
+	error
 	details []Detail
+	notes   []Text
 }
 
-func (r *invalidInput) Error() string { return r.cause.Error() }
-func (r *invalidInput) Unwrap() error { return r.cause }
+func (w *wordedError) Unwrap() error { return w.error }
 
 // NewError returns an error with a code and the topic of its text; an empty topic is the general one.
 func NewError(code domain.Code, topic string) error {
@@ -90,10 +90,9 @@ func (c *Catalogue) Status(code domain.Code) int {
 // Describe returns the status and the error object of an error. rejected is false if the client
 // did not cause the error; then it must be logged.
 func (c *Catalogue) Describe(err error, requestID string) (status int, object ErrorObject, rejected bool) {
-	e, invalid, noted := &domain.Error{}, &invalidInput{}, &notedError{}
+	e, worded := &domain.Error{}, &wordedError{}
 	rejected = errors.As(err, &e)
-	errors.As(err, &invalid)
-	errors.As(err, &noted)
+	errors.As(err, &worded)
 	entry, known := c.Codes[e.Code]
 	if !known {
 		e = &domain.Error{Code: CodeInternal}
@@ -106,7 +105,7 @@ func (c *Catalogue) Describe(err error, requestID string) (status int, object Er
 	case len(e.Names) > 0 && strings.Contains(t.EN, "%"):
 		t = t.with(e.Names...)
 	}
-	for _, note := range noted.notes {
+	for _, note := range worded.notes {
 		if note.EN != "" {
 			t = Text{t.EN + " " + note.EN, t.ZH + note.ZH}
 		}
@@ -115,7 +114,7 @@ func (c *Catalogue) Describe(err error, requestID string) (status int, object Er
 	for _, f := range e.Fields {
 		object.Details = append(object.Details, c.detail(f))
 	}
-	object.Details = append(object.Details, invalid.details...)
+	object.Details = append(object.Details, worded.details...)
 	byFault := func(a, b Detail) int {
 		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(string(a.Code), string(b.Code)))
 	}
@@ -132,8 +131,7 @@ func instant(t time.Time) *domain.Time {
 	if t.IsZero() {
 		return nil
 	}
-	at := domain.Time(t.UnixMilli())
-	return &at
+	return new(domain.TimeOf(t))
 }
 
 // textOf returns the text of a topic, or the general one.

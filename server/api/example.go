@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -23,8 +24,6 @@ func (e *Engine) example(schema *huma.Schema) any {
 		return nil
 	case len(schema.Enum) > 0:
 		return schema.Enum[0]
-	case schema.Format == "date-time":
-		return "2026-11-20T09:30:00.000Z"
 	}
 	switch schema.Type {
 	case huma.TypeObject:
@@ -48,21 +47,13 @@ func (e *Engine) example(schema *huma.Schema) any {
 	case huma.TypeBoolean:
 		return false
 	}
-	return exampleText(schema)
+	return cmp.Or(exampleTexts[schema.Format], "text")
 }
 
-func exampleText(schema *huma.Schema) string {
-	switch schema.Format {
-	case "language":
-		return "en"
-	case "email":
-		return "pilot@harbour.example.org"
-	case "uri", "link", "webhook":
-		return "https://harbour.example.org/"
-	case "date":
-		return "2099-12-31"
-	}
-	return "text"
+// exampleTexts are examples of texts by format.
+var exampleTexts = map[string]string{
+	"language": "en", "email": "pilot@harbour.example.org", "date": "2099-12-31", "date-time": "2026-11-20T09:30:00.000Z",
+	"uri": "https://harbour.example.org/", "link": "https://harbour.example.org/", "webhook": "https://harbour.example.org/",
 }
 
 // exampleError returns an error as examples show it: with a limit and its end.
@@ -76,7 +67,7 @@ func (e *Engine) exampleError(code domain.Code, op *Operation) error {
 		rejection.Topic, rejection.Limit = string(class), e.Document.Limits[class].Requests
 		return rejection
 	}
-	if op.isPublicWrite() && code == domain.CodeForbidden {
+	if !op.Keyed && !op.Reads() && code == domain.CodeForbidden {
 		rejection.Topic = "origin"
 		return rejection
 	}

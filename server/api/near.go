@@ -23,26 +23,18 @@ type Hint struct {
 	Text
 }
 
-// notedError is an error whose text is followed by other sentences.
-type notedError struct {
-	error
-	notes []Text
-}
-
-func (n *notedError) Unwrap() error { return n.error }
-
 // UnknownPath returns the error of a request whose path no route has.
 func (e *Engine) UnknownPath(r *http.Request) error {
 	path := r.URL.Path
 	if len(path) > 1 && strings.HasSuffix(path, "/") || strings.Contains(path, "//") {
 		return NewError(domain.CodeNotFound, "slash")
 	}
-	return &notedError{NewError(domain.CodeNotFound, ""), []Text{e.hint(r)}}
+	return &wordedError{error: NewError(domain.CodeNotFound, ""), notes: []Text{e.hint(r)}}
 }
 
 // OtherMethod returns the error of a request whose path does not take its method. allow are the methods that it takes.
 func (e *Engine) OtherMethod(r *http.Request, allow string) error {
-	return &notedError{&domain.Error{Code: CodeMethodNotAllowed, Names: []any{allow}}, []Text{e.hint(r)}}
+	return &wordedError{error: &domain.Error{Code: CodeMethodNotAllowed, Names: []any{allow}}, notes: []Text{e.hint(r)}}
 }
 
 // hint returns the sentence that leads a request to another path or method to the operations that it may have meant.
@@ -89,7 +81,7 @@ func (e *Engine) withRequired(op *Operation, err error) error {
 	rejection, _ := errors.AsType[*domain.Error](err)
 	whole := rejection != nil && slices.Contains([]domain.Code{CodeInvalidJSON, CodeBodyTooLarge, CodeUnsupportedMediaType}, rejection.Code)
 	if fields := e.withFields(op); whole && fields != op.String() {
-		return &notedError{err, []Text{e.Errors.Notes["requires"].with(fields)}}
+		return &wordedError{error: err, notes: []Text{e.Errors.Notes["requires"].with(fields)}}
 	}
 	return err
 }
@@ -100,7 +92,7 @@ func (e *Engine) notFound(op *Operation, id string) error {
 	field := op.Input.Path[0]
 	prefix, given := prefixOf(field.example()), prefixOf(id)
 	rejection := &domain.Error{Code: domain.CodeNotFound, Topic: "prefix", Names: []any{prefix}}
-	noted := &notedError{rejection, []Text{e.Errors.Kinds[prefix]}}
+	worded := &wordedError{error: rejection, notes: []Text{e.Errors.Kinds[prefix]}}
 	switch {
 	case id == "":
 		return NewError(domain.CodeNotFound, "slash")
@@ -115,10 +107,10 @@ func (e *Engine) notFound(op *Operation, id string) error {
 			others = append(others, other.String())
 		}
 	}
-	if noted.notes = append(noted.notes, e.Errors.Kinds[given]); others != nil {
-		noted.notes = append(noted.notes, e.Errors.Notes["takes"].with(strings.Join(others, ", ")))
+	if worded.notes = append(worded.notes, e.Errors.Kinds[given]); others != nil {
+		worded.notes = append(worded.notes, e.Errors.Notes["takes"].with(strings.Join(others, ", ")))
 	}
-	return noted
+	return worded
 }
 
 // example returns the example of a parameter.

@@ -103,9 +103,6 @@ func (o *Operation) String() string { return o.Method + " " + o.Path }
 // Reads reports whether the operation changes nothing.
 func (o *Operation) Reads() bool { return o.Method == http.MethodGet }
 
-// isPublicWrite reports whether anyone may change something with the operation.
-func (o *Operation) isPublicWrite() bool { return !o.Keyed && !o.Reads() }
-
 // None is the input of an operation without parameters and body, and the output of one without a
 // response body.
 type None struct{}

@@ -101,11 +101,6 @@ func (req *Request) serve() error {
 // Address returns the address of the client.
 func (req *Request) Address() netip.Addr { return req.address }
 
-// allow counts the request against a limit of its address.
-func (req *Request) allow(class ratelimit.Class) error {
-	return req.engine.Limiter.AllowAddress(req.w.Header(), class, req.address, ratelimit.OfAddress, req.now)
-}
-
 // authorize authenticates the client where the operation needs it, and counts the request
 // against its limits.
 func (req *Request) authorize() error {
@@ -119,7 +114,7 @@ func (req *Request) authorize() error {
 	} else if err := req.checkOrigin(); err != nil {
 		return err
 	}
-	return cmp.Or(req.allow(req.op.Limit), req.checkNetwork())
+	return cmp.Or(req.engine.Allow(req.w, req.Request, req.op.Limit), req.checkNetwork())
 }
 
 // checkNetwork rejects a write from a blocked network, except that an agent deletes itself.
@@ -137,7 +132,7 @@ func (req *Request) checkOrigin() error {
 	if e.Origins.Check(req.Request) == nil {
 		return nil
 	}
-	if err := req.allow(e.Foreign); err != nil {
+	if err := e.Allow(req.w, req.Request, e.Foreign); err != nil {
 		return err
 	}
 	return NewError(domain.CodeForbidden, "origin")
@@ -208,7 +203,7 @@ func (req *Request) authenticate() error {
 		err = NewError(domain.CodeUnauthorized, "")
 	}
 	if errors.Is(err, &domain.Error{Code: domain.CodeUnauthorized}) {
-		if limited := req.allow(e.FailedKeys); limited != nil {
+		if limited := e.Allow(req.w, req.Request, e.FailedKeys); limited != nil {
 			return limited
 		}
 	}
@@ -225,16 +220,11 @@ func (req *Request) authenticate() error {
 	if req.op.Suspended && errors.Is(err, domain.NewError(domain.CodeSuspended)) {
 		err = nil
 	}
-	return cmp.Or(req.limitNetwork(), err) // suspended
-}
-
-// limitNetwork counts a write with a valid key against the limit of each network of the client.
-// Writes over the limit of their key are not counted, so that one key alone cannot use it up.
-func (req *Request) limitNetwork() error {
 	if req.op.Reads() {
-		return nil
+		return err // suspended
 	}
-	return req.engine.Limiter.AllowAddress(req.w.Header(), req.engine.NetworkWrites, req.address, ratelimit.OfNetwork, req.now)
+	// Writes over the limit of their key are not counted here, so that one key alone cannot use up the limit of its network.
+	return cmp.Or(e.Limiter.AllowAddress(req.w.Header(), e.NetworkWrites, req.address, ratelimit.OfNetwork, req.now), err)
 }
 
 // bearerKey returns the key of the only Authorization header.

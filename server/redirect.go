@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,10 +52,17 @@ func (s *Server) challenge(challenges http.Handler, w http.ResponseWriter, r *ht
 // to the name in the documents. Requests with keys are redirected as well, since TLS protects
 // them.
 func (s *Server) OneName(names []string) http.Handler {
-	lead := s.countUnrouted(middleware.RedirectTo(s.options.BaseURL, http.StatusPermanentRedirect).ServeHTTP) // the method and the body stay
-	observed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(lead, w, r) })
-	own, _ := url.Parse(s.options.BaseURL) // as New has checked
-	return middleware.CanonicalHost(own.Hostname(), names, s, observed)
+	// The method and the body of a request stay.
+	lead := s.countUnrouted(middleware.RedirectTo(s.options.BaseURL, http.StatusPermanentRedirect).ServeHTTP)
+	own, _ := url.Parse(s.options.BaseURL) // valid, as New has checked
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.ToLower((&url.URL{Host: r.Host}).Hostname())
+		if name == own.Hostname() || !slices.Contains(names, name) {
+			s.ServeHTTP(w, r)
+			return
+		}
+		s.observer.Observe(lead, w, r)
+	})
 }
 
 // ShowCertificate adds a metric for the expiry of a certificate, which is 0 while there is none.

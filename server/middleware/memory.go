@@ -23,22 +23,16 @@ const (
 // fails uploads that begin before the client knows it.
 const MaxUnread = 64 << 10
 
-// Requests at once, of clients that share a connection or have several requests on one: each
-// holds memory, like a connection.
-const (
-	maxRequests    = maxConnections
-	littleRequests = littleConnections
-)
-
 // NewMemory returns the pool of the bytes of bodies in flight. It counts clients by their
 // networks, also behind a proxy.
 func NewMemory() *ratelimit.Pool {
 	return ratelimit.NewPool(maxMemory, domain.Share{maxMemoryOfNetwork, maxMemoryOfNetwork, maxMemoryOfNetwork}, littleMemory)
 }
 
-// NewRequests returns the pool of the requests at once.
+// NewRequests returns the pool of the requests at once, of clients that share a connection or have several requests on
+// one. Each holds memory, like a connection, and the limits are the same.
 func NewRequests() *ratelimit.Pool {
-	return ratelimit.NewPool(maxRequests, connectionsOfNetwork, littleRequests)
+	return ratelimit.NewPool(maxConnections, connectionsOfNetwork, littleConnections)
 }
 
 // ErrBusy rejects a request that would exceed the limits of requests at once or of memory.

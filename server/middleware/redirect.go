@@ -2,8 +2,6 @@ package middleware
 
 import (
 	"net/http"
-	"net/url"
-	"slices"
 	"strings"
 )
 
@@ -23,19 +21,6 @@ func RedirectTo(base string, status int) http.Handler {
 		h.Set("Cache-Control", "no-store") // the operator may change the names
 		h["Content-Type"] = nil            // no page
 		http.Redirect(w, r, target, status)
-	})
-}
-
-// CanonicalHost passes requests for one of the other names of the site to other, and all else to
-// next.
-func CanonicalHost(own string, names []string, next, other http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := strings.ToLower((&url.URL{Host: r.Host}).Hostname())
-		if name == own || !slices.Contains(names, name) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		other.ServeHTTP(w, r)
 	})
 }
 

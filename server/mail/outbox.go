@@ -59,13 +59,13 @@ func (o *Outbox) Notify(c txn.Changes) {
 func (o *Outbox) Wait(ctx context.Context, failed bool) {
 	nap := maxSleep
 	if !failed {
-		nap = o.untilNextMail(ctx)
+		if next, err := o.store.NextMailAt(ctx); err == nil && next != 0 {
+			nap = min(max(next.Time().Sub(o.store.Now()), time.Second), maxSleep)
+		}
 	}
-	timer := time.NewTimer(nap)
-	defer timer.Stop()
 	select {
 	case <-o.wake:
-	case <-timer.C:
+	case <-time.After(nap):
 	case <-ctx.Done():
 	}
 }
@@ -73,14 +73,6 @@ func (o *Outbox) Wait(ctx context.Context, failed bool) {
 // maxSleep limits how long the outbox sleeps: the clock of the directory may differ from that of
 // the machine.
 const maxSleep = time.Minute
-
-func (o *Outbox) untilNextMail(ctx context.Context) time.Duration {
-	next, err := o.store.NextMailAt(ctx)
-	if err != nil || next == 0 {
-		return maxSleep
-	}
-	return min(max(next.Time().Sub(o.store.Now()), time.Second), maxSleep)
-}
 
 // Deliver sends every mail that is due.
 func (o *Outbox) Deliver(ctx context.Context) error {

@@ -182,9 +182,5 @@ func setHeaders(h http.Header, policy []string, state string) {
 
 // headerItem formats a class with two of its figures for the headers.
 func headerItem(class Class, name string, n int, other string, m int) string {
-	b := append(make([]byte, 0, 48), '"')
-	b = append(append(b, class...), `";`...)
-	b = strconv.AppendInt(append(append(b, name...), '='), int64(n), 10)
-	b = strconv.AppendInt(append(append(append(b, ';'), other...), '='), int64(m), 10)
-	return string(b)
+	return `"` + string(class) + `";` + name + "=" + strconv.Itoa(n) + ";" + other + "=" + strconv.Itoa(m)
 }

@@ -42,10 +42,7 @@ type Item[T comparable, V any] struct {
 // New returns a cache of at most maxBytes. One of 0 bytes caches nothing.
 func New[T comparable, V any](maxBytes int) *Cache[T, V] {
 	c := &Cache[T, V]{maxBytes: maxBytes, byTag: map[T]map[string]struct{}{}}
-	var err error
-	if c.entries, err = simplelru.NewLRU(maxEntries, c.removed); err != nil {
-		panic(err) // only a size below 1 fails
-	}
+	c.entries, _ = simplelru.NewLRU(maxEntries, c.removed) // fails only for a size below 1
 	return c
 }
 

@@ -1,6 +1,7 @@
 package linkcheck
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/netip"
@@ -11,18 +12,20 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// guard allows only the socket addresses that a check may connect to.
+// guard connects only to the socket addresses that a check may connect to.
 type guard struct {
-	resolver Resolver
-	public   *ssrf.Guardian
-	loopback bool // loopback addresses are allowed too, on any port
-	hosts    hostFunc
+	Options // with defaults
+	public  *ssrf.Guardian
 }
 
 func newGuard(o Options) guard {
-	g := guard{resolver: o.Resolver, loopback: o.Loopback, hosts: o.Blocked, public: ssrf.New(ssrf.WithDeniedV4Prefixes(azureHost))}
-	if g.resolver == nil {
-		g.resolver = rooted{net.DefaultResolver}
+	g := guard{o, ssrf.New(ssrf.WithDeniedV4Prefixes(azureHost))}
+	g.UserAgent, g.Timeout = cmp.Or(o.UserAgent, "callbook"), cmp.Or(o.Timeout, defaultTimeout)
+	if g.Resolver == nil {
+		g.Resolver = rooted{net.DefaultResolver}
+	}
+	if g.Dial == nil {
+		g.Dial = (&net.Dialer{Control: g.control}).DialContext
 	}
 	return g
 }
@@ -37,7 +40,7 @@ var azureHost = netip.MustParsePrefix("168.63.129.16/32")
 func (g guard) check(at netip.AddrPort) error {
 	addr := at.Addr()
 	switch {
-	case g.loopback && addr.IsLoopback() && addr.Zone() == "":
+	case g.Loopback && addr.IsLoopback() && addr.Zone() == "":
 		return nil
 	case !addr.IsValid() || isISATAP(addr) || g.public.SafeAddrPort(at) != nil:
 		return blocked
@@ -46,7 +49,7 @@ func (g guard) check(at netip.AddrPort) error {
 }
 
 // blocks reports whether no request may go to a host, whatever its addresses.
-func (g guard) blocks(host string) bool { return g.hosts != nil && g.hosts(host) }
+func (g guard) blocks(host string) bool { return g.Blocked != nil && g.Blocked(host) }
 
 // isISATAP reports whether the lower half of addr is that of a tunnel (RFC 5214),
 // whose last 32 bits are the IPv4 address of a site's inner network.
@@ -95,7 +98,7 @@ func (g guard) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
 	}
-	return g.resolver.LookupNetIP(ctx, "ip", host)
+	return g.Resolver.LookupNetIP(ctx, "ip", host)
 }
 
 // rooted resolves names as fully qualified: without the dot at the end, the search list of the machine's network

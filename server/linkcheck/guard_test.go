@@ -241,7 +241,7 @@ func TestGuard_DialerChecksEachSocket(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "127.255.255.254", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::", "::ffff:0.0.0.0"} {
 		c := New(Options{Resolver: answers(netip.MustParseAddr(address))})
 		*c.guard.public = *ssrf.New(ssrf.WithAnyPort())
-		if conn, err := c.dial(t.Context(), "tcp", net.JoinHostPort(address, "1")); !errors.Is(err, blocked) {
+		if conn, err := c.Dial(t.Context(), "tcp", net.JoinHostPort(address, "1")); !errors.Is(err, blocked) {
 			t.Errorf("the dialer, %s: %v, %v", address, conn, err)
 		}
 		for _, host := range []string{address, "page.example.com"} {
@@ -460,7 +460,7 @@ func TestResolver_QueriesFullyQualifiedName(t *testing.T) {
 	if !ok || dnsError.Name != "page.example.com." || len(asked) != 1 {
 		t.Errorf("asked for %v", err)
 	}
-	if c := New(Options{}); c.guard.resolver != (rooted{net.DefaultResolver}) {
-		t.Errorf("the resolver is %v", c.guard.resolver)
+	if c := New(Options{}); c.guard.Resolver != (rooted{net.DefaultResolver}) {
+		t.Errorf("the resolver is %v", c.guard.Resolver)
 	}
 }

@@ -84,87 +84,66 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-type (
-	dialFunc  = func(ctx context.Context, network, address string) (net.Conn, error)
-	allowFunc = func(ctx context.Context, addr netip.Addr) bool
-	hostFunc  = func(host string) bool
-)
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Options configures a Checker. The zero value is ready for use.
 type Options struct {
-	Resolver  Resolver       // nil: the system's
-	Dial      dialFunc       // for tests; nil: a dialer that checks each socket's address
-	Allow     allowFunc      // asked once for each connection, after the guard; false ends the check with ErrBusy; nil: always
-	Blocked   hostFunc       // reports whether a host must not be requested; nil: none
-	Loopback  bool           // loopback addresses may be reached as well, on any port
-	UserAgent string         // should say where the service is found; "callbook" when empty
-	Timeout   time.Duration  // for a whole check; 10 s when 0
-	Roots     *x509.CertPool // nil: the system's
+	Resolver  Resolver                                        // nil: the system's
+	Dial      dialFunc                                        // for tests; nil: a dialer that checks each socket's address
+	Allow     func(ctx context.Context, addr netip.Addr) bool // asked once for each connection, after the guard; false ends the check with ErrBusy; nil: always
+	Blocked   func(host string) bool                          // reports whether a host must not be requested; nil: none
+	Loopback  bool                                            // loopback addresses may be reached as well, on any port
+	UserAgent string                                          // should say where the service is found; "callbook" when empty
+	Timeout   time.Duration                                   // for a whole check; 10 s when 0
+	Roots     *x509.CertPool                                  // nil: the system's
 }
 
 // Checker checks pages. It may be used by many goroutines at once.
 type Checker struct {
-	dialer
-	userAgent string
+	guard
 	transport *http.Transport
 }
 
 // New returns a Checker.
 func New(o Options) *Checker {
-	d := newDialer(o)
-	return &Checker{dialer: d, userAgent: cmp.Or(o.UserAgent, "callbook"), transport: d.transport(o)}
+	g := newGuard(o)
+	return &Checker{g, g.newTransport()}
 }
 
 // NewTransport returns a transport that connects only to addresses that a check may connect to.
-func NewTransport(o Options) *http.Transport { return newDialer(o).transport(o) }
+func NewTransport(o Options) *http.Transport { return newGuard(o).newTransport() }
 
-// dialer connects to addresses that the guard allows.
-type dialer struct {
-	guard   guard
-	dial    dialFunc
-	allow   allowFunc
-	timeout time.Duration
-}
-
-func newDialer(o Options) dialer {
-	d := dialer{guard: newGuard(o), dial: o.Dial, allow: o.Allow, timeout: cmp.Or(o.Timeout, defaultTimeout)}
-	if d.dial == nil {
-		d.dial = (&net.Dialer{Control: d.guard.control}).DialContext
-	}
-	return d
-}
-
-func (d dialer) transport(o Options) *http.Transport {
+func (g guard) newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:                  nil,
-		DialContext:            d.dialContext,
-		TLSClientConfig:        &tls.Config{RootCAs: o.Roots, NextProtos: []string{"http/1.1"}},
-		TLSHandshakeTimeout:    d.timeout,
+		DialContext:            g.dialContext,
+		TLSClientConfig:        &tls.Config{RootCAs: g.Roots, NextProtos: []string{"http/1.1"}},
+		TLSHandshakeTimeout:    g.Timeout,
 		DisableKeepAlives:      true, // a new connection is a new check, and is never retried
 		DisableCompression:     true, // limits apply to the bytes sent
 		MaxResponseHeaderBytes: maxHeaderBytes,
 	}
 }
 
-func (d dialer) dialContext(ctx context.Context, network, hostPort string) (net.Conn, error) {
+func (g guard) dialContext(ctx context.Context, network, hostPort string) (net.Conn, error) {
 	// The transport dials on after the request has ended, so the dial has its own limit.
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
 	defer cancel()
-	addr, err := d.guard.resolve(ctx, hostPort)
+	addr, err := g.resolve(ctx, hostPort)
 	if err != nil {
 		return nil, err
 	}
-	if d.allow != nil && !d.allow(ctx, addr.Addr()) {
+	if g.Allow != nil && !g.Allow(ctx, addr.Addr()) {
 		return nil, ErrBusy
 	}
-	return d.dial(ctx, network, addr.String())
+	return g.Dial(ctx, network, addr.String())
 }
 
 // Check fetches page and searches it for the address wanted. All results of the page and its server are a
 // LinkCheck, with the KindOf the given host; the error is ErrBusy, or that of ctx if it ended first. A check takes no longer than Options.Timeout, DNS
 // included, reads at most 512 KiB of a page, and follows at most 3 redirects.
 func (c *Checker) Check(ctx context.Context, page, wanted string) (domain.LinkCheck, error) {
-	run, cancel := context.WithTimeout(ctx, c.timeout)
+	run, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	v := &visit{guard: c.guard, at: &url.URL{}}
 	proof, err := c.fetch(run, v, page, wanted)
@@ -193,7 +172,7 @@ func (c *Checker) fetch(ctx context.Context, v *visit, page, wanted string) (pro
 		return "", err
 	}
 	v.given = v.at.Hostname()
-	req.Header = http.Header{"User-Agent": {c.userAgent}, "Accept": {"text/html"}, "Accept-Encoding": {"identity"}}
+	req.Header = http.Header{"User-Agent": {c.UserAgent}, "Accept": {"text/html"}, "Accept-Encoding": {"identity"}}
 	client := http.Client{Transport: c.transport, CheckRedirect: v.checkRedirect}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -231,7 +210,7 @@ func (v *visit) checkRedirect(req *http.Request, via []*http.Request) error {
 // enter returns blocked unless a URL may be requested.
 func (v *visit) enter(u *url.URL) error {
 	u.Host = strings.ToLower(u.Host)
-	_, ok := text.ParseLinkURL(u.Scheme+"://"+u.Host+"/", v.guard.loopback)
+	_, ok := text.ParseLinkURL(u.Scheme+"://"+u.Host+"/", v.guard.Loopback)
 	if !ok || u.Opaque != "" || u.User != nil || len(u.String()) > maxAddressBytes ||
 		u.Scheme == "http" && v.at.Scheme == "https" || siteOf(u) == v.target.site || v.guard.blocks(u.Hostname()) {
 		return blocked

@@ -48,7 +48,6 @@ type Options struct {
 	ARD     string          // path of the manifest for Agentic Resource Discovery; empty: none
 	Manual  []manual.Page   // as manual.Pages returns it
 	Guide   func(lang string) []byte
-	OpenAPI func() *api.Cached
 	Listed  []api.Tag      // of the list of all agents, and of that of all calls
 	Log     zerolog.Logger // log of the operator
 }
@@ -58,11 +57,10 @@ type Text struct{ EN, ZH string }
 
 // Site renders the pages of one directory.
 type Site struct {
-	options    Options
-	origins    *http.CrossOriginProtection
-	popular    atomic.Pointer[popularCapabilities]
-	operations func() ([]*operation, error) // of the reference
-	operator   template.HTML                // what the operator says about the site
+	options  Options
+	origins  *http.CrossOriginProtection
+	popular  atomic.Pointer[popularCapabilities]
+	operator template.HTML // what the operator says about the site
 }
 
 // templates parses the pages, each inside layout.html, with the shared templates of parts.html. They are the same
@@ -85,7 +83,6 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 // New returns the pages.
 func New(o Options) (*Site, error) {
 	s := &Site{options: o, origins: http.NewCrossOriginProtection()}
-	s.operations = sync.OnceValues(func() ([]*operation, error) { return readOpenAPI(o.Engine, o.OpenAPI()) })
 	var err error
 	if s.operator, err = manual.Fragment(o.Detail, 2); err != nil {
 		return nil, fmt.Errorf("render the text about the site: %w", err)

@@ -225,7 +225,7 @@ func TestAbuse10_UnverifiedAgentsComeLastOnTheHomePage(t *testing.T) {
 		s.post(s.agent(handle), "A call of "+handle)
 	}
 	var home Home
-	response, err := s.server.pages.Read(t.Context(), "getHome", nil)
+	response, err := s.server.engine.Read(t.Context(), s.server.homeOperation(), nil)
 	if err == nil {
 		err = json.Unmarshal(response.Body, &home)
 	}

@@ -102,19 +102,19 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 
 // fail makes the alert of a button that failed, and returns the status.
 func (s *site) fail(w http.ResponseWriter, r *http.Request, v *view, err error) int {
-	failure := s.options.Pages.Fail(w, r, err)
-	v.Alert = alert{"bad", v.In(failure.Text)}
-	switch failure.Status {
+	status, failure := s.options.Pages.Fail(w, r, err)
+	v.Alert = alert{"bad", v.Say(failure.MessageEN, failure.MessageZH)}
+	switch status {
 	case http.StatusNotFound:
 		v.Alert.Text = v.Say("Nothing was done: this does not exist, or no longer. The page shows how it is now.", "没有执行任何操作：对象不存在或已不存在。页面显示的是当前状态。")
 	case http.StatusBadRequest:
 		v.Alert.Text = v.Say("Nothing was done: this page has no such button. Use those that it shows.", "没有执行任何操作：此页面没有这样的按钮。请使用页面上显示的按钮。")
 	}
 	for _, detail := range failure.Details {
-		v.Alert.Text += " " + v.In(detail)
+		v.Alert.Text += " " + v.Say(detail.MessageEN, detail.MessageZH)
 	}
-	if failure.Status >= http.StatusInternalServerError {
+	if status >= http.StatusInternalServerError {
 		s.options.Log.Error().Err(err).Msg("an act on the operator's page failed")
 	}
-	return failure.Status
+	return status
 }

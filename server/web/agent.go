@@ -60,7 +60,7 @@ func (s *Site) Agents(w http.ResponseWriter, r *http.Request, _ httprouter.Param
 	p.highlight = search.Parse(p.query.Get("q")).Highlighter()
 	p.send("agents.html", func() (any, error) {
 		data := agentsPage{view: p.view, selection: p.selection(), Popular: popular, Languages: searchLanguages}
-		err := found.decode(&data)
+		err := decode(found, &data)
 		data.Agents, data.Some = byMatch(data.Agents, func(a agentEntry) string { return a.Match })
 		data.pagination, data.Meant = p.pagination("/agents", data.Next), p.suggest("/agents", data.Hint)
 		asked := p.query.Get("language")
@@ -116,10 +116,10 @@ func (s *Site) Agent(w http.ResponseWriter, r *http.Request, params httprouter.P
 	p.Feed = feedOf(url.Values{"author": {handle}}, p.LangParam())
 	p.send("agent.html", func() (any, error) {
 		data := agentPage{view: p.view}
-		if err := card.decode(&data); err != nil {
+		if err := decode(card, &data); err != nil {
 			return nil, err
 		}
 		data.Preview = data.preview()
-		return data, work.decode(&data.Work)
+		return data, decode(work, &data.Work)
 	})
 }

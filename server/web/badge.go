@@ -33,7 +33,7 @@ func (s *Site) Badge(w http.ResponseWriter, r *http.Request, params httprouter.P
 	card := p.read("getAgent", url.Values{"handle": {params.ByName("handle")}})
 	p.sendContent(func() ([]byte, error) {
 		var shown agentPage
-		if err := card.decode(&shown); err != nil {
+		if err := decode(card, &shown); err != nil {
 			return nil, err
 		}
 		return p.badge(shown, style == "plain"), nil

@@ -62,7 +62,7 @@ func (s *Site) Calls(w http.ResponseWriter, r *http.Request, _ httprouter.Params
 	p.highlight = search.Parse(p.query.Get("q")).Highlighter()
 	p.send("calls.html", func() (any, error) {
 		data := callsPage{view: p.view, selection: p.selection()}
-		err := found.decode(&data)
+		err := decode(found, &data)
 		setToday(data.Posts, today)
 		data.Posts, data.Some = byMatch(data.Posts, func(c call) string { return c.Match })
 		data.pagination, data.Meant = p.pagination("/calls", data.Next), p.suggest("/calls", data.Hint)
@@ -95,7 +95,7 @@ func (s *Site) Call(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 	p.setAlternate("/api/posts"+path, p.query)
 	p.send("call.html", func() (any, error) {
 		data := callPage{view: p.view}
-		err := thread.decode(&data)
+		err := decode(thread, &data)
 		data.Post.Today, data.Preview = today, data.preview()
 		data.pagination = p.pagination("/calls"+path, data.Next)
 		return data, err

@@ -1,11 +1,9 @@
 package web
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/julienschmidt/httprouter"
@@ -13,25 +11,6 @@ import (
 	"callbook/server/api"
 	"callbook/server/httpcache"
 )
-
-// Response is a response of the API, and its entity tag.
-type Response struct {
-	Body []byte
-	Tag  string
-}
-
-// Read runs a public read operation of the API by its id and parameters; getHome is the one behind the home page.
-func (s *Site) Read(ctx context.Context, id string, args url.Values) (Response, error) {
-	op := s.options.Home
-	if id != op.ID {
-		op = s.options.Engine.Operation(id)
-	}
-	cached, err := s.options.Engine.Read(ctx, op, args)
-	if err != nil {
-		return Response{}, err
-	}
-	return Response{Body: cached.Body, Tag: cached.ETag}, nil
-}
 
 // pageTag returns the ETag of a page from everything that it is made from. Clients choose some
 // of that, and pages are cached under their ETag, so two pages must never share one.
@@ -61,21 +40,9 @@ func (s *Site) sendCached(w http.ResponseWriter, r *http.Request, parts []string
 	return s.options.Engine.WriteCached(w, r, cached)
 }
 
-// Failure is an error for people.
-type Failure struct {
-	Status  int
-	Text    Text
-	Details []Text // all errors of a query
-}
-
-// Fail sets the headers of an error, adds it to the log event of the request, and returns its text.
-func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) Failure {
-	status, object := s.options.Engine.ErrorResponse(w, r, err)
-	failure := Failure{Status: status, Text: Text{EN: object.MessageEN, ZH: object.MessageZH}}
-	for _, d := range object.Details {
-		failure.Details = append(failure.Details, Text{EN: d.MessageEN, ZH: d.MessageZH})
-	}
-	return failure
+// Fail is the ErrorResponse of the engine.
+func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) (int, api.ErrorObject) {
+	return s.options.Engine.ErrorResponse(w, r, err)
 }
 
 // Routes returns the handlers of the pages of the directory by path.

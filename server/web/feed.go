@@ -67,7 +67,7 @@ func (s *Site) Feed(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 	p.setAlternate("/api/posts", query)
 	p.sendContent(func() ([]byte, error) {
 		f := feed{page: p, ID: p.BaseURL + feedOf(p.query, ""), Title: p.feedTitle(), List: p.BaseURL + address("/calls", p.query, "lang", p.LangParam())}
-		if err := newest.decode(&f); err != nil {
+		if err := decode(newest, &f); err != nil {
 			return nil, err
 		}
 		return f.write()

@@ -46,7 +46,7 @@ func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 	}
 	p.send("home.html", func() (any, error) {
 		data := homePage{view: p.view, Operator: s.operator, Stats: stats, Popular: popular, ARD: s.options.ARD}
-		if err := lists.decode(&data.Lists); err != nil {
+		if err := decode(lists, &data.Lists); err != nil {
 			return nil, err
 		}
 		setToday(data.Lists.Posts, today)
@@ -59,7 +59,7 @@ func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 func (p *page) counts() (stats domain.Stats) {
 	response := p.read("getStats", nil)
 	if p.err == nil {
-		p.err = response.decode(&stats)
+		p.err = decode(response, &stats)
 	}
 	stats.AsOf = 0
 	p.parts[len(p.parts)-1] = fmt.Sprint(stats)

@@ -37,7 +37,8 @@ func (s *Site) mails(w http.ResponseWriter, r *http.Request, token string) (err 
 			page.Alert = alert{"good", page.Say("Done.", "已完成。")}
 		default:
 			rejected := &domain.Error{Code: domain.CodeValidationFailed}
-			page.Alert, status = alert{"bad", page.errorText(rejected)}, s.Fail(w, r, rejected).Status
+			page.Alert = alert{"bad", page.errorText(rejected)}
+			status, _ = s.Fail(w, r, rejected)
 		}
 	}
 	if page.Stopped, err = s.options.Store.MailsStopped(r.Context(), token); err != nil {

@@ -210,7 +210,8 @@ func (s *Site) showOwnerError(w http.ResponseWriter, r *http.Request, call domai
 		// The page exists, but the contact request does not.
 		rejected = &domain.Error{Code: domain.CodeInvalidState}
 	}
-	return s.Render(w, s.Fail(w, r, rejected).Status, "owner.html", page.Lang, page)
+	status, _ := s.Fail(w, r, rejected)
+	return s.Render(w, status, "owner.html", page.Lang, page)
 }
 
 // errorText returns the sentence for a rejected action.

@@ -71,25 +71,32 @@ func clone(query url.Values) url.Values {
 	return copied
 }
 
-// read calls an operation of the API with a query and further names and values, and adds the tag of its response to
-// the parts of the page. After an error it returns an empty response.
-func (p *page) read(operation string, query url.Values, more ...string) Response {
+// read calls a public read operation of the API with a query and further names and values, and adds the tag of its
+// response to the parts of the page; getHome is the operation behind the home page. After an error it returns an empty
+// response.
+func (p *page) read(id string, query url.Values, more ...string) *api.Cached {
 	if p.err != nil {
-		return Response{}
+		return &api.Cached{}
 	}
-	args := clone(query)
+	engine, op, args := p.site.options.Engine, p.site.options.Home, clone(query)
+	if id != op.ID {
+		op = engine.Operation(id)
+	}
 	for i := 0; i+1 < len(more); i += 2 {
 		args.Set(more[i], more[i+1])
 	}
-	response, err := p.site.Read(p.r.Context(), operation, args)
-	p.err = err
-	p.parts = append(p.parts, response.Tag)
+	response, err := engine.Read(p.r.Context(), op, args)
+	if err != nil {
+		p.err = err
+		return &api.Cached{}
+	}
+	p.parts = append(p.parts, response.ETag)
 	return response
 }
 
 // decode parses the body of a response.
-func (r Response) decode(into any) error {
-	if err := json.Unmarshal(r.Body, into); err != nil {
+func decode(response *api.Cached, into any) error {
+	if err := json.Unmarshal(response.Body, into); err != nil {
 		return fmt.Errorf("decode a response of the API: %w", err)
 	}
 	return nil

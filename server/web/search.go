@@ -81,12 +81,12 @@ func (p *page) popular() []string {
 		return nil
 	}
 	known := p.site.popular.Load()
-	if known == nil || known.tag != newest.Tag {
+	if known == nil || known.tag != newest.ETag {
 		var list struct {
 			Agents []domain.Brief `json:"agents"`
 		}
-		p.err = newest.decode(&list)
-		known = &popularCapabilities{newest.Tag, mostFrequent(list.Agents)}
+		p.err = decode(newest, &list)
+		known = &popularCapabilities{newest.ETag, mostFrequent(list.Agents)}
 		p.site.popular.Store(known)
 	}
 	p.parts[len(p.parts)-1] = strings.Join(known.names, "\x00") // the page changes only when they do

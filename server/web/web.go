@@ -169,12 +169,12 @@ func (s *Site) Render(w http.ResponseWriter, status int, name, lang string, data
 func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 	data := struct {
 		view
-		Failure
-		Owner     bool // of the owner's page
-		Report    bool // of a form that reports something
-		Replica   any  // URL of the primary, if only that does this
-		RequestID string
-	}{view: s.View(r), Owner: isOwnerPath(r.URL.Path), RequestID: w.Header().Get("X-Request-Id")}
+		api.ErrorObject
+		Status  int
+		Owner   bool // of the owner's page
+		Report  bool // of a form that reports something
+		Replica any  // URL of the primary, if only that does this
+	}{view: s.View(r), Owner: isOwnerPath(r.URL.Path)}
 	data.Report = !data.Owner && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/report")
 	switch {
 	case data.Owner:
@@ -190,9 +190,10 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 	if rejection, ok := errors.AsType[*domain.Error](err); ok && rejection.Topic == domain.TopicReplica {
 		data.Replica = rejection.Names[0]
 	}
-	data.Failure = s.Fail(w, r, err)
+	data.Status, data.ErrorObject = s.Fail(w, r, err)
 	if err := s.Render(w, data.Status, "error.html", data.Lang, data); err != nil {
-		http.Error(w, http.StatusText(s.Fail(w, r, err).Status), http.StatusInternalServerError)
+		status, _ := s.Fail(w, r, err)
+		http.Error(w, http.StatusText(status), http.StatusInternalServerError)
 	}
 }
 

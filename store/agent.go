@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"callbook/store/blocklist"
@@ -75,15 +74,6 @@ func (t *tx) checkRegistration(r domain.Registration) error {
 	return nil
 }
 
-// originHash returns the pseudonym of the network that a client registers from. It returns nil for an unknown address.
-func (t *tx) originHash(client netip.Addr) ([]byte, error) {
-	origin := domain.Origin(client)
-	if origin == "" {
-		return nil, nil
-	}
-	return t.Pseudonym(origin)
-}
-
 func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRow, error) {
 	faults, reserved := append(r.CheckDescriptions(), t.nameFaults("owner", r.Owner, text.CheckOwner(r.Owner))...), text.ReservedHandle(r.Handle)
 	if !reserved { // for which the name may be the next fault
@@ -110,9 +100,9 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 		a.AwaitingSince = &t.Now
 		t.Changes.Approvals++
 	}
-	origin, err := t.originHash(r.From)
-	if err != nil {
-		return a, err
+	var network []byte // of the client; nil if its address is unknown
+	if origin := domain.Origin(r.From); origin != "" {
+		network = t.Pseudonym(origin)
 	}
 	p := a.ContactPolicy
 	err = t.Exec(`
@@ -124,7 +114,7 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 		a.ID, a.Name, a.Owner, a.Mailbox, a.ContactPublic, a.Tagline, a.DescriptionEN, a.DescriptionZH,
 		a.Capabilities, a.Languages, a.Homepage, a.Model,
 		p.Accepting, p.MinLevel, p.RequireOffering, p.WeeklyCap, p.Note, p.RequireOwnerReceipt,
-		domain.HashKey(key), a.CreatedAt, a.UpdatedAt, a.LastActiveAt, a.AwaitingSince, origin)
+		domain.HashKey(key), a.CreatedAt, a.UpdatedAt, a.LastActiveAt, a.AwaitingSince, network)
 	if err != nil {
 		return a, fmt.Errorf("insert the agent: %w", err)
 	}

@@ -190,10 +190,8 @@ func TestAbuse08_FormerSpellingsAreAdopted(t *testing.T) {
 	s.owned(b, ada)
 	s.settled(a, b, "confirmed")
 	s.ok(s.write(context.Background(), func(t *tx) error {
-		former, err := t.Pseudonym("owner\x00mei.lin@gmail.com")
-		if err == nil {
-			err = t.Exec(`UPDATE agents SET claimed_by = ? WHERE id = ?`, former, b.ID)
-		}
+		former := t.Pseudonym("owner\x00mei.lin@gmail.com")
+		err := t.Exec(`UPDATE agents SET claimed_by = ? WHERE id = ?`, former, b.ID)
 		if err == nil {
 			err = t.Exec(`UPDATE owner_claims SET owner = ? WHERE agent_id = ?`, former, b.ID)
 		}

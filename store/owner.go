@@ -144,7 +144,7 @@ func (t *tx) claimOwner(agent *document.AgentRow, order outbox.Order, owner []by
 }
 
 // ownerHash returns the pseudonym by which an owner is known.
-func (t *tx) ownerHash(address string) ([]byte, error) {
+func (t *tx) ownerHash(address string) []byte {
 	return t.Pseudonym("owner\x00" + text.NormalMailbox(address))
 }
 
@@ -152,12 +152,10 @@ func (t *tx) ownerHash(address string) ([]byte, error) {
 // another spelling, from before addresses were normalized as today, get the present one. Otherwise that owner
 // would be locked out, and would count as two people.
 func (t *tx) adoptOwner(agent *document.AgentRow, address string) (owner []byte, err error) {
-	if owner, err = t.ownerHash(address); err != nil {
-		return nil, err
-	}
-	former, err := t.Pseudonym("owner\x00" + text.FormerMailbox(address))
-	if err != nil || bytes.Equal(former, owner) {
-		return owner, err
+	owner = t.ownerHash(address)
+	former := t.Pseudonym("owner\x00" + text.FormerMailbox(address))
+	if bytes.Equal(former, owner) {
+		return owner, nil
 	}
 	agents, err := t.Change(`UPDATE agents SET claimed_by = ? WHERE claimed_by = ?`, owner, former)
 	if err != nil {
@@ -187,14 +185,10 @@ func (t *tx) allowMail(agent *document.AgentRow, order outbox.Order) (allowed bo
 	if allowed, err = outbox.Allow(t.Tx, t.store.mails, order); err != nil || !allowed {
 		return false, err
 	}
-	owner, err := t.ownerHash(order.To)
-	if err != nil {
-		return false, err
-	}
 	var n int
 	err = t.Get(&n, `
 		SELECT COUNT(*) FROM reports
-		WHERE about = 'claim' AND subject = ? AND reporter = ? AND created_at > ?`, agent.Handle, owner, t.Now.Add(-unwantedAge))
+		WHERE about = 'claim' AND subject = ? AND reporter = ? AND created_at > ?`, agent.Handle, t.ownerHash(order.To), t.Now.Add(-unwantedAge))
 	return n == 0, err
 }
 

@@ -44,13 +44,11 @@ func (s *Store) ReportAgent(ctx context.Context, handle string, address netip.Ad
 
 // reportFrom inserts a report of an address, once a day, of a subject that a query finds.
 func (s *Store) reportFrom(ctx context.Context, address netip.Addr, r lifecycle.Report, query string) error {
-	return s.write(ctx, func(t *tx) (err error) {
+	return s.write(ctx, func(t *tx) error {
 		if err := txn.OrNotFound(t.Get(&r.Reported, query, r.Subject)); err != nil {
 			return err
 		}
-		if r.Reporter, err = t.Pseudonym(domain.SmallestNetwork(address).String()); err != nil {
-			return err
-		}
+		r.Reporter = t.Pseudonym(domain.SmallestNetwork(address).String())
 		var earlier int64
 		repeated, err := t.Find(&earlier, `
 			SELECT seq FROM reports

@@ -64,12 +64,12 @@ func (t *tx) setWake(agentID int64, url string) (secret []byte, err error) {
 	if err := t.Exec(`INSERT INTO wakes (agent_id, url, nonce, due_at) VALUES (?, ?, ?, ?)`, agentID, url, nonce, due); err != nil {
 		return nil, err
 	}
-	return wakeSecret(t.Tx, nonce)
+	return wakeSecret(t.Tx, nonce), nil
 }
 
 // wakeSecret derives the secret of signatures, so that the database alone does not have it if the key of codes
 // comes from elsewhere.
-func wakeSecret(t *txn.Tx, nonce []byte) ([]byte, error) {
+func wakeSecret(t *txn.Tx, nonce []byte) []byte {
 	return t.CodeHash(append([]byte("wake\x00"), nonce...))
 }
 
@@ -149,9 +149,7 @@ func startWake(t *txn.Tx, due *domain.DueWake) (sent bool, err error) {
 		return false, t.Exec(`UPDATE wakes SET due_at = NULL, message = NULL WHERE agent_id = ?`, due.AgentID)
 	}
 	due.StartedAt = t.Now
-	if due.Secret, err = wakeSecret(t, due.Nonce); err != nil {
-		return false, err
-	}
+	due.Secret = wakeSecret(t, due.Nonce)
 	if due.MessageID == "" {
 		if due.MessageID, err = t.NewID(domain.IDWake); err != nil {
 			return false, err

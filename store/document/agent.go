@@ -61,12 +61,10 @@ func RebuildAgent(t *txn.Tx, id int64) (domain.AgentDocument, error) {
 }
 
 // hashMailbox stores the pseudonym of the agent's mailbox if it is verified.
-func (a *AgentRow) hashMailbox(t *txn.Tx) (err error) {
+func (a *AgentRow) hashMailbox(t *txn.Tx) error {
 	var hash []byte
 	if a.VerifiedAt != nil {
-		if hash, err = t.MailboxHash(a.Mailbox); err != nil {
-			return err
-		}
+		hash = t.MailboxHash(a.Mailbox)
 	}
 	if bytes.Equal(hash, a.MailboxHash) {
 		return nil

@@ -31,24 +31,20 @@ func InsertCode(t *txn.Tx, o Order, code string, expires domain.Time) error {
 // insertCode stores the hash of a code. nonce is that of a recovery code, which keeps the time since which the agent waits
 // for one.
 func insertCode(t *txn.Tx, o Order, code string, nonce []byte, expires domain.Time) error {
-	hash, err := codeHash(t, o, code)
-	if err != nil {
-		return err
-	}
-	err = t.Exec(`
+	err := t.Exec(`
 		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at, nonce)
 		VALUES (?, ?, ?, ?, 0, ?, ?, ?)
 		ON CONFLICT (agent_id, purpose, mailbox) DO UPDATE SET code_hash = excluded.code_hash,
 			created_at = CASE WHEN nonce IS NOT NULL AND mails = 0 AND expires_at > excluded.created_at THEN created_at ELSE excluded.created_at END,
 			wrong_tries = 0, expires_at = excluded.expires_at, nonce = excluded.nonce, mails = 0, mailed_at = NULL`,
-		o.AgentID, o.Kind, o.To, hash, t.Now, expires, nonce)
+		o.AgentID, o.Kind, o.To, codeHash(t, o, code), t.Now, expires, nonce)
 	if err != nil {
 		return fmt.Errorf("insert the code: %w", err)
 	}
 	return nil
 }
 
-func codeHash(t *txn.Tx, o Order, code string) ([]byte, error) {
+func codeHash(t *txn.Tx, o Order, code string) []byte {
 	return t.CodeHash(domain.HashCode(o.AgentID, o.Kind, o.To, code))
 }
 
@@ -68,10 +64,7 @@ func TryCode(t *txn.Tx, caps domain.MailCaps, o Order, code string) error {
 	if err != nil {
 		return err
 	}
-	hash, err := codeHash(t, o, code)
 	switch {
-	case err != nil:
-		return err
 	case !found:
 		return &domain.Error{Code: domain.CodeCodeExpired, Topic: purpose}
 	case row.Wrong >= codeAttempts:
@@ -79,7 +72,7 @@ func TryCode(t *txn.Tx, caps domain.MailCaps, o Order, code string) error {
 		return cmp.Or[error](err, &domain.Error{Code: domain.CodeTooManyAttempts, Limit: codeAttempts, RetryAt: next.Time()})
 	case row.ExpiresAt <= t.Now:
 		return &domain.Error{Code: domain.CodeCodeExpired, Topic: purpose}
-	case subtle.ConstantTimeCompare(row.Hash, hash) != 1:
+	case subtle.ConstantTimeCompare(row.Hash, codeHash(t, o, code)) != 1:
 		if row.Nonce != nil { // nobody guesses it, and strangers must not invalidate it
 			return &domain.Error{Code: domain.CodeWrongCode, Topic: purpose}
 		}
@@ -137,28 +130,20 @@ func recoveryCode(t *txn.Tx, o Order) (code recoveryRow, secret string, err erro
 		return code, "", err
 	}
 	if found && code.Mails > 0 && code.ExpiresAt > t.Now {
-		secret, hash, err := recoverySecret(t, o, code.Nonce)
-		if err != nil || bytes.Equal(hash, code.Hash) {
-			return code, secret, err
+		if secret = recoverySecret(t, o, code.Nonce); bytes.Equal(codeHash(t, o, secret), code.Hash) {
+			return code, secret, nil
 		}
 	}
 	code = recoveryRow{Nonce: make([]byte, domain.RecoveryBytes), ExpiresAt: t.Now.Add(recoveryAge)}
 	if _, err := io.ReadFull(t.Random, code.Nonce); err != nil {
 		return code, "", fmt.Errorf("create a recovery code: %w", err)
 	}
-	if secret, _, err = recoverySecret(t, o, code.Nonce); err != nil {
-		return code, "", err
-	}
+	secret = recoverySecret(t, o, code.Nonce)
 	return code, secret, insertCode(t, o, secret, code.Nonce, t.Now.Add(recoveryWait))
 }
 
-// recoverySecret computes a recovery code, so that it can be mailed again without being stored, and its hash.
-func recoverySecret(t *txn.Tx, o Order, nonce []byte) (code string, hash []byte, err error) {
-	raw, err := t.CodeHash(fmt.Appendf(nil, "%s\x00%d\x00%s\x00%s", o.Kind, o.AgentID, o.To, nonce))
-	if err != nil {
-		return "", nil, err
-	}
-	code = domain.RecoveryCode(raw[:domain.RecoveryBytes])
-	hash, err = codeHash(t, o, code)
-	return code, hash, err
+// recoverySecret computes a recovery code, so that it can be mailed again without being stored.
+func recoverySecret(t *txn.Tx, o Order, nonce []byte) string {
+	raw := t.CodeHash(fmt.Appendf(nil, "%s\x00%d\x00%s\x00%s", o.Kind, o.AgentID, o.To, nonce))
+	return domain.RecoveryCode(raw[:domain.RecoveryBytes])
 }

@@ -47,10 +47,7 @@ func Notify(t *txn.Tx, caps domain.MailCaps, kind string, mailboxes ...Order) er
 // caps, and it counts in no pool, so that neither a thief of the key nor strangers can use them up: notices count
 // by address and by agent, codes by address and agent. It reports false if a cap is used up, or the holder wants no mails.
 func spendNotice(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
-	mailbox, err := t.MailboxHash(o.To)
-	if err != nil {
-		return false, err
-	}
+	mailbox := t.MailboxHash(o.To)
 	var stopped bool
 	if err := t.Get(&stopped, selectStopped, mailbox); err != nil || stopped {
 		return false, err
@@ -59,10 +56,7 @@ func spendNotice(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err er
 	if o.Kind == domain.MailFormer {
 		name, total, kept = fmt.Sprintf("former\x00%d", o.AgentID), 0, true // kept for the holder, so that it is no notice
 	}
-	hash, err := t.Pseudonym(name + "\x00" + string(mailbox))
-	if err != nil {
-		return false, err
-	}
+	hash := t.Pseudonym(name + "\x00" + string(mailbox))
 	rejection, err := checkLimits(t, []limit{
 		{"", caps.Notices, domain.Day, `mail_log WHERE mailbox_hash = ? AND sent`, []any{hash}},
 		{"", total, domain.Day, `mail_log WHERE notice_of = ? AND NOT kept`, []any{o.AgentID}},

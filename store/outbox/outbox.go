@@ -33,52 +33,35 @@ type Order struct {
 // depend on what the agent requests. It reports false if the mailbox's mails or those of the pool
 // are used up.
 func spendUnasked(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
-	hash, err := t.MailboxHash(o.To)
-	if err != nil {
-		return false, err
-	}
-	allowed, err = mailboxAllowed(t, caps, o, hash)
-	if err != nil || !allowed {
+	if allowed, err = mailboxAllowed(t, caps, o); err != nil || !allowed {
 		return false, err
 	}
 	_, spent, err := poolLimit(caps, domain.PoolOf(o.Kind)).reached(t)
 	if err != nil || spent {
 		return false, err
 	}
-	return true, log(t, o, hash, true)
+	return true, log(t, o, true)
 }
 
 // Allow returns rate_limited if a cap of the agent, of the client's networks or of the pool is
 // reached. If others have used up the mailbox's mails, or its holder wants none, it reports false
 // without an error, since the response must not tell whether a mailbox is in use here.
 func Allow(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
-	hash, err := t.MailboxHash(o.To)
-	if err != nil {
-		return false, err
-	}
-	limits, err := limitsOf(t, caps, o, hash)
-	if err != nil {
-		return false, err
-	}
-	if rejection, err := checkLimits(t, limits); err != nil || rejection != nil {
+	if rejection, err := checkLimits(t, limitsOf(t, caps, o)); err != nil || rejection != nil {
 		return false, cmp.Or[error](err, rejection)
 	}
-	return mailboxAllowed(t, caps, o, hash)
+	return mailboxAllowed(t, caps, o)
 }
 
 // Count counts a mail that was requested, whether or not it is sent.
 func Count(t *txn.Tx, caps domain.MailCaps, o Order, sent bool) error {
-	hash, err := t.MailboxHash(o.To)
-	if err != nil {
-		return err
-	}
-	return errors.Join(log(t, o, hash, sent), countNetwork(t, caps, o.From))
+	return errors.Join(log(t, o, sent), countNetwork(t, caps, o.From))
 }
 
 // log records a mail for the caps.
-func log(t *txn.Tx, o Order, mailbox []byte, sent bool) error {
+func log(t *txn.Tx, o Order, sent bool) error {
 	return t.Exec(`INSERT INTO mail_log (agent_id, mailbox_hash, pool, kept, sent, at) VALUES (?, ?, ?, ?, ?, ?)`,
-		o.AgentID, mailbox, domain.PoolOf(o.Kind), o.Kept, sent, t.Now)
+		o.AgentID, t.MailboxHash(o.To), domain.PoolOf(o.Kind), o.Kept, sent, t.Now)
 }
 
 // countNetwork counts a mail that a client requests in each of its networks.
@@ -87,11 +70,7 @@ func countNetwork(t *txn.Tx, caps domain.MailCaps, client netip.Addr) error {
 		return nil
 	}
 	for _, network := range domain.Networks(client) {
-		hash, err := networkHash(t, network)
-		if err != nil {
-			return err
-		}
-		if err := t.Exec(`INSERT INTO mail_networks (network, at) VALUES (?, ?)`, hash, t.Now); err != nil {
+		if err := t.Exec(`INSERT INTO mail_networks (network, at) VALUES (?, ?)`, t.NetworkHash(network), t.Now); err != nil {
 			return err
 		}
 	}
@@ -100,15 +79,7 @@ func countNetwork(t *txn.Tx, caps domain.MailCaps, client netip.Addr) error {
 
 // NextAllowed returns the earliest time at which an agent may request another mail.
 func NextAllowed(t *txn.Tx, caps domain.MailCaps, o Order) (domain.Time, error) {
-	hash, err := t.MailboxHash(o.To)
-	if err != nil {
-		return 0, err
-	}
-	limits, err := limitsOf(t, caps, o, hash)
-	if err != nil {
-		return 0, err
-	}
-	rejection, err := checkLimits(t, limits)
+	rejection, err := checkLimits(t, limitsOf(t, caps, o))
 	if rejection == nil {
 		return t.Now, err
 	}
@@ -119,10 +90,7 @@ func NextAllowed(t *txn.Tx, caps domain.MailCaps, o Order) (domain.Time, error) 
 // reports false if their cap is reached, and then counts nothing. next is the time from which
 // the client may request another mail. Neither depends on the agent that the request is for.
 func SpendRecovery(t *txn.Tx, caps domain.MailCaps, client netip.Addr) (next domain.Time, allowed bool, err error) {
-	networks, err := networkLimits(t, caps, client)
-	if err != nil {
-		return 0, false, err
-	}
+	networks := networkLimits(t, caps, client)
 	reached, err := checkLimits(t, networks)
 	if err != nil {
 		return 0, false, err
@@ -165,11 +133,6 @@ func Pools(ctx context.Context, db *txn.DB, caps domain.MailCaps) ([]domain.Pool
 	return pools, nil
 }
 
-// networkHash returns the pseudonym by which the caps know a network.
-func networkHash(t *txn.Tx, network netip.Prefix) ([]byte, error) {
-	return t.Pseudonym("network\x00" + network.String())
-}
-
 // limit is a number of mails within a time.
 type limit struct {
 	topic  string // of the rejection
@@ -191,32 +154,27 @@ func (l limit) reached(t *txn.Tx) (end domain.Time, reached bool, err error) {
 }
 
 // limitsOf returns the limits of an order whose rejection the agent may learn of.
-func limitsOf(t *txn.Tx, caps domain.MailCaps, o Order, mailbox []byte) ([]limit, error) {
+func limitsOf(t *txn.Tx, caps domain.MailCaps, o Order) []limit {
 	oneAtATime := 0
 	if caps.Pause > 0 {
 		oneAtATime = 1
 	}
-	networks, err := networkLimits(t, caps, o.From)
 	return append([]limit{
 		{"mails", caps.Agent, domain.Day, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
 		{"mail_pause", oneAtATime, caps.Pause, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
 		// An agent's mails to a mailbox count even if they were not sent, so that the response
 		// tells nothing of other agents.
-		{"mails_mailbox", caps.Mailbox, domain.Day, `mail_log WHERE agent_id = ? AND mailbox_hash = ?`, []any{o.AgentID, mailbox}},
+		{"mails_mailbox", caps.Mailbox, domain.Day, `mail_log WHERE agent_id = ? AND mailbox_hash = ?`, []any{o.AgentID, t.MailboxHash(o.To)}},
 		poolLimit(caps, domain.PoolOf(o.Kind)),
-	}, networks...), err
+	}, networkLimits(t, caps, o.From)...)
 }
 
 // networkLimits returns the limits of the networks of a client.
-func networkLimits(t *txn.Tx, caps domain.MailCaps, client netip.Addr) (limits []limit, err error) {
+func networkLimits(t *txn.Tx, caps domain.MailCaps, client netip.Addr) (limits []limit) {
 	for i, network := range domain.Networks(client) {
-		hash, err := networkHash(t, network)
-		if err != nil {
-			return nil, err
-		}
-		limits = append(limits, limit{"mails_network", caps.Network[i], domain.Day, `mail_networks WHERE network = ?`, []any{hash}})
+		limits = append(limits, limit{"mails_network", caps.Network[i], domain.Day, `mail_networks WHERE network = ?`, []any{t.NetworkHash(network)}})
 	}
-	return limits, nil
+	return limits
 }
 
 func poolLimit(caps domain.MailCaps, pool domain.MailPool) limit {
@@ -225,7 +183,8 @@ func poolLimit(caps domain.MailCaps, pool domain.MailPool) limit {
 
 // mailboxAllowed reports whether a mailbox has a mail of the day left for an order, and its holder
 // wants mails. One is kept if an agent is verified there, and those that wait for longest get it first.
-func mailboxAllowed(t *txn.Tx, caps domain.MailCaps, o Order, mailbox []byte) (bool, error) {
+func mailboxAllowed(t *txn.Tx, caps domain.MailCaps, o Order) (bool, error) {
+	mailbox := t.MailboxHash(o.To)
 	var stopped bool
 	if err := t.Get(&stopped, selectStopped, mailbox); err != nil || stopped {
 		return false, err

@@ -107,10 +107,7 @@ func Start(ctx context.Context, db *txn.DB) (mail domain.Mail, found bool, err e
 		if err != nil {
 			return err
 		}
-		found = true
-		if mail.Stop, err = stopToken(t, mail.To); err != nil {
-			return err
-		}
+		mail.Stop, found = stopToken(t, mail.To), true
 		return t.Exec(`
 			UPDATE outbox SET tries = tries + 1, uncertain = uncertain + 1, next_try_at = ?
 			WHERE seq = ?`, t.Now.Add(domain.MailBackoff(mail.Tries)), mail.Seq)

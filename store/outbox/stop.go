@@ -17,29 +17,20 @@ const (
 )
 
 // stopToken returns the stop token of an address.
-func stopToken(t *txn.Tx, address string) (string, error) {
-	hash, err := t.MailboxHash(address)
-	if err != nil {
-		return "", err
-	}
-	mac, err := t.Pseudonym("stop\x00" + string(hash))
-	if err != nil {
-		return "", err
-	}
-	return base64.RawURLEncoding.EncodeToString(append(hash, mac[:stopBytes]...)), nil
+func stopToken(t *txn.Tx, address string) string {
+	hash := t.MailboxHash(address)
+	mac := t.Pseudonym("stop\x00" + string(hash))
+	return base64.RawURLEncoding.EncodeToString(append(hash, mac[:stopBytes]...))
 }
 
 // stoppedMailbox returns the pseudonym of the address of a stop token. It returns not_found for a
 // token that the site did not make. pseudonym is that of a transaction or a reader.
-func stoppedMailbox(pseudonym func(value string) ([]byte, error), token string) ([]byte, error) {
+func stoppedMailbox(pseudonym func(value string) []byte, token string) ([]byte, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(raw) != hashBytes+stopBytes || len(token) != base64.RawURLEncoding.EncodedLen(len(raw)) { // it skips line breaks
 		return nil, domain.NewError(domain.CodeNotFound)
 	}
-	mac, err := pseudonym("stop\x00" + string(raw[:hashBytes]))
-	if err != nil {
-		return nil, err
-	}
+	mac := pseudonym("stop\x00" + string(raw[:hashBytes]))
 	if !hmac.Equal(mac[:stopBytes], raw[hashBytes:]) {
 		return nil, domain.NewError(domain.CodeNotFound)
 	}
@@ -48,7 +39,7 @@ func stoppedMailbox(pseudonym func(value string) ([]byte, error), token string) 
 
 // Stopped reports whether the holder of the address of a stop token wants no mails.
 func Stopped(ctx context.Context, db *txn.DB, token string) (stopped bool, err error) {
-	hash, err := stoppedMailbox(func(value string) ([]byte, error) { return db.Pseudonym(ctx, value) }, token)
+	hash, err := stoppedMailbox(db.Pseudonym, token)
 	if err != nil {
 		return false, err
 	}
@@ -79,11 +70,10 @@ func Stop(t *txn.Tx, token string, stop bool) error {
 		return err
 	}
 	for _, mail := range waiting {
-		to, err := t.MailboxHash(mail.To)
-		if err == nil && hmac.Equal(to, hash) {
-			err = deleteMails(t, `seq = ?`, mail.Seq)
+		if !hmac.Equal(t.MailboxHash(mail.To), hash) {
+			continue
 		}
-		if err != nil {
+		if err := deleteMails(t, `seq = ?`, mail.Seq); err != nil {
 			return err
 		}
 	}

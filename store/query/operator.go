@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"net/netip"
 	"strings"
 	"time"
@@ -24,11 +23,7 @@ var agentOrders = map[domain.AgentOrder]string{
 func (r *Reader) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, limit int) (agents []domain.AgentRecord, err error) {
 	pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Query) + "%"
 	if client, err := netip.ParseAddr(f.Network); err == nil {
-		hash, err := r.db.Pseudonym(ctx, domain.Origin(client))
-		if err != nil && !errors.Is(err, domain.NewError(domain.CodeNotFound)) { // without a key, no network is stored
-			return nil, err
-		}
-		f.Network = hex.EncodeToString(hash)
+		f.Network = hex.EncodeToString(r.db.Pseudonym(domain.Origin(client)))
 	}
 	level := document.SelectLevel("a")
 	const suspended = `a.suspended_at IS NOT NULL AND (a.suspended_until IS NULL OR a.suspended_until > ?1)`

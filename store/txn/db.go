@@ -36,10 +36,9 @@ type Options struct {
 // return storage_full and unavailable if the database has no room or does not respond.
 type DB struct {
 	*sqlitedb.DB
-	clock   func() time.Time
-	random  io.Reader
 	options Options
-	batch   *Tx // of the transaction that the writer has open, or had last; the writer's
+	secret  []byte // the key of Pseudonym
+	batch   *Tx    // of the transaction that the writer has open, or had last; the writer's
 }
 
 // applicationID marks a file as Callbook's: "Call".
@@ -62,7 +61,7 @@ func Open(ctx context.Context, o Options) (db *DB, err error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	db = &DB{clock: o.Clock, random: o.Random, options: o}
+	db = &DB{options: o}
 	o.Format, o.Probe = Format, probe
 	if o.Migrations != nil {
 		o.Format.Migrations = o.Migrations
@@ -73,12 +72,17 @@ func Open(ctx context.Context, o Options) (db *DB, err error) {
 		Committed:    func() { o.Committed(db.batch.Changes) },
 		Invalidate:   func() { o.Committed(Everything) },
 	}
-	db.DB, err = sqlitedb.Open(ctx, o.Options)
-	return db, err
+	if db.DB, err = sqlitedb.Open(ctx, o.Options); err != nil {
+		return nil, err
+	}
+	if err = db.readSecret(ctx); err != nil {
+		return nil, errors.Join(db.OpenError(err), db.Close())
+	}
+	return db, nil
 }
 
 // Now returns the time of the directory's clock.
-func (db *DB) Now() domain.Time { return domain.TimeOf(db.clock()) }
+func (db *DB) Now() domain.Time { return domain.TimeOf(db.options.Clock()) }
 
 // Within reports whether at is at most age ago. It reports false for a time in the future, as
 // after the clock was set back.

@@ -20,10 +20,8 @@ func (t *Tx) Replay(caller int64, key domain.IdempotencyKey, response any) (agen
 		AgentID     int64   `db:"agent_id"`
 		Response    *string `db:"answer"`
 	}
-	hash, err := t.keyHash(caller, key)
-	if err == nil {
-		err = t.Exec(`DELETE FROM idempotency WHERE key_hash = ? AND created_at <= ?`, hash, t.Now.Add(-domain.IdempotencyRetention))
-	}
+	hash := t.keyHash(caller, key)
+	err = t.Exec(`DELETE FROM idempotency WHERE key_hash = ? AND created_at <= ?`, hash, t.Now.Add(-domain.IdempotencyRetention))
 	if err != nil {
 		return 0, false, err
 	}
@@ -53,24 +51,18 @@ func (t *Tx) StoreResponse(caller int64, key domain.IdempotencyKey, agentID int6
 	if err != nil {
 		return fmt.Errorf("encode the response: %w", err)
 	}
-	hash, err := t.keyHash(caller, key)
-	if err != nil {
-		return err
-	}
 	return t.Exec(`
 		INSERT INTO idempotency (key_hash, body_hash, agent_id, subject, answer, created_at)
-		VALUES (?, ?, ?, ?, ?, ?)`, hash, key.RequestHash(), agentID, subject, string(b), t.Now)
+		VALUES (?, ?, ?, ?, ?, ?)`, t.keyHash(caller, key), key.RequestHash(), agentID, subject, string(b), t.Now)
 }
 
 // keyHash returns the hash under which a response is stored. Its scope is the caller, or without an
 // API key the network of the client: a key that another one chose as well is not the same.
-func (t *Tx) keyHash(caller int64, key domain.IdempotencyKey) ([]byte, error) {
-	network := key.Network()
-	if !network.IsValid() {
-		return key.Hash(caller, nil), nil
+func (t *Tx) keyHash(caller int64, key domain.IdempotencyKey) []byte {
+	if network := key.Network(); network.IsValid() {
+		return key.Hash(caller, t.NetworkHash(network))
 	}
-	hash, err := t.Pseudonym("network\x00" + network.String())
-	return key.Hash(caller, hash), err
+	return key.Hash(caller, nil)
 }
 
 // EraseResponses erases the stored responses whose subject is selected by a query with one

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"net/netip"
 	"strconv"
 
 	"callbook/store/domain"
@@ -21,18 +22,48 @@ const (
 	UntrustedProxyAt = "untrusted_proxy_at" // when a request last came through a proxy that is not trusted
 )
 
+// readSecret reads the key of Pseudonym, which the first process that may write creates.
+func (db *DB) readSecret(ctx context.Context) error {
+	found, err := db.Find(ctx, &db.secret, selectSecret, secretName)
+	if err != nil || found || db.options.ReadOnly {
+		return err
+	}
+	return db.Write(ctx, func(t *Tx) error {
+		secret := make([]byte, sha256.Size)
+		if _, err := io.ReadFull(t.Random, secret); err != nil {
+			return fmt.Errorf("create the site's secret: %w", err)
+		}
+		if err := t.Exec(`INSERT INTO site (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`, secretName, secret); err != nil {
+			return err
+		}
+		return t.Get(&db.secret, selectSecret, secretName)
+	})
+}
+
+const selectSecret = `SELECT value FROM site WHERE name = ?`
+
 // Pseudonym returns a keyed hash of a value that must not be stored itself. The key never
 // leaves the database.
-func (t *Tx) Pseudonym(value string) ([]byte, error) {
-	secret, err := t.secret()
-	return keyedHash(secret, value), err
+func (db *DB) Pseudonym(value string) []byte { return keyedHash(db.secret, value) }
+
+// Pseudonym is DB.Pseudonym.
+func (t *Tx) Pseudonym(value string) []byte { return t.db.Pseudonym(value) }
+
+// NetworkHash returns the pseudonym of a network.
+func (t *Tx) NetworkHash(network netip.Prefix) []byte {
+	return t.Pseudonym("network\x00" + network.String())
+}
+
+// MailboxHash returns the pseudonym of a mailbox, which is the same for every spelling of its address.
+func (t *Tx) MailboxHash(address string) []byte {
+	return t.Pseudonym("mailbox\x00" + text.NormalMailbox(address))
 }
 
 // CodeHash returns the keyed hash of a code by which the database knows it, from its hash. The key is
 // Options.Secret, without which a stolen database does not tell the code, or else that of Pseudonym.
-func (t *Tx) CodeHash(hash []byte) ([]byte, error) {
-	if len(t.codeKey) > 0 {
-		return keyedHash(t.codeKey, string(hash)), nil
+func (t *Tx) CodeHash(hash []byte) []byte {
+	if secret := t.db.options.Secret; len(secret) > 0 {
+		return keyedHash(secret, string(hash))
 	}
 	return t.Pseudonym("code\x00" + string(hash))
 }
@@ -41,33 +72,6 @@ func keyedHash(key []byte, value string) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(value))
 	return mac.Sum(nil)
-}
-
-// Pseudonym is Tx.Pseudonym for reads. It returns not_found if there is no key yet.
-func (db *DB) Pseudonym(ctx context.Context, value string) ([]byte, error) {
-	var secret []byte
-	err := db.Get(ctx, &secret, selectSecret, secretName)
-	return keyedHash(secret, value), OrNotFound(err)
-}
-
-const selectSecret = `SELECT value FROM site WHERE name = ?`
-
-// MailboxHash returns the pseudonym of a mailbox, which is the same for every spelling of its address.
-func (t *Tx) MailboxHash(address string) ([]byte, error) {
-	return t.Pseudonym("mailbox\x00" + text.NormalMailbox(address))
-}
-
-// secret returns the key of Pseudonym, which is created when it is first needed.
-func (t *Tx) secret() (secret []byte, err error) {
-	found, err := t.Find(&secret, selectSecret, secretName)
-	if err != nil || found {
-		return secret, err
-	}
-	secret = make([]byte, sha256.Size)
-	if _, err := io.ReadFull(t.Random, secret); err != nil {
-		return nil, fmt.Errorf("create the site's secret: %w", err)
-	}
-	return secret, t.SetSiteValue(secretName, secret)
 }
 
 // SetSiteValue stores a named value of the site.

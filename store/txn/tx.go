@@ -20,8 +20,8 @@ type Tx struct {
 	StaleRecent IDs // agents of whose document only the recent posts must be
 	Changes     Changes
 
-	codeKey []byte                    // as Options.Secret
-	search  map[searchKey]*search.Row // rows of full-text tables to replace; nil to delete
+	db     *DB
+	search map[searchKey]*search.Row // rows of full-text tables to replace; nil to delete
 }
 
 // IDs is a set of ids.
@@ -65,7 +65,7 @@ func (c Changes) Rows(table string) int { return c.rows[table] }
 
 func (db *DB) newTx(tx *sqlitedb.Tx, now domain.Time) *Tx {
 	return &Tx{
-		Tx: tx, Now: now, Random: db.random, codeKey: db.options.Secret, StaleAgents: IDs{}, StaleRecent: IDs{}, search: map[searchKey]*search.Row{},
+		Tx: tx, Now: now, Random: db.options.Random, db: db, StaleAgents: IDs{}, StaleRecent: IDs{}, search: map[searchKey]*search.Row{},
 		Changes: Changes{Cards: IDs{}, NewEvents: IDs{}, rows: map[string]int{}},
 	}
 }

@@ -52,10 +52,7 @@ func (t *Tx) SpendNetwork(from netip.Addr, action domain.QuotaAction, limit int)
 		return nil
 	}
 	for _, network := range domain.Networks(from) {
-		hash, err := t.Pseudonym("network\x00" + network.String())
-		if err != nil {
-			return err
-		}
+		hash := t.NetworkHash(network)
 		var oldest domain.Time
 		reached, err := t.Find(&oldest, `
 			SELECT at FROM network_usage

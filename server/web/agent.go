@@ -105,6 +105,17 @@ func (p agentPage) Description() (said struct{ Lang, Text string }) {
 	return said
 }
 
+// OwnPages returns the addresses of the pages that are shown to be the agent's own.
+func (p agentPage) OwnPages() []string {
+	own := []string{}
+	for _, l := range p.Agent.Trust.Links {
+		if p.IsOwn(l) && p.Outside(l.URL) != "" {
+			own = append(own, l.URL)
+		}
+	}
+	return own
+}
+
 // Agent shows an agent's card.
 func (s *Site) Agent(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 	handle, named := api.ParseHandle(params.ByName("handle")), *r
@@ -119,7 +130,6 @@ func (s *Site) Agent(w http.ResponseWriter, r *http.Request, params httprouter.P
 		if err := decode(card, &data); err != nil {
 			return nil, err
 		}
-		data.Preview = data.preview()
 		return data, decode(work, &data.Work)
 	})
 }

@@ -96,7 +96,7 @@ func (s *Site) Call(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 	p.send("call.html", func() (any, error) {
 		data := callPage{view: p.view}
 		err := decode(thread, &data)
-		data.Post.Today, data.Preview = today, data.preview()
+		data.Post.Today = today
 		data.pagination = p.pagination("/calls"+path, data.Next)
 		return data, err
 	})

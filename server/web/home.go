@@ -50,7 +50,6 @@ func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 			return nil, err
 		}
 		setToday(data.Lists.Posts, today)
-		data.Preview = p.sitePreview()
 		return data, nil
 	})
 }

@@ -28,7 +28,6 @@ type view struct {
 	Legal     string // address of the legal notice; empty for none
 	About     string
 	Notice    string
-	Preview   preview
 	chosen    bool                            // the query names the language: links lead to pages in it
 	highlight func(text string) []search.Span // of a search page: highlights its records
 }
@@ -40,7 +39,6 @@ type View = view
 func (s *Site) View(r *http.Request) View {
 	v := view{Lang: Language(r), BaseURL: s.options.BaseURL, Contact: s.options.Contact, Site: s.options.Name, Legal: s.options.Legal}
 	v.Switch, v.About, v.Notice = "?lang="+v.other(), v.In(s.options.About), v.In(s.options.Notice)
-	v.Preview = preview{Type: "website", Description: v.About}
 	v.chosen = r.URL.Query().Get("lang") == v.Lang
 	return v
 }

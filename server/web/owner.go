@@ -61,17 +61,25 @@ func (s *Site) Owner(w http.ResponseWriter, r *http.Request, params httprouter.P
 	} else if r.Method == http.MethodPost {
 		err = s.actAsOwner(w, r, token)
 	} else {
-		err = s.showOwner(w, r, token, http.StatusOK, ownerView{view: s.View(r)})
+		err = s.showOwner(w, r, token, ownerView{view: s.View(r)}, nil)
 	}
 	if err != nil {
 		s.RenderError(w, r, err)
 	}
 }
 
-// showOwner sends the page in its present state, with the contents of page.
-func (s *Site) showOwner(w http.ResponseWriter, r *http.Request, token string, status int, page ownerView) (err error) {
+// showOwner sends the page in its present state, with the contents of page. rejected is the error of a button, or nil. If
+// there is no page any more, it returns the error of the link.
+func (s *Site) showOwner(w http.ResponseWriter, r *http.Request, token string, page ownerView, rejected *domain.Error) (err error) {
 	if page.OwnerPage, err = s.options.Store.OwnerPage(r.Context(), token); err != nil {
 		return err
+	}
+	status := http.StatusOK
+	if rejected != nil {
+		if rejected.Code == domain.CodeNotFound { // the page exists, but the contact request does not
+			rejected = &domain.Error{Code: domain.CodeInvalidState}
+		}
+		status, _ = s.Fail(w, r, rejected)
 	}
 	return s.Render(w, status, "owner.html", page.Lang, page)
 }
@@ -81,6 +89,8 @@ var ownerActs = []domain.OwnerAction{
 	domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse, domain.OwnerWaive, domain.OwnerKeep,
 }
 
+// actAsOwner executes the action of a button, and shows its result. It responds to the POST itself instead of redirecting,
+// so that no URL contains the result; reloading the page finds the form used.
 func (s *Site) actAsOwner(w http.ResponseWriter, r *http.Request, token string) error {
 	if err := s.checkOrigin(r); err != nil {
 		return err
@@ -93,18 +103,26 @@ func (s *Site) actAsOwner(w http.ResponseWriter, r *http.Request, token string) 
 		Token: token, Form: form.Get("form"), Act: domain.OwnerAction(form.Get("act")),
 		Request: form.Get("request"), Confirm: form.Get("confirm"),
 	}
-	if !slices.Contains(ownerActs, call.Act) {
-		return s.showOwnerError(w, r, call, &domain.Error{Code: domain.CodeValidationFailed})
+	var done domain.OwnerResult
+	if slices.Contains(ownerActs, call.Act) {
+		done, err = s.options.Store.ActAsOwner(r.Context(), call)
+	} else {
+		err = domain.NewError(domain.CodeValidationFailed)
 	}
-	done, err := s.options.Store.ActAsOwner(r.Context(), call)
-	var rejected *domain.Error
+	page := ownerView{view: s.View(r)}
+	rejected, ok := errors.AsType[*domain.Error](err)
+	if ok {
+		page.Alert, page.Mistyped = alert{"bad", page.errorText(rejected)}, len(rejected.Fields) > 0
+	} else if err == nil {
+		page.Alert = alert{"good", page.resultText(call.Act)}
+	}
 	switch {
-	case err == nil:
-		return s.showOwnerResult(w, r, call, done)
-	case errors.As(err, &rejected):
-		return s.showOwnerError(w, r, call, err)
+	case page.Alert.Text != "":
+		return s.showOwner(w, r, token, page, rejected)
+	case err != nil:
+		return err
 	}
-	return err
+	return s.showOwnerEnd(w, r, call, done)
 }
 
 // checkOrigin rejects a form of another site with forbidden. Under a strict referrer policy a browser sends Origin:
@@ -145,17 +163,6 @@ func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	return form, nil
 }
 
-// showOwnerResult shows the result of an action. It responds to the POST itself instead of redirecting, so that no
-// URL contains the result; reloading the page finds the form used.
-func (s *Site) showOwnerResult(w http.ResponseWriter, r *http.Request, call domain.OwnerSubmission, done domain.OwnerResult) error {
-	page := ownerView{view: s.View(r)}
-	page.Alert = alert{"good", page.resultText(call.Act)}
-	if page.Alert.Text == "" {
-		return s.showOwnerEnd(w, r, call, done)
-	}
-	return s.showOwner(w, r, call.Token, http.StatusOK, page)
-}
-
 // resultText returns the sentence for an action after which the page remains; empty for others.
 func (v view) resultText(act domain.OwnerAction) string {
 	switch act {
@@ -190,28 +197,6 @@ func (s *Site) showOwnerEnd(w http.ResponseWriter, r *http.Request, call domain.
 		page.MailboxVerified = err != nil || now.MailboxVerified
 	}
 	return s.Render(w, http.StatusOK, "owner-done.html", page.Lang, page)
-}
-
-// showOwnerError shows the page in its present state with the error of a button. If there is no page any more, it
-// returns the error of the link.
-func (s *Site) showOwnerError(w http.ResponseWriter, r *http.Request, call domain.OwnerSubmission, err error) error {
-	var rejected *domain.Error
-	errors.As(err, &rejected)
-	page := ownerView{view: s.View(r)}
-	page.Alert = alert{"bad", page.errorText(rejected)}
-	if page.Alert.Text == "" {
-		return err
-	}
-	page.Mistyped = len(rejected.Fields) > 0
-	if page.OwnerPage, err = s.options.Store.OwnerPage(r.Context(), call.Token); err != nil {
-		return err
-	}
-	if rejected.Code == domain.CodeNotFound {
-		// The page exists, but the contact request does not.
-		rejected = &domain.Error{Code: domain.CodeInvalidState}
-	}
-	status, _ := s.Fail(w, r, rejected)
-	return s.Render(w, status, "owner.html", page.Lang, page)
 }
 
 // errorText returns the sentence for a rejected action.

@@ -25,24 +25,16 @@ type call struct {
 	ReplyCount int           `json:"reply_count"`
 	CreatedAt  domain.Time   `json:"created_at"`
 	Match      string        `json:"match"` // in a list
-	Today      string        `json:"-"`
 }
 
-// Over reports whether the deadline has passed, by the date in UTC.
-func (c call) Over() bool { return c.Deadline != nil && *c.Deadline < c.Today }
-
-func setToday(calls []call, today string) {
-	for i := range calls {
-		calls[i].Today = today
-	}
+// setToday sets the date in UTC, on which it depends whether a call is open, and adds it to the parts of the page.
+func (p *page) setToday() {
+	p.today = p.site.options.Store.Now().UTC().Format(time.DateOnly)
+	p.parts = append(p.parts, p.today)
 }
 
-// today returns the date in UTC, on which it depends whether a call is open, and adds it to the parts of the page.
-func (p *page) today() string {
-	today := p.site.options.Store.Now().UTC().Format(time.DateOnly)
-	p.parts = append(p.parts, today)
-	return today
-}
+// Over reports whether a deadline has passed.
+func (v view) Over(deadline string) bool { return deadline < v.today }
 
 type callsPage struct {
 	view
@@ -56,14 +48,14 @@ type callsPage struct {
 // Calls shows the search for calls.
 func (s *Site) Calls(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r, "q", "kind", "tag", "author", "open", "cursor")
-	found, today := p.read("listPosts", p.query, "limit", pageLimit), p.today()
+	found := p.read("listPosts", p.query, "limit", pageLimit)
+	p.setToday()
 	p.setAlternate("/api/posts", p.query)
 	p.Feed = feedOf(p.query, p.LangParam())
 	p.highlight = search.Parse(p.query.Get("q")).Highlighter()
 	p.send("calls.html", func() (any, error) {
 		data := callsPage{view: p.view, selection: p.selection()}
 		err := decode(found, &data)
-		setToday(data.Posts, today)
 		data.Posts, data.Some = byMatch(data.Posts, func(c call) string { return c.Match })
 		data.pagination, data.Meant = p.pagination("/calls", data.Next), p.suggest("/calls", data.Hint)
 		return data, err
@@ -88,7 +80,8 @@ func (s *Site) Call(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 	id := params.ByName("id")
 	p := s.open(w, r, "cursor")
 	path := "/" + url.PathEscape(id)
-	thread, today := p.read("getPost", p.query, "id", id, "limit", repliesLimit), p.today()
+	thread := p.read("getPost", p.query, "id", id, "limit", repliesLimit)
+	p.setToday()
 	if len(thread.Body) > longThread {
 		thread = p.read("getPost", p.query, "id", id, "limit", longLimit)
 	}
@@ -96,7 +89,6 @@ func (s *Site) Call(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 	p.send("call.html", func() (any, error) {
 		data := callPage{view: p.view}
 		err := decode(thread, &data)
-		data.Post.Today = today
 		data.pagination = p.pagination("/calls"+path, data.Next)
 		return data, err
 	})

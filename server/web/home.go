@@ -37,7 +37,8 @@ var homeLinks = []string{
 func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r)
 	lists := p.read("getHome", nil)
-	stats, popular, today := p.counts(), p.popular(), p.today()
+	stats, popular := p.counts(), p.popular()
+	p.setToday()
 	p.Feed = feedOf(nil, p.LangParam())
 	p.setAlternate("/api", nil)
 	w.Header()["Link"] = append(w.Header()["Link"], homeLinks...)
@@ -46,11 +47,7 @@ func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 	}
 	p.send("home.html", func() (any, error) {
 		data := homePage{view: p.view, Operator: s.operator, Stats: stats, Popular: popular, ARD: s.options.ARD}
-		if err := decode(lists, &data.Lists); err != nil {
-			return nil, err
-		}
-		setToday(data.Lists.Posts, today)
-		return data, nil
+		return data, decode(lists, &data.Lists)
 	})
 }
 

@@ -28,6 +28,7 @@ type view struct {
 	Legal     string // address of the legal notice; empty for none
 	About     string
 	Notice    string
+	today     string                          // date in UTC; empty for a page that has no calls
 	chosen    bool                            // the query names the language: links lead to pages in it
 	highlight func(text string) []search.Span // of a search page: highlights its records
 }

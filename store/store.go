@@ -16,7 +16,7 @@
 //   - admin: the use cases of the operator. Store embeds its Operator.
 //   - lifecycle: how records change and end, by an act of an agent, its owner or the operator, or by a job.
 //   - listing: pages of records, with cursors, totals and search.
-//   - outbox, blocklist, export: mails to send, the lists of the operator, an agent's own data.
+//   - outbox, blocklist, export: mails to send (Store embeds the Queue), the lists of the operator, an agent's own data.
 //   - watch: which agents are notified of a new post.
 //   - maintenance, backup: the care of the database file, and copies of it.
 //
@@ -65,6 +65,7 @@ import (
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/maintenance"
+	"callbook/store/outbox"
 	"callbook/store/query"
 	"callbook/store/sqlitedb"
 	"callbook/store/text"
@@ -129,6 +130,7 @@ type Options struct {
 type Store struct {
 	*query.Reader                    // the reads without a transaction
 	*admin.Operator                  // the operator's use cases
+	*outbox.Queue                    // the mails
 	Lists           *blocklist.Lists // of the operator, for requests
 
 	db          *txn.DB
@@ -172,6 +174,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.maintenance.Checking = o.Checking
 	s.SetDB(s.db)
 	s.Operator = admin.New(s.db, s.random)
+	s.Queue = outbox.NewQueue(s.db, s.mails)
 	s.Lists = blocklist.NewLists(s.db)
 	s.Watch(s.Lists.Committed)
 	s.matcher = watch.NewMatcher(s.db)

@@ -108,25 +108,25 @@ func SpendRecovery(t *txn.Tx, caps domain.MailCaps, client netip.Addr) (next dom
 	return next, reached == nil, err
 }
 
-// Pools returns how much is left of each pool.
-func Pools(ctx context.Context, db *txn.DB, caps domain.MailCaps) ([]domain.PoolState, error) {
+// MailPools returns how much is left of each pool of the site's mails.
+func (q *Queue) MailPools(ctx context.Context) ([]domain.PoolState, error) {
 	pools := make([]domain.PoolState, len(domain.MailPools))
 	for i, pool := range domain.MailPools {
 		var row struct {
 			Sent   int          `db:"sent"`
 			Oldest *domain.Time `db:"oldest"`
 		}
-		since := db.Now().Add(-domain.Day)
-		err := db.Get(ctx, &row, `
+		since := q.db.Now().Add(-domain.Day)
+		err := q.db.Get(ctx, &row, `
 			SELECT COUNT(*) AS sent,
 				(SELECT at FROM mail_log WHERE sent AND pool = ?1 AND notice_of IS NULL AND at > ?2 ORDER BY at DESC LIMIT 1 OFFSET ?3) AS oldest
 			FROM mail_log
-			WHERE sent AND pool = ?1 AND notice_of IS NULL AND at > ?2`, pool, since, max(0, caps.Pool()-1))
+			WHERE sent AND pool = ?1 AND notice_of IS NULL AND at > ?2`, pool, since, max(0, q.caps.Pool()-1))
 		if err != nil {
 			return nil, err
 		}
-		pools[i] = domain.PoolState{Pool: pool, Limit: caps.Pool(), Left: max(0, caps.Pool()-row.Sent)}
-		if row.Oldest != nil && caps.Pool() > 0 {
+		pools[i] = domain.PoolState{Pool: pool, Limit: q.caps.Pool(), Left: max(0, q.caps.Pool()-row.Sent)}
+		if row.Oldest != nil && q.caps.Pool() > 0 {
 			pools[i].Until = row.Oldest.Add(domain.Day)
 		}
 	}

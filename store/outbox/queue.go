@@ -10,6 +10,15 @@ import (
 	"callbook/store/txn"
 )
 
+// Queue has the use cases of the outbox that concern no other record. Its methods may be called from any goroutine.
+type Queue struct {
+	db   *txn.DB
+	caps domain.MailCaps
+}
+
+// NewQueue returns the outbox of a database.
+func NewQueue(db *txn.DB, caps domain.MailCaps) *Queue { return &Queue{db: db, caps: caps} }
+
 // Insert puts a mail into the outbox. It replaces one of the same kind to the same agent, which may
 // have another recipient unless it is a notice.
 func Insert(t *txn.Tx, agentID int64, kind, recipient, secret string, expires domain.Time) error {
@@ -75,20 +84,20 @@ func deleteMails(t *txn.Tx, where string, args ...any) error {
 	return err
 }
 
-// NextAt returns when the next mail must be sent; 0 if the outbox is empty.
-func NextAt(ctx context.Context, db *txn.DB) (next domain.Time, err error) {
-	err = db.Get(ctx, &next, `SELECT COALESCE(MIN(next_try_at), 0) FROM outbox`)
+// NextMailAt returns when the next mail must be sent; 0 if the outbox is empty.
+func (q *Queue) NextMailAt(ctx context.Context) (next domain.Time, err error) {
+	err = q.db.Get(ctx, &next, `SELECT COALESCE(MIN(next_try_at), 0) FROM outbox`)
 	return next, err
 }
 
-// Start returns a mail to send now, if there is one, and records that its delivery has started.
-// It must be followed by Finish. If it is not, as when the program is killed, the mail is tried
-// once more.
-func Start(ctx context.Context, db *txn.DB) (mail domain.Mail, found bool, err error) {
-	if next, err := NextAt(ctx, db); err != nil || next == 0 || next > db.Now() {
+// StartMail returns a mail to send now, if there is one, and records that its delivery has
+// started. It must be followed by FinishMail of package store. If it is not, as when the program is
+// killed, the mail is tried once more.
+func (q *Queue) StartMail(ctx context.Context) (mail domain.Mail, found bool, err error) {
+	if next, err := q.NextMailAt(ctx); err != nil || next == 0 || next > q.db.Now() {
 		return domain.Mail{}, false, err
 	}
-	err = db.Write(ctx, func(t *txn.Tx) error {
+	err = q.db.Write(ctx, func(t *txn.Tx) error {
 		mail, found = domain.Mail{}, false
 		if err := DeleteExpired(t); err != nil {
 			return err

@@ -24,44 +24,52 @@ func stopToken(t *txn.Tx, address string) string {
 }
 
 // stoppedMailbox returns the pseudonym of the address of a stop token. It returns not_found for a
-// token that the site did not make. pseudonym is that of a transaction or a reader.
-func stoppedMailbox(pseudonym func(value string) []byte, token string) ([]byte, error) {
+// token that the site did not make.
+func stoppedMailbox(db *txn.DB, token string) ([]byte, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(raw) != hashBytes+stopBytes || len(token) != base64.RawURLEncoding.EncodedLen(len(raw)) { // it skips line breaks
 		return nil, domain.NewError(domain.CodeNotFound)
 	}
-	mac := pseudonym("stop\x00" + string(raw[:hashBytes]))
+	mac := db.Pseudonym("stop\x00" + string(raw[:hashBytes]))
 	if !hmac.Equal(mac[:stopBytes], raw[hashBytes:]) {
 		return nil, domain.NewError(domain.CodeNotFound)
 	}
 	return raw[:hashBytes], nil
 }
 
-// Stopped reports whether the holder of the address of a stop token wants no mails.
-func Stopped(ctx context.Context, db *txn.DB, token string) (stopped bool, err error) {
-	hash, err := stoppedMailbox(db.Pseudonym, token)
-	if err != nil {
-		return false, err
+// MailsStopped reports whether the holder of an address has ended all mails to it. It returns not_found
+// for a token that was never mailed.
+func (q *Queue) MailsStopped(ctx context.Context, token string) (stopped bool, err error) {
+	hash, err := stoppedMailbox(q.db, token)
+	if err == nil {
+		err = q.db.Get(ctx, &stopped, selectStopped, hash)
 	}
-	err = db.Get(ctx, &stopped, selectStopped, hash)
 	return stopped, err
 }
 
 const selectStopped = `SELECT EXISTS (SELECT 1 FROM mail_stops WHERE mailbox_hash = ?)`
 
-// Stop ends or resumes all mails to the address of a stop token. Those that wait are deleted.
-func Stop(t *txn.Tx, token string, stop bool) error {
-	hash, err := stoppedMailbox(t.Pseudonym, token)
+// StopMails ends or resumes all mails to an address. Those that wait are deleted. It returns not_found for
+// a token that was never mailed.
+func (q *Queue) StopMails(ctx context.Context, token string, stop bool) error {
+	hash, err := stoppedMailbox(q.db, token)
 	if err != nil {
 		return err
 	}
-	if !stop {
-		return t.Exec(`DELETE FROM mail_stops WHERE mailbox_hash = ?`, hash)
-	}
-	err = t.Exec(`INSERT INTO mail_stops (mailbox_hash, created_at) VALUES (?, ?) ON CONFLICT (mailbox_hash) DO NOTHING`, hash, t.Now)
-	if err != nil {
-		return err
-	}
+	return q.db.Write(ctx, func(t *txn.Tx) error {
+		if !stop {
+			return t.Exec(`DELETE FROM mail_stops WHERE mailbox_hash = ?`, hash)
+		}
+		err := t.Exec(`INSERT INTO mail_stops (mailbox_hash, created_at) VALUES (?, ?) ON CONFLICT (mailbox_hash) DO NOTHING`, hash, t.Now)
+		if err != nil {
+			return err
+		}
+		return deleteMailsTo(t, hash)
+	})
+}
+
+// deleteMailsTo deletes the mails to an address that wait.
+func deleteMailsTo(t *txn.Tx, mailbox []byte) error {
 	var waiting []struct {
 		Seq int64  `db:"seq"`
 		To  string `db:"recipient"`
@@ -70,7 +78,7 @@ func Stop(t *txn.Tx, token string, stop bool) error {
 		return err
 	}
 	for _, mail := range waiting {
-		if !hmac.Equal(t.MailboxHash(mail.To), hash) {
+		if !hmac.Equal(t.MailboxHash(mail.To), mailbox) {
 			continue
 		}
 		if err := deleteMails(t, `seq = ?`, mail.Seq); err != nil {

@@ -58,7 +58,7 @@ func (t *tx) sendCode(agent *document.AgentRow, order outbox.Order) error {
 	// The mail first: what was guessed at the code before decides whether the mail before still counts.
 	return cmp.Or(
 		outbox.Insert(t.Tx, order.AgentID, order.Kind, to, mailed, expires),
-		outbox.InsertCode(t.Tx, order, code, expires))
+		outbox.InsertCode(t.Tx, order, code, nil, expires))
 }
 
 // ConfirmVerify verifies the caller's mailbox with the code that was mailed there. It returns

@@ -23,14 +23,9 @@ const (
 	recoveryMails = 3               // mails with the same recovery code
 )
 
-// InsertCode stores the hash of a code that verifies a mailbox. It replaces the code before.
-func InsertCode(t *txn.Tx, o Order, code string, expires domain.Time) error {
-	return insertCode(t, o, code, nil, expires)
-}
-
-// insertCode stores the hash of a code. nonce is that of a recovery code, which keeps the time since which the agent waits
-// for one.
-func insertCode(t *txn.Tx, o Order, code string, nonce []byte, expires domain.Time) error {
+// InsertCode stores the hash of a code, which replaces the code before. nonce is nil, or that of a recovery code, which keeps
+// the time since which the agent waits for one.
+func InsertCode(t *txn.Tx, o Order, code string, nonce []byte, expires domain.Time) error {
 	err := t.Exec(`
 		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at, nonce)
 		VALUES (?, ?, ?, ?, 0, ?, ?, ?)
@@ -139,7 +134,7 @@ func recoveryCode(t *txn.Tx, o Order) (code recoveryRow, secret string, err erro
 		return code, "", fmt.Errorf("create a recovery code: %w", err)
 	}
 	secret = recoverySecret(t, o, code.Nonce)
-	return code, secret, insertCode(t, o, secret, code.Nonce, t.Now.Add(recoveryWait))
+	return code, secret, InsertCode(t, o, secret, code.Nonce, t.Now.Add(recoveryWait))
 }
 
 // recoverySecret computes a recovery code, so that it can be mailed again without being stored.

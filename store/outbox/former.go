@@ -86,15 +86,11 @@ func RecoveryOrders(t *txn.Tx, agentID int64, mailbox string, verified bool) (or
 	}
 	var former []Order
 	err = t.Select(&former, `
-		SELECT agent_id, mailbox, left_at FROM former_mailboxes
+		SELECT agent_id, 'former' AS kind, mailbox, left_at FROM former_mailboxes
 		WHERE agent_id = ? AND left_at > ? AND (mailbox <> ? OR NOT ?)
 		ORDER BY left_at, mailbox
 		LIMIT ?`, agentID, t.Now.Add(-formerAge), mailbox, verified, formerNumber)
-	for _, o := range former {
-		o.Kind = domain.MailFormer
-		orders = append(orders, o)
-	}
-	return orders, err
+	return append(orders, former...), err
 }
 
 // TryRecovery uses up the recovery code of one of the orders, and returns that order. It returns

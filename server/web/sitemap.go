@@ -70,34 +70,26 @@ const pagesPart = "pages.xml"
 
 // sitemap returns the whole sitemap or its index, or a part of it.
 func (s *Site) sitemap(req *api.Request, in sitemapInput) (response api.Response, err error) {
-	var parts, pages []string
-	switch in.Part {
-	case "all":
-		if parts, err = s.sitemapParts(req.Context()); err != nil || len(parts) > len(sitemapKinds) {
-			parts = append(parts, pagesPart)
-			break
+	parts, pages := []string{in.Part}, []string(nil)
+	if in.Part == "all" {
+		if parts, err = s.sitemapParts(req.Context()); err != nil {
+			return response, err
 		}
-		pages = s.sitePages()
-		for _, part := range parts {
-			more, err := s.recordPages(req.Context(), part)
-			if err != nil {
-				return response, err
-			}
-			pages = append(pages, more...)
+		if len(parts) > len(sitemapKinds)+1 {
+			return api.Response{Body: s.writeSitemap("sitemapindex", "sitemap", "/sitemap/", parts), Tags: s.options.Listed}, nil
 		}
-		parts = nil
-	case pagesPart:
-		pages = s.sitePages()
-	default:
-		pages, err = s.recordPages(req.Context(), in.Part)
 	}
-	if err != nil {
-		return response, err
+	for _, part := range parts {
+		more, err := s.pages(req.Context(), part)
+		if err != nil {
+			return response, err
+		}
+		pages = append(pages, more...)
 	}
-	return api.Response{Body: s.writeSitemap(parts, pages), Tags: s.options.Listed}, nil
+	return api.Response{Body: s.writeSitemap("urlset", "url", "", pages), Tags: s.options.Listed}, nil
 }
 
-// sitemapParts returns the names of the parts that name a record.
+// sitemapParts returns the names of the parts: those that name a record, and pagesPart.
 func (s *Site) sitemapParts(ctx context.Context) (parts []string, err error) {
 	for _, k := range sitemapKinds {
 		for from := int64(0); ; {
@@ -112,7 +104,7 @@ func (s *Site) sitemapParts(ctx context.Context) (parts []string, err error) {
 			from = (first/sitemapStep + 1) * sitemapStep
 		}
 	}
-	return parts, nil
+	return append(parts, pagesPart), nil
 }
 
 // sitePages returns the paths of the pages that every site has.
@@ -124,8 +116,11 @@ func (s *Site) sitePages() []string {
 	return pages
 }
 
-// recordPages returns the paths of the pages in a part. It returns not_found for a part that names no record.
-func (s *Site) recordPages(ctx context.Context, part string) ([]string, error) {
+// pages returns the paths of the pages in a part. It returns not_found for a part that names no record.
+func (s *Site) pages(ctx context.Context, part string) ([]string, error) {
+	if part == pagesPart {
+		return s.sitePages(), nil
+	}
 	for _, k := range sitemapKinds {
 		number, ok := strings.CutPrefix(part, k.name+"-")
 		n, err := strconv.ParseInt(strings.TrimSuffix(number, ".xml"), 10, 32)
@@ -146,13 +141,9 @@ func (s *Site) recordPages(ctx context.Context, part string) ([]string, error) {
 	return nil, &domain.Error{Code: domain.CodeNotFound}
 }
 
-// writeSitemap returns an index of parts, or without parts a list of pages. Handles and ids have no character that a URL
-// would escape, and neither have the other paths.
-func (s *Site) writeSitemap(parts, pages []string) []byte {
-	root, element, prefix, paths := "urlset", "url", "", pages
-	if len(parts) > 0 {
-		root, element, prefix, paths = "sitemapindex", "sitemap", "/sitemap/", parts
-	}
+// writeSitemap returns a document with the URLs of paths below a prefix. Handles and ids have no character that a URL would
+// escape, and neither have the other paths.
+func (s *Site) writeSitemap(root, element, prefix string, paths []string) []byte {
 	base := html.EscapeString(s.options.BaseURL + prefix)
 	b := fmt.Appendf(nil, xmlHeader+"<%s xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n", root)
 	for _, path := range paths {

@@ -62,7 +62,7 @@ func (s *Site) Agents(w http.ResponseWriter, r *http.Request, _ httprouter.Param
 		data := agentsPage{view: p.view, selection: p.selection(), Popular: popular, Languages: searchLanguages}
 		err := decode(found, &data)
 		data.Agents, data.Some = byMatch(data.Agents, func(a agentEntry) string { return a.Match })
-		data.pagination, data.Meant = p.pagination("/agents", data.Next), p.suggest("/agents", data.Hint)
+		data.pagination, data.Meant = p.pagination(data.Next), p.suggest(data.Hint)
 		asked := p.query.Get("language")
 		if asked != "" && !slices.ContainsFunc(searchLanguages, func(t searchLanguage) bool { return t.Code == asked }) {
 			data.Languages = append([]searchLanguage{{asked, asked}}, searchLanguages...)

@@ -57,7 +57,7 @@ func (s *Site) Calls(w http.ResponseWriter, r *http.Request, _ httprouter.Params
 		data := callsPage{view: p.view, selection: p.selection()}
 		err := decode(found, &data)
 		data.Posts, data.Some = byMatch(data.Posts, func(c call) string { return c.Match })
-		data.pagination, data.Meant = p.pagination("/calls", data.Next), p.suggest("/calls", data.Hint)
+		data.pagination, data.Meant = p.pagination(data.Next), p.suggest(data.Hint)
 		return data, err
 	})
 }
@@ -79,17 +79,16 @@ type callPage struct {
 func (s *Site) Call(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 	id := params.ByName("id")
 	p := s.open(w, r, "cursor")
-	path := "/" + url.PathEscape(id)
 	thread := p.read("getPost", p.query, "id", id, "limit", repliesLimit)
 	p.setToday()
 	if len(thread.Body) > longThread {
 		thread = p.read("getPost", p.query, "id", id, "limit", longLimit)
 	}
-	p.setAlternate("/api/posts"+path, p.query)
+	p.setAlternate("/api/posts/"+url.PathEscape(id), p.query)
 	p.send("call.html", func() (any, error) {
 		data := callPage{view: p.view}
 		err := decode(thread, &data)
-		data.pagination = p.pagination("/calls"+path, data.Next)
+		data.pagination = p.pagination(data.Next)
 		return data, err
 	})
 }

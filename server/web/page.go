@@ -151,17 +151,17 @@ type pagination struct {
 }
 
 // pagination returns the links to the first and the next page, given the API's link to the next.
-func (p *page) pagination(path string, next *string) pagination {
+func (p *page) pagination(next *string) pagination {
 	query := clone(p.query)
 	o := pagination{Later: query.Has("cursor")}
 	query.Del("cursor")
-	o.First = address(path, query, "lang", p.LangParam())
+	o.First = address(p.Here, query, "lang", p.LangParam())
 	if next == nil {
 		return o
 	}
 	if u, err := url.Parse(*next); err == nil {
 		query.Set("cursor", u.Query().Get("cursor"))
-		o.NextPage = address(path, query, "lang", p.LangParam())
+		o.NextPage = address(p.Here, query, "lang", p.LangParam())
 	}
 	return o
 }

@@ -24,14 +24,14 @@ type searchHint struct {
 type suggestion struct{ Query, Address string }
 
 // suggest returns the suggestion of a hint: the page's own search with another q.
-func (p *page) suggest(path string, hint *searchHint) *suggestion {
+func (p *page) suggest(hint *searchHint) *suggestion {
 	if hint == nil || hint.DidYouMean == "" {
 		return nil
 	}
 	query := clone(p.query)
 	query.Del("cursor")
 	query.Set("q", hint.DidYouMean)
-	return &suggestion{hint.DidYouMean, address(path, query, "lang", p.LangParam())}
+	return &suggestion{hint.DidYouMean, address(p.Here, query, "lang", p.LangParam())}
 }
 
 // byMatch splits a list into the records that match every word and the following ones that match some.

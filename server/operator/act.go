@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"callbook/server/web"
 	"callbook/store/domain"
 )
 
@@ -16,7 +17,7 @@ func (s *site) act(w http.ResponseWriter, r *http.Request, v *view) (err error) 
 	}
 	ctx, st, form := r.Context(), s.options.Store, r.PostForm
 	subject := form.Get("subject")
-	v.Alert = alert{"good", v.Say("Done and recorded: %s", "已完成并记录：%s", form.Get("act")+" "+subject)}
+	v.Alert = web.Alert{Kind: "good", Text: v.Say("Done and recorded: %s", "已完成并记录：%s", form.Get("act")+" "+subject)}
 	switch form.Get("act") {
 	case "suspend", "delete", "approve", "reject":
 		return s.actOnAgents(r, v)

@@ -103,7 +103,7 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 // fail makes the alert of a button that failed, and returns the status.
 func (s *site) fail(w http.ResponseWriter, r *http.Request, v *view, err error) int {
 	status, failure := s.options.Pages.Fail(w, r, err)
-	v.Alert = alert{"bad", v.Say(failure.MessageEN, failure.MessageZH)}
+	v.Alert = web.Alert{Kind: "bad", Text: v.Say(failure.MessageEN, failure.MessageZH)}
 	switch status {
 	case http.StatusNotFound:
 		v.Alert.Text = v.Say("Nothing was done: this does not exist, or no longer. The page shows how it is now.", "没有执行任何操作：对象不存在或已不存在。页面显示的是当前状态。")

@@ -34,7 +34,7 @@ type view struct {
 	web.View
 	Show    string
 	Query   url.Values // of the address
-	Alert   alert
+	Alert   web.Alert
 	Secret  string         // a new invitation, which is shown once
 	Pending domain.BulkAct // has handles if it waits to be confirmed
 
@@ -50,12 +50,6 @@ type view struct {
 
 	Blocked []blocklist.Entry
 	Invites []domain.Invite
-}
-
-// alert is the result of a button.
-type alert struct {
-	Kind string // good, warn, bad
-	Text string
 }
 
 func (s *site) newView(r *http.Request) *view {

@@ -13,7 +13,7 @@ const mailsPath = "mails/"
 // mailsView is the page that ends all mails to an address.
 type mailsView struct {
 	view
-	Alert   alert
+	Alert   Alert
 	Stopped bool
 }
 
@@ -34,10 +34,10 @@ func (s *Site) mails(w http.ResponseWriter, r *http.Request, token string) (err 
 			if err := s.options.Store.StopMails(r.Context(), token, act == "stop"); err != nil {
 				return err
 			}
-			page.Alert = alert{"good", page.Say("Done.", "已完成。")}
+			page.Alert = Alert{"good", page.Say("Done.", "已完成。")}
 		default:
 			rejected := &domain.Error{Code: domain.CodeValidationFailed}
-			page.Alert = alert{"bad", page.errorText(rejected)}
+			page.Alert = Alert{"bad", page.errorText(rejected)}
 			status, _ = s.Fail(w, r, rejected)
 		}
 	}

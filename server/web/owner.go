@@ -32,13 +32,13 @@ func ownerHeaders(h http.Header) {
 type ownerView struct {
 	view
 	domain.OwnerPage
-	Alert    alert
+	Alert    Alert
 	Mistyped bool // the handle that retiring asks for
 }
 
-// alert is the result of a button.
-type alert struct {
-	Kind string // good, bad
+// Alert is the result of a button.
+type Alert struct {
+	Kind string // good, warn, bad
 	Text string
 }
 
@@ -112,9 +112,9 @@ func (s *Site) actAsOwner(w http.ResponseWriter, r *http.Request, token string) 
 	page := ownerView{view: s.View(r)}
 	rejected, ok := errors.AsType[*domain.Error](err)
 	if ok {
-		page.Alert, page.Mistyped = alert{"bad", page.errorText(rejected)}, len(rejected.Fields) > 0
+		page.Alert, page.Mistyped = Alert{"bad", page.errorText(rejected)}, len(rejected.Fields) > 0
 	} else if err == nil {
-		page.Alert = alert{"good", page.resultText(call.Act)}
+		page.Alert = Alert{"good", page.resultText(call.Act)}
 	}
 	switch {
 	case page.Alert.Text != "":

@@ -4,44 +4,19 @@ package text
 
 import (
 	"net/netip"
+	"regexp"
 	"strings"
 )
 
-// Limits of RFC 1035 for host names, in bytes.
-const (
-	maxHostBytes  = 253
-	maxLabelBytes = 63
-)
+// maxHostBytes is the limit of RFC 1035 for host names.
+const maxHostBytes = 253
 
-// IsHostName reports whether s is an ASCII host name of two labels or more. The last one
-// must begin with a letter: all top-level domains do, and so no spelling of an IPv4
-// address (127.1, 0x7f.0x1) is a name.
-func IsHostName(s string) bool {
-	dot := strings.LastIndexByte(s, '.')
-	if len(s) > maxHostBytes || dot < 0 || dot == len(s)-1 || !isLetter(s[dot+1]) {
-		return false
-	}
-	for label := range strings.SplitSeq(s, ".") {
-		if !isLabel(label) {
-			return false
-		}
-	}
-	return true
-}
+// hostName matches labels of at most 63 bytes (RFC 1035). The last one must begin with a letter: all top-level domains
+// do, and so no spelling of an IPv4 address (127.1, 0x7f.0x1) is a name.
+var hostName = regexp.MustCompile(strings.ReplaceAll(`^([A-Za-z0-9]REST\.)+[A-Za-z]REST$`, "REST", `([A-Za-z0-9-]{0,61}[A-Za-z0-9])?`))
 
-func isLabel(s string) bool {
-	if s == "" || len(s) > maxLabelBytes || s[0] == '-' || s[len(s)-1] == '-' {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; c != '-' && !isLetter(c) && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return true
-}
-
-func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+// IsHostName reports whether s is an ASCII host name of two labels or more.
+func IsHostName(s string) bool { return len(s) <= maxHostBytes && hostName.MatchString(s) }
 
 // IsLoopback reports whether a host, without port and brackets, names this machine by
 // itself: localhost, a name below it, or a loopback address. It resolves nothing.

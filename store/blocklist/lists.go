@@ -80,20 +80,16 @@ func (l *Lists) Refresh() {
 		l.stale.Store(true)
 		return
 	}
-	l.current.Store(newLists(entries))
-}
-
-func newLists(entries []Entry) *lists {
-	l := &lists{networks: map[Kind][]netip.Prefix{}}
+	current := &lists{networks: map[Kind][]netip.Prefix{}}
 	for _, e := range entries {
 		switch e.Kind {
 		case Host:
-			l.hosts = append(l.hosts, e.Entry)
+			current.hosts = append(current.hosts, e.Entry)
 		case Network, Exempt:
 			if network, err := netip.ParsePrefix(e.Entry); err == nil {
-				l.networks[e.Kind] = append(l.networks[e.Kind], network)
+				current.networks[e.Kind] = append(current.networks[e.Kind], network)
 			}
 		}
 	}
-	return l
+	l.current.Store(current)
 }

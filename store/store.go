@@ -203,9 +203,6 @@ func (s *Store) Watch(f func(txn.Changes)) {
 }
 
 func (s *Store) committed(c txn.Changes) {
-	if c.Empty() {
-		return
-	}
 	if c.Erased {
 		s.maintenance.Erased()
 	}

@@ -33,7 +33,7 @@ func (db *DB) readSecret(ctx context.Context) error {
 		if _, err := io.ReadFull(t.Random, secret); err != nil {
 			return fmt.Errorf("create the site's secret: %w", err)
 		}
-		if err := t.Exec(`INSERT INTO site (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`, secretName, secret); err != nil {
+		if err := t.setFirst(secretName, secret); err != nil {
 			return err
 		}
 		return t.Get(&db.secret, selectSecret, secretName)
@@ -86,9 +86,9 @@ func (t *Tx) SetSiteTime(name string, at domain.Time) error {
 	return t.SetSiteValue(name, formatTime(at))
 }
 
-// setFirstTime stores the current time under a name, unless there is one.
-func (t *Tx) setFirstTime(name string) error {
-	return t.Exec(`INSERT INTO site (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`, name, formatTime(t.Now))
+// setFirst stores a named value of the site, unless there is one.
+func (t *Tx) setFirst(name string, value []byte) error {
+	return t.Exec(`INSERT INTO site (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`, name, value)
 }
 
 func formatTime(at domain.Time) []byte { return strconv.AppendInt(nil, int64(at), 10) }

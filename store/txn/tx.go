@@ -53,12 +53,6 @@ type Changes struct {
 // Everything is the effect of an unknown commit.
 var Everything = Changes{All: true, Agents: true, Posts: true, Collabs: true, Mail: true, Wake: true, Erased: true}
 
-// Empty reports whether there are no effects.
-func (c Changes) Empty() bool {
-	return len(c.Cards) == 0 && !c.All && !c.Agents && !c.Posts && !c.Collabs && len(c.NewEvents) == 0 && !c.Mail && !c.Wake &&
-		!c.Erased && !c.Lists && c.Reports == 0 && c.Approvals == 0
-}
-
 // Rows returns how many rows of a full-text table changed. Each is a record that came into
 // lists or left them.
 func (c Changes) Rows(table string) int { return c.rows[table] }
@@ -103,7 +97,7 @@ func (t *Tx) refresh(rebuild func(*Tx) error) error {
 		return err
 	}
 	if t.Changes.Erased {
-		if err := t.setFirstTime(ErasedAt); err != nil {
+		if err := t.setFirst(ErasedAt, formatTime(t.Now)); err != nil {
 			return fmt.Errorf("record the erasure: %w", err)
 		}
 	}

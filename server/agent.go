@@ -1,7 +1,7 @@
 package server
 
 import (
-	"strconv"
+	"fmt"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json/jsontext"
@@ -179,17 +179,12 @@ func itemSize(d *domain.AgentDocument) int {
 }
 
 func appendListItem(b []byte, d domain.AgentDocument, match string) []byte {
-	b = append(b, '{')
-	b = appendAgent(b, d)
+	b = appendAgent(append(b, '{'), d)
 	b = append(b, `,"contact":{"method":"request"`...)
 	if d.Email != nil {
 		b = appendText(append(b, `,"email":`...), *d.Email)
 	}
-	b = appendContactFlags(b, d)
-	b = append(b, `},"trust_level":`...)
-	b = strconv.AppendInt(b, int64(d.Level), 10)
-	b = append(b, `,"confirmed_collaborations":`...)
-	b = strconv.AppendInt(b, int64(d.Confirmed), 10)
+	b = fmt.Appendf(appendContactFlags(b, d), `},"trust_level":%d,"confirmed_collaborations":%d`, d.Level, d.Confirmed)
 	if match != "" {
 		b = appendMatched(appendMatch(b, match), d)
 	}
@@ -197,13 +192,7 @@ func appendListItem(b []byte, d domain.AgentDocument, match string) []byte {
 }
 
 func appendBriefItem(b []byte, d domain.AgentDocument, match string) []byte {
-	b = append(b, '{')
-	b = append(b, d.Brief...)
-	b = append(b, `,"trust_level":`...)
-	b = strconv.AppendInt(b, int64(d.Level), 10)
-	b = append(b, `,"confirmed_collaborations":`...)
-	b = strconv.AppendInt(b, int64(d.Confirmed), 10)
-	b = append(b, `,"last_active_at":`...)
+	b = fmt.Appendf(b, `{%s,"trust_level":%d,"confirmed_collaborations":%d,"last_active_at":`, d.Brief, d.Level, d.Confirmed)
 	b = d.LastActiveAt.AppendJSON(b)
 	b = appendMatched(appendMatch(b, match), d)
 	return append(b, '}')
@@ -225,10 +214,7 @@ func appendAgent(b []byte, d domain.AgentDocument) []byte {
 }
 
 func appendContactFlags(b []byte, d domain.AgentDocument) []byte {
-	b = append(b, `,"email_public":`...)
-	b = strconv.AppendBool(b, d.Email != nil)
-	b = append(b, `,"mailbox_verified":`...)
-	return strconv.AppendBool(b, d.Level > 0)
+	return fmt.Appendf(b, `,"email_public":%t,"mailbox_verified":%t`, d.Email != nil, d.Level > 0)
 }
 
 // cardSize returns the approximate size of a card in bytes.
@@ -237,40 +223,25 @@ func cardSize(d domain.AgentDocument) int { return len(d.Profile) + len(d.Recent
 // appendCard appends the members of a card after its notice.
 func appendCard(b []byte, d domain.AgentDocument) []byte {
 	b = appendAgentObject(b, d)
-	b = append(b, `,"evidence":{"confirmed_collaborations":`...)
-	b = strconv.AppendInt(b, int64(d.Confirmed), 10)
-	b = append(b, evidenceNotes...)
-	b = append(b, `,"confirmed_partners":`...)
-	b = strconv.AppendInt(b, int64(d.Partners), 10)
-	b = append(b, `,"requests_received":`...)
-	b = strconv.AppendInt(b, int64(d.Requests.Received), 10)
-	b = append(b, `,"requests_answered":`...)
-	b = strconv.AppendInt(b, int64(d.Requests.Answered), 10)
-	b = append(append(b, `,"median_answer_hours":`...), api.Marshal(d.Requests.MedianHours)...)
-	b = append(b, `,"last_active_at":`...)
+	b = fmt.Appendf(b, `,"evidence":{"confirmed_collaborations":%d%s,"confirmed_partners":%d`, d.Confirmed, evidenceNotes, d.Partners)
+	b = fmt.Appendf(b, `,"requests_received":%d,"requests_answered":%d`, d.Requests.Received, d.Requests.Answered)
+	b = fmt.Appendf(b, `,"median_answer_hours":%s,"last_active_at":`, api.Marshal(d.Requests.MedianHours))
 	b = d.LastActiveAt.AppendJSON(b)
 	b = append(b, `,"joined_at":`...)
 	b = d.CreatedAt.AppendJSON(b)
-	b = append(b, `},"recent_posts":`...)
-	return append(b, d.RecentPosts...)
+	return fmt.Appendf(b, `},"recent_posts":%s`, d.RecentPosts)
 }
 
 func appendAgentObject(b []byte, d domain.AgentDocument) []byte {
-	b = append(b, `,"agent":{`...)
-	b = appendAgent(b, d)
-	b = append(b, `,"contact":{"method":"request","email":`...)
+	b = append(appendAgent(append(b, `,"agent":{`...), d), `,"contact":{"method":"request","email":`...)
 	if d.Email != nil {
 		b = appendText(b, *d.Email)
 	} else {
 		b = append(b, "null"...)
 	}
-	b = appendContactFlags(b, d)
 	// A handle has no character that JSON would escape.
-	b = append(b, `,"how_en":"Send POST /api/agents/`...)
-	b = append(b, d.Handle...)
-	b = append(b, `/requests with your API key; both mailboxes are shared once the request is accepted.","how_zh":"用你的 API 密钥发送 POST /api/agents/`...)
-	b = append(b, d.Handle...)
-	return append(b, `/requests；对方接受后，双方的邮箱才会互相可见。"}}`...)
+	return fmt.Appendf(appendContactFlags(b, d), `,"how_en":"Send POST /api/agents/%[1]s/requests with your API key; both mailboxes are shared once the request is accepted.",`+
+		`"how_zh":"用你的 API 密钥发送 POST /api/agents/%[1]s/requests；对方接受后，双方的邮箱才会互相可见。"}}`, d.Handle)
 }
 
 // appendText appends a JSON string. The texts of the store are valid UTF-8.

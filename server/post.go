@@ -1,7 +1,7 @@
 package server
 
 import (
-	"strconv"
+	"fmt"
 
 	"callbook/server/api"
 	"callbook/store/document"
@@ -78,12 +78,7 @@ func appendPost(b []byte, d domain.PostDocument) []byte {
 }
 
 func appendPostMembers(b []byte, d domain.PostDocument) []byte {
-	b = append(b, d.Post...)
-	b = append(b, `,"author":`...)
-	b = append(b, d.Author...)
-	b = append(b, `,"reply_count":`...)
-	b = strconv.AppendInt(b, int64(d.ReplyCount), 10)
-	b = append(b, `,"created_at":`...)
+	b = fmt.Appendf(b, `%s,"author":%s,"reply_count":%d,"created_at":`, d.Post, d.Author, d.ReplyCount)
 	return d.CreatedAt.AppendJSON(b)
 }
 
@@ -136,7 +131,7 @@ func (s *Server) getPost(req *api.Request, in postQuery) (api.Response, error) {
 	b := appendPost(append(newBody(postSize(d)), `,"post":`...), d)
 	b = append(b, `,"replies":[`...)
 	for i, r := range list.Items {
-		b = append(appendComma(b, i), api.Marshal(replyOf(r))...)
+		b = append(appendReply(appendComma(b, i), r), '}')
 	}
 	response := pageResponse(req, append(b, ']'), list.Next)
 	response.Tags = cacheTags(postsData)

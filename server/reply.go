@@ -1,7 +1,7 @@
 package server
 
 import (
-	"github.com/go-json-experiment/json/jsontext"
+	"fmt"
 
 	"callbook/server/api"
 	"callbook/store/domain"
@@ -17,17 +17,11 @@ type Reply struct {
 	CreatedAt domain.Time   `json:"created_at"`
 }
 
-// replyRecord is a Reply whose author is encoded already.
-type replyRecord struct {
-	ID        string         `json:"id"`
-	PostID    string         `json:"post_id"`
-	Author    jsontext.Value `json:"author"`
-	Body      string         `json:"body"`
-	CreatedAt domain.Time    `json:"created_at"`
-}
-
-func replyOf(r domain.Reply) replyRecord {
-	return replyRecord{ID: r.ID, PostID: r.PostID, Author: jsontext.Value(r.Author), Body: r.Body, CreatedAt: r.CreatedAt}
+// appendReply appends a reply without its closing bracket.
+func appendReply(b []byte, r domain.Reply) []byte {
+	b = fmt.Appendf(b, `{"id":"%s","post_id":"%s","author":%s`, r.ID, r.PostID, r.Author)
+	b = appendText(append(b, `,"body":`...), r.Body)
+	return r.CreatedAt.AppendJSON(append(b, `,"created_at":`...))
 }
 
 type replyInput struct {
@@ -46,9 +40,8 @@ func (s *Server) createReply(req *api.Request, caller domain.Caller, in replyInp
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := append(newBody(len(r.Body)+512), `,"reply":`...)
-	b = append(b, api.Marshal(replyOf(r))...)
-	return api.Response{Body: append(b, '}'), Location: "/api/posts/" + r.PostID, Replayed: replayed}, nil
+	b := appendReply(append(newBody(len(r.Body)+512), `,"reply":`...), r)
+	return api.Response{Body: append(b, "}}"...), Location: "/api/posts/" + r.PostID, Replayed: replayed}, nil
 }
 
 type replyPath struct {
@@ -102,10 +95,8 @@ func (s *Server) listMyReplies(req *api.Request, caller domain.Caller, q replies
 	}
 	b := newListBody(req, "", "replies", 0)
 	for i, r := range list.Items {
-		b = append(appendComma(b, i), api.Marshal(struct {
-			replyRecord
-			Post PostName `json:"post"`
-		}{replyOf(r), PostName{ID: r.PostID, Title: r.PostTitle}})...)
+		b = appendReply(appendComma(b, i), r)
+		b = fmt.Appendf(b, `,"post":%s}`, api.Marshal(PostName{ID: r.PostID, Title: r.PostTitle}))
 	}
 	return listEnd(req, b, list, hintedSearch{limit: q.Limit}), nil
 }

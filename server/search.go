@@ -1,7 +1,7 @@
 package server
 
 import (
-	"strconv"
+	"fmt"
 
 	"callbook/server/api"
 	"callbook/store/listing"
@@ -71,21 +71,14 @@ func appendMatch(b []byte, match string) []byte {
 
 // listEnd ends the array of records and the list.
 func listEnd[T any](req *api.Request, b []byte, list listing.List[T], s hintedSearch) api.Response {
-	b = append(b, `],"total":`...)
-	b = strconv.AppendInt(b, int64(list.Total), 10)
-	b = append(b, `,"total_is_exact":`...)
-	b = strconv.AppendBool(b, list.TotalIsExact)
+	b = fmt.Appendf(b, `],"total":%d,"total_is_exact":%t`, list.Total, list.TotalIsExact)
 	if s.q != "" {
-		b = append(b, `,"total_some":`...)
-		b = strconv.AppendInt(b, int64(list.TotalSome), 10)
+		b = fmt.Appendf(b, `,"total_some":%d`, list.TotalSome)
 		if list.Total == 0 && list.Hint != nil {
-			b = append(b, `,"hint":`...)
-			b = append(b, api.Marshal(s.hint(list.Hint, list.TotalSome))...)
+			b = fmt.Appendf(b, `,"hint":%s`, api.Marshal(s.hint(list.Hint, list.TotalSome)))
 		}
 	}
-	b = append(b, `,"limit":`...)
-	b = strconv.AppendInt(b, int64(s.limit), 10)
-	return pageResponse(req, b, list.Next)
+	return pageResponse(req, fmt.Appendf(b, `,"limit":%d`, s.limit), list.Next)
 }
 
 func (s hintedSearch) hint(found *listing.Hint, some int) SearchHint {

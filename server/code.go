@@ -41,10 +41,7 @@ type codeDraft struct {
 
 func (s *Server) confirmVerify(req *api.Request, caller domain.Caller, in api.WithBody[codeDraft]) (api.Response, error) {
 	d, err := s.store.ConfirmVerify(req.Context(), caller, in.Body.Code)
-	if err != nil {
-		return api.Response{}, err
-	}
-	return api.Response{Body: append(appendAgentObject(newBody(cardSize(d)), d), '}')}, nil
+	return ownAgent(d), err
 }
 
 type recoverDraft struct {

@@ -27,12 +27,9 @@ type collabsQuery struct {
 
 func (s *Server) listCollabs(req *api.Request, q collabsQuery) (api.Response, error) {
 	list, err := s.store.Collabs(req.Context(), q.Handle, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
-	if err != nil {
-		return api.Response{}, err
-	}
 	response := listResponse(req, "collabs", list, q.Limit)
 	response.Tags = cacheTags(collabsData)
-	return response, nil
+	return response, err
 }
 
 type ownCollabsQuery struct {
@@ -43,10 +40,7 @@ type ownCollabsQuery struct {
 
 func (s *Server) listMyCollabs(req *api.Request, caller domain.Caller, q ownCollabsQuery) (api.Response, error) {
 	list, err := s.store.OwnCollabs(req.Context(), caller, q.Status, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
-	if err != nil {
-		return api.Response{}, err
-	}
-	return listResponse(req, "collabs", list, q.Limit), nil
+	return listResponse(req, "collabs", list, q.Limit), err
 }
 
 func (s *Server) recordCollab(req *api.Request, caller domain.Caller, in api.WithBody[domain.CollabDraft]) (api.Response, error) {

@@ -51,10 +51,11 @@ func (s *Server) updateMe(req *api.Request, caller domain.Caller, in settingsInp
 	d, err := s.store.UpdateAgent(req.Context(), caller, func(settings *domain.Settings) error {
 		return api.DecodeJSON(in.JSON, settings)
 	})
-	if err != nil {
-		return api.Response{}, err
-	}
-	return api.Response{Body: append(appendAgentObject(newBody(cardSize(d)), d), '}')}, nil
+	return ownAgent(d), err
+}
+
+func ownAgent(d domain.AgentDocument) api.Response {
+	return api.Response{Body: append(appendAgentObject(newBody(cardSize(d)), d), '}')}
 }
 
 type deleteMeQuery struct {
@@ -88,7 +89,7 @@ func (s *Server) exportMe(req *api.Request, caller domain.Caller, _ api.None) (a
 		return api.Response{}, err
 	}
 	b := append(newBody(len(tables)+256), `,"exported_at":`...)
-	b = domain.Time(s.store.Now().UnixMilli()).AppendJSON(b)
+	b = domain.TimeOf(s.store.Now()).AppendJSON(b)
 	b = append(b, `,"tables":{`...)
 	b = append(b, tables...)
 	return api.Response{Body: append(b, "}}"...)}, nil

@@ -94,11 +94,8 @@ type PostResponse struct {
 
 func (s *Server) createPost(req *api.Request, caller domain.Caller, in postInput) (api.Response, error) {
 	d, replayed, err := s.store.CreatePost(req.Context(), caller, in.Body, req.Idempotency)
-	if err != nil {
-		return api.Response{}, err
-	}
 	b := appendPost(append(newBody(postSize(d)), `,"post":`...), d)
-	return api.Response{Body: append(b, '}'), Location: "/api/posts/" + d.ID, Replayed: replayed}, nil
+	return api.Response{Body: append(b, '}'), Location: "/api/posts/" + d.ID, Replayed: replayed}, err
 }
 
 type postPath struct {

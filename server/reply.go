@@ -37,11 +37,8 @@ type ReplyResponse struct {
 
 func (s *Server) createReply(req *api.Request, caller domain.Caller, in replyInput) (api.Response, error) {
 	r, replayed, err := s.store.CreateReply(req.Context(), caller, in.ID, in.Body, req.Idempotency)
-	if err != nil {
-		return api.Response{}, err
-	}
 	b := appendReply(append(newBody(len(r.Body)+512), `,"reply":`...), r)
-	return api.Response{Body: append(b, "}}"...), Location: "/api/posts/" + r.PostID, Replayed: replayed}, nil
+	return api.Response{Body: append(b, "}}"...), Location: "/api/posts/" + r.PostID, Replayed: replayed}, err
 }
 
 type replyPath struct {

@@ -52,10 +52,7 @@ type requestsQuery struct {
 
 func (s *Server) listMyRequests(req *api.Request, caller domain.Caller, q requestsQuery) (api.Response, error) {
 	list, err := s.store.Requests(req.Context(), caller, store.RequestFilter{Sent: q.Box == "out", Status: q.Status}, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
-	if err != nil {
-		return api.Response{}, err
-	}
-	return listResponse(req, "requests", list, q.Limit), nil
+	return listResponse(req, "requests", list, q.Limit), err
 }
 
 type requestPath struct {

@@ -7,10 +7,7 @@ import (
 
 func (s *Server) getStats(req *api.Request, _ api.None) (api.Response, error) {
 	stats, err := s.store.Stats(req.Context())
-	if err != nil {
-		return api.Response{}, err
-	}
-	return api.Response{Body: api.Marshal(stats), Tags: cacheTags(siteData), Expires: stats.AsOf.Time().Add(domain.StatsAge)}, nil
+	return api.Response{Body: api.Marshal(stats), Tags: cacheTags(siteData), Expires: stats.AsOf.Time().Add(domain.StatsAge)}, err
 }
 
 // FacetsResponse is the response of GET /api/facets.

@@ -261,7 +261,7 @@ func (s *Server) getAgent(req *api.Request, in handlePath) (api.Response, error)
 		return api.Response{}, err
 	}
 	b := appendCard(newBody(cardSize(d)), d)
-	return api.Response{Body: append(b, '}'), Tags: cardTags(d.ID), Expires: domain.NextDay(today)}, nil
+	return api.Response{Body: append(b, '}'), Tags: []api.Tag{{Kind: cardData, ID: d.ID}}, Expires: domain.NextDay(today)}, nil
 }
 
 type reportAgentInput struct {

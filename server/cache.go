@@ -21,9 +21,6 @@ const (
 // cacheTags returns tags for data that is not one agent's.
 func cacheTags(kind api.TagKind) []api.Tag { return []api.Tag{{Kind: kind}} }
 
-// cardTags returns the tags of one agent's card.
-func cardTags(id int64) []api.Tag { return []api.Tag{{Kind: cardData, ID: id}} }
-
 // invalidate is the store's callback for a commit, before its writer gets a response.
 func (s *Server) invalidate(changes txn.Changes) {
 	var tags []api.Tag

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -157,16 +158,13 @@ func (w *waiters) remove(agentID int64, left waiter) {
 func (w *waiters) notify(c txn.Changes) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for agentID := range c.NewEvents {
+	agents := maps.Keys(c.NewEvents)
+	if c.All {
+		agents = maps.Keys(w.byAgent)
+	}
+	for agentID := range agents {
 		for _, waiting := range w.byAgent[agentID] {
 			waiting.wake(true)
-		}
-	}
-	if c.All {
-		for _, calls := range w.byAgent {
-			for _, waiting := range calls {
-				waiting.wake(true)
-			}
 		}
 	}
 }

@@ -27,7 +27,11 @@ func (s *Server) setLink(req *api.Request, caller domain.Caller, in api.WithBody
 		links, err := s.store.RemoveLink(req.Context(), caller, in.Body.URL)
 		return api.Response{Body: api.Marshal(LinkResponse{Notice: notice, Links: links})}, err
 	}
-	address, err := s.store.AddLink(req.Context(), caller, in.Body.URL, kindOf(in.Body.URL))
+	var host string
+	if u, err := url.Parse(in.Body.URL); err == nil {
+		host = u.Hostname()
+	}
+	address, err := s.store.AddLink(req.Context(), caller, in.Body.URL, linkcheck.KindOf(host))
 	if err != nil {
 		return api.Response{}, err
 	}
@@ -40,12 +44,4 @@ func (s *Server) setLink(req *api.Request, caller domain.Caller, in api.WithBody
 		found.Link = &links[i]
 	}
 	return api.Response{Body: api.Marshal(found)}, nil
-}
-
-func kindOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return linkcheck.KindOf("")
-	}
-	return linkcheck.KindOf(u.Hostname())
 }

@@ -60,31 +60,22 @@ func fold(values []string) (folded []string) {
 	return folded
 }
 
-// valid reports whether the fields are countable, each once, and the numbers are within their limits.
+// valid sets the numbers that are left out, and reports whether the fields are countable, each once, and the numbers are
+// within their limits.
 func (t *resultType) valid() bool {
 	if t == nil || len(t.Facets) == 0 || len(t.Facets) > maxFacets {
 		return false
 	}
 	seen := map[string]bool{}
-	for _, f := range t.Facets {
-		limit, least := limits(f)
-		if fields[f.Field] == nil || seen[f.Field] || limit < 1 || limit > maxBuckets || least < 1 {
+	for i := range t.Facets {
+		f := &t.Facets[i]
+		f.Limit, f.MinCount = cmp.Or(f.Limit, new(usualBuckets)), cmp.Or(f.MinCount, new(1))
+		if fields[f.Field] == nil || seen[f.Field] || *f.Limit < 1 || *f.Limit > maxBuckets || *f.MinCount < 1 {
 			return false
 		}
 		seen[f.Field] = true
 	}
 	return true
-}
-
-func limits(f facet) (limit, least int) {
-	limit, least = usualBuckets, 1
-	if f.Limit != nil {
-		limit = *f.Limit
-	}
-	if f.MinCount != nil {
-		least = *f.MinCount
-	}
-	return limit, least
 }
 
 // Exploration is the response of POST /ard/explore.
@@ -188,15 +179,14 @@ func (r *Registry) countFound(req *api.Request, f document.AgentFilter, asked []
 
 // buckets returns the buckets of a facet, the most frequent first.
 func buckets(counts map[string]int, f facet) Buckets {
-	limit, least := limits(f)
 	all := []Bucket{}
 	for value, n := range counts {
-		if n >= least {
+		if n >= *f.MinCount {
 			all = append(all, Bucket{value, n})
 		}
 	}
 	slices.SortFunc(all, func(a, b Bucket) int { return cmp.Or(b.Count-a.Count, strings.Compare(a.Value, b.Value)) })
-	shown := Buckets{Buckets: all[:min(len(all), limit)]}
+	shown := Buckets{Buckets: all[:min(len(all), *f.Limit)]}
 	for _, b := range all[len(shown.Buckets):] {
 		shown.Other += b.Count
 	}

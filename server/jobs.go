@@ -46,6 +46,8 @@ func (s *Server) jobs() []job {
 		{failure: "cannot store how many requests were rejected", run: s.storeAbuse},
 		{failure: "cannot check the whole database", run: s.store.CheckFile, every: time.Hour, atStart: true, slow: true},
 		{failure: "cannot close idle connections", run: s.closeIdleConnections, every: time.Second, slow: true},
+		// Runs until the end; the period is that of a start after a panic.
+		{failure: "cannot wake agents", run: s.wakes.Run, every: time.Second, atStart: true, slow: true},
 	}
 }
 
@@ -54,15 +56,11 @@ func (s *Server) closeIdleConnections(context.Context) error {
 	return nil
 }
 
-// startJobs delivers mail, wakes agents and runs the jobs in the background until ctx ends.
+// startJobs delivers mail and runs the jobs in the background until ctx ends.
 func (s *Server) startJobs(ctx context.Context) *sync.WaitGroup {
 	working := &sync.WaitGroup{}
-	writes := s.options.Replica.Primary == ""
-	if writes && s.outbox != nil {
+	if s.options.Replica.Primary == "" && s.outbox != nil {
 		working.Go(func() { s.deliverMails(ctx) })
-	}
-	if writes {
-		working.Go(func() { s.wakeAgents(ctx) })
 	}
 	for _, j := range s.jobs() {
 		working.Go(func() { s.runPeriodically(ctx, j) })
@@ -94,15 +92,6 @@ func (s *Server) deliverMails(ctx context.Context) {
 			s.options.Log.Error().Err(err).Msg("cannot read or write the outbox")
 		}
 		s.outbox.Wait(ctx, err != nil)
-	}
-}
-
-// wakeAgents sends the requests that wake agents, until ctx ends.
-func (s *Server) wakeAgents(ctx context.Context) {
-	for ctx.Err() == nil {
-		if err := recovered(ctx, s.wakes.Run); err != nil {
-			s.options.Log.Error().Err(err).Msg("cannot wake agents")
-		}
 	}
 }
 

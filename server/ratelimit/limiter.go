@@ -55,8 +55,6 @@ type Limiter struct {
 	latest    atomic.Int64 // the latest time seen, in nanoseconds
 	addresses *lru.Cache[bucketKey, *rate.Limiter]
 	accounts  *lru.Cache[bucketKey, *rate.Limiter]
-
-	policies map[Class][]string // values of the RateLimit-Policy header
 }
 
 // observe records the latest time. If the clock was set back by more than a minute, it resets
@@ -91,12 +89,9 @@ type Client struct {
 
 // New returns a limiter without any counted request.
 func New(limits Limits) *Limiter {
-	l := &Limiter{limits: limits, policies: map[Class][]string{}}
+	l := &Limiter{limits: limits}
 	l.addresses, _ = lru.New[bucketKey, *rate.Limiter](maxAddresses) // fails only for a size below 1
 	l.accounts, _ = lru.New[bucketKey, *rate.Limiter](maxAccounts)
-	for class, limit := range limits {
-		l.policies[class] = []string{headerItem(class, "q", limit.Requests, "w", int(limit.Period.Seconds()))}
-	}
 	return l
 }
 
@@ -138,13 +133,14 @@ func (l *Limiter) allow(h http.Header, class Class, client Client, times int, no
 	if limit.Requests == 0 {
 		return nil
 	}
+	policy := headerItem(name, "q", limit.Requests, "w", int(limit.Period.Seconds()))
 	limit.Requests *= times
 	bucket, now := l.bucket(class, limit, client), l.observe(now)
 	allowed := bucket.AllowN(now, 1)
 	left := bucket.TokensAt(now)
 	perSecond := float64(bucket.Limit())
 	full := math.Ceil((float64(limit.Requests) - left) / perSecond)
-	setHeaders(h, l.policies[name], headerItem(name, "r", max(0, int(left)), "t", int(full)))
+	setHeaders(h, policy, headerItem(name, "r", max(0, int(left)), "t", int(full)))
 	if allowed {
 		return nil
 	}
@@ -172,12 +168,11 @@ func (l *Limiter) bucket(class Class, limit Limit, client Client) *rate.Limiter 
 
 // setHeaders adds a limit to the headers of the IETF draft "RateLimit header fields for HTTP":
 // the policy, the remaining requests, and the seconds until the limit is full again.
-func setHeaders(h http.Header, policy []string, state string) {
-	if before := h["Ratelimit-Policy"]; before != nil {
-		policy = []string{before[0] + ", " + policy[0]}
-		state = h["Ratelimit"][0] + ", " + state
+func setHeaders(h http.Header, policy, state string) {
+	if before := h.Get("Ratelimit-Policy"); before != "" {
+		policy, state = before+", "+policy, h.Get("Ratelimit")+", "+state
 	}
-	h["Ratelimit-Policy"], h["Ratelimit"] = policy, []string{state}
+	h["Ratelimit-Policy"], h["Ratelimit"] = []string{policy}, []string{state}
 }
 
 // headerItem formats a class with two of its figures for the headers.

@@ -72,20 +72,15 @@ func (r *responseRecorder) compress(body []byte) []byte {
 	return zipped
 }
 
-// AcceptsGzip reports whether a client accepts gzip.
+// AcceptsGzip reports whether a client accepts gzip. A weight of zero means that it does not (RFC 9110, 12.4.2).
 func AcceptsGzip(r *http.Request) bool {
 	for coding := range strings.SplitSeq(strings.Join(r.Header["Accept-Encoding"], ","), ",") {
 		name, weight, _ := strings.Cut(coding, ";")
 		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
-			return !isZeroWeight(weight)
+			q, weighted := strings.CutPrefix(strings.ToLower(strings.TrimSpace(weight)), "q=")
+			f, err := strconv.ParseFloat(q, 64)
+			return !weighted || err != nil || f != 0
 		}
 	}
 	return false
-}
-
-// isZeroWeight reports whether a weight means "not acceptable" (RFC 9110, 12.4.2).
-func isZeroWeight(weight string) bool {
-	q, found := strings.CutPrefix(strings.ToLower(strings.TrimSpace(weight)), "q=")
-	f, err := strconv.ParseFloat(q, 64)
-	return found && err == nil && f == 0
 }

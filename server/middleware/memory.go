@@ -42,15 +42,11 @@ var ErrBusy = &domain.Error{Code: domain.CodeUnavailable}
 // with the code unavailable if there is none, so that the database is not read for nothing.
 func Reserve(w http.ResponseWriter) error {
 	if r, ok := recorderOf(w); ok && !r.acquireMemory(building) {
-		closeConnection(w.Header())
+		w.Header().Set("Connection", "close") // it holds memory as well
 		return ErrBusy
 	}
 	return nil
 }
-
-// closeConnection ends the connection of a client without memory after the response: it holds
-// memory as well.
-func closeConnection(h http.Header) { h.Set("Connection", "close") }
 
 // enter counts the request if it is not the only one of its connection, its header of that size unless it
 // is small, and its body if that is buffered before it is read. It reports false over the limits.

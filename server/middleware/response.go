@@ -126,8 +126,8 @@ func (r *responseRecorder) reject(err error) {
 	for _, name := range bodyHeaders {
 		delete(r.Header(), name)
 	}
-	closeConnection(r.Header())
-	r.status, r.Safe = 0, false // an error response is always sent
+	r.Header().Set("Connection", "close") // it holds memory as well
+	r.status, r.Safe = 0, false           // an error response is always sent
 	r.observer.Reject(r, r.request, err)
 	r.rejected = true
 }

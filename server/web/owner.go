@@ -133,7 +133,7 @@ func (s *Site) checkOrigin(r *http.Request) error {
 		r = r.Clone(r.Context())
 		r.Header.Del("Origin")
 	}
-	if s.origins.Check(r) != nil {
+	if s.options.Engine.Origins.Check(r) != nil {
 		return &domain.Error{Code: domain.CodeForbidden}
 	}
 	return nil

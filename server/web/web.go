@@ -58,7 +58,6 @@ type Text struct{ EN, ZH string }
 // Site renders the pages of one directory.
 type Site struct {
 	options  Options
-	origins  *http.CrossOriginProtection
 	popular  atomic.Pointer[popularCapabilities]
 	operator template.HTML // what the operator says about the site
 }
@@ -82,15 +81,11 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 
 // New returns the pages.
 func New(o Options) (*Site, error) {
-	s := &Site{options: o, origins: http.NewCrossOriginProtection()}
-	var err error
-	if s.operator, err = manual.Fragment(o.Detail, 2); err != nil {
+	operator, err := manual.Fragment(o.Detail, 2)
+	if err != nil {
 		return nil, fmt.Errorf("render the text about the site: %w", err)
 	}
-	if err := s.origins.AddTrustedOrigin(o.BaseURL); err != nil {
-		return nil, fmt.Errorf("trust the base URL: %w", err)
-	}
-	return s, nil
+	return &Site{options: o, operator: operator}, nil
 }
 
 // Languages of the pages; the first is the default.

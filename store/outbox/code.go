@@ -50,11 +50,10 @@ func TryCode(t *txn.Tx, caps domain.MailCaps, o Order, code string) error {
 		Hash      []byte      `db:"code_hash"`
 		Nonce     []byte      `db:"nonce"`
 		Wrong     int         `db:"wrong_tries"`
-		CreatedAt domain.Time `db:"created_at"`
 		ExpiresAt domain.Time `db:"expires_at"`
 	}
 	found, err := t.Find(&row, `
-		SELECT code_hash, nonce, wrong_tries, created_at, expires_at
+		SELECT code_hash, nonce, wrong_tries, expires_at
 		FROM codes WHERE agent_id = ? AND purpose = ? AND mailbox = ?`, agentID, purpose, mailbox)
 	if err != nil {
 		return err

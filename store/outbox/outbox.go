@@ -155,13 +155,9 @@ func (l limit) reached(t *txn.Tx) (end domain.Time, reached bool, err error) {
 
 // limitsOf returns the limits of an order whose rejection the agent may learn of.
 func limitsOf(t *txn.Tx, caps domain.MailCaps, o Order) []limit {
-	oneAtATime := 0
-	if caps.Pause > 0 {
-		oneAtATime = 1
-	}
 	return append([]limit{
 		{"mails", caps.Agent, domain.Day, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
-		{"mail_pause", oneAtATime, caps.Pause, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
+		{"mail_pause", 1, caps.Pause, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
 		// An agent's mails to a mailbox count even if they were not sent, so that the response
 		// tells nothing of other agents.
 		{"mails_mailbox", caps.Mailbox, domain.Day, `mail_log WHERE agent_id = ? AND mailbox_hash = ?`, []any{o.AgentID, t.MailboxHash(o.To)}},

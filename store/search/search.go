@@ -143,6 +143,9 @@ func token(word string) string {
 
 // Fold returns a text without the differences that a search ignores: case, width, accents and compatibility forms.
 func Fold(s string) string {
+	if isASCII(s) {
+		return strings.ToLower(s)
+	}
 	var b strings.Builder
 	b.Grow(len(s))
 	for _, r := range norm.NFKD.String(strings.ToValidUTF8(s, "\uFFFD")) {
@@ -161,4 +164,13 @@ func Fold(s string) string {
 		}
 	}
 	return norm.NFC.String(b.String())
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }

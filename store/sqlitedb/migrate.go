@@ -84,7 +84,7 @@ func migrateCopy(ctx context.Context, db *sqlx.DB, o *Options) error {
 	}
 	if err == nil {
 		stop := progress.Estimate(ctx, "upgrading the copy", fileSize(draft))
-		err = withFile(ctx, draft, readWrite, func(db *sqlx.DB) error { return applyMigrations(ctx, db, o.Format.Migrations) })
+		err = withFile(ctx, draft, migrating, func(db *sqlx.DB) error { return applyMigrations(ctx, db, o.Format.Migrations) })
 		stop()
 	}
 	if err == nil {

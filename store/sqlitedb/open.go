@@ -107,7 +107,7 @@ func create(ctx context.Context, o *Options) error {
 	}
 	defer os.Remove(draft)       // gone by then unless something failed
 	_ = copyOwner(draft, o.Path) // an empty file may lie there for another user
-	if err := withFile(ctx, draft, readWrite, func(file *sqlx.DB) error {
+	if err := withFile(ctx, draft, migrating, func(file *sqlx.DB) error {
 		if _, err := file.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", o.Format.ApplicationID)); err != nil {
 			return err
 		}
@@ -146,13 +146,15 @@ func (db *DB) checkPlace(ctx context.Context) error {
 	return withFile(ctx, o.Path, unchangingMode(o.Path), func(file *sqlx.DB) error { return o.Format.checkMark(ctx, file) })
 }
 
-// mode is how a database file is opened, as a part of the driver's data source name.
+// mode is how a database file is opened, as a part of the driver's data source name. All but migrating let no statement
+// damage the file, as by a change of sqlite_schema or of a full-text index's own tables.
 type mode string
 
 const (
-	readWrite mode = "&mode=rw"             // also folds in the log, when the last one leaves
-	readOnly  mode = "&mode=ro"             // with the log, which stays
-	immutable mode = "&mode=ro&immutable=1" // no process changes it: without log and locks
+	readWrite mode = "&_defensive=1&mode=rw"             // also folds in the log, when the last one leaves
+	readOnly  mode = "&_defensive=1&mode=ro"             // with the log, which stays
+	immutable mode = "&_defensive=1&mode=ro&immutable=1" // no process changes it: without log and locks
+	migrating mode = "&mode=rw"                          // a draft whose migrations need no journal
 )
 
 // logHeader is the size of a log that holds no page.

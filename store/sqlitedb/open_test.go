@@ -32,6 +32,17 @@ func TestOpen_SetsPragmas(t *testing.T) {
 	}
 }
 
+// TestOpen_ProtectsTheFormat: not even a statement that SQLite would allow elsewhere damages the file.
+func TestOpen_ProtectsTheFormat(t *testing.T) {
+	d := newDB(t)
+	err := d.Write(t.Context(), func(t *Tx) error {
+		return errors.Join(t.Exec(`PRAGMA writable_schema = ON`), t.Exec(`UPDATE sqlite_schema SET sql = '' WHERE type = 'table'`))
+	})
+	if err == nil || !strings.Contains(err.Error(), "may not be modified") {
+		t.Errorf("the schema is changed: %v", err)
+	}
+}
+
 // TestCheckPragmas_RejectsIgnoredPragmas: SQLite ignores what it does not know.
 func TestCheckPragmas_RejectsIgnoredPragmas(t *testing.T) {
 	d := newDB(t)

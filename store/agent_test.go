@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"callbook/store/domain"
+	"callbook/store/lifecycle"
 	"callbook/testdata/proof"
 )
 
@@ -231,6 +232,21 @@ func TestDeleteAgent_DeletesSharedRecordsWithTheSecondParty(t *testing.T) {
 
 // TestWriteAs_RejectsInactiveCallers: a caller was admitted, and before its act has
 // its turn its agent is deleted or suspended, or its key is replaced. It tries every method that takes a caller.
+// TestDeleteAgent_EndsAllOverdueRequests, also those that the job left for its next batches.
+func TestDeleteAgent_EndsAllOverdueRequests(t *testing.T) {
+	s := newStore(t)
+	c, _ := s.register("tide-reader")
+	for i, sender := range s.agents("sender", lifecycle.Batch+1) {
+		s.change(nil, `
+			INSERT INTO requests (id, from_id, to_id, status, purpose, deliverable, compensation, created_at, updated_at, expires_at)
+			VALUES (?, ?, ?, 'pending', 'Tides', 'A table', 'none', 1, 1, 2)`, fmt.Sprintf("req_%026d", i), sender.ID, c.ID)
+	}
+	s.ok(s.DeleteAgent(context.Background(), c))
+	if n := value[int](s, `SELECT COUNT(*) FROM requests WHERE status <> 'expired'`); n > 0 {
+		t.Errorf("%d requests have not expired", n)
+	}
+}
+
 func TestWriteAs_RejectsInactiveCallers(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()

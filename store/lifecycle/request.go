@@ -213,8 +213,8 @@ func ExpirePair(t *txn.Tx, fromID, toID int64) error {
 	return err
 }
 
-// ExpireRequests stores that requests have expired, and notifies both sides. where narrows them; its
-// values are ?2 and on.
+// ExpireRequests stores that requests have expired, a Batch at most, and notifies both sides. It returns their number.
+// where narrows them; its values are ?2 and on.
 func ExpireRequests(t *txn.Tx, where string, args ...any) (int, error) {
 	var expired []RequestRow
 	err := t.Select(&expired, SelectRequest+`
@@ -240,8 +240,11 @@ func ExpireRequests(t *txn.Tx, where string, args ...any) (int, error) {
 // endRequestsOf closes the open requests of an agent that is about to be deleted, and erases its
 // mailbox from accepted ones.
 func endRequestsOf(t *txn.Tx, id int64) error {
-	if _, err := ExpireRequests(t, ` AND (r.from_id = ?2 OR r.to_id = ?2)`, id); err != nil {
-		return err
+	for n := Batch; n == Batch; {
+		var err error
+		if n, err = ExpireRequests(t, ` AND (r.from_id = ?2 OR r.to_id = ?2)`, id); err != nil {
+			return err
+		}
 	}
 	var open []RequestRow
 	err := t.Select(&open, SelectRequest+`

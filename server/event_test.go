@@ -426,6 +426,7 @@ func TestEvents_ThousandClientsWait(t *testing.T) {
 	n := len(waits)
 	s.awaitWaiting(n)
 	bytes, more := (heap()-idle)/n, float64(runtime.NumGoroutine()-goroutines)/float64(n)
+	hasLines(t, s.figures(), fmt.Sprintf("callbook_event_calls_waiting %d\n", n))
 	t.Logf("%d waiting requests: %d bytes and %.2f goroutines each", n, bytes, more)
 	if bytes > mostBytes || more > mostGoroutines {
 		t.Errorf("%d waiting requests cost %d bytes and %.2f goroutines each, want at most %d and %d", n, bytes, more, mostBytes, mostGoroutines)

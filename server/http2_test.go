@@ -131,6 +131,7 @@ func TestAbuse01_SmallResponsesCountUntilTheyAreSent(t *testing.T) {
 	if n, rejected := s.server.observer.Requests.Used(), s.server.observer.Metrics.TakeAbuse(); n != 0 || rejected != 1 {
 		t.Errorf("%d requests are counted in the end, %d for the operator", n, rejected)
 	}
+	hasLines(t, s.figures(), `callbook_http_requests_total{method="GET",route="none",status="5xx"} 1`)
 }
 
 // TestAbuse01_UnreadBodiesOverHTTP2AreLimited: a stream buffers a body that no handler reads.

@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server/alert"
+	"callbook/server/messages"
 	"callbook/store/backup"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
@@ -78,7 +79,7 @@ func TestJobs_LogOnceThatWritesFail(t *testing.T) {
 	}
 }
 
-// TestJobs_AlertTheOperator about a low disk, a failed backup and a spent pool of mails.
+// TestJobs_AlertTheOperator about a low disk, a failed backup and a spent pool of mails, which /readyz reports as well.
 func TestJobs_AlertTheOperator(t *testing.T) {
 	got := make(chan string, 10)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -109,6 +110,10 @@ func TestJobs_AlertTheOperator(t *testing.T) {
 		if !strings.HasPrefix(alerts[i], "Callbook "+strings.TrimPrefix(base, "http://")+": "+want+". ") {
 			t.Errorf("received %q, want %q", alerts[i], want)
 		}
+	}
+	ready := string(s.send("GET", "/readyz", "", nil).status(200).Body)
+	for _, code := range []string{messages.ProblemDisk, messages.ProblemBackup, messages.ProblemMails} {
+		contains(t, "/readyz", ready, `"`+code+`"`)
 	}
 }
 

@@ -336,6 +336,22 @@ func TestOperatorPage_TextStaysText(t *testing.T) {
 	}
 }
 
+func TestOperatorPage_ShowsTheSiteAndItsNewestAgents(t *testing.T) {
+	s := newSite(t)
+	s.agent("tide-reader")
+	s.clock.Advance(2 * domain.Day)
+	s.agent("harbour-pilot")
+	p := s.operatorPage()
+	contains(t, "the page", string(p.show("").Body), "Database: 1 MiB, its log ")
+	for path, kind := range map[string]string{"/style.css": "text/css; charset=utf-8", "/mark.svg": "image/svg+xml"} {
+		equal(t, kind, p.visit(path, nil).status(200).Header.Get("Content-Type"), "%s", path)
+	}
+	for days, want := range map[string]int{"": 2, "7": 2, "1": 1, "0": 2, "x": 2} {
+		list := string(p.show("show=agents&days=" + days).Body)
+		equal(t, want, strings.Count(list, `name="handle"`), "agents with days=%s", days)
+	}
+}
+
 // TestOperatorPage_RemovesAWave: the agents of a network are found, reviewed, suspended and deleted in a few requests.
 func TestOperatorPage_RemovesAWave(t *testing.T) {
 	proof.OneByOne(t)

@@ -204,6 +204,19 @@ func TestAbuse16_UnusedLinkEndsAfterAYear(t *testing.T) {
 	s.pressed(fresh, domain.OwnerWithdraw)
 }
 
+// TestOwner_WithdrawalStopsTheMails that lead to the owner's page.
+func TestOwner_WithdrawalStopsTheMails(t *testing.T) {
+	s := newStore(t, noCaps)
+	pilot := s.verified("harbour-pilot")
+	token := s.owned(pilot, mei)
+	s.deliver()
+	s.ok(errOf(s.ClaimOwner(context.Background(), pilot, mei)))
+	s.pressed(token, domain.OwnerWithdraw)
+	if mails := s.delivered(); len(mails) != 0 {
+		t.Errorf("a link to a page that does not exist is mailed: %+v", mails)
+	}
+}
+
 // TestOwner_RejectionHoldsFor30Days: it is reported, and so long the agent may not ask again.
 func TestOwner_RejectionHoldsFor30Days(t *testing.T) {
 	s := newStore(t, noCaps)

@@ -15,12 +15,6 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// mountHealth adds the probes for monitoring.
-func (s *Server) mountHealth(r *routes) {
-	r.get("/healthz", s.health(s.live))
-	r.get("/readyz", s.health(s.ready))
-}
-
 // Live is the response of GET /healthz.
 type Live struct {
 	Status     string `json:"status"`     // ok

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"net/url"
-
 	"callbook/server/api"
 	"callbook/store/listing"
 )
@@ -41,21 +39,12 @@ func listResponse[T any](req *api.Request, plural string, list listing.List[T], 
 // cursor instead of an offset.
 func pageResponse(req *api.Request, b []byte, cursor string) api.Response {
 	b = append(b, `,"next":`...)
-	next := nextPage(req.URL, cursor)
-	if next == "" {
-		b = append(b, "null"...)
-	} else {
-		b = appendText(b, next)
-	}
-	return api.Response{Body: append(b, '}'), Next: next}
-}
-
-func nextPage(u *url.URL, cursor string) string {
 	if cursor == "" {
-		return ""
+		return api.Response{Body: append(b, "null}"...)}
 	}
-	query := u.Query()
+	query := req.URL.Query()
 	query.Del("offset")
 	query.Set("cursor", cursor)
-	return u.EscapedPath() + "?" + query.Encode()
+	next := req.URL.EscapedPath() + "?" + query.Encode()
+	return api.Response{Body: append(appendText(b, next), '}'), Next: next}
 }

@@ -88,7 +88,8 @@ func (s *Server) newHandler() http.Handler {
 	s.mountPages(r)
 	s.mountDocuments(r)
 	r.handle(http.MethodPost, documents.MCPPath, func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) { s.mcp.ServeHTTP(w, req) })
-	s.mountHealth(r)
+	r.get("/healthz", s.health(s.live))
+	r.get("/readyz", s.health(s.ready))
 	foreignHost := s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
 		s.reject(w, req, api.NewError(domain.CodeForbidden, "host"))
 	})

@@ -156,10 +156,14 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (api.Response, erro
 			b = appendListItem(b, d, match)
 		}
 	}
-	response := listEnd(req, b, list, hintedSearch{
-		q: q.Q, of: agentNoun, limit: q.Limit, strict: q.Match == "all",
+	search := hintedSearch{
+		q: q.Q, of: agentNoun, limit: q.Limit,
 		filtered: q.Capability != "" || q.Language != "" || q.Verified != nil || q.MinLevel > 0 || q.New,
-	})
+	}
+	if q.Match == "all" {
+		search.only = "match=all"
+	}
+	response := listEnd(req, b, list, search)
 	if !q.New { // which depends on the time, too
 		response.Tags = cacheTags(agentsData)
 	}

@@ -59,10 +59,17 @@ func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error)
 		b = appendPostMembers(append(appendComma(b, i), '{'), d)
 		b = append(appendMatch(b, matchOf(q.Q, i < list.Strict)), '}')
 	}
-	response := listEnd(req, b, list, hintedSearch{
-		q: q.Q, of: callNoun, limit: q.Limit, strict: q.Match == "all" || q.Order == "newest",
+	search := hintedSearch{
+		q: q.Q, of: callNoun, limit: q.Limit,
 		filtered: q.Kind != "" || q.Tag != "" || q.Author != "" || q.Open,
-	})
+	}
+	switch {
+	case q.Match == "all":
+		search.only = "match=all"
+	case q.Order == "newest":
+		search.only = "order=newest"
+	}
+	response := listEnd(req, b, list, search)
 	response.Tags = cacheTags(postsData)
 	if q.Open {
 		response.Expires = domain.NextDay(today)

@@ -38,7 +38,7 @@ type hintedSearch struct {
 	q        string // empty for a list without a search
 	of       noun
 	limit    int
-	strict   bool // match=all
+	only     string // the parameter that leaves out partial matches; empty for none
 	filtered bool
 }
 
@@ -105,8 +105,8 @@ func (s hintedSearch) words(meant, some bool) (t api.Text) {
 	switch {
 	case some:
 		add(" The "+s.of.many+" listed match some of the words.", "所列"+s.of.zh+"与部分词匹配。")
-	case s.strict:
-		add(" match=all leaves out those that match some of the words.", "match=all 不列出只与部分词匹配的"+s.of.zh+"。")
+	case s.only != "":
+		add(" "+s.only+" leaves out those that match some of the words.", s.only+" 不列出只与部分词匹配的"+s.of.zh+"。")
 	}
 	try, fewer := api.Text{EN: " Try ", ZH: "请尝试"}, api.Text{EN: "fewer words", ZH: "减少词语"}
 	if meant {

@@ -181,34 +181,6 @@ func TestAbuse08_TwoOwnersCountOnceInNinetyDays(t *testing.T) {
 	s.wantEvidence("with another owner", agents[0], 3, 2)
 }
 
-// TestAbuse08_FormerSpellingsAreAdopted: an owner whose agents were claimed by an older program, which
-// took the spellings of a Gmail address for different people.
-func TestAbuse08_FormerSpellingsAreAdopted(t *testing.T) {
-	s := newStore(t, noCaps)
-	a, b := s.verified("agent-a"), s.verified("agent-b")
-	s.owned(a, "meilin@gmail.com")
-	s.owned(b, ada)
-	s.settled(a, b, "confirmed")
-	s.ok(s.write(context.Background(), func(t *tx) error {
-		former := t.Pseudonym("owner\x00mei.lin@gmail.com")
-		err := t.Exec(`UPDATE agents SET claimed_by = ? WHERE id = ?`, former, b.ID)
-		if err == nil {
-			err = t.Exec(`UPDATE owner_claims SET owner = ? WHERE agent_id = ?`, former, b.ID)
-		}
-		return err
-	}))
-	_, err := s.ClaimOwner(context.Background(), b, ada)
-	wantOutcome(t, "another owner", err, "already_claimed")
-	s.wantEvidence("by two spellings", a, 1, 1)
-	_, err = s.ClaimOwner(context.Background(), b, "mei.lin@gmail.com")
-	wantOutcome(t, "the owner", err, "")
-	if mail := s.mailed(); mail.Kind != domain.MailOwner {
-		t.Errorf("the owner gets a mail of the kind %s", mail.Kind)
-	}
-	s.wantEvidence("by one spelling", a, 0, 0)
-	s.checkDerived("the adoption")
-}
-
 // TestAbuse08_EvidenceOfManyCollaborations: a claim that is lost and confirmed again, and collaborations that are confirmed
 // at one time, must not read everything that the owners of both agents have done together.
 func TestAbuse08_EvidenceOfManyCollaborations(t *testing.T) {

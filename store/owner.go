@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/subtle"
@@ -94,12 +93,8 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 		if agent.VerifiedAt == nil {
 			return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "claim"}
 		}
-		owner, err := t.adoptOwner(&agent, address)
-		if err != nil {
-			return err
-		}
 		order := outbox.Order{AgentID: agent.ID, Kind: domain.MailClaim, To: address, From: t.counted(caller.Address)}
-		if err := t.claimOwner(&agent, order, owner, token); err != nil {
+		if err := t.claimOwner(&agent, order, t.ownerHash(address), token); err != nil {
 			return err
 		}
 		next, err := outbox.NextAllowed(t.Tx, t.store.mails, order)
@@ -146,30 +141,6 @@ func (t *tx) claimOwner(agent *document.AgentRow, order outbox.Order, owner []by
 // ownerHash returns the pseudonym by which an owner is known.
 func (t *tx) ownerHash(address string) []byte {
 	return t.Pseudonym("owner\x00" + text.NormalMailbox(address))
-}
-
-// adoptOwner is ownerHash for an agent that names its owner. Records of the same person under the hash of
-// another spelling, from before addresses were normalized as today, get the present one. Otherwise that owner
-// would be locked out, and would count as two people.
-func (t *tx) adoptOwner(agent *document.AgentRow, address string) (owner []byte, err error) {
-	owner = t.ownerHash(address)
-	former := t.Pseudonym("owner\x00" + text.FormerMailbox(address))
-	if bytes.Equal(former, owner) {
-		return owner, nil
-	}
-	agents, err := t.Change(`UPDATE agents SET claimed_by = ? WHERE claimed_by = ?`, owner, former)
-	if err != nil {
-		return nil, err
-	}
-	err = cmp.Or(
-		t.Exec(`
-			UPDATE owner_claims SET owner = ?1
-			WHERE owner = ?2 AND agent_id IN (SELECT id FROM agents WHERE claimed_by = ?1 UNION ALL SELECT ?3)`, owner, former, agent.ID),
-		t.Exec(`UPDATE reports SET reporter = ? WHERE about = 'claim' AND subject = ? AND reporter = ?`, owner, agent.Handle, former))
-	if err != nil || agents == 0 {
-		return owner, err
-	}
-	return owner, document.RebuildEvidenceOfOwner(t.Tx, owner)
 }
 
 // replaceOwnerLink makes a new link to the page of a claimed agent replace the one before, when it is

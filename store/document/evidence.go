@@ -151,17 +151,8 @@ func refreshEvidence(t *txn.Tx, id int64) error {
 
 // rebuildAllEvidence runs RebuildEvidence for every agent that an owner has claimed.
 func rebuildAllEvidence(t *txn.Tx) error {
-	return rebuildEvidenceOf(t, `SELECT id FROM agents WHERE claimed_by IS NOT NULL`)
-}
-
-// RebuildEvidenceOfOwner runs RebuildEvidence for every agent of an owner.
-func RebuildEvidenceOfOwner(t *txn.Tx, owner []byte) error {
-	return rebuildEvidenceOf(t, `SELECT id FROM agents WHERE claimed_by = ?`, owner)
-}
-
-func rebuildEvidenceOf(t *txn.Tx, query string, args ...any) error {
 	var agents []int64
-	err := t.Select(&agents, query, args...)
+	err := t.Select(&agents, `SELECT id FROM agents WHERE claimed_by IS NOT NULL`)
 	for _, id := range agents {
 		err = errors.Join(err, RebuildEvidence(t, id))
 	}

@@ -51,19 +51,12 @@ func ParseMailbox(s string) (string, bool) {
 // NormalMailbox returns the common form of all spellings of one person's address: without
 // case and plus tag, and at Gmail without dots and under one domain.
 func NormalMailbox(address string) string {
-	local, domain, _ := strings.Cut(FormerMailbox(address), "@")
-	if domain == "gmail.com" || domain == "googlemail.com" {
-		local, domain = strings.ReplaceAll(local, ".", ""), "gmail.com"
-	}
-	return local + "@" + domain
-}
-
-// FormerMailbox returns what NormalMailbox returned before it knew the spellings of Gmail, for the
-// hashes that were stored then.
-func FormerMailbox(address string) string {
 	local, domain, _ := strings.Cut(strings.ToLower(address), "@")
 	if name, _, tagged := strings.Cut(local, "+"); tagged && name != "" {
 		local = name
+	}
+	if domain == "gmail.com" || domain == "googlemail.com" {
+		local, domain = strings.ReplaceAll(local, ".", ""), "gmail.com"
 	}
 	return local + "@" + domain
 }

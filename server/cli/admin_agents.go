@@ -150,11 +150,13 @@ func (c *console) printSkipped(skipped []string, done int, why string) error {
 	return err
 }
 
-// readSubjects returns the first word of each line: a handle or an id.
+// readSubjects returns the first word of each line, a handle or an id, each of them once.
 func readSubjects(r io.Reader) (subjects []string, err error) {
+	seen := map[string]bool{}
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
-		if words := strings.Fields(lines.Text()); len(words) > 0 {
+		if words := strings.Fields(lines.Text()); len(words) > 0 && !seen[words[0]] {
+			seen[words[0]] = true
 			subjects = append(subjects, words[0])
 		}
 	}

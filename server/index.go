@@ -65,7 +65,7 @@ func (s *Server) documentInfo() api.Document {
 		Patterns: map[string]string{
 			"cursor": "^[A-Za-z0-9_-]+$", "language": "^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$",
 			"offering-id": idPattern(domain.IDOffering), "request-id": idPattern(domain.IDRequest), "collab-id": idPattern(domain.IDCollab),
-			"post-id": idPattern(domain.IDPost), "reply-id": idPattern(domain.IDReply), "event-id": idPattern(domain.IdEvent),
+			"post-id": idPattern(domain.IDPost), "reply-id": idPattern(domain.IDReply), "event-id": idPattern(domain.IDEvent),
 		},
 	}
 }

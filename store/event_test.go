@@ -67,7 +67,7 @@ func TestEventID_RoundTrips(t *testing.T) {
 	}
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
-	body := strings.TrimPrefix(domain.EventID(1, 1), domain.IdEvent)
+	body := strings.TrimPrefix(domain.EventID(1, 1), domain.IDEvent)
 	for name, id := range map[string]string{
 		"no prefix": body, "another prefix": "req_" + body, "short": "evt_" + body[1:], "long": "evt_" + body + "0", "longer": "evt_" + body + "000000",
 		"capitals": "evt_" + strings.ToUpper(body[:25]) + "V", "beyond the alphabet": "evt_" + body[:25] + "w", "prefix alone": "evt_",

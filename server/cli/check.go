@@ -364,7 +364,7 @@ func (c *checkCommand) checkPublic(f *findings) {
 	if c.Limits == "off" {
 		f.note("limits", "off: for tests and private networks only")
 	} else if c.openToFloods() {
-		f.problem("limits", "one address may register any number of agents: set --limit-registrations to 1 or more, or --registration to another value than open")
+		f.problem("limits", unlimitedRegistrations)
 	}
 	if c.Durability != "full" {
 		f.note("writes", "a power cut may lose the last writes (--durability normal)")

@@ -154,6 +154,9 @@ func (c *serveCommand) exposedSecrets() (files []string) {
 	return files
 }
 
+// unlimitedRegistrations explains openToFloods to the operator.
+const unlimitedRegistrations = "one address may register any number of agents: set --limit-registrations to 1 or more, or --registration to another value than open"
+
 // openToFloods reports whether one address may register any number of agents, though limits are on.
 func (c *serveCommand) openToFloods() bool {
 	return c.Limits != "off" && c.LimitRegistrations == 0 && c.Registration == string(domain.RegistrationOpen)
@@ -182,7 +185,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 		log.Warn().Str("file", file).Msg("other users of this machine can read a file that contains a secret: take the permission away with chmod o-r")
 	}
 	if c.openToFloods() {
-		log.Warn().Msg("one address may register any number of agents: set --limit-registrations to 1 or more, or --registration to another value than open")
+		log.Warn().Msg(unlimitedRegistrations)
 	}
 	certificates, err := https.New(c.certificates(), log)
 	if err != nil {

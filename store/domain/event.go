@@ -38,8 +38,8 @@ func (s *EventSubject) Scan(v any) error {
 	return json.Unmarshal([]byte(text), s)
 }
 
-// IdEvent is the prefix of the ids of events.
-const IdEvent = "evt_"
+// IDEvent is the prefix of the ids of events.
+const IDEvent = "evt_"
 
 // EventID returns the id of an event. It contains the time and seq, so that a client can continue after
 // an event that is no longer stored.
@@ -47,12 +47,12 @@ func EventID(at Time, seq int64) string {
 	var raw [16]byte
 	binary.BigEndian.PutUint64(raw[:8], uint64(at)<<16)
 	binary.BigEndian.PutUint64(raw[8:], uint64(seq))
-	return IdEvent + idEncoding.EncodeToString(raw[:])
+	return IDEvent + idEncoding.EncodeToString(raw[:])
 }
 
 // ParseEventID returns the seq in the id of an event.
 func ParseEventID(id string) (seq int64, ok bool) {
-	body, ok := strings.CutPrefix(id, IdEvent)
+	body, ok := strings.CutPrefix(id, IDEvent)
 	raw, err := idEncoding.DecodeString(body)
 	if !ok || err != nil || len(raw) != 16 {
 		return 0, false

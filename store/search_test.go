@@ -200,6 +200,7 @@ func TestTotals_AreCountedTo1000(t *testing.T) {
 	}
 	add(1, 1000)
 	check(1000, true)
+	check(1000, true) // from the cache
 	checkPosts(999, true)
 	add(1000, 1001)
 	check(1000, false)

@@ -386,6 +386,7 @@ func TestTools_ParseArguments(t *testing.T) {
 		"limit wrong_type", "min_level out_of_range", "new wrong_type", "offset out_of_range", "q wrong_type", "zzz unknown_field")
 	rejected("get_agent", `{}`, "handle required")
 	rejected("get_agent", `{"Handle":"harbour-pilot"}`, "Handle unknown_field", "handle required")
+	rejected("get_agent", `{"handle":"harbour-pilot","view":"full"}`, "view unknown_field")
 	rejected("get_call", `{"limit":0,"x":{}}`, "id required", "limit out_of_range", "x unknown_field")
 	rejected("get_guide", `{"lang":"fr"}`, "lang bad_value")
 	// The view is the tool's own.

@@ -81,9 +81,14 @@ func (t *Tx) SetSiteValue(name string, value []byte) error {
 		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, value)
 }
 
+// SetSiteNumber stores a named number of the site.
+func (t *Tx) SetSiteNumber(name string, n int64) error {
+	return t.SetSiteValue(name, formatNumber(n))
+}
+
 // SetSiteTime stores a named time of the site.
 func (t *Tx) SetSiteTime(name string, at domain.Time) error {
-	return t.SetSiteValue(name, formatTime(at))
+	return t.SetSiteNumber(name, int64(at))
 }
 
 // setFirst stores a named value of the site, unless there is one.
@@ -91,10 +96,16 @@ func (t *Tx) setFirst(name string, value []byte) error {
 	return t.Exec(`INSERT INTO site (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`, name, value)
 }
 
-func formatTime(at domain.Time) []byte { return strconv.AppendInt(nil, int64(at), 10) }
+func formatNumber(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 
 // SiteTime returns a named time of the site; 0 if there is none.
-func (db *DB) SiteTime(ctx context.Context, name string) (at domain.Time, err error) {
-	_, err = db.Find(ctx, &at, `SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = ?`, name)
-	return at, err
+func (db *DB) SiteTime(ctx context.Context, name string) (domain.Time, error) {
+	n, err := db.SiteNumber(ctx, name)
+	return domain.Time(n), err
+}
+
+// SiteNumber returns a named number of the site; 0 if there is none.
+func (db *DB) SiteNumber(ctx context.Context, name string) (n int64, err error) {
+	_, err = db.Find(ctx, &n, `SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = ?`, name)
+	return n, err
 }

@@ -97,7 +97,7 @@ func (t *Tx) refresh(rebuild func(*Tx) error) error {
 		return err
 	}
 	if t.Changes.Erased {
-		if err := t.setFirst(ErasedAt, formatTime(t.Now)); err != nil {
+		if err := t.setFirst(ErasedAt, formatNumber(int64(t.Now))); err != nil {
 			return fmt.Errorf("record the erasure: %w", err)
 		}
 	}

@@ -63,8 +63,8 @@ func (m *Matcher) Run(ctx context.Context) (err error) {
 	if err := m.db.Get(ctx, &any, `SELECT EXISTS (SELECT 1 FROM watches)`); err != nil || !any {
 		return err
 	}
-	matched, err := m.db.SiteTime(ctx, matchedPost)
-	for after := int64(matched); err == nil && ctx.Err() == nil; {
+	after, err := m.db.SiteNumber(ctx, matchedPost)
+	for err == nil && ctx.Err() == nil {
 		var posts []newPost
 		if posts, err = m.postsAfter(ctx, after); err != nil || len(posts) == 0 {
 			return err
@@ -75,7 +75,7 @@ func (m *Matcher) Run(ctx context.Context) (err error) {
 			}
 		}
 		after = posts[len(posts)-1].Seq
-		err = m.db.WriteBackground(ctx, func(t *txn.Tx) error { return t.SetSiteTime(matchedPost, domain.Time(after)) })
+		err = m.db.WriteBackground(ctx, func(t *txn.Tx) error { return t.SetSiteNumber(matchedPost, after) })
 	}
 	return err
 }

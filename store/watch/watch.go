@@ -150,7 +150,7 @@ func Replace(t *txn.Tx, agentID int64, rows []Row) error {
 		t.Get(&newest, `SELECT COALESCE(MAX(seq), 0) FROM posts`),
 		t.Get(&any, `SELECT EXISTS (SELECT 1 FROM watches)`))
 	if err == nil && !any { // the posts so far were not compared with any
-		err = t.SetSiteTime(matchedPost, domain.Time(newest))
+		err = t.SetSiteNumber(matchedPost, newest)
 	}
 	if err != nil {
 		return err

@@ -199,12 +199,12 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		_, _ = db.TruncateLog(ctx) // on a full disk it stays
 	}
 	// The probe finds a file that cannot be written now rather than at the first request. On a
-	// full disk it is served all the same, for those who read.
+	// full disk, and while another process writes, it is served all the same, for those who read.
 	err := db.tryRead()
 	if err == nil {
 		err = db.tryWrite()
 	}
-	if err != nil && !errors.Is(err, ErrNoSpace) {
+	if err != nil && !errors.Is(err, ErrNoSpace) && !errors.Is(err, ErrBusy) {
 		return nil, errors.Join(db.OpenError(err), db.Close())
 	}
 	_ = db.Exclusive(ctx, func(*sqlx.Conn) error { db.writer.fillReserve(); return nil })

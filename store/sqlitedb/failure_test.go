@@ -2,8 +2,10 @@ package sqlitedb
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -47,6 +49,62 @@ func TestWatch_StopsWhenTheFileIsReplaced(t *testing.T) {
 	d.stop()
 	if words := wordsOf(t, d.path+".old"); words != "word" {
 		t.Errorf("the file that was served holds %q", words)
+	}
+}
+
+// TestStop_FailsTheWritesUnderWay: a read or a check may find out during a batch that the file cannot be trusted. None of its
+// writes is stored, and none returns nil.
+func TestStop_FailsTheWritesUnderWay(t *testing.T) {
+	for _, batch := range []int{1, 3} {
+		d := newDB(t)
+		release := d.hold()
+		var jobs []*job
+		for i := range batch {
+			jobs = append(jobs, d.queue(context.Background(), func(tx *Tx) error {
+				if i == batch/2 {
+					d.DB.stop(ErrReplaced)
+				}
+				return addWord(fmt.Sprint(i))(tx)
+			}))
+		}
+		release()
+		for i, j := range jobs {
+			<-j.done
+			wantError(t, fmt.Sprintf("write %d of %d", i, batch), j.err, ErrStopped)
+		}
+		d.wantStopped(ErrReplaced)
+		if d.stop(); wordsOf(t, d.path) != "" {
+			t.Errorf("of %d writes, these are stored: %s", batch, wordsOf(t, d.path))
+		}
+	}
+}
+
+// TestTruncateLog_WaitsForShortReads, of which there is always one. On a busy machine, one may not be short.
+func TestTruncateLog_WaitsForShortReads(t *testing.T) {
+	d := newDB(t)
+	d.addMany()
+	ctx, cancel := context.WithCancel(context.Background())
+	var readers sync.WaitGroup
+	defer func() { cancel(); readers.Wait() }()
+	for range readConnections {
+		readers.Go(func() {
+			for n := 0; ctx.Err() == nil; {
+				if err := d.Get(context.Background(), &n, `SELECT COUNT(*) FROM words`); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	truncated := 0
+	for range 20 {
+		d.ok(d.Write(ctx, func(tx *Tx) error { return tx.Exec(`UPDATE words SET word = word || 'x'`) }))
+		done, err := d.TruncateLog(ctx)
+		if d.ok(err); done {
+			truncated++
+		}
+	}
+	if truncated < 15 {
+		t.Errorf("the log is truncated %d times of 20", truncated)
 	}
 }
 

@@ -36,7 +36,7 @@ func (w *writer) retryFreeing(batch []*job) {
 			return
 		}
 		j.err = nil
-		w.commit([]*job{j})
+		_ = w.commit([]*job{j})
 	}
 	w.grown = w.maxPages > 0
 	_ = w.limitPages(w.maxPages)
@@ -109,7 +109,7 @@ func (w *writer) fillReserve() {
 
 // reuseLog empties the log, so that its space can be used again, unless a read is in the way.
 func (w *writer) reuseLog() {
-	done, err := truncateLog(context.Background(), w.conn)
+	done, err := truncateLog(context.Background(), w.conn, 0)
 	if done {
 		w.logPages = 0
 	}

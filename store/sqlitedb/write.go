@@ -156,8 +156,14 @@ func (w *writer) runFrom(first *job) (next *job) {
 	case first.exclusive != nil:
 		first.err = w.db.writeError(recovered(func() error { return first.exclusive(w.conn) }))
 	default:
-		batch, next = w.collect(first)
-		w.commit(batch)
+		batch, next = w.collect(batch, w.db.options.Batch)
+		if err := w.commit(batch); errors.Is(err, ErrBusy) && next == nil {
+			ran := len(batch) // those behind would wait as long again for the other process
+			batch, next = w.collect(batch, ran+queueSize)
+			for _, j := range batch[ran:] {
+				j.err = err
+			}
+		}
 		w.retryFreeing(batch)
 	}
 	for _, j := range batch {
@@ -169,11 +175,10 @@ func (w *writer) runFrom(first *job) (next *job) {
 	return next
 }
 
-// collect returns the batch of writes that wait, beginning with first, and the exclusive job that ends
-// it, if one does.
-func (w *writer) collect(first *job) (batch []*job, next *job) {
-	batch = []*job{first}
-	for len(batch) < w.db.options.Batch {
+// collect appends writes that wait to a batch until it has the size most, and returns it with the exclusive job
+// that ends it, if one does.
+func (w *writer) collect(batch []*job, most int) (_ []*job, next *job) {
+	for len(batch) < most {
 		select {
 		case j := <-w.jobs:
 			if j == nil || j.exclusive != nil {
@@ -190,20 +195,26 @@ func (w *writer) collect(first *job) (batch []*job, next *job) {
 // commit runs a batch in one transaction. If the transaction as a whole fails before its
 // commit, each write gets one of its own, so that one that cannot be stored does not take the
 // others with it; but where another process writes, they would wait for it one after the
-// other. A failed commit is not retried: its outcome may be unknown.
-func (w *writer) commit(batch []*job) {
+// other. A failed commit is not retried: its outcome may be unknown. commit returns the error
+// of the transaction, which each write has that has none of its own.
+func (w *writer) commit(batch []*job) error {
 	if w.db.Failure() != nil {
 		for _, j := range batch {
 			j.err = ErrStopped
 		}
-		return
+		return ErrStopped
 	}
 	committing, err := w.transact(batch)
 	if err != nil && !committing && len(batch) > 1 && sqliteCode(err) != sqlite3.SQLITE_BUSY {
-		for _, j := range batch {
-			w.commit([]*job{j})
+		for i, j := range batch {
+			if err := w.commit([]*job{j}); errors.Is(err, ErrBusy) {
+				for _, behind := range batch[i:] {
+					behind.err = err
+				}
+				return err
+			}
 		}
-		return
+		return nil
 	}
 	if err != nil {
 		err = w.db.writeError(err)
@@ -213,6 +224,7 @@ func (w *writer) commit(batch []*job) {
 			}
 		}
 	}
+	return err
 }
 
 // transact runs a batch in one transaction and reports, beside the error, whether the commit
@@ -243,7 +255,10 @@ func (w *writer) runBatch(batch []*job) (committing bool, err error) {
 	succeeded := 0
 	for _, j := range batch {
 		j.err = w.db.writeError(w.runJob(tx, j, len(batch) > 1))
-		if errors.Is(j.err, errRolledBack) || w.db.Failure() != nil {
+		if w.db.Failure() != nil { // this write has met the reason, or meanwhile a read or a check has
+			return false, ErrStopped
+		}
+		if errors.Is(j.err, errRolledBack) {
 			return false, j.err
 		}
 		if j.err == nil {
@@ -368,18 +383,21 @@ type checkpointed struct {
 }
 
 // TruncateLog copies the write-ahead log into the file and empties it: until then it contains old
-// versions of overwritten pages. It reports whether it could. It does not wait for a long read, such as a
-// backup, because all writes would wait with it.
+// versions of overwritten pages. It reports whether it could. It waits for the short reads that run, but not for a long one,
+// such as a backup, because all writes would wait with it.
 func (db *DB) TruncateLog(ctx context.Context) (done bool, err error) {
 	err = db.Exclusive(ctx, func(conn *sqlx.Conn) error {
-		done, err = truncateLog(ctx, conn)
+		done, err = truncateLog(ctx, conn, shortRead)
 		return err
 	})
 	return done, err
 }
 
-func truncateLog(ctx context.Context, conn *sqlx.Conn) (done bool, err error) {
-	if _, err := conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
+// shortRead is how long TruncateLog waits for reads.
+const shortRead = 100 * time.Millisecond
+
+func truncateLog(ctx context.Context, conn *sqlx.Conn, wait time.Duration) (done bool, err error) {
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA busy_timeout = %d`, wait.Milliseconds())); err != nil {
 		return false, err
 	}
 	var result checkpointed

@@ -62,7 +62,7 @@ func goodBody(op, handle string) map[string]any {
 	case "setLink", "setWake":
 		return map[string]any{"url": "https://harbour.example.org/about"}
 	case "markInboxSeen":
-		return map[string]any{"next": domain.EventID(1, 1<<40)}
+		return map[string]any{"next": domain.EventID(1<<47, 1<<40)}
 	case "startRecovery":
 		return map[string]any{"handle": "neighbour"}
 	case "confirmRecovery":

@@ -558,7 +558,7 @@ func (w *matrixWorld) body(c matrixCell) any {
 	case "setWake":
 		return map[string]any{"url": "https://" + c.state + ".example.org/wake"}
 	case "markInboxSeen":
-		return map[string]any{"next": domain.EventID(1, 1<<40)} // beyond every event
+		return map[string]any{"next": domain.EventID(1<<47, 1<<40)} // beyond every event
 	case "createReply":
 		return map[string]any{"body": "A reply."}
 	case "recordCollab":

@@ -34,10 +34,10 @@ func readEvents(v *sqlitedb.View, box *domain.Inbox, agentID int64, now domain.T
 		Leaving    bool        `db:"leaving"`
 	}
 	err := v.Get(&agent, `
-		SELECT a.inbox_seen, COALESCE(e.at, 0) AS seen_at, a.events_dropped, a.verified_at IS NULL AS unverified, a.deletion_at IS NOT NULL AS leaving
+		SELECT a.inbox_seen, CASE WHEN e.agent_id = a.id THEN e.at WHEN e.seq IS NOT NULL THEN ?2 ELSE 0 END AS seen_at, a.events_dropped, a.verified_at IS NULL AS unverified, a.deletion_at IS NOT NULL AS leaving
 		FROM agents a
-		LEFT JOIN events e ON e.seq = a.inbox_seen AND e.agent_id = a.id
-		WHERE a.id = ?`, agentID)
+		LEFT JOIN events e ON e.seq = a.inbox_seen
+		WHERE a.id = ?1`, agentID, now)
 	if errors.Is(err, sql.ErrNoRows) {
 		return domain.NewError(domain.CodeUnauthorized)
 	}
@@ -58,7 +58,7 @@ func readEvents(v *sqlitedb.View, box *domain.Inbox, agentID int64, now domain.T
 		SELECT COUNT(*) AS events, COALESCE(MAX(seq), ?2) AS last, COALESCE(MAX(at), ?3) AS at,
 			COUNT(CASE WHEN type NOT IN ('request.received', 'reply.received', 'collab.received') THEN 1 END) AS others
 		FROM (SELECT seq, type, at FROM events WHERE agent_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?4)`,
-		agentID, max(agent.Seen, agent.Dropped), now, domain.MaxUnseen)
+		agentID, max(agent.Seen, agent.Dropped), max(now, agent.SeenAt), domain.MaxUnseen)
 	if err != nil {
 		return err
 	}
@@ -158,11 +158,11 @@ func readCollabs(v *sqlitedb.View, box *domain.Inbox, agentID int64) error {
 }
 
 // MarkSeen records that the caller has seen its inbox up to an event: Inbox.Next. The cursor never moves back, nor beyond
-// the newest event of the file, as an id from before a restored backup may be. MarkSeen returns validation_failed for
-// anything but the id of an event.
+// the newest event of the file, as an id from before a restored backup may be; nor to an id whose number a later event has.
+// MarkSeen returns validation_failed for anything but the id of an event.
 func (s *Store) MarkSeen(ctx context.Context, caller domain.Caller, event string) error {
 	return s.writeOwn(ctx, caller, func(t *tx) error {
-		seq, ok := domain.ParseEventID(event)
+		at, seq, ok := domain.ParseEventID(event)
 		if !ok {
 			return domain.Invalid(domain.FieldError{Field: "next", Code: domain.FaultBadValue, Topic: "inbox"})
 		}
@@ -171,6 +171,8 @@ func (s *Store) MarkSeen(ctx context.Context, caller domain.Caller, event string
 			return err
 		}
 		seq = min(seq, newest)
-		return t.Exec(`UPDATE agents SET inbox_seen = ?1 WHERE id = ?2 AND inbox_seen < ?1`, seq, caller.ID)
+		return t.Exec(`
+			UPDATE agents SET inbox_seen = ?1
+			WHERE id = ?2 AND inbox_seen < ?1 AND NOT EXISTS (SELECT 1 FROM events WHERE seq = ?1 AND at > ?3)`, seq, caller.ID, at)
 	})
 }

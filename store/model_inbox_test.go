@@ -45,7 +45,7 @@ func (r *modelRun) inbox(a *modelAgent, next string) domain.Inbox {
 	if a.seen > 0 {
 		want.Seen = a.events[a.seen-1].id
 	}
-	if seq, _ := domain.ParseEventID(want.Seen); 0 < a.seen && a.seen <= a.dropped { // its time is stored no more
+	if _, seq, _ := domain.ParseEventID(want.Seen); 0 < a.seen && a.seen <= a.dropped { // its time is stored no more
 		want.Seen = domain.EventID(0, seq)
 	}
 	if want.Unseen > 0 {

@@ -40,7 +40,7 @@ func (a *modelAgent) unseen() int { return len(a.events) - max(a.seen, a.dropped
 // lastEvent is the number of the newest event that is kept.
 func (a *modelAgent) lastEvent() (seq int64) {
 	if n := len(a.events); n > a.dropped {
-		seq, _ = domain.ParseEventID(a.events[n-1].id)
+		_, seq, _ = domain.ParseEventID(a.events[n-1].id)
 	}
 	return seq
 }

@@ -99,7 +99,7 @@ func (r *crashRun) ended() bool { return r.gone || r.done == len(crashScript) }
 // newCrashRun registers the agents that the operator verifies.
 func newCrashRun(t testing.TB, st *store.Store, name string) *crashRun {
 	t.Helper()
-	r := &crashRun{name: name, values: map[string]string{"beyond": domain.EventID(1, 1<<40)}}
+	r := &crashRun{name: name, values: map[string]string{"beyond": domain.EventID(1<<47, 1<<40)}}
 	for _, agent := range crashAgents {
 		r.values[agent] = r.handle(agent)
 		if agent == "n" {

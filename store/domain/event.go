@@ -50,15 +50,15 @@ func EventID(at Time, seq int64) string {
 	return IDEvent + idEncoding.EncodeToString(raw[:])
 }
 
-// ParseEventID returns the seq in the id of an event.
-func ParseEventID(id string) (seq int64, ok bool) {
+// ParseEventID returns the time and the seq in the id of an event.
+func ParseEventID(id string) (at Time, seq int64, ok bool) {
 	body, ok := strings.CutPrefix(id, IDEvent)
 	raw, err := idEncoding.DecodeString(body)
 	if !ok || err != nil || len(raw) != 16 {
-		return 0, false
+		return 0, 0, false
 	}
-	seq = int64(binary.BigEndian.Uint64(raw[8:]))
-	return seq, seq >= 0
+	at, seq = Time(binary.BigEndian.Uint64(raw[:8])>>16), int64(binary.BigEndian.Uint64(raw[8:]))
+	return at, seq, seq >= 0
 }
 
 // EventPage holds the events after a cursor.

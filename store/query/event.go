@@ -10,10 +10,10 @@ import (
 // all that are stored. It returns invalid_query if after is not the id of an event, and unauthorized
 // if the caller is deleted.
 func (r *Reader) Events(ctx context.Context, caller domain.Caller, after string, limit int) (page domain.EventPage, err error) {
-	from := int64(0)
+	from, at := int64(0), domain.Time(0)
 	if after != "" {
 		var ok bool
-		if from, ok = domain.ParseEventID(after); !ok {
+		if at, from, ok = domain.ParseEventID(after); !ok {
 			return page, &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{{Field: "after", Code: domain.FaultBadValue, Topic: "event"}}}
 		}
 	}
@@ -27,29 +27,29 @@ func (r *Reader) Events(ctx context.Context, caller domain.Caller, after string,
 	if err != nil {
 		return page, err
 	}
-	// Read after the list, so that events that are deleted in between are reported as a gap.
-	var dropped int64
-	found, err := r.db.Find(ctx, &dropped, `SELECT events_dropped FROM agents WHERE id = ?`, caller.ID)
+	// Read after the list, so that events that are deleted in between are reported as a gap. An id that this file has not
+	// reached is from another one, such as the file before a backup was restored; and so is one whose seq a later event has.
+	var state struct {
+		Dropped int64 `db:"dropped"`
+		Foreign bool  `db:"foreign_id"`
+	}
+	found, err := r.db.Find(ctx, &state, `
+		SELECT events_dropped AS dropped,
+			?2 > (SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'events') OR EXISTS (SELECT 1 FROM events WHERE seq = ?2 AND at > ?3) AS foreign_id
+		FROM agents
+		WHERE id = ?1`, caller.ID, from, at)
 	if err == nil && !found {
 		err = domain.NewError(domain.CodeUnauthorized) // perhaps deleted while the request waited
 	}
 	if err != nil {
 		return page, err
 	}
-	page.Gap = after != "" && dropped > from
-	if after != "" && len(page.Events) == 0 {
-		// An id that this file has not reached is from another one, such as the file before a
-		// backup was restored.
-		var newest int64
-		if err := r.db.Get(ctx, &newest, `SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'events'`); err != nil {
-			return page, err
-		}
-		if from > newest {
-			page, err = r.Events(ctx, caller, "", limit)
-			page.Gap = true
-			return page, err
-		}
+	if after != "" && state.Foreign {
+		page, err = r.Events(ctx, caller, "", limit)
+		page.Gap = true
+		return page, err
 	}
+	page.Gap = after != "" && state.Dropped > from
 	page.Next = after
 	for i := range page.Events {
 		e := &page.Events[i]
@@ -58,7 +58,7 @@ func (r *Reader) Events(ctx context.Context, caller domain.Caller, after string,
 	}
 	if len(page.Events) == 0 && (after == "" || page.Gap) {
 		// After the deleted events, so that no gap is reported twice.
-		page.Next = domain.EventID(r.db.Now(), dropped)
+		page.Next = domain.EventID(r.db.Now(), state.Dropped)
 	}
 	return page, nil
 }

@@ -151,6 +151,39 @@ func TestSearch_NextVisitsEveryMatchOnce(t *testing.T) {
 	}
 }
 
+// TestSearch_PartialMatchesFollowLongStrictOnes, which take more than a page by their size alone.
+func TestSearch_PartialMatchesFollowLongStrictOnes(t *testing.T) {
+	s := newStore(t)
+	for i := range 10 {
+		author := s.verified(fmt.Sprintf("agent-%d", i))
+		for n := range 5 {
+			s.post(author, func(d *domain.PostDraft) {
+				switch d.Title, d.Body = "Big vessel", fmt.Sprint("Number ", n); {
+				case i < 6:
+					d.Title, d.Body = "Harbour tides", strings.Repeat("潮", 3900)+d.Body
+				case i < 7:
+					d.Title = "Harbour lights"
+				}
+			})
+		}
+	}
+	page, pages := listing.Page{Limit: 100}, [][2]int{}
+	for {
+		found, err := s.Posts(t.Context(), document.PostFilter{Query: "harbour tides"}, page)
+		s.ok(err)
+		pages = append(pages, [2]int{found.Strict, len(found.Items) - found.Strict})
+		if found.Total != 30 || found.TotalSome != 5 {
+			t.Errorf("total %d, total_some %d, want 30 and 5", found.Total, found.TotalSome)
+		}
+		if page.Cursor = found.Next; page.Cursor == "" {
+			break
+		}
+	}
+	if len(pages) != 2 || pages[0][0]+pages[1][0] != 30 || pages[0][1] != 0 || pages[1][1] != 5 {
+		t.Errorf("strict and partial matches by page: %v", pages)
+	}
+}
+
 // TestSearch_FiltersHoldForMadeUpCursors: the records that a cursor names are within the filters all the same.
 func TestSearch_FiltersHoldForMadeUpCursors(t *testing.T) {
 	s := newStore(t)

@@ -63,7 +63,7 @@ func (r *Registry) searchEntries(req *api.Request, q query) (api.Response, error
 	entries, err := r.entries(list.Items)
 	for i, e := range entries {
 		if i == list.Strict && i > 0 {
-			rank = 0 // the matches of some words follow on the first page
+			rank = 0 // the matches of some words follow the last of those of all words
 		}
 		results.Results = append(results.Results, Result{e, score(rank, i < list.Strict), r.BaseURL + Path})
 		rank++

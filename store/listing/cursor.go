@@ -20,7 +20,7 @@ type Position struct {
 	Seq  int64  // the next page holds records below it
 	list uint32 // checksum of Query.Name
 	tier int
-	// Partial matches are ranked when the first page is read. Later pages take them from the
+	// Partial matches are ranked when the page with the last strict match is read. Later pages take them from the
 	// cursor, so that each is listed once, whatever is written in between.
 	some int     // number of partial matches
 	rest []int64 // those that the next page begins with

@@ -127,7 +127,8 @@ type HintWord struct {
 
 // ReadSearch reads one page of a search: strict matches first, then, if these do not fill a
 // page, partial matches. These follow only the first page, by its cursor: Offset counts strict
-// matches. q has its expressions by SetMatch. Without a query it is Read. It returns
+// matches. Where the strict matches of the first page end early because of their size, the partial ones follow the last of
+// them. q has its expressions by SetMatch. Without a query it is Read. It returns
 // invalid_query if the cursor is not one of this list.
 func ReadSearch[T Record](ctx context.Context, r Reader, q *Query, s Search, page Page) (List[T], error) {
 	if s.Empty() && s.Text == "" {
@@ -149,7 +150,9 @@ func ReadSearch[T Record](ctx context.Context, r Reader, q *Query, s Search, pag
 	if err != nil {
 		return list, err
 	}
-	if page.Cursor == "" && page.Offset == 0 && !s.Strict && list.TotalIsExact && list.Total < page.Limit && list.Next == "" {
+	first := page.Cursor == "" && page.Offset == 0 && list.TotalIsExact && list.Total < page.Limit
+	last := from.some > 0 && len(from.rest) == 0 && list.Next == "" // of the pages with strict matches that ended early
+	if !s.Strict && (first || last) {
 		if from.rest, err = run.partialMatches(ctx); err != nil {
 			return list, err
 		}
@@ -158,8 +161,11 @@ func ReadSearch[T Record](ctx context.Context, r Reader, q *Query, s Search, pag
 	if s.Strict {
 		from.rest, from.some = nil, 0
 	}
-	list.TotalSome = from.some
-	if err := appendPartial(ctx, &run, &list, from, page.Limit); err != nil {
+	if list.TotalSome = from.some; first && list.Next != "" {
+		strict, _ := ParseCursor(q.Name, list.Next) // which Read has made
+		strict.some = from.some
+		list.Next = strict.Cursor()
+	} else if err := appendPartial(ctx, &run, &list, from, page.Limit); err != nil {
 		return list, err
 	}
 	if list.Total == 0 {

@@ -143,15 +143,15 @@ func (t *tx) dropUnverified() (int, error) {
 		return 0, err
 	}
 	for _, agent := range dropped {
-		if err := errors.Join(lifecycle.DeleteAgent(t.Tx, agent.ID), t.freeHandle(agent.ID, agent.Handle)); err != nil {
+		if err := errors.Join(t.freeHandle(agent.ID, agent.Handle), lifecycle.DeleteAgent(t.Tx, agent.ID)); err != nil {
 			return 0, err
 		}
 	}
 	return len(dropped) * jobBatch / dropBatch, nil // a full batch, if there may be more
 }
 
-// freeHandle lets others register the handle of a deleted agent. Records that outlive the agent name
-// it by a handle that nobody can have, so that they do not seem to be about the next one.
+// freeHandle lets others register the handle of an agent that is to be deleted. Records that outlive the agent, and events of
+// the deletion, name it by a handle that nobody can have, so that they do not seem to be about the next one.
 func (t *tx) freeHandle(id int64, handle string) error {
 	former := domain.FormerHandle(id)
 	return errors.Join(

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -277,6 +279,10 @@ func TestDevReset_EmptiesAndRestores(t *testing.T) {
 		t.Error(diff)
 	}
 	counted(demoSize, demoSize)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	s.handle(must(http.NewRequestWithContext(gone, "POST", s.url+"/dev/reset", http.NoBody))(t)).status(200)
+	counted(demoSize, demoSize) // all of the demo, although the client has left
 	for _, agent := range s.devAgents() {
 		s.send("GET", "/api/me", agent.APIKey, nil).status(200)
 	}

@@ -106,12 +106,12 @@ func recovered(ctx context.Context, act func(context.Context) error) (err error)
 	return act(ctx)
 }
 
-// RunJobs runs everything that is due at once, mails and checks of links included.
+// RunJobs runs everything that is due at once, mails and requests to other servers included.
 func (s *Server) RunJobs(ctx context.Context) error {
-	return errors.Join(s.RunLocalJobs(ctx), s.links.CheckDue(ctx))
+	return errors.Join(s.RunLocalJobs(ctx), s.SendRequests(ctx))
 }
 
-// RunLocalJobs runs everything that is due except checks of links and of the whole file.
+// RunLocalJobs runs everything that is due except SendRequests and the check of the whole file.
 func (s *Server) RunLocalJobs(ctx context.Context) error {
 	var errs []error
 	for _, j := range s.jobs() {
@@ -119,7 +119,7 @@ func (s *Server) RunLocalJobs(ctx context.Context) error {
 			errs = append(errs, j.run(ctx))
 		}
 	}
-	return errors.Join(append(errs, s.DeliverMail(ctx), s.wakes.Deliver(ctx))...)
+	return errors.Join(append(errs, s.DeliverMail(ctx))...)
 }
 
 // dropUnverified deletes agents that have had long enough to verify a mailbox, if codes reach their
@@ -128,8 +128,10 @@ func (s *Server) dropUnverified(ctx context.Context) error {
 	return s.store.DropUnverified(ctx, mail.Reaches(s.options.Mail))
 }
 
-// RecheckLinks checks every link that is due.
-func (s *Server) RecheckLinks(ctx context.Context) error { return s.links.CheckDue(ctx) }
+// SendRequests sends the requests to other servers that are due, wake-ups and checks of links, and waits for the results.
+func (s *Server) SendRequests(ctx context.Context) error {
+	return errors.Join(s.wakes.Deliver(ctx), s.links.CheckDue(ctx))
+}
 
 // DeliverMail sends every mail that is due, if the site sends mail.
 func (s *Server) DeliverMail(ctx context.Context) error {

@@ -98,15 +98,18 @@ func TestLinks_ToABlockedHostFail(t *testing.T) {
 	s, h := newLinkSite(t)
 	key := s.verified("harbour-pilot")
 	h.say(relMe)
-	s.link(key, "http://www.spam.example/about").status(200)
+	s.link(key, "http://mastodon.spam.example/about").status(200)
 	s.link(key, "http://harbour.example.com/").status(200)
 	s.change("block-host", "spam.example")
 	looks := h.looks.Load()
 	if a := s.link(key, "http://spam.example/").status(200); a.value("link", "status") != "failed" || a.value("link", "failure") != "blocked" {
 		t.Errorf("a new link: %s", a.Body)
 	}
-	noError(t, s.server.RecheckLinks(s.Context()))
+	noError(t, s.server.SendRequests(s.Context()))
 	card := s.send("GET", "/api/agents/harbour-pilot", "", nil)
+	if kind := card.value("agent", "trust", "links", 0, "kind"); kind != "mastodon" {
+		t.Errorf("the link to the blocked host becomes one of the kind %v", kind)
+	}
 	for i, want := range []string{"failed", "verified", "failed"} {
 		if card.value("agent", "trust", "links", i, "status") != want {
 			t.Errorf("link %d is not %s: %s", i, want, card.Body)
@@ -114,7 +117,7 @@ func TestLinks_ToABlockedHostFail(t *testing.T) {
 	}
 	equal(t, looks, h.looks.Load(), "requests of the host")
 	s.change("unblock-host", "spam.example")
-	if a := s.link(key, "http://www.spam.example/about").status(200); a.value("link", "status") != "verified" {
+	if a := s.link(key, "http://mastodon.spam.example/about").status(200); a.value("link", "status") != "verified" {
 		t.Errorf("once it is allowed again: %s", a.Body)
 	}
 }
@@ -147,9 +150,10 @@ func TestAbuse13_ChecksOfAnAddressAreLimited(t *testing.T) {
 		equal(t, tt.want, check(tt.links, tt.network), "looks for %s", tt.name)
 		s.clock.Advance(domain.Day)
 	}
+	equal(t, limit, check(limit+10, func(i int) int { return i }), "looks for many networks")
 	before := h.looks.Load()
 	noError(t, s.server.RunJobs(t.Context()))
-	equal(t, int64(20), h.looks.Load()-before, "looks by the service, at those that got none")
+	equal(t, int64(share), h.looks.Load()-before, "looks by the service within the same hour, at those that got none before")
 }
 
 // TestDevClock_ChecksEveryDueLink: POST /dev/clock responses when every link that is

@@ -248,11 +248,11 @@ func (e endpoint) run(w http.ResponseWriter, r *http.Request, form bool) (any, e
 const maxAdvance = 100 * 365 * domain.Day
 
 func (d *Server) advance(r *http.Request, body []byte) (any, error) {
-	if err := d.move(r.Context(), body); err != nil {
+	if err := d.move(context.WithoutCancel(r.Context()), body); err != nil {
 		return nil, err
 	}
-	// Outside the gate: a link may lead to this very server.
-	if err := d.RecheckLinks(r.Context()); err != nil {
+	// Outside the gate: a link may lead to this very server, and an agent that is woken may use it before it responds.
+	if err := d.SendRequests(r.Context()); err != nil {
 		return nil, err
 	}
 	return d.readClock(r, nil)
@@ -265,7 +265,7 @@ func (d *Server) readClock(*http.Request, []byte) (any, error) {
 	return map[string]any{"now": domain.Time(d.store.Now().UnixMilli()), "offset": time.Duration(d.options.Clock.offset.Load()).String()}, nil
 }
 
-// move advances the clock and runs the due jobs, except checks of links.
+// move advances the clock and runs the due jobs, except requests to other servers.
 func (d *Server) move(ctx context.Context, body []byte) error {
 	d.gate.Lock()
 	defer d.gate.Unlock()
@@ -300,9 +300,10 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 			return nil, err
 		}
 	}
+	ctx := context.WithoutCancel(r.Context()) // half of a demo would be of no use
 	d.gate.Lock()
 	defer d.gate.Unlock()
-	if err := d.store.Clear(r.Context()); err != nil {
+	if err := d.store.Clear(ctx); err != nil {
 		return nil, err
 	}
 	d.ResetLimits() // ids of agents are reused
@@ -315,7 +316,7 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	if in.Demo != nil {
 		demo = *in.Demo
 	}
-	if err := d.load(r.Context(), demo, demo || in.Counterparts); err != nil {
+	if err := d.load(ctx, demo, demo || in.Counterparts); err != nil {
 		return nil, err
 	}
 	return map[string]any{

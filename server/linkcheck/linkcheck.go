@@ -168,10 +168,10 @@ func (c *Checker) fetch(ctx context.Context, v *visit, page, wanted string) (pro
 	if err != nil {
 		return "", blocked
 	}
-	if err := v.enter(req.URL); err != nil {
+	err = v.enter(req.URL) // which puts the host into lower case
+	if v.given = req.URL.Hostname(); err != nil {
 		return "", err
 	}
-	v.given = v.at.Hostname()
 	req.Header = http.Header{"User-Agent": {c.UserAgent}, "Accept": {"text/html"}, "Accept-Encoding": {"identity"}}
 	client := http.Client{Transport: c.transport, CheckRedirect: v.checkRedirect}
 	resp, err := client.Do(req)

@@ -19,16 +19,18 @@ const maxConcurrent = 8
 // BatchSize is how many due links CheckDue reads at a time.
 const BatchSize = 20
 
-// The classes of AddressLimit and AddressShare; of the latter, with the network after a colon.
+// The classes of AddressLimit and AddressShare; of the latter, with the network after a colon, or byItself.
 const (
 	addressClass ratelimit.Class = "looks"
 	shareClass   ratelimit.Class = "share"
+	byItself     ratelimit.Class = "service"
 )
 
-// AddressLimit limits the requests to one address, over all agents.
-var AddressLimit = ratelimit.Limit{Requests: 60, Period: time.Hour}
+// AddressLimit limits the requests to one address that clients cause, over all agents.
+var AddressLimit = ratelimit.Limit{Requests: 40, Period: time.Hour}
 
-// AddressShare limits those that one network causes, or the service by itself, so that others get theirs.
+// AddressShare limits those of them that one network causes, so that others get theirs, and the further ones that the service
+// sends by itself.
 var AddressShare = ratelimit.Limit{Requests: 20, Period: time.Hour}
 
 // Worker checks profile links within limits, and stores the results.
@@ -49,8 +51,11 @@ func NewWorker(st *store.Store, base string, o Options) *Worker {
 	}
 	w := &Worker{store: st, base: base, slots: make(chan struct{}, maxConcurrent), limiter: ratelimit.New(limits)}
 	o.Allow = func(ctx context.Context, addr netip.Addr) bool {
-		page, share := ratelimit.Client{Network: domain.SmallestNetwork(addr)}, shareClass+":"+ctx.Value(cause{}).(ratelimit.Class)
-		return w.limiter.Allow(http.Header{}, share, page, st.Now()) == nil && w.limiter.Allow(http.Header{}, addressClass, page, st.Now()) == nil
+		by := ctx.Value(cause{}).(ratelimit.Class)
+		allow := func(class ratelimit.Class) bool {
+			return w.limiter.Allow(http.Header{}, class, ratelimit.Client{Network: domain.SmallestNetwork(addr)}, st.Now()) == nil
+		}
+		return allow(shareClass+":"+by) && (by == byItself || allow(addressClass))
 	}
 	w.checker = New(o)
 	return w
@@ -82,18 +87,21 @@ func (w *Worker) release(agentID int64) {
 	w.busy.Delete(agentID)
 }
 
-// cause is the key of the context value that names the network that causes a check.
+// cause is the key of the context value that names the network that causes a check, or byItself.
 type cause struct{}
 
 // CheckLink fetches the page of a link and stores the result. It returns the links of the agent,
-// unchanged if it got no slot: the job then checks this one later. by is the client that causes the check.
+// unchanged if it got no slot: the job then checks this one later. by is the client that causes the check,
+// unless the service does.
 func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, by netip.Addr, byService bool) ([]domain.Link, error) {
 	if !w.acquire(ctx, link.AgentID) {
 		return w.store.Links(ctx, link.AgentID)
 	}
 	defer w.release(link.AgentID)
 	var network ratelimit.Class
-	if networks := domain.Networks(by); len(networks) > 0 {
+	if networks := domain.Networks(by); byService {
+		network = byItself
+	} else if len(networks) > 0 {
 		network = ratelimit.Class(networks[len(networks)-1].String())
 	}
 	result, err := w.checker.Check(context.WithValue(ctx, cause{}, network), link.URL, w.base+"/agents/"+link.Handle)

@@ -138,7 +138,7 @@ func (w *Worker) Deliver(ctx context.Context) error {
 func (w *Worker) start(ctx context.Context, sending *sync.WaitGroup) (n int, err error) {
 	for {
 		limit, provenOnly := w.free()
-		if limit == 0 {
+		if limit <= 0 {
 			return n, nil // a slot that becomes free wakes the worker
 		}
 		due, err := w.store.StartWakes(ctx, limit, provenOnly)

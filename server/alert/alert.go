@@ -121,21 +121,22 @@ func (w *Worker) Run(ctx context.Context) {
 	for w != nil && ctx.Err() == nil {
 		select {
 		case <-w.wake:
-		case <-time.After(w.deliver(ctx, time.Now())): //clock: of the receiver
+		case <-time.After(w.deliver(ctx, time.Now)): //clock: of the receiver
 		case <-ctx.Done():
 		}
 	}
 }
 
-// deliver sends the alerts that are due, and returns the time until the next one may be.
-func (w *Worker) deliver(ctx context.Context, now time.Time) time.Duration {
+// deliver sends the alerts that are due, and returns the time until the next one may be. Sending one may take a period.
+func (w *Worker) deliver(ctx context.Context, now func() time.Time) time.Duration {
 	wait := period
 	for kind := range texts {
-		if left := w.due[kind].Sub(now); left > 0 {
+		if left := w.due[kind].Sub(now()); left > 0 {
 			wait = min(wait, left)
 		} else if count := w.pending[kind].Swap(0); count > 0 {
-			w.due[kind] = now.Add(period)
-			if w.send(ctx, Kind(kind), count) != nil {
+			if w.send(ctx, Kind(kind), count) == nil {
+				w.due[kind] = now().Add(period)
+			} else {
 				w.pending[kind].Add(count)
 			}
 		}

@@ -90,6 +90,9 @@ func (r *receiver) worker(o Options) (*Worker, *bytes.Buffer) {
 
 var start = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 
+// at returns a clock that stands still.
+func at(now time.Time) func() time.Time { return func() time.Time { return now } }
+
 func TestWorker_ComposesBothFormats(t *testing.T) {
 	r := newReceiver(t)
 	for _, tt := range []struct {
@@ -121,7 +124,7 @@ func TestWorker_SendsToTheURL(t *testing.T) {
 		r := newReceiver(t)
 		w, _ := r.worker(Options{Text: text})
 		w.Raise(Disk, 1)
-		w.deliver(t.Context(), start)
+		w.deliver(t.Context(), at(start))
 		all := r.all()
 		if len(all) != 1 || all[0].path != "/topic?token=hunter2" || !strings.Contains(all[0].body, "low disk space") {
 			t.Fatalf("received %+v", all)
@@ -154,7 +157,7 @@ func TestWorker_SendsOneAnHourOfAKind(t *testing.T) {
 		for _, kind := range step.raised {
 			w.Raise(kind, 1)
 		}
-		next := w.deliver(t.Context(), start.Add(step.after))
+		next := w.deliver(t.Context(), at(start.Add(step.after)))
 		all := r.all()
 		if next != step.next || len(all) != len(step.want) {
 			t.Errorf("%s: next in %s, want %s; received %+v", step.name, next, step.next, all)
@@ -168,6 +171,23 @@ func TestWorker_SendsOneAnHourOfAKind(t *testing.T) {
 	}
 }
 
+// TestWorker_SendsOneAnHourAfterARetry: the hour begins when the receiver has accepted the alert.
+func TestWorker_SendsOneAnHourAfterARetry(t *testing.T) {
+	r := newReceiver(t, 503, 204)
+	w, _ := r.worker(Options{})
+	w.Raise(Report, 1)
+	w.deliver(t.Context(), func() time.Time { return start.Add(time.Duration(len(r.got)) * 28 * time.Minute) }) // a try takes 28 minutes
+	w.Raise(Report, 1)
+	for _, step := range []struct {
+		after time.Duration
+		want  int
+	}{{60 * time.Minute, 2}, {115 * time.Minute, 2}, {116 * time.Minute, 3}} {
+		if w.deliver(t.Context(), at(start.Add(step.after))); len(r.got) != step.want {
+			t.Errorf("%d requests after %s, want %d", len(r.got), step.after, step.want)
+		}
+	}
+}
+
 func TestWorker_RetriesWithTheSameSignedID(t *testing.T) {
 	const secret = "a key of more than 24 bytes"
 	key, err := webhook.ParseKey("whsec_" + base64.StdEncoding.EncodeToString([]byte(secret)))
@@ -177,7 +197,7 @@ func TestWorker_RetriesWithTheSameSignedID(t *testing.T) {
 	r := newReceiver(t, 503, 429, 302, 404, 0, 500, 204)
 	w, log := r.worker(Options{Key: key})
 	w.Raise(Backup, 1)
-	w.deliver(t.Context(), start)
+	w.deliver(t.Context(), at(start))
 	all := r.all()
 	if len(all) != 7 || strings.Count(log.String(), "which is retried") != 6 || strings.Contains(log.String(), "hunter2") {
 		t.Errorf("%d requests; %s", len(all), log)
@@ -205,7 +225,7 @@ func TestWorker_RetriesAfterATimeout(t *testing.T) {
 	w := New(Options{URL: h.URL, Log: zerolog.Nop()})
 	w.backoff, w.client.Timeout = time.Microsecond, 20*time.Millisecond
 	w.Raise(Disk, 1)
-	w.deliver(t.Context(), start)
+	w.deliver(t.Context(), at(start))
 	close(release)
 	if n := w.pending[Disk].Load(); tries.Load() != 2 || n > 0 {
 		t.Errorf("%d tries, %d pending", tries.Load(), n)
@@ -223,9 +243,9 @@ func TestWorker_CountsUnsentAlertsInTheNext(t *testing.T) {
 		<-r.got
 		cancel() // while it waits for the second try
 	}()
-	w.deliver(ctx, start)
+	w.deliver(ctx, at(start))
 	w.Raise(Report, 1)
-	w.deliver(t.Context(), start.Add(time.Hour))
+	w.deliver(t.Context(), at(start.Add(time.Hour)))
 	if all := r.all(); len(all) != 1 || !strings.Contains(all[0].body, `"count":3,`) {
 		t.Errorf("an hour later: %+v", all)
 	}

@@ -40,10 +40,11 @@ func (c Class) Base() Class {
 }
 
 // Limits of the number of buckets, which take less than 20 MB. The least recently used ones are
-// dropped first. Addresses and accounts have their own, so that a client with many addresses
-// cannot reset the limits of an account.
+// dropped first. Customers, accounts and the networks within an IPv6 customer's have their own, so that
+// a client with many networks cannot reset the limits of an account, nor its own.
 const (
-	maxAddresses = 24576
+	maxCustomers = 16384 // IPv4 addresses and /48s
+	maxWithin    = 8192  // /64s and /56s
 	maxAccounts  = 8192
 )
 
@@ -53,7 +54,8 @@ type Limiter struct {
 
 	limits    Limits
 	latest    atomic.Int64 // the latest time seen, in nanoseconds
-	addresses *lru.Cache[bucketKey, *rate.Limiter]
+	customers *lru.Cache[bucketKey, *rate.Limiter]
+	within    *lru.Cache[bucketKey, *rate.Limiter]
 	accounts  *lru.Cache[bucketKey, *rate.Limiter]
 }
 
@@ -69,12 +71,13 @@ func (l *Limiter) observe(now time.Time) time.Time {
 
 // Reset removes all buckets.
 func (l *Limiter) Reset() {
-	l.addresses.Purge()
+	l.customers.Purge()
+	l.within.Purge()
 	l.accounts.Purge()
 }
 
 // Len returns the number of buckets.
-func (l *Limiter) Len() int { return l.addresses.Len() + l.accounts.Len() }
+func (l *Limiter) Len() int { return l.customers.Len() + l.within.Len() + l.accounts.Len() }
 
 type bucketKey struct {
 	class  Class
@@ -90,7 +93,8 @@ type Client struct {
 // New returns a limiter without any counted request.
 func New(limits Limits) *Limiter {
 	l := &Limiter{limits: limits}
-	l.addresses, _ = lru.New[bucketKey, *rate.Limiter](maxAddresses) // fails only for a size below 1
+	l.customers, _ = lru.New[bucketKey, *rate.Limiter](maxCustomers) // fails only for a size below 1
+	l.within, _ = lru.New[bucketKey, *rate.Limiter](maxWithin)
 	l.accounts, _ = lru.New[bucketKey, *rate.Limiter](maxAccounts)
 	return l
 }
@@ -151,9 +155,12 @@ func (l *Limiter) allow(h http.Header, class Class, client Client, times int, no
 }
 
 func (l *Limiter) bucket(class Class, limit Limit, client Client) *rate.Limiter {
-	buckets := l.addresses
-	if client.Account != 0 {
+	buckets := l.customers
+	switch {
+	case client.Account != 0:
 		buckets = l.accounts
+	case domain.IsWithinCustomer(client.Network):
+		buckets = l.within
 	}
 	key := bucketKey{class, client}
 	if bucket, ok := buckets.Get(key); ok {

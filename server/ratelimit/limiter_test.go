@@ -49,7 +49,7 @@ func TestLimiter_AllowsAtRetryAt(t *testing.T) {
 func TestLimiter_IsBounded(t *testing.T) {
 	distinct := proof.Rounds(1_000_000, 1_000_000, 10_000_000)
 	if testing.Short() {
-		distinct = 2 * maxAddresses
+		distinct = 2 * maxCustomers
 	}
 	before := memoryOfHeap()
 	l := New(Limits{reads: Limit{1, time.Minute}, requests: Limit{1, 24 * time.Hour}})
@@ -73,8 +73,13 @@ func TestLimiter_IsBounded(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := l.Len(); n != maxAddresses+maxAccounts {
-		t.Errorf("%d buckets are kept, want %d", n, maxAddresses+maxAccounts)
+	for _, address := range addresses(2*maxWithin, "2001:db8:0:%x::1") {
+		if err := l.Allow(http.Header{}, reads, Client{Network: domain.SmallestNetwork(netip.MustParseAddr(address))}, time.Now()); err != nil {
+			t.Fatalf("a new /64 is limited: %v", err)
+		}
+	}
+	if n, want := l.Len(), maxCustomers+maxWithin+maxAccounts; n != want {
+		t.Errorf("%d buckets are kept, want %d", n, want)
 	}
 	for agent := range maxAccounts {
 		if call(agent) == nil {
@@ -105,6 +110,23 @@ func TestLimiter_LateRequestResetsNothing(t *testing.T) {
 	}
 	if take(4, -2*time.Minute) != nil || take(1, -2*time.Minute) != nil {
 		t.Error("a clock that went back shuts callers out")
+	}
+}
+
+// TestLimiter_NetworksOfACustomerResetNoLimit: a /48 has more of them than there are buckets.
+func TestLimiter_NetworksOfACustomerResetNoLimit(t *testing.T) {
+	l := New(Limits{reads: Limit{1, time.Minute}, requests: Limit{1, time.Hour}})
+	allow := func(class Class, address string) error {
+		return l.AllowAddress(http.Header{}, class, netip.MustParseAddr(address), OfAddress, time.Unix(0, 0))
+	}
+	for _, address := range addresses(9, "2001:db8:0:%x00::1") {
+		_ = allow(requests, address)
+	}
+	for _, address := range addresses(2*(maxCustomers+maxWithin), "2001:db8:0:%x::2") {
+		_ = allow(reads, address)
+	}
+	if allow(requests, "2001:db8:0:ff00::1") == nil {
+		t.Error("the limit of the /48 is forgotten")
 	}
 }
 

@@ -25,6 +25,11 @@ func Networks(addr netip.Addr) []netip.Prefix {
 	return networks
 }
 
+// IsWithinCustomer reports whether one of Networks is a part of the last of them.
+func IsWithinCustomer(network netip.Prefix) bool {
+	return network.Addr().Is6() && network.Bits() > networkBits[len(networkBits)-1]
+}
+
 // SmallestNetwork returns the first of Networks, which one person usually has, or the zero Prefix.
 func SmallestNetwork(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap().WithZone("")

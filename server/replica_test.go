@@ -72,6 +72,9 @@ func TestReplica_ServesPublicReadsOnly(t *testing.T) {
 	}
 	s.openPage("/agents/tide-reader").status(200)
 	s.sendRaw("POST", "/api/nothing").status(404)
+	if log := s.log.String(); strings.Contains(log, `"level":"error"`) {
+		t.Errorf("rejections are logged as errors: %s", log)
+	}
 	equal(t, "", primary.send("GET", "/api", "", nil).Header.Get("Callbook-Lag"), "the lag of the primary")
 }
 

@@ -87,8 +87,8 @@ func (c *Catalogue) Status(code domain.Code) int {
 	return c.Codes[code].Status
 }
 
-// Describe returns the status and the error object of an error. rejected is false if the client
-// did not cause the error; then it must be logged.
+// Describe returns the status and the error object of an error. rejected is false if neither the client
+// nor the settings of the site cause the error; then it must be logged.
 func (c *Catalogue) Describe(err error, requestID string) (status int, object ErrorObject, rejected bool) {
 	e, worded := &domain.Error{}, &wordedError{}
 	rejected = errors.As(err, &e)
@@ -124,7 +124,8 @@ func (c *Catalogue) Describe(err error, requestID string) (status int, object Er
 	if e.Code == CodeInternal {
 		object.RequestID = requestID
 	}
-	return entry.Status, object, rejected && entry.Status < 500
+	expected := entry.Status < 500 || entry.Permanent || e.Topic == domain.TopicReplica
+	return entry.Status, object, rejected && expected
 }
 
 func instant(t time.Time) *domain.Time {

@@ -40,7 +40,7 @@ func newEndpoint() http.Handler {
 			Read: func(context.Context, string) ([]byte, error) { return nil, ErrNotFound },
 		}},
 		Failed: func(context.Context, error) json.RawMessage { return json.RawMessage(`{"code":"internal"}`) },
-		Busy:   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+		Busy:   func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusServiceUnavailable) },
 	})
 	if err != nil {
 		panic(err)
@@ -103,7 +103,10 @@ func TestErrors_AreJSON(t *testing.T) {
 		{"a resource of odd characters", message("resources/read", `{"uri":"callbook://agents/\u0001\u007f`+word+`"}`), nil, 200, "-32602"},
 		{"params of another type", message("tools/call", `{"name":{"`+word+`":1}}`), nil, 200, "-32602"},
 		{"an unknown modern method", message(word, `{`+meta+`}`), []string{"MCP-Protocol-Version", modern, "Mcp-Method", word}, 404, "-32601"},
+		{"a notification with a header that differs", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, []string{"MCP-Protocol-Version", modern, "Mcp-Method", word}, 400, "-32"},
 		{"a header that differs", message("tools/list", `{`+meta+`}`), []string{"MCP-Protocol-Version", modern, "Mcp-Method", word}, 400, "-32020"},
+		{"params of initialize of another type", message("initialize", `{"protocolVersion":7,"x":"`+word+`"}`), nil, 200, "-32602"},
+		{"params of a stream of another type", message("subscriptions/listen", `{"notifications":"`+word+`"}`), nil, 200, "-32602"},
 		{"a wrong cursor", message("tools/list", `{"cursor":"`+word+`"}`), nil, 200, "-32602"},
 	} {
 		w := posted(e, tt.body, tt.header...)

@@ -2,8 +2,8 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 
@@ -21,7 +21,7 @@ var invalidRequest = []byte(`{"jsonrpc":"2.0","error":{"code":-32600,"message":`
 type responseWriter struct {
 	http.ResponseWriter
 	request  *http.Request
-	busy     func(http.ResponseWriter, *http.Request)
+	busy     func(w http.ResponseWriter, r *http.Request, status int)
 	replaced bool
 }
 
@@ -34,7 +34,7 @@ func (w *responseWriter) WriteHeader(status int) {
 	case !w.replaced:
 		w.ResponseWriter.WriteHeader(status)
 	case status >= 500:
-		w.busy(w.ResponseWriter, w.request)
+		w.busy(w.ResponseWriter, w.request, status)
 	default:
 		h.Set("Content-Type", "application/json")
 		w.ResponseWriter.WriteHeader(status)
@@ -48,31 +48,36 @@ func (w *responseWriter) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	// The TimeoutHandler writes the whole body at once.
-	body := reword(p)
+	body := p
+	if reworded := reword(p); reworded != nil {
+		body = reworded
+		w.Header().Set("Content-Type", "application/json")
+	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_, err := w.ResponseWriter.Write(body)
 	return len(p), err
 }
 
-// reword replaces an error that the SDK has worded itself: it repeats the client's text.
+// reword returns what replaces an error that the SDK has worded itself, as JSON or as an event of a stream: it repeats
+// the client's text. For other bodies it returns nil.
 func reword(body []byte) []byte {
-	if !bytes.Contains(body, []byte(`"error":{"code":-`)) {
-		return body
+	if !bytes.Contains(body, []byte(`"error":{"code":`)) {
+		return nil
 	}
-	message, _ := jsonrpc.DecodeMessage(body)
-	response, ok := message.(*jsonrpc.Response)
-	if !ok {
-		return body
+	if _, data, isEvent := bytes.Cut(body, []byte("\ndata: ")); isEvent {
+		body = data
 	}
-	known, ok := errors.AsType[*jsonrpc.Error](response.Error)
-	if !ok || known.Data != nil {
-		return body
+	var response struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id,omitempty"` // absent if the request was a notification
+		Error   *jsonrpc.Error  `json:"error"`
 	}
-	response.Error = rejected("", known.Code)
-	if reworded, err := jsonrpc.EncodeMessage(response); err == nil {
-		return reworded
+	if err := json.Unmarshal(body, &response); err != nil || response.Error == nil || response.Error.Data != nil {
+		return nil
 	}
-	return body
+	response.Error = rejected("", cmp.Or(response.Error.Code, jsonrpc.CodeInvalidParams)) // initialize has 0 for params that do not fit
+	reworded, _ := json.Marshal(response)                                                 // has no value that can fail
+	return reworded
 }
 
 // maxVersion is the maximum length of a protocol version that an error repeats.
@@ -110,7 +115,7 @@ type versionError struct {
 
 // rejected returns an error of the SDK in fixed words: the SDK repeats the client's text, and quotes a URI as Go
 // does, which is not always JSON.
-func rejected(method string, code int64) error {
+func rejected(method string, code int64) *jsonrpc.Error {
 	var e struct {
 		Code string `json:"code"`
 		EN   string `json:"message_en"`
@@ -130,9 +135,6 @@ func rejected(method string, code int64) error {
 	default:
 		e.Code, e.EN, e.ZH = "invalid_params", "The params do not fit this method of the protocol.", "params 不符合协议中此方法的要求。"
 	}
-	data, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
+	data, _ := json.Marshal(e) // has no value that can fail
 	return &jsonrpc.Error{Code: code, Message: e.EN, Data: data}
 }

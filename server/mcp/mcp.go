@@ -68,8 +68,8 @@ type Options struct {
 	Skill                Skill
 	// Failed logs an error or panic of a tool or resource, and returns the data of the JSON-RPC error.
 	Failed func(ctx context.Context, err error) json.RawMessage
-	// Busy responds to a request that found no slot, or took too long.
-	Busy func(w http.ResponseWriter, r *http.Request)
+	// Busy responds to a request that found no slot, or took too long (503), or failed (another 5xx).
+	Busy func(w http.ResponseWriter, r *http.Request, status int)
 }
 
 // Versions returns the versions of the protocol that an endpoint speaks.

@@ -94,8 +94,12 @@ func New(config Config) (*Endpoint, error) {
 		Resources: append(e.guideResources(), e.cardResource(e.Engine.Operation("getAgent"))),
 		Skill:     e.skill(),
 		Failed:    e.Failed,
-		Busy: func(w http.ResponseWriter, r *http.Request) {
-			e.Engine.WriteError(w, r, api.NewError(domain.CodeUnavailable, ""))
+		Busy: func(w http.ResponseWriter, r *http.Request, status int) {
+			err := api.NewError(domain.CodeUnavailable, "")
+			if status == http.StatusServiceUnavailable {
+				err = middleware.ErrBusy
+			}
+			e.Engine.WriteError(w, r, err)
 		},
 	})
 	return e, err

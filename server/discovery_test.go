@@ -105,7 +105,7 @@ func TestSitemap_HasPartsForManyRecords(t *testing.T) {
 	s := newSite(t)
 	handles := []string{"first-agent", "second-agent", "third-agent"}
 	for i, handle := range handles {
-		_, err := s.database.Exec(`UPDATE sqlite_sequence SET seq = ? WHERE name = 'handles'`, i*20000)
+		_, err := s.database.Exec(`UPDATE sqlite_sequence SET seq = ? WHERE name = 'handles'`, i*2000)
 		must(s.agent(handle), err)(t)
 	}
 	parts := s.sitemapAddresses(documents.SitemapPath, "sitemapindex")

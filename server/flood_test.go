@@ -57,6 +57,7 @@ var floods = map[string]string{
 	"no key":               "GET /api/me HTTP/1.1\r\nHost: x\r\n\r\n",
 	"empty registration":   "POST /api/agents HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
 	"foreign host at /mcp": "POST /mcp HTTP/1.1\r\nHost: elsewhere.example.org\r\nContent-Length: 0\r\n\r\n",
+	"no report":            "POST /calls/x/report HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
 	"page of no agent":     "GET /agents/nobody HTTP/1.1\r\nHost: x\r\n\r\n",
 	"owner's page":         "GET /owner/x HTTP/1.1\r\nHost: x\r\n\r\n",
 	"long request id":      "GET /x HTTP/1.1\r\nHost: x\r\nX-Request-Id: " + strings.Repeat("a", 64) + "\r\n\r\n",

@@ -106,6 +106,9 @@ func TestAbuse09_PrivateSiteIsReadByItsOwnHostOnly(t *testing.T) {
 			if own.Status == http.StatusForbidden || foreign.Status != http.StatusForbidden {
 				t.Errorf("%s %s: %d by its own host, %d by another", method, path, own.Status, foreign.Status)
 			}
+			if method == http.MethodGet && path == "/owner/x" {
+				contains(t, "the page for another host", string(foreign.Body), "This is not allowed", "This site is private")
+			}
 			for _, a := range []*result{own, foreign} {
 				h := a.Header
 				if h.Get("Access-Control-Allow-Origin") != "" || h.Get("Access-Control-Allow-Methods") != "" || h.Get("Cross-Origin-Resource-Policy") != "same-origin" {

@@ -229,6 +229,25 @@ func (c *hostileCrew) readList(want map[string][]string, list, lang string) {
 	}
 }
 
+// TestPages_CapabilitiesMakeNoPageAnother: pages are cached by what they are made from, which a capability ends on /agents.
+func TestPages_CapabilitiesMakeNoPageAnother(t *testing.T) {
+	const markdown = "text/markdown; charset=utf-8"
+	s := newSite(t)
+	older := []string{s.verified("older-1"), s.verified("older-2")}
+	have := func(capabilities ...string) {
+		for _, key := range older {
+			s.send("PATCH", "/api/me", key, map[string]any{"capabilities": capabilities}).status(200)
+		}
+	}
+	have("tides")
+	for i := range 20 {
+		s.agent(fmt.Sprintf("newer-%d", i))
+	}
+	equal(t, markdown, s.send("GET", "/agents", "", nil, "Accept: text/markdown").status(200).Header.Get("Content-Type"), "the type of the page in Markdown")
+	have("tides", markdown)
+	contains(t, "the page", string(s.openPage("/agents", "Accept: text/html").status(200).Body), "<html")
+}
+
 func TestPages_HostileQueriesStayText(t *testing.T) {
 	proof.OneByOne(t)
 	s := newSite(t)

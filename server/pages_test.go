@@ -380,3 +380,16 @@ func FuzzPages(f *testing.F) {
 		}
 	})
 }
+
+// TestAgentPage_ShowsHowFastAnAgentResponds, also if it takes no time at all.
+func TestAgentPage_ShowsHowFastAnAgentResponds(t *testing.T) {
+	s := newSite(t)
+	pilot := s.verified("harbour-pilot")
+	s.send("PATCH", "/api/me", pilot, `{"contact_policy":{"require_offering":false}}`).status(200)
+	for i := range 3 {
+		id := s.request(s.verified(fmt.Sprintf("sender-%d", i)), "harbour-pilot")
+		s.send("POST", "/api/requests/"+id+"/accept", pilot, nil).status(200)
+	}
+	equal(t, 0.0, s.send("GET", "/api/agents/harbour-pilot", "", nil).value("evidence", "median_answer_hours"), "the median")
+	contains(t, "the page", string(s.openPage("/agents/harbour-pilot").status(200).Body), "Usually responds within an hour")
+}

@@ -66,7 +66,7 @@ var boundedWalks = []string{
 	"(SELECT post_seq FROM post_documents LIMIT ?",                                          // their total, up to 1000
 	"FROM agent_documents WHERE agent_id >= ? ORDER BY agent_id LIMIT 1",                    // the first agent of a part of the sitemap
 	"FROM post_documents WHERE post_seq >= ? ORDER BY post_seq LIMIT 1",                     // likewise
-	"WHERE agent_id >= ? AND agent_id < ? ORDER BY agent_id",                                // a part of the sitemap, of 10,000 numbers
+	"WHERE agent_id >= ? AND agent_id < ? ORDER BY agent_id",                                // a part of the sitemap, of 1,000 numbers
 	"WHERE d.post_seq >= ? AND d.post_seq < ? ORDER BY d.post_seq",                          // likewise
 	"SELECT EXISTS (SELECT 1 FROM watches)",                                                 // the first row
 	"JOIN handles h ON h.id = p.author_id WHERE d.post_seq > ? ORDER BY d.post_seq LIMIT ?", // new posts, a few at a time

@@ -68,7 +68,7 @@ func (e *Engine) exampleError(code domain.Code, op *Operation) error {
 		return rejection
 	}
 	if !op.Keyed && !op.Reads() && code == domain.CodeForbidden {
-		rejection.Topic = "origin"
+		rejection.Topic = domain.TopicOrigin
 		return rejection
 	}
 	for part, topic := range e.Document.Topics {

@@ -135,7 +135,7 @@ func (req *Request) checkOrigin() error {
 	if err := e.Allow(req.w, req.Request, e.Foreign); err != nil {
 		return err
 	}
-	return NewError(domain.CodeForbidden, "origin")
+	return NewError(domain.CodeForbidden, domain.TopicOrigin)
 }
 
 // cachedResponse returns the response of a public read from the cache, or runs the operation and
@@ -315,7 +315,7 @@ func (req *Request) readIdempotencyKey() error {
 		return nil
 	}
 	key := values[0]
-	unprintable := func(r rune) bool { return r <= ' ' || r >= 0x7f }
+	unprintable := func(r rune) bool { return r < ' ' || r >= 0x7f }
 	if len(values) != 1 || len(key) < 16 || len(key) > 128 || strings.ContainsFunc(key, unprintable) {
 		return &domain.Error{Code: domain.CodeValidationFailed, Fields: []domain.FieldError{
 			{Field: "Idempotency-Key", Code: domain.FaultBadFormat, Topic: "idempotency"},

@@ -171,7 +171,7 @@ func (c *Connections) CloseIdle(now time.Time) {
 	for ; excess > 0 && len(idle) > 0; excess-- {
 		var greediest netip.Prefix
 		for network := range idle {
-			if used[network] > used[greediest] {
+			if !greediest.IsValid() || used[network] > used[greediest] {
 				greediest = network
 			}
 		}

@@ -81,13 +81,13 @@ type agentPage struct {
 		} `json:"contact"`
 	} `json:"agent"`
 	Evidence struct {
-		Confirmed int     `json:"confirmed_collaborations"`
-		Partners  int     `json:"confirmed_partners"`
-		NoteEN    string  `json:"confirmed_collaborations_note_en"`
-		NoteZH    string  `json:"confirmed_collaborations_note_zh"`
-		Received  int     `json:"requests_received"`
-		Answered  int     `json:"requests_answered"`
-		Median    float64 `json:"median_answer_hours"` // 0 for null, under 3 answers
+		Confirmed int      `json:"confirmed_collaborations"`
+		Partners  int      `json:"confirmed_partners"`
+		NoteEN    string   `json:"confirmed_collaborations_note_en"`
+		NoteZH    string   `json:"confirmed_collaborations_note_zh"`
+		Received  int      `json:"requests_received"`
+		Answered  int      `json:"requests_answered"`
+		Median    *float64 `json:"median_answer_hours"` // nil under 3 answers
 	} `json:"evidence"`
 	RecentPosts []domain.RecentPost `json:"recent_posts"`
 	Work        struct {

@@ -3,8 +3,8 @@ package web
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/julienschmidt/httprouter"
 
@@ -15,7 +15,7 @@ import (
 // pageTag returns the ETag of a page from everything that it is made from. Clients choose some
 // of that, and pages are cached under their ETag, so two pages must never share one.
 func pageTag(parts []string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts)) // quoted, so that no part continues in the next
 	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 }
 

@@ -134,7 +134,7 @@ func (s *Site) checkOrigin(r *http.Request) error {
 		r.Header.Del("Origin")
 	}
 	if s.options.Engine.Origins.Check(r) != nil {
-		return &domain.Error{Code: domain.CodeForbidden}
+		return &domain.Error{Code: domain.CodeForbidden, Topic: domain.TopicOrigin}
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (v view) resultText(act domain.OwnerAction) string {
 		return v.Say("The agent stays, and everybody sees it again. Whoever has its key can delete it anew: if that was not you, replace the key.",
 			"智能体已保留，所有人又能看到它。持有密钥的人可以再次删除它：如果不是你所为，请更换密钥。")
 	case domain.OwnerWaive:
-		return v.Say("From now on the agent accepts contacts without your receipt.", "此后智能体接受联络不再需要你的回执。")
+		return v.Say("From now on the agent accepts contacts without asking you.", "此后智能体接受联络不再需要你的同意。")
 	}
 	return ""
 }

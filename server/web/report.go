@@ -9,12 +9,13 @@ import (
 	"callbook/store/domain"
 )
 
-// ReportRoutes returns the handlers of the forms that report something to the operator by path, for POST.
+// ReportRoutes returns the handlers of the forms that report something to the operator by path, for POST. Those that
+// are no form count as well.
 func (s *Site) ReportRoutes() map[string]httprouter.Handle {
 	return map[string]httprouter.Handle{
-		"/agents/{handle}/report":            s.report("reportAgent", "handle"),
-		"/calls/{id}/report":                 s.report("reportPost", "id"),
-		"/calls/{id}/replies/{reply}/report": s.report("reportReply", "reply"),
+		"/agents/{handle}/report":            s.counted(s.report("reportAgent", "handle")),
+		"/calls/{id}/report":                 s.counted(s.report("reportPost", "id")),
+		"/calls/{id}/replies/{reply}/report": s.counted(s.report("reportReply", "reply")),
 	}
 }
 

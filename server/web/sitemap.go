@@ -24,7 +24,7 @@ const (
 	sitemapPath = "/sitemap.xml"
 	sitemapPart = "/sitemap/{part}"
 	sitemapType = "application/xml; charset=utf-8"
-	sitemapStep = 10000 // numbers that a part covers; a file may name 50,000 pages
+	sitemapStep = 1000 // numbers that a part covers: few enough for the cache, also of all parts in one file
 )
 
 // xmlHeader is the declaration of an XML document; encoding/xml adds 50 KB to the program.

@@ -167,6 +167,7 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 		api.ErrorObject
 		Status  int
 		Owner   bool // of the owner's page
+		Foreign bool // a page of another site has caused the request
 		Report  bool // of a form that reports something
 		Replica any  // URL of the primary, if only that does this
 	}{view: s.View(r), Owner: isOwnerPath(r.URL.Path)}
@@ -182,8 +183,10 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 			data.Here = r.URL.Path
 		}
 	}
-	if rejection, ok := errors.AsType[*domain.Error](err); ok && rejection.Topic == domain.TopicReplica {
-		data.Replica = rejection.Names[0]
+	if rejection, ok := errors.AsType[*domain.Error](err); ok {
+		if data.Foreign = rejection.Topic == domain.TopicOrigin; rejection.Topic == domain.TopicReplica {
+			data.Replica = rejection.Names[0]
+		}
 	}
 	data.Status, data.ErrorObject = s.Fail(w, r, err)
 	if err := s.Render(w, data.Status, "error.html", data.Lang, data); err != nil {

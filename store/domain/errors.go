@@ -69,6 +69,9 @@ const (
 	TopicNetwork  = "network"  // CodeForbidden for a client in a blocked network
 )
 
+// TopicOrigin is the topic of an Error with forbidden, for a request that a page of another site has caused.
+const TopicOrigin = "origin"
+
 // TopicReplica is the topic of an Error with unavailable, by which a read-only replica names the primary.
 const TopicReplica = "replica"
 

@@ -41,8 +41,8 @@ const (
 	aboutZH = "面向 AI 智能体的公共通讯录：以呼号注册、发布服务菜单和呼叫，只有在对方接受联络请求后才能取得联系。"
 )
 
-// documentVersion is the version of the API: the first part changes with what breaks clients, the last with additions.
-const documentVersion = "1.5.2"
+// documentVersion is the version of the API, which the specification sets.
+const documentVersion = "1.4.0"
 
 // documentInfo returns the head of the OpenAPI document.
 func (s *Server) documentInfo() api.Document {

@@ -26,6 +26,6 @@ func (s *Server) claimOwner(req *api.Request, caller domain.Caller, in api.WithB
 	return api.Response{Body: api.Marshal(ClaimSent{
 		Status: "claim_sent", ExpiresAt: sent.ExpiresAt, ResendAfter: sent.ResendAfter,
 		HowEN: "Your owner gets a link by mail and confirms there within 72 hours; you then have level 2. GET /api/me shows owner_claim, and an event trust.changed tells you. A mailbox gets a few mails a day at most, over all agents.",
-		HowZH: "你的所有者会收到一封带链接的邮件，并在 72 小时内在该页面确认；之后你的等级为 2。GET /api/me 的 owner_claim 显示状态，事件 trust.changed 会通知你。同一邮箱每天只会收到有限的几封邮件（所有智能体合计）。",
+		HowZH: "你的所有者会收到一封邮件，须在 72 小时内打开其中的链接并确认；之后你的等级为 2。GET /api/me 的 owner_claim 显示状态，事件 trust.changed 会通知你。同一邮箱每天只会收到有限的几封邮件（所有智能体合计）。",
 	})}, err
 }

@@ -12,8 +12,7 @@
 //     calls it, which also checks the plans of its queries.
 //  2. Its callers and states in matrix_test.go.
 //  3. A request in a script of testdata/api.
-//  4. The golden document: go test ./server -run Golden -update. An addition raises the last part
-//     of documentVersion (index.go).
+//  4. The golden document: go test ./server -run Golden -update.
 //  5. Its name in the guide for agents in both languages (static/references has its further pages),
 //     and a line in static/docs/changelog.md.
 //

@@ -175,7 +175,7 @@ func (e *Engine) params(op *Operation) (params []*huma.Param) {
 }
 
 var idempotencyKey = &huma.Param{
-	Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(16), MaxLength: new(128), Pattern: "^[!-~]+$"},
+	Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(16), MaxLength: new(128), Pattern: "^[!-~][ -~]*[!-~]$"},
 	Description: "16 to 128 printable ASCII characters. The same key with the same body gives the first answer again for 24 hours.",
 }
 

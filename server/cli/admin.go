@@ -18,7 +18,7 @@ import (
 )
 
 // adminCommands are the commands of the operator, callbook admin …. They open the database beside the process that
-// serves it, which sees changes within a second. Each action that changes something, and each export, is recorded
+// serves it, which sees changes within two seconds. Each action that changes something, and each export, is recorded
 // for callbook admin log.
 type adminCommands struct {
 	databaseFlags `embed:""`

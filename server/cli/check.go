@@ -328,8 +328,8 @@ func (c *checkCommand) checkCertificates(f *findings) {
 	}
 }
 
-// checkCertificate checks the name and the expiry of a certificate. Renewal starts in the last third of the
-// lifetime, or 30 days before its end.
+// checkCertificate checks the name and the expiry of a certificate. Renewal starts 30 days before its end, or when a
+// third of the lifetime is left if that is later.
 func checkCertificate(f *findings, subject, name string, cert *x509.Certificate, now time.Time) {
 	end := cert.NotAfter.Format(time.DateOnly)
 	late := min(10*24*time.Hour, cert.NotAfter.Sub(cert.NotBefore)/4)

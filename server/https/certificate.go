@@ -220,8 +220,8 @@ func (c *Certificates) logFailure(name string, err error, pause time.Duration) {
 }
 
 // inspect logs a new certificate, and one whose renewal is late, and returns when to
-// inspect the next. autocert renews in the last third of the lifetime, or 30 days before
-// its end, and reports no failures of that.
+// inspect the next. autocert renews 30 days before the end, or when a third of the lifetime is left
+// if that is later, and reports no failures of that.
 func (c *Certificates) inspect(name string, cert, known *x509.Certificate) (pause time.Duration) {
 	c.obtained[name].Store(true)
 	if !cert.Equal(known) {

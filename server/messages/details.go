@@ -45,7 +45,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"webhook":       {EN: "must be an https address with a public host name, such as https://example.org/wake: no user name, no IP address, port 443 only", ZH: "必须是带公网主机名的 https 地址，如 https://example.org/wake：不带用户名，不用 IP 地址，端口仅限 443"},
 		"query":         {EN: "is not well-formed: join parameters by &, write a semicolon as %3B, and two hexadecimal digits after each percent sign; at most 10000 parameters", ZH: "格式有误：参数之间用 & 连接，分号写作 %3B，每个百分号后写两位十六进制数字；参数最多 10000 个"},
 		"duration":      {EN: "must be a duration forward, such as 24h or 90m, and at most 100 years in all", ZH: "必须是向前的时长，如 24h 或 90m，总计不超过 100 年"},
-		"idempotency":   {EN: "must be 16 to 128 printable ASCII characters without spaces, sent once", ZH: "必须是 16 到 128 个可打印 ASCII 字符，不含空格，只发送一次"},
+		"idempotency":   {EN: "must be 16 to 128 printable ASCII characters, sent once", ZH: "必须是 16 到 128 个可打印 ASCII 字符，只发送一次"},
 		"language":      {EN: "must be a language code such as en, zh or zh-CN (BCP 47), not the name of a language", ZH: "必须是语言代码，如 en、zh 或 zh-CN（BCP 47），不能是语言的名称"},
 		"date":          {EN: "must be a real date written YYYY-MM-DD, without a time", ZH: "必须是真实存在的日期，格式为 YYYY-MM-DD，不带时间"},
 		"handle":        handleForm,
@@ -94,7 +94,7 @@ var Details = map[domain.FieldCode]map[string]api.Text{
 		"rules":   {EN: "must be true, without quotes: it confirms the rules of the onboarding guide (onboarding in GET /api)", ZH: "必须为 true，不加引号：表示确认入门指南中的规则（见 GET /api 的 onboarding）"},
 		"null":    {EN: "must not be null: give a value, or leave it out if it is optional; null does not remove it", ZH: "不能为 null：请给出值，或（非必填时）不要提交；null 不能清除它"},
 		"code":    {EN: "must be a JSON string, in quotes: the code as in the mail, such as \"XXXX-XXXX\"", ZH: "必须是加引号的 JSON 字符串，即邮件中的验证码，如 \"XXXX-XXXX\""},
-		"number":  {EN: "holds a number that is not a plain whole number, such as 7; write it without fraction and exponent", ZH: "中的数字不是普通整数（如 7）；请不要使用小数或指数写法"},
+		"number":  {EN: "must hold only whole numbers of at most 15 digits, such as 7", ZH: "中的数字必须是最多 15 位的整数，如 7"},
 		"integer": {EN: "must be a whole number in plain digits, such as 7", ZH: "必须是普通数字写成的整数，如 7"},
 	},
 	domain.FaultUnknownID: {

@@ -231,3 +231,20 @@ func TestOpen_BesideCreatesNothing(t *testing.T) {
 		t.Errorf("opened, or made: %v", err)
 	}
 }
+
+// TestOpen_ServesReadersWhileAnotherProgramWrites, as callbook compact does. Open waits five seconds for it.
+func TestOpen_ServesReadersWhileAnotherProgramWrites(t *testing.T) {
+	t.Parallel()
+	d := newDB(t)
+	d.add("word")
+	d.stop()
+	unlock := d.lockFile()
+	d = openDB(t, d.path)
+	d.set(`busy_timeout = 0`)
+	wantError(t, "a write meanwhile", d.Write(context.Background(), addWord("more")), ErrBusy)
+	if words := d.words(); words != "word" {
+		t.Errorf("it reads %q", words)
+	}
+	unlock()
+	d.add("more")
+}

@@ -457,8 +457,8 @@ func (m *model) dropUnverified() {
 	}
 	slices.SortStableFunc(dropped, func(a, b *modelAgent) int { return cmp.Compare(a.active, b.active) })
 	for _, a := range dropped {
+		a.Handle = fmt.Sprintf("~%02d", a.ID) // also in the events of the deletion
 		m.delete(a)
-		a.Handle = fmt.Sprintf("~%02d", a.ID)
 	}
 }
 

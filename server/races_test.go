@@ -59,7 +59,7 @@ func rows(t testing.TB, path, table string) (n int) {
 	return n
 }
 
-const onceKey = "Idempotency-Key: 0123456789abcdef"
+const onceKey = "Idempotency-Key: a key with spaces in it"
 
 func TestIdempotency_RepeatedRequestActsOnce(t *testing.T) {
 	s, key, post := newPopulatedSite(t, func(o *siteOptions) { o.quotas = domain.Quotas{Posts: 2, Replies: 2} })

@@ -96,6 +96,17 @@ func TestInbox_ShowsTheOldestRequestsThatFit(t *testing.T) {
 	}
 }
 
+// TestInbox_SeenIsAPlaceInTheEvents, also where it is the number of another agent's event.
+func TestInbox_SeenIsAPlaceInTheEvents(t *testing.T) {
+	s := newStore(t)
+	pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
+	s.happen(light, 1)
+	s.ok(s.MarkSeen(context.Background(), pilot, domain.EventID(1<<47, 1<<60)))
+	if page := s.events(pilot, s.inbox(pilot).Seen, 100); page.Gap || len(page.Events) > 0 {
+		t.Errorf("a gap %v, %d events", page.Gap, len(page.Events))
+	}
+}
+
 // TestInbox_CursorIsAnEvent of any file: one from before a restored backup is not reached yet.
 func TestInbox_CursorIsAnEvent(t *testing.T) {
 	s := newStore(t)

@@ -229,7 +229,8 @@ func (c *hostileCrew) readList(want map[string][]string, list, lang string) {
 	}
 }
 
-// TestPages_CapabilitiesMakeNoPageAnother: pages are cached by what they are made from, which a capability ends on /agents.
+// TestPages_CapabilitiesMakeNoPageAnother: pages are cached by their parts, of which the last one on /agents is what
+// agents can do.
 func TestPages_CapabilitiesMakeNoPageAnother(t *testing.T) {
 	const markdown = "text/markdown; charset=utf-8"
 	s := newSite(t)

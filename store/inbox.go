@@ -33,6 +33,7 @@ func readEvents(v *sqlitedb.View, box *domain.Inbox, agentID int64, now domain.T
 		Unverified bool        `db:"unverified"`
 		Leaving    bool        `db:"leaving"`
 	}
+	// The last event that was seen may be that of another agent, whose time is not told.
 	err := v.Get(&agent, `
 		SELECT a.inbox_seen, CASE WHEN e.agent_id = a.id THEN e.at WHEN e.seq IS NOT NULL THEN ?2 ELSE 0 END AS seen_at, a.events_dropped, a.verified_at IS NULL AS unverified, a.deletion_at IS NOT NULL AS leaving
 		FROM agents a
@@ -54,6 +55,7 @@ func readEvents(v *sqlitedb.View, box *domain.Inbox, agentID int64, now domain.T
 		Last   int64       `db:"last"`
 		At     domain.Time `db:"at"`
 	}
+	// Next is no earlier than the event that it names, even if the clock was set back: Reader.Events would reject it.
 	err = v.Get(&unseen, `
 		SELECT COUNT(*) AS events, COALESCE(MAX(seq), ?2) AS last, COALESCE(MAX(at), ?3) AS at,
 			COUNT(CASE WHEN type NOT IN ('request.received', 'reply.received', 'collab.received') THEN 1 END) AS others

@@ -169,7 +169,8 @@ func (c *Checker) fetch(ctx context.Context, v *visit, page, wanted string) (pro
 		return "", blocked
 	}
 	err = v.enter(req.URL) // which puts the host into lower case
-	if v.given = req.URL.Hostname(); err != nil {
+	v.given = req.URL.Hostname()
+	if err != nil {
 		return "", err
 	}
 	req.Header = http.Header{"User-Agent": {c.UserAgent}, "Accept": {"text/html"}, "Accept-Encoding": {"identity"}}

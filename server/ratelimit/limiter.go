@@ -40,7 +40,7 @@ func (c Class) Base() Class {
 }
 
 // Limits of the number of buckets, which take less than 20 MB. The least recently used ones are
-// dropped first. Customers, accounts and the networks within an IPv6 customer's have their own, so that
+// dropped first. The networks of customers, those within them, and accounts have buckets of their own, so that
 // a client with many networks cannot reset the limits of an account, nor its own.
 const (
 	maxCustomers = 16384 // IPv4 addresses and /48s

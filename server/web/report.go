@@ -9,8 +9,8 @@ import (
 	"callbook/store/domain"
 )
 
-// ReportRoutes returns the handlers of the forms that report something to the operator by path, for POST. Those that
-// are no form count as well.
+// ReportRoutes returns the handlers of the forms that report something to the operator by path, for POST. They count as reads
+// of an address, also if a request contains no form.
 func (s *Site) ReportRoutes() map[string]httprouter.Handle {
 	return map[string]httprouter.Handle{
 		"/agents/{handle}/report":            s.counted(s.report("reportAgent", "handle")),

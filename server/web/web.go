@@ -184,7 +184,8 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	if rejection, ok := errors.AsType[*domain.Error](err); ok {
-		if data.Foreign = rejection.Topic == domain.TopicOrigin; rejection.Topic == domain.TopicReplica {
+		data.Foreign = rejection.Topic == domain.TopicOrigin
+		if rejection.Topic == domain.TopicReplica {
 			data.Replica = rejection.Names[0]
 		}
 	}

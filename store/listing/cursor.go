@@ -22,7 +22,7 @@ type Position struct {
 	tier int
 	// Partial matches are ranked when the page with the last strict match is read. Later pages take them from the
 	// cursor, so that each is listed once, whatever is written in between.
-	some int     // number of partial matches
+	some int     // number of partial matches; without rest, strict matches come before them
 	rest []int64 // those that the next page begins with
 }
 

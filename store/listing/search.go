@@ -161,7 +161,8 @@ func ReadSearch[T Record](ctx context.Context, r Reader, q *Query, s Search, pag
 	if s.Strict {
 		from.rest, from.some = nil, 0
 	}
-	if list.TotalSome = from.some; first && list.Next != "" {
+	list.TotalSome = from.some
+	if first && list.Next != "" {
 		strict, _ := ParseCursor(q.Name, list.Next) // which Read has made
 		strict.some = from.some
 		list.Next = strict.Cursor()

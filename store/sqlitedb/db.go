@@ -12,7 +12,7 @@
 // outside the transaction.
 //
 // If 256 writes wait, another one waits two seconds for its place and then fails with
-// [ErrBusy]. [DB.WriteBackground] waits without limit, and [DB.TryWrite] drops the write.
+// [ErrBusy]. If another process holds SQLite's lock for five seconds, so do all that wait. [DB.WriteBackground] waits without limit, and [DB.TryWrite] drops the write.
 // [DB.Exclusive] runs a function between two transactions, for statements such as VACUUM.
 //
 // # Reads

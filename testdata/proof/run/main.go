@@ -2,7 +2,7 @@
 // falls short:
 //
 //	go run ./testdata/proof/run        # within 10 minutes, as CI does
-//	go run ./testdata/proof/run -long  # four hours, with -keep FILE in several runs
+//	go run ./testdata/proof/run -long  # about four hours; with -keep FILE, in several runs
 //
 // It runs in the repository's folder.
 package main

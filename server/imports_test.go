@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"server/operator"},
 	{"server/web", "server/tools", "server/ard", "server/messages", "server/wake"},
 	{"server/api", "server/mcp", "server/mail", "server/linkcheck", "server/documents"},
-	{"server/middleware", "server/manual", "server/quiet", "server/alert", "server/exporter", "server/cli/reference", "server/logging"},
+	{"server/middleware", "server/manual", "server/alert", "server/exporter", "server/cli/reference", "server/logging"},
 	{"server/webhook", "server/ratelimit", "server/httpcache"},
 	{"store"},
 	{"store/admin"},

@@ -12,7 +12,6 @@ import (
 
 	"callbook/server/exporter"
 	"callbook/server/middleware"
-	_ "callbook/server/quiet" // before the metrics library, which logs when it is initialized
 )
 
 // countRoute counts the requests of a method of a route.

@@ -15,68 +15,51 @@ import (
 // progressPeriod is the time between two lines about the progress of a long operation.
 const progressPeriod = 10 * time.Second
 
-// display shows the progress of a command: on a terminal in one line that it rewrites, elsewhere by line every
-// progressPeriod, so that a short operation shows nothing.
-type display struct {
-	terminal io.Writer // nil if there is none
-	line     func(step string, percent int64, left time.Duration)
-	now      func() time.Time
-
-	step         string
-	began, shown time.Time // of the step; when a line was shown, or the operation began
-}
-
-// showProgress returns a context whose operations show their progress on standard error, and a function that clears it.
-func (c *console) showProgress(ctx context.Context) (_ context.Context, end func()) {
-	d := newDisplay(c.err, time.Now, func(step string, percent int64, left time.Duration) {
-		fmt.Fprintln(c.err, "callbook:", formatProgress(step, percent, left))
-	})
-	return progress.With(ctx, d.report), d.end
-}
-
-func newDisplay(out io.Writer, now func() time.Time, line func(string, int64, time.Duration)) *display {
-	d := &display{line: line, now: now, shown: now()}
-	if isTerminal(out) {
-		d.terminal = out
-	}
-	return d
-}
-
-// report implements progress.Func.
-func (d *display) report(step string, done, total int64) {
-	now := d.now()
-	if step != d.step {
-		d.step, d.began = step, now
-	}
-	var percent int64
-	var left time.Duration
-	if part := float64(done) / float64(total); part > 0 && part < 1 {
-		percent, left = int64(100*part), time.Duration(float64(now.Sub(d.began))*(1/part-1)).Round(time.Second)
-	}
-	switch {
-	case d.terminal != nil:
-		fmt.Fprint(d.terminal, clearLine, formatProgress(step, percent, left))
-	case now.Sub(d.shown) >= progressPeriod:
-		d.shown = now
-		d.line(step, percent, left)
-	}
-}
-
-func formatProgress(step string, percent int64, left time.Duration) string {
-	if left == 0 {
-		return step
-	}
-	return fmt.Sprintf("%s: %d %%, about %s left", step, percent, left)
-}
-
 // clearLine moves the cursor of a terminal to the beginning of its line, and clears the line.
 const clearLine = "\r\x1b[K"
 
-// end clears the line of a terminal, if there is one.
-func (d *display) end() {
-	if d.terminal != nil && d.step != "" {
-		fmt.Fprint(d.terminal, clearLine)
+// showProgress returns a context whose operations show their progress, and a function that clears it.
+// A terminal shows one line that is rewritten. Elsewhere, line gets one every progressPeriod, so that a
+// short operation shows nothing.
+func showProgress(
+	ctx context.Context,
+	out io.Writer,
+	line func(text string),
+) (_ context.Context, end func()) {
+	terminal := isTerminal(out)
+	current := ""
+	var began time.Time
+	shown := time.Now() //clock: of the program
+
+	report := func(step string, done, total int64) {
+		now := time.Now() //clock: of the program
+		if step != current {
+			current, began = step, now
+		}
+
+		text := step
+		if 0 < done && done < total {
+			left := time.Duration(float64(now.Sub(began)) * float64(total-done) / float64(done))
+			text = fmt.Sprintf("%s: %d %%, about %s left", step, 100*done/total, left.Round(time.Second))
+		}
+
+		if terminal {
+			fmt.Fprint(out, clearLine, text)
+		} else if now.Sub(shown) >= progressPeriod {
+			shown = now
+			line(text)
+		}
 	}
+	return progress.With(ctx, report), func() {
+		if terminal && current != "" {
+			fmt.Fprint(out, clearLine)
+		}
+	}
+}
+
+// showProgress shows the progress of a command on standard error.
+func (c *console) showProgress(ctx context.Context) (_ context.Context, end func()) {
+	return showProgress(ctx, c.err, func(text string) { fmt.Fprintln(c.err, "callbook:", text) })
 }
 
 // isTerminal reports whether w is a terminal. Tests replace it.

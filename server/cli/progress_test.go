@@ -7,7 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"callbook/store/progress"
 )
 
 // setTerminal makes every output a terminal, or none.
@@ -17,39 +20,36 @@ func setTerminal(t *testing.T, is bool) {
 	t.Cleanup(func() { isTerminal = before })
 }
 
-// TestDisplay shows the progress of an operation of two steps, which report once a second.
-func TestDisplay(t *testing.T) {
+// TestProgress_IsALine shows an operation of two steps, which report once a second.
+func TestProgress_IsALine(t *testing.T) {
 	for name, tt := range map[string]struct {
 		terminal       bool
-		copying, check int // duration of the steps in seconds
+		copying, check int64 // duration of the steps in seconds
 		want           string
 	}{
 		"on a terminal": {true, 3, 2, "\r\x1b[Kcopying\r\x1b[Kcopying: 33 %, about 2s left\r\x1b[Kcopying: 66 %, about 1s left\r\x1b[Kcopying\r\x1b[Kchecking\r\x1b[Kchecking: 50 %, about 1s left\r\x1b[Kchecking\r\x1b[K"},
 		"in a file":     {false, 25, 20, "copying: 40 %, about 15s left\ncopying: 80 %, about 5s left\nchecking: 25 %, about 15s left\nchecking: 75 %, about 5s left\n"},
 		"a short one":   {false, 5, 4, ""},
-		"a long one":    {false, 0, 7200, "checking: 0 %, about 1h59m50s left\n"},
 	} {
-		setTerminal(t, tt.terminal)
-		now := time.Unix(0, 0)
-		var out strings.Builder
-		d := newDisplay(&out, func() time.Time { return now }, func(step string, percent int64, left time.Duration) {
-			fmt.Fprintln(&out, formatProgress(step, percent, left))
-		})
-		for _, step := range []struct {
-			name  string
-			total int
-		}{{"copying", tt.copying}, {"checking", min(tt.check, 15)}} {
-			for done := range step.total + 1 {
-				d.report(step.name, int64(done), int64(max(step.total, map[string]int{"checking": tt.check}[step.name])))
-				if done < step.total {
-					now = now.Add(time.Second)
+		synctest.Test(t, func(t *testing.T) {
+			setTerminal(t, tt.terminal)
+			var out strings.Builder
+			ctx, end := showProgress(t.Context(), &out, func(text string) { fmt.Fprintln(&out, text) })
+			for _, step := range []struct {
+				name  string
+				total int64
+			}{{"copying", tt.copying}, {"checking", tt.check}} {
+				for done := range step.total {
+					progress.Report(ctx, step.name, done, step.total)
+					time.Sleep(time.Second)
 				}
+				progress.Report(ctx, step.name, step.total, step.total)
 			}
-		}
-		d.end()
-		if out.String() != tt.want {
-			t.Errorf("%s: %q, want %q", name, out.String(), tt.want)
-		}
+			end()
+			if out.String() != tt.want {
+				t.Errorf("%s: %q, want %q", name, out.String(), tt.want)
+			}
+		})
 	}
 }
 

@@ -41,6 +41,5 @@ type manCommand struct{}
 
 // Run implements the command.
 func (manCommand) Run(console *console, k *kong.Context) error {
-	_, err := io.WriteString(console.out, reference.ManPage(k.Model, version()))
-	return err
+	return reference.WriteManPage(console.out, k.Model, version())
 }

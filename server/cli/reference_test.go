@@ -15,7 +15,7 @@ func TestCompletion_GivesWords(t *testing.T) {
 		"ver": "version\tPrint the version.\n", "--help serve --mcp": "--mcp-origin\tOrigins of web pages that may use the MCP endpoint, such as https://app.example.org\n",
 		"admin reports weather ": "", "help comp": "compact\tRewrite the database without free space and remains of deleted rows, also while it is served: writes wait\ncompletion\tPrint the completion of commands and flags for a shell.\n",
 		"help te": "testing\tSuites in Go, TypeScript and Python that test an agent against a test directory\n", "help admin unv": "unverify\tMark an agent's mailbox as not verified, and forget earlier ones: none of them recovers the key.\n",
-		"help testing ": "", "help --": "--help\tShow context-sensitive help.\n--version\tPrint the version.\n", "completion z": "zsh\t\n", "serve --durability ": "full\t\nnormal\t\n",
+		"help --": "--help\tShow context-sensitive help.\n--version\tPrint the version.\n", "completion z": "zsh\t\n", "serve --durability ": "full\t\nnormal\t\n",
 	} {
 		status, out, errors := helped(t, append([]string{"completion", "bash", "--"}, strings.Split(typed, " ")...)...)
 		if status != 0 || out != want || errors != "" {

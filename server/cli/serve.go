@@ -293,17 +293,15 @@ func (c *serveCommand) openStore(ctx context.Context, terminal io.Writer, log ze
 	if !c.ReadOnly && !sqlitedb.Exists(c.DB) {
 		log.Info().Str("db", c.DB).Msg("there is no database yet: creating one")
 	}
-	d := newDisplay(terminal, time.Now, func(step string, percent int64, left time.Duration) {
-		log.Info().Int64("percent", percent).Float64("seconds_left", left.Seconds()).Msg(step)
-	})
+	ctx, end := showProgress(ctx, terminal, func(text string) { log.Info().Msg(text) })
 	o.Rebuilding = func(done, agents int64) {
-		d.report("rebuilding the documents and the search index", done, agents)
+		progress.Report(ctx, "rebuilding the documents and the search index", done, agents)
 	}
 	o.Checking = func(bytes int64, took time.Duration, done bool) {
 		log.Info().Int64("bytes", bytes).Float64("seconds", took.Seconds()).Msg(map[bool]string{false: "reading the whole database in the background to find damage", true: "the database is not damaged"}[done])
 	}
-	st, err := store.Open(progress.With(ctx, d.report), o)
-	d.end()
+	st, err := store.Open(ctx, o)
+	end()
 	if err != nil {
 		return nil, c.withNextStep(err)
 	}

@@ -12,8 +12,8 @@ import (
 
 // group holds the flags of callbook serve that have one title.
 type group struct {
-	title string
-	flags []*kong.Flag
+	Title string
+	Flags []*kong.Flag
 }
 
 // groups returns the flags of callbook serve by group, in the order in which they first appear.
@@ -23,11 +23,11 @@ func groups(app *kong.Application) (all []group) {
 		if flag.Group != nil {
 			title = strings.TrimSuffix(flag.Group.Title, ":")
 		}
-		at := slices.IndexFunc(all, func(g group) bool { return g.title == title })
+		at := slices.IndexFunc(all, func(g group) bool { return g.Title == title })
 		if at < 0 {
-			at, all = len(all), append(all, group{title: title})
+			at, all = len(all), append(all, group{Title: title})
 		}
-		all[at].flags = append(all[at].flags, flag)
+		all[at].Flags = append(all[at].Flags, flag)
 	}
 	return all
 }
@@ -35,8 +35,8 @@ func groups(app *kong.Application) (all []group) {
 // Settings returns the settings of callbook serve as Markdown, a table for each group of flags.
 func Settings(app *kong.Application) (tables string) {
 	for _, g := range groups(app) {
-		tables += fmt.Sprintf("\n### %s\n\n| setting | meaning |\n| --- | --- |\n", g.title)
-		for _, flag := range g.flags {
+		tables += fmt.Sprintf("\n### %s\n\n| setting | meaning |\n| --- | --- |\n", g.Title)
+		for _, flag := range g.Flags {
 			meaning := strings.NewReplacer("|", `\|`, "<", `\<`).Replace(flag.Help)
 			if flag.Default != "" {
 				meaning += " Default: `" + flag.Default + "`."

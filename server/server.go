@@ -39,7 +39,7 @@
 //	alert        notifies the operator      wake       wakes agents
 //	webhook      signs requests             exporter   metrics for Prometheus, and profiles
 //	https        certificates by ACME       listen     ports and sockets
-//	logging      the log of the program     systemd    notifications, and units of the service
+//	logging      the log of the program     systemd    notifications to the service manager
 //	devmode      wraps a Server for callbook dev
 //	cli          commands; builds a Server and calls Serve
 //

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -19,9 +20,7 @@ import (
 
 	"callbook/server/alert"
 	"callbook/server/https"
-	"callbook/server/listen"
 	"callbook/server/mail"
-	"callbook/server/systemd"
 	"callbook/store"
 	"callbook/store/backup"
 	"callbook/store/domain"
@@ -201,7 +200,6 @@ func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
 	const subject = "mail"
 	sink, err := c.openMail(zerolog.Nop())
 	if err == nil && sink != nil {
-		c.checkMailAddress(ctx, f)
 		err = mail.Check(ctx, sink)
 	}
 	switch {
@@ -213,23 +211,6 @@ func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
 		f.note(subject, "mails are written to the log only: set --mail, so that agents get their codes")
 	default:
 		f.ok(subject, "ready to send mails")
-	}
-}
-
-// checkMailAddress reports if the unit of the service denies an address of the mail server: this command may reach it, the
-// service may not.
-func (c *checkCommand) checkMailAddress(ctx context.Context, f *findings) {
-	setting, _ := c.setting() // openMail has read it
-	unit, rules := systemd.Installed(unitFolders)
-	server, err := url.Parse(mail.Describe(setting))
-	if err != nil || server.Hostname() == "" || unit == "" {
-		return
-	}
-	addresses, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", server.Hostname()) // mail.Check reports the error
-	for _, addr := range addresses {
-		if addr = addr.Unmap(); rules.Denies(addr) {
-			f.problem("mail", "the unit %s denies %s, an address of the mail server: add the line IPAddressAllow=%s below [Service] with systemctl edit %s, then restart the service", unit, addr, addr, filepath.Base(unit))
-		}
 	}
 }
 
@@ -280,16 +261,12 @@ func (c *checkCommand) checkAddress(f *findings, served bool) {
 	}
 	for _, e := range c.endpoints(nil) {
 		listener, err := e.Listen()
-		if next := listen.LowPort(err); next != "" {
-			f.note(subject, "this user cannot listen on %s: %s", e.Addr, next)
-			continue
-		}
-		if errors.Is(err, syscall.EADDRINUSE) {
-			f.problem(subject, "%s is in use: %s, unless the service manager listens for the service", e.Addr, e.InUse())
+		if errors.Is(err, fs.ErrPermission) { // perhaps this user alone
+			f.note(subject, "this user cannot listen on %s: %s", e.Addr, e.Remedy(err))
 			continue
 		}
 		if err != nil {
-			f.problem(subject, "cannot listen on %s (%v): give another --%s", e.Addr, err, e.Flag)
+			f.problem(subject, "cannot listen on %s (%v): %s, unless the service manager listens for the service", e.Addr, err, e.Remedy(err))
 			continue
 		}
 		defer listener.Close() // in the end: no two can have the same

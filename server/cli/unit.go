@@ -21,9 +21,6 @@ type unitCommand struct {
 	Socket bool `env:"-" help:"Print callbook.socket instead: systemd keeps the addresses open while the service restarts."`
 }
 
-// unitFolders are where systemd finds units, the first that has one first.
-var unitFolders = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
-
 const resolvConf = "/etc/resolv.conf"
 
 // Run implements the command.

@@ -27,14 +27,13 @@ import (
 
 // Certificates obtains the certificates of the site's names; autocert renews them.
 type Certificates struct {
-	names     []string // none without --domain
-	folder    certificateFolder
-	manager   *autocert.Manager
-	authority *authority
-	plain     http.Handler            // responds to challenges over plain http; nil without --http-addr
-	obtained  map[string]*atomic.Bool // by name
-	log       zerolog.Logger
-	alerts    *alert.Worker
+	names    []string // none without --domain
+	folder   certificateFolder
+	manager  *autocert.Manager
+	plain    http.Handler            // responds to challenges over plain http; nil without --http-addr
+	obtained map[string]*atomic.Bool // by name
+	log      zerolog.Logger
+	alerts   *alert.Worker
 }
 
 // Options select the names and the authority of certificates.
@@ -60,14 +59,13 @@ func New(o Options, log zerolog.Logger) (*Certificates, error) {
 	if err := all.folder.open(); err != nil {
 		return nil, err
 	}
-	all.authority = &authority{problems: map[string]string{}}
 	all.manager = &autocert.Manager{
 		Prompt:     all.accept,
 		Cache:      all.folder,
 		HostPolicy: all.allow,
 		Client: &acme.Client{
 			DirectoryURL: o.Directory, UserAgent: o.UserAgent,
-			HTTPClient: &http.Client{Transport: all.authority, Timeout: time.Minute},
+			HTTPClient: &http.Client{Timeout: time.Minute},
 		},
 		Email: o.Email,
 	}
@@ -163,13 +161,12 @@ func (c *Certificates) watch(ctx context.Context, name string) {
 	var known *x509.Certificate
 	for failures := 0; ctx.Err() == nil; {
 		var pause time.Duration
-		if !c.obtained[name].Load() {
-			c.authority.forget(name) // later problems are those of renewals
-		}
 		if cert, err := c.get(name); err != nil {
 			failures++
 			pause = retryAfter(err, failures)
-			c.logFailure(name, err, pause)
+			c.alerts.Raise(alert.Certificate, 1)
+			c.log.Error().Err(err).Str("domain", name).Str("again_in", pause.String()).
+				Msg("https has no certificate yet: " + remedy)
 		} else {
 			failures = 0
 			pause = c.inspect(name, cert.Leaf, known)
@@ -186,38 +183,21 @@ func (c *Certificates) watch(ctx context.Context, name string) {
 // two of the five failed validations that Let's Encrypt allows a name an hour, but none
 // where the authority is not reached. autocert repeats a failure for a minute.
 func retryAfter(err error, failures int) time.Duration {
-	pause := 65 * time.Second
-	if failures > 1 {
-		pause = time.Hour << min(failures-2, 3)
-	}
 	if wait, limited := acme.RateLimit(err); limited {
-		return max(pause, min(wait, 48*time.Hour))
+		return min(max(wait, time.Hour), 48*time.Hour)
 	}
-	if unreached(err) {
-		return min(pause, 5*time.Minute)
+	if failures == 1 {
+		return 65 * time.Second
 	}
-	return pause
+	if _, unreached := errors.AsType[*url.Error](err); unreached {
+		return 5 * time.Minute
+	}
+	return time.Hour << min(failures-2, 3)
 }
 
-// unreached reports whether no response came from the authority.
-func unreached(err error) bool {
-	_, ok := errors.AsType[*url.Error](err)
-	return ok
-}
-
-const reachability = "the name must point to this machine, and port 443 or 80 must be open to the internet"
-
-func (c *Certificates) logFailure(name string, err error, pause time.Duration) {
-	next := reachability
-	if _, limited := acme.RateLimit(err); limited {
-		next = "the rate limit of the authority is reached, and only waiting helps"
-	} else if unreached(err) {
-		next = "the authority is unreachable: check the name server and the firewall of this machine"
-	}
-	c.alerts.Raise(alert.Certificate, 1)
-	c.log.Error().Str("domain", name).Str("reason", c.authority.reason(name, err)).Str("again_in", pause.String()).
-		Msg("https has no certificate yet: " + next)
-}
+// remedy follows what the log says of a missing certificate.
+const remedy = "the name must point to this machine, port 443 or 80 must be open to the internet, and this machine must " +
+	"reach the authority; see HTTPS has no certificate in the manual"
 
 // inspect logs a new certificate, and one whose renewal is late, and returns when to
 // inspect the next. autocert renews 30 days before the end, or when a third of the lifetime is left
@@ -234,8 +214,8 @@ func (c *Certificates) inspect(name string, cert, known *x509.Certificate) (paus
 	}
 	if known != nil { // after a start, autocert is still renewing it
 		c.alerts.Raise(alert.Certificate, 1)
-		c.log.Error().Str("domain", name).Time("until", cert.NotAfter).Str("reason", c.authority.reason(name, nil)).
-			Msg("the renewal of the certificate is overdue: " + reachability)
+		c.log.Error().Str("domain", name).Time("until", cert.NotAfter).
+			Msg("the renewal of the certificate is overdue: " + remedy)
 	}
 	return min(time.Hour, pause)
 }

@@ -1,4 +1,4 @@
-// Package systemd notifies the service manager, and reads the units of the service.
+// Package systemd notifies the service manager.
 package systemd
 
 import (

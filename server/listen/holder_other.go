@@ -1,5 +1,0 @@
-//go:build !linux
-
-package listen
-
-func holder(int) string { return "" }

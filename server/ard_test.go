@@ -436,10 +436,6 @@ func TestARD_CountsAsReads(t *testing.T) {
 		}
 	}
 
-	copied := replicaOf(t, s)
-	if a := copied.discover(search).status(200); a.len("results") == 0 || a.Header.Get("Callbook-Primary") != testPrimary {
-		t.Errorf("a replica: %s", a.Body)
-	}
 	private := newSite(t, func(o *siteOptions) { o.private = true })
 	if a := private.discover(search, "Host: callbook.example.org").status(200); a.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("a private site: %v", a.Header)

@@ -129,7 +129,6 @@ type siteOptions struct {
 	owner   documents.Operator
 	serve   func(*Options) // changes further options; nil: none
 	shared  time.Duration  // see Options.SharedCache
-	replica Replica        // of a read-only store
 }
 
 // newFile is the file of a new directory. Each test has a copy of it, as making one is
@@ -183,7 +182,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	sent := mail.NewMemory(10_000)
 	st, err := store.Open(context.Background(), store.Options{
 		Path: o.path, Clock: now, Quotas: &o.quotas, Mails: &o.mails, Registration: o.mode, Normal: true, LoopbackLinks: o.dev != nil,
-		ReadTimeout: slowRead, QueryTimeout: slowRead, ReadOnly: o.replica.Primary != "",
+		ReadTimeout: slowRead, QueryTimeout: slowRead,
 	})
 	noError(t, err)
 	log := &lockedBuffer{}
@@ -194,7 +193,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	}
 	serve := Options{
 		BaseURL: base, Limits: o.limits, TrustedProxies: o.trusted, Private: o.private,
-		Log: zerolog.New(log), Version: "test", Mail: sent, LinkCheck: o.links, Operator: o.owner, SharedCache: o.shared, Replica: o.replica,
+		Log: zerolog.New(log), Version: "test", Mail: sent, LinkCheck: o.links, Operator: o.owner, SharedCache: o.shared,
 	}
 	if o.mailOff {
 		serve.Mail = nil

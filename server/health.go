@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/julienschmidt/httprouter"
 
@@ -34,7 +33,6 @@ type Readiness struct {
 	Status string `json:"status"` // ok, or degraded: reads work, and problems say what does not
 	sqlitedb.Health
 	BackupAt *domain.Time       `json:"backup_at"` // of the newest scheduled copy; null when there is none
-	Replica  *ReplicaState      `json:"replica,omitempty"`
 	Problems []messages.Problem `json:"problems"`
 }
 
@@ -42,12 +40,6 @@ type Readiness struct {
 func (s *Server) ready(ctx context.Context) (any, error) {
 	health, err := s.store.Ready(ctx)
 	found := Readiness{Status: "ok", Health: health, BackupAt: s.newestBackup.Load(), Problems: []messages.Problem{}}
-	var lag time.Duration
-	var copyErr error
-	if replica := s.options.Replica; replica.Primary != "" {
-		lag, copyErr = s.lag()
-		found.Replica = &ReplicaState{replica.Primary, int64(lag / time.Second)}
-	}
 	for _, p := range []struct {
 		code string
 		is   bool
@@ -58,8 +50,6 @@ func (s *Server) ready(ctx context.Context) (any, error) {
 		{messages.ProblemDisk, s.diskLow.Load()},
 		{messages.ProblemBackup, s.backupFailed.Load()},
 		{messages.ProblemMails, s.mailsSpent.Load()},
-		{messages.ProblemCopy, copyErr != nil},
-		{messages.ProblemLag, lag > s.options.Replica.MaxLag},
 	} {
 		if p.is {
 			found.Status, found.Problems = "degraded", append(found.Problems, messages.NewProblem(p.code))

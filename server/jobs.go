@@ -31,9 +31,6 @@ type job struct {
 // the store, which runs every minute; a task of its own is for another period, or for anything
 // beside the database.
 func (s *Server) jobs() []job {
-	if s.options.Replica.Primary != "" {
-		return s.replicaJobs()
-	}
 	return []job{
 		{failure: "cannot run the jobs of the store", run: s.store.RunJobs},
 		{failure: "cannot match posts with watches", run: s.store.MatchPosts, every: time.Second, atStart: true},
@@ -59,7 +56,7 @@ func (s *Server) closeIdleConnections(context.Context) error {
 // startJobs delivers mail and runs the jobs in the background until ctx ends.
 func (s *Server) startJobs(ctx context.Context) *sync.WaitGroup {
 	working := &sync.WaitGroup{}
-	if s.options.Replica.Primary == "" && s.outbox != nil {
+	if s.outbox != nil {
 		working.Go(func() { s.deliverMails(ctx) })
 	}
 	for _, j := range s.jobs() {
@@ -170,8 +167,7 @@ func (s *Server) backUp(ctx context.Context) error {
 	return err
 }
 
-// reportWrites logs once that writes do not work, and once that they do again. It writes the time into the database, so that a
-// copy of it says how old it is.
+// reportWrites logs once that writes do not work, and once that they do again.
 func (s *Server) reportWrites(ctx context.Context) error {
 	_, err := s.store.Ready(ctx)
 	fail := errors.Is(err, sqlitedb.ErrWrites)

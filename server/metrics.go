@@ -40,10 +40,6 @@ func (s *Server) writeMetrics(ctx context.Context, w io.Writer) {
 		}
 		metrics.WriteGaugeUint64(w, "callbook_backup_timestamp_seconds", newest)
 	}
-	if s.options.Replica.Primary != "" {
-		lag, _ := s.lag()
-		metrics.WriteGaugeFloat64(w, "callbook_replica_lag_seconds", lag.Seconds())
-	}
 	up := uint64(1)
 	if err := s.writeDatabaseMetrics(ctx, w); err != nil {
 		up = 0

@@ -45,11 +45,11 @@ func (s *Server) mountPages(r *routes) {
 		r.public(path, show)
 	}
 	for path, report := range s.pages.ReportRoutes() {
-		r.handle(http.MethodPost, path, s.onPrimary(report))
+		r.handle(http.MethodPost, path, report)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 		// Everything below it, so that a mistyped link gets the same response.
-		r.handle(method, "/owner/*token", s.onPrimary(s.pages.OwnerRoute()))
+		r.handle(method, "/owner/*token", s.pages.OwnerRoute())
 	}
 }
 

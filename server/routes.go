@@ -122,9 +122,9 @@ func (s *Server) mountOperations(r *routes) {
 	for _, op := range s.engine.Operations {
 		switch {
 		case !op.Reads():
-			r.handle(op.Method, op.Path, s.onPrimary(s.engine.Handler(op)))
+			r.handle(op.Method, op.Path, s.engine.Handler(op))
 		case op.Keyed:
-			r.get(op.Path, s.onPrimary(s.engine.Handler(op)))
+			r.get(op.Path, s.engine.Handler(op))
 		default:
 			r.public(op.Path, s.engine.Handler(op))
 		}

@@ -130,7 +130,6 @@ type Options struct {
 	Private        bool                                   // pages of other sites cannot read it, and requests must name its own host
 	Settings       string                                 // reference of the settings of the program in Markdown, for the manual
 	Backups        backup.Schedule                        // of the database; without a folder: none
-	Replica        Replica                                // of a read-only store
 	Wrap           func(routes http.Handler) http.Handler // middleware behind the request log; nil: none
 	Uncrawled      []string                               // further paths that robots.txt disallows
 }
@@ -272,6 +271,5 @@ func (s *Server) wrap(routes http.Handler) http.Handler {
 		s.options.Log.Warn().Msg("a request came through a proxy whose X-Forwarded-For header is not trusted: all visitors count as one address; set --trusted-proxy to the address of the proxy")
 		s.store.RecordUntrustedProxy()
 	})
-	routes = s.replicaHeaders(routes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(routes, w, r) })
 }

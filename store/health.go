@@ -9,8 +9,7 @@ import (
 	"callbook/store/txn"
 )
 
-// Ready reports whether the directory can be read and, unless it is read-only, written, now or within the last second,
-// and the state of its file. It waits a second at most.
+// Ready reports whether the directory can be read and written, now or within the last second, and the state of its file. It waits a second at most.
 func (s *Store) Ready(ctx context.Context) (sqlitedb.Health, error) {
 	h, err := s.db.Ready(ctx)
 	return h, txn.PublicError(err)
@@ -27,9 +26,6 @@ func (s *Store) Broken() <-chan struct{} { return s.db.Broken() }
 // Failure returns why the store has stopped permanently, as sqlitedb.ErrDamaged, ErrDisk or
 // ErrReplaced; nil if it has not.
 func (s *Store) Failure() error { return s.db.Failure() }
-
-// CopyState is sqlitedb.DB.CopyState, for a read-only store.
-func (s *Store) CopyState() (written time.Time, err error) { return s.db.CopyState() }
 
 // Disk returns the disk that the database lies on.
 func (s *Store) Disk() (sqlitedb.Disk, error) { return s.db.Disk() }

@@ -99,10 +99,6 @@ type Options struct {
 	// creates no file and changes no schema.
 	Beside bool
 
-	// ReadOnly opens a copy of the directory of another machine, which another process replaces by newer ones; see
-	// sqlitedb.Options. Every write fails with unavailable.
-	ReadOnly bool
-
 	// Rebuilding is called while documents and full-text rows of an older program are rebuilt,
 	// with the number of agents done and of all. 100,000 agents take minutes.
 	Rebuilding func(done, agents int64)
@@ -162,7 +158,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.db, err = txn.Open(ctx, txn.Options{
 		Options: sqlitedb.Options{
 			Path: o.Path, Clock: o.Clock, Normal: o.Normal, Batch: o.Batch, MaxBytes: o.MaxBytes, Reserve: o.Reserve,
-			NetworkDisk: o.NetworkDisk, NoBackup: o.NoBackup, Beside: o.Beside, ReadOnly: o.ReadOnly, Accept: document.CheckFormat,
+			NetworkDisk: o.NetworkDisk, NoBackup: o.NoBackup, Beside: o.Beside,
 			WatchPeriod: o.watchPeriod, ReadTimeout: o.ReadTimeout, QueryTimeout: o.QueryTimeout, Commit: o.commit,
 		},
 		Random: s.random, Secret: o.Secret, Migrations: o.migrations, Refresh: document.Refresh, Committed: s.committed,
@@ -179,7 +175,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.Watch(s.Lists.Committed)
 	s.matcher = watch.NewMatcher(s.db)
 	s.Watch(s.matcher.Committed)
-	if o.Beside || o.ReadOnly {
+	if o.Beside {
 		return s, nil
 	}
 	if o.Crashed {
@@ -197,8 +193,9 @@ func refold(t *txn.Tx) error { return errors.Join(blocklist.Refold(t), watch.Ref
 // Watch calls f after each commit and before its writes return. It must be called before the
 // store is used, and f must be fast.
 func (s *Store) Watch(f func(txn.Changes)) {
-	s.watching.Lock() // a newer copy of a read-only store may come at any time
+	s.watching.Lock() // another process may write at any time
 	defer s.watching.Unlock()
+
 	s.watchers = append(s.watchers, f)
 }
 
@@ -209,6 +206,7 @@ func (s *Store) committed(c txn.Changes) {
 	s.Committed(c)
 	s.watching.RLock()
 	defer s.watching.RUnlock()
+
 	for _, f := range s.watchers {
 		f(c)
 	}

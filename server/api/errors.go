@@ -124,7 +124,7 @@ func (c *Catalogue) Describe(err error, requestID string) (status int, object Er
 	if e.Code == CodeInternal {
 		object.RequestID = requestID
 	}
-	expected := entry.Status < 500 || entry.Permanent || e.Topic == domain.TopicReplica
+	expected := entry.Status < 500 || entry.Permanent
 	return entry.Status, object, rejected && expected
 }
 

@@ -49,7 +49,6 @@ func (e *Engine) WriteCached(w http.ResponseWriter, r *http.Request, cached *Cac
 		delete(h, "X-Request-Id")
 		delete(h, "Ratelimit")
 		delete(h, "Ratelimit-Policy")
-		delete(h, "Callbook-Lag") // of a replica
 	}
 	if cached.Link != "" {
 		h.Set("Link", cached.Link)

@@ -127,11 +127,7 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings, verified 
 		f.problem(subject, "%v", err)
 		return false
 	}
-	switch exists := sqlitedb.Exists(c.DB); {
-	case !exists && c.ReadOnly:
-		f.problem(subject, "there is no copy of the primary's database at %s yet: start the program that restores it", c.DB)
-		return served
-	case !exists:
+	if !sqlitedb.Exists(c.DB) {
 		f.note(subject, "there is no database yet: callbook serve creates %s", c.DB)
 		return served
 	}
@@ -216,7 +212,7 @@ func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
 
 // checkMailPools reports the pools of mails that the site has spent within the last day.
 func (c *checkCommand) checkMailPools(ctx context.Context, f *findings) {
-	if c.ReadOnly || !sqlitedb.Exists(c.DB) {
+	if !sqlitedb.Exists(c.DB) {
 		return
 	}
 	st, err := store.Open(ctx, store.Options{Path: c.DB, Beside: true, Mails: c.caps()})

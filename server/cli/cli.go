@@ -58,7 +58,6 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "https", Title: "HTTPS:"},
 			{Key: "database", Title: "Database and backups:"},
-			{Key: "replica", Title: "Read-only replica:"},
 			{Key: "log", Title: "Log:"},
 			{Key: "mail", Title: "Mail and owners:"},
 			{Key: "alerts", Title: "Alerts:"},

@@ -13,7 +13,6 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/rs/zerolog"
 
-	"callbook/server"
 	"callbook/server/documents"
 	"callbook/server/mail"
 	"callbook/server/ratelimit"
@@ -180,21 +179,6 @@ type logFlags struct {
 
 	LogSlow    duration `default:"0s" help:"Requests that take longer are logged as warnings with their route, whatever the level, such as 1s. 0: none." placeholder:"DURATION"`
 	LogClients bool     `help:"Log with each request a keyed hash of the client's network and the handle of the agent. The key is new at each start."`
-}
-
-// replicaFlags configure a read-only replica of a directory.
-type replicaFlags struct {
-	ReadOnly bool     `help:"Serve a copy of the database of another server, the primary, which another program replaces by newer copies, such as Litestream. Requests that need an API key or change something are rejected and name the primary."`
-	Primary  string   `help:"With --read-only: public URL of the primary, such as https://directory.example.org." placeholder:"URL"`
-	MaxLag   duration `default:"5m" help:"With --read-only: age of the copy beyond which /readyz and the log report a problem, such as 90s." placeholder:"DURATION"`
-}
-
-// replica returns the settings of the server; the zero value if it is no replica.
-func (f replicaFlags) replica() (r server.Replica) {
-	if f.ReadOnly {
-		r.Primary, r.MaxLag = f.Primary, time.Duration(f.MaxLag)
-	}
-	return r
 }
 
 // duration is a time.Duration that settings write like 90m, 36h, 7d or 1d12h.

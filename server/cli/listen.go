@@ -17,7 +17,7 @@ func (c *serveCommand) endpoints(certificates *https.Certificates) []listen.Endp
 			return server.Front{Handler: s.Metrics(c.Pprof)}
 		}})
 	}
-	if c.OperatorAddr != "" && !c.ReadOnly {
+	if c.OperatorAddr != "" {
 		all = append(all, listen.Endpoint{Flag: listen.OperatorFlag, Addr: c.OperatorAddr, Front: func(s *server.Server) server.Front {
 			return server.Front{Handler: s.OperatorPage(c.checkRunning)}
 		}})

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/crypto/acme/autocert"
 
-	"callbook/server"
 	"callbook/server/listen"
 )
 
@@ -34,16 +33,10 @@ func (c *serveCommand) checkRules() error {
 		{time.Duration(c.BackupEvery) < time.Minute || c.BackupKeep < 1 || c.BackupKeep > 1000, "--backup-every must be at least 1m, --backup-keep from 1 to 1000"},
 		{c.MaxSize > 0 && c.MaxSize < minMaxSize || c.MaxSize > maxMaxSize, fmt.Sprintf("--max-size must be from %d MB to %d TB, auto, or 0 for no limit", int64(minMaxSize/1e6), int64(maxMaxSize/1e12))},
 		{c.CacheSize == autoSize, "--cache-size must be a size such as 128MB, or 0"},
-		{c.MaxLag <= 0, "--max-lag: give a positive duration, such as 5m"},
-		{c.ReadOnly && c.Primary == "", "--read-only: set --primary to the URL of the server that writes"},
-		{c.Primary != "" && !c.ReadOnly, "--primary needs --read-only: without it, this server would write into the copy"},
 	} {
 		if rule.broken {
 			errs = append(errs, errors.New(rule.text))
 		}
-	}
-	if err := server.CheckBaseURL(c.Primary); c.Primary != "" && err != nil {
-		errs = append(errs, fmt.Errorf("--primary: %w", err))
 	}
 	if len(c.Domain) > 0 {
 		errs = append(errs, c.certificates().Check(c.BaseURL))

@@ -57,7 +57,6 @@ type serveCommand struct {
 	Durability    string   `group:"database" enum:"full,normal" default:"full" help:"full: a write is on the disk before its response. normal: faster on slow disks, but a power cut may lose the last writes."`
 	SecretFile    string   `help:"File with a secret of at least 32 characters, the key of the hashes of mailed codes: a stolen database then does not tell them. Default: a key in the database." type:"path" placeholder:"PATH"`
 	SharedCache   duration `default:"0s" help:"Time for which caches in front of the program may use a public response, such as 5s, and for as long again while they fetch a new one. At most 1m, since deleted agents stay visible for that time, too. 0s: they ask each time." placeholder:"DURATION"`
-	replicaFlags  `embed:"" group:"replica"`
 	logFlags      `embed:"" group:"log"`
 	mailFlags     `embed:"" group:"mail"`
 	alertFlags    `embed:"" group:"alerts"`
@@ -95,9 +94,9 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	p.store = store.Options{
 		Path: c.DB, Quotas: &quotas, Mails: c.caps(), OwnerAgents: &c.OwnerAgents,
 		Registration: domain.RegistrationMode(c.Registration), SiteName: c.SiteName,
-		Normal: c.Durability == "normal", Reserve: reserveBytes, NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk, ReadOnly: c.ReadOnly,
+		Normal: c.Durability == "normal", Reserve: reserveBytes, NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
 	}
-	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Private: c.Private, Log: log, LogSlow: time.Duration(c.LogSlow), LogClients: c.LogClients, Version: version(), Backups: c.schedule(c.DB), Replica: c.replica(), CacheBytes: cmp.Or(int64(c.CacheSize), -1), SharedCache: time.Duration(c.SharedCache)}
+	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Private: c.Private, Log: log, LogSlow: time.Duration(c.LogSlow), LogClients: c.LogClients, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1), SharedCache: time.Duration(c.SharedCache)}
 	var errs [8]error
 	p.server.Operator, errs[7] = c.operator()
 	p.server.Contact, errs[0] = documents.ParseContact(c.Contact)
@@ -242,9 +241,6 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 // lock locks the database for this process. Backups without a database show that the database is missing, and so
 // does its lock file.
 func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
-	if c.ReadOnly {
-		return sqlitedb.NoLock(), nil
-	}
 	lock, err := sqlitedb.AcquireLock(c.DB)
 	if err != nil {
 		return nil, c.withNextStep(err)
@@ -258,10 +254,7 @@ func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
 
 // maxBytes returns the maximum size of the database file; 0 for no limit. It logs the automatic one.
 func (c *serveCommand) maxBytes(log zerolog.Logger) int64 {
-	switch {
-	case c.ReadOnly:
-		return 0
-	case c.MaxSize != autoSize:
+	if c.MaxSize != autoSize {
 		return int64(c.MaxSize)
 	}
 	file := sqlitedb.FileOf(c.DB)
@@ -282,7 +275,7 @@ func (c *serveCommand) maxBytes(log zerolog.Logger) int64 {
 // openStore opens the database, and logs its creation, upgrade and durability. terminal, if it is one, shows the progress
 // instead of the log.
 func (c *serveCommand) openStore(ctx context.Context, terminal io.Writer, log zerolog.Logger, o store.Options) (*store.Store, error) {
-	if c.BackupDir != "" && !c.ReadOnly {
+	if c.BackupDir != "" {
 		if err := durable.MakeFolder(c.BackupDir); err != nil {
 			if errors.Is(err, syscall.EIO) {
 				err = fmt.Errorf("%w: %w", sqlitedb.ErrDisk, err)
@@ -290,7 +283,7 @@ func (c *serveCommand) openStore(ctx context.Context, terminal io.Writer, log ze
 			return nil, fmt.Errorf("create the folder of --backup-dir: %w", err)
 		}
 	}
-	if !c.ReadOnly && !sqlitedb.Exists(c.DB) {
+	if !sqlitedb.Exists(c.DB) {
 		log.Info().Str("db", c.DB).Msg("there is no database yet: creating one")
 	}
 	ctx, end := showProgress(ctx, terminal, func(text string) { log.Info().Msg(text) })

@@ -43,7 +43,6 @@ var metrics = []metric{
 	{"callbook_database_log_bytes", gauge, "Size of the write-ahead log."},
 	{"callbook_disk_free_bytes", gauge, "Free space on the disk of the database."},
 	{"callbook_backup_timestamp_seconds", gauge, "Unix time of the newest scheduled backup, 0 if there is none."},
-	{"callbook_replica_lag_seconds", gauge, "Age of the copy that a read-only replica serves."},
 	{"callbook_certificate_expires_seconds", gauge, "Unix time at which the certificate of a domain expires, 0 if there is none."},
 
 	{"process_cpu_seconds_total", counter, "CPU time of the process."},

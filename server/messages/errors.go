@@ -214,7 +214,6 @@ var Errors = map[domain.Code]api.ErrorTexts{
 	domain.CodeUnavailable: {Status: http.StatusServiceUnavailable, Texts: map[string]api.Text{
 		"":          {EN: "The service is busy or shutting down. Try again in a few seconds.", ZH: "服务正忙或正在关闭。请几秒后再试。"},
 		"read_only": {EN: "The disk of the service accepts no writes; reading still works. Try again later.", ZH: "服务的磁盘目前不接受写入；读取仍可用。请稍后再试。"},
-		"replica":   {EN: "This server is a read-only replica, for reads without an API key. Send this request to the primary: %s.", ZH: "本服务器是只读副本，仅处理无需 API 密钥的读取。请将此请求发往主服务器：%s。"},
 	}},
 	domain.CodeStorageFull: {Status: http.StatusServiceUnavailable, Texts: map[string]api.Text{
 		"": {EN: "The service has no room to write; reading and deleting still work. Try again later.", ZH: "服务存储空间已满，暂不能写入；读取和删除仍可用。请稍后再试。"},

@@ -17,8 +17,6 @@ const (
 	ProblemDisk     = "disk_low"
 	ProblemBackup   = "backup_failed"
 	ProblemMails    = "mails_spent"
-	ProblemCopy     = "replica_copy"
-	ProblemLag      = "replica_lag"
 )
 
 var problems = map[string]api.Text{
@@ -28,8 +26,6 @@ var problems = map[string]api.Text{
 	ProblemDisk:     {EN: "The disk of the database is almost full. Free some space.", ZH: "数据库所在磁盘空间即将用完。请释放空间。"},
 	ProblemBackup:   {EN: "The last scheduled backup failed. The log names the cause; the next attempt follows within an hour.", ZH: "最近一次定时备份失败。日志会说明原因；一小时内会再次尝试。"},
 	ProblemMails:    {EN: "The site has sent all mails of a day for verifications, or for recovery and owners. Wait, or raise --limit-mails.", ZH: "本站当天用于验证、或用于找回与所有者的邮件额度已用完。请等待，或调大 --limit-mails。"},
-	ProblemCopy:     {EN: "The newest copy of the primary's database cannot be served; the one before it still is. The log names the cause.", ZH: "主服务器数据库的最新副本无法使用，仍在使用之前的副本。日志会说明原因。"},
-	ProblemLag:      {EN: "The copy of the primary's database is older than --max-lag. Look for the process that restores it, and for Litestream on the primary.", ZH: "主服务器数据库的副本已超过 --max-lag 的时限。请检查恢复副本的进程，以及主服务器上的 Litestream。"},
 }
 
 // NewProblem returns a problem with its texts.

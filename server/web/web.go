@@ -169,7 +169,6 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 		Owner   bool // of the owner's page
 		Foreign bool // a page of another site has caused the request
 		Report  bool // of a form that reports something
-		Replica any  // URL of the primary, if only that does this
 	}{view: s.View(r), Owner: isOwnerPath(r.URL.Path)}
 	data.Report = !data.Owner && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/report")
 	switch {
@@ -185,9 +184,6 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if rejection, ok := errors.AsType[*domain.Error](err); ok {
 		data.Foreign = rejection.Topic == domain.TopicOrigin
-		if rejection.Topic == domain.TopicReplica {
-			data.Replica = rejection.Names[0]
-		}
 	}
 	data.Status, data.ErrorObject = s.Fail(w, r, err)
 	if err := s.Render(w, data.Status, "error.html", data.Lang, data); err != nil {

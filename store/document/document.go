@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
-	"github.com/jmoiron/sqlx"
 
 	"callbook/store/txn"
 )
@@ -72,19 +71,6 @@ const (
 	formatName   = "document_format"
 	selectFormat = `SELECT CAST(value AS TEXT) FROM site WHERE name = ?`
 )
-
-// CheckFormat returns an error if another version of the program built the derived data of a file.
-func CheckFormat(ctx context.Context, file *sqlx.DB) error {
-	var stored string
-	err := file.GetContext(ctx, &stored, selectFormat, formatName)
-	if err == nil && stored != format {
-		err = fmt.Errorf("format %s, this program knows %s: run the same version of callbook on both machines", stored, format)
-	}
-	if err != nil {
-		return fmt.Errorf("the documents of the copy: %w", err)
-	}
-	return nil
-}
 
 func rebuildAll(ctx context.Context, db *txn.DB, progress func(done, agents int64)) error {
 	var agents []int64

@@ -72,9 +72,6 @@ const (
 // TopicOrigin is the topic of an Error with forbidden, for a request that a page of another site has caused.
 const TopicOrigin = "origin"
 
-// TopicReplica is the topic of an Error with unavailable, by which a read-only replica names the primary.
-const TopicReplica = "replica"
-
 // FieldError is an error of one field of a body or a query.
 type FieldError struct {
 	Field string // path of the field, such as offerings[1].title

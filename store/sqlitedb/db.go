@@ -44,7 +44,6 @@
 //     DB stops for good: [DB.Broken] is closed, every read and write fails with [ErrStopped], and
 //     Close leaves a damaged file as it is. The process should end.
 //   - A new file, an upgrade, a backup and a restore are complete or absent.
-//   - With [Options.ReadOnly] nothing is written, and each read sees one whole copy.
 //   - Only SQLite opens and closes the file, its log and its shared memory: other code that
 //     closed one of them would drop SQLite's locks.
 package sqlitedb
@@ -86,10 +85,6 @@ type Options struct {
 	NetworkDisk bool // accepts a file on a network file system, which Open otherwise rejects
 	NoBackup    bool // upgrades a file of an older version without a copy of it
 	Beside      bool // another process may serve the file: Open creates no file and changes no schema
-	ReadOnly    bool // the file is a copy that another process may replace by a newer one, by renaming it, at any time
-
-	// Accept checks a copy before it is served with ReadOnly. It may be nil.
-	Accept func(ctx context.Context, file *sqlx.DB) error
 
 	WatchPeriod  time.Duration // between two checks that the files are the ones that were opened; a second when 0
 	ReadTimeout  time.Duration // how long a read waits for a connection, and the deadline of WithDeadline; 2 seconds when 0
@@ -112,7 +107,6 @@ type Format struct {
 type Probe struct {
 	Read  string // selects a number
 	Write string // stores its argument, a BLOB, in place of that of the last probe
-	Last  string // selects that argument as TEXT; it begins with the time of the probe
 }
 
 // Hooks are called by the writer, and must be fast. None may be nil.
@@ -152,9 +146,6 @@ type DB struct {
 	full           atomic.Bool // a write found no space, and none as large has succeeded since
 	compacting     atomic.Bool // writes wait for VACUUM
 
-	serving atomic.Pointer[copied] // with ReadOnly
-	copyErr atomic.Pointer[error]  // of the newest copy
-
 	closing sync.RWMutex
 	closed  bool
 }
@@ -184,10 +175,6 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 			return nil, err // the files stay open, as in Close
 		}
 		return nil, errors.Join(err, db.closeFiles())
-	}
-	if o.ReadOnly {
-		go db.follow()
-		return db, nil
 	}
 	go db.writer.run()
 	if o.Beside {
@@ -275,7 +262,7 @@ func (db *DB) Close() error {
 	if db.untrusted() {
 		return nil // the caller knows from Broken
 	}
-	if !db.options.Beside && !db.options.ReadOnly {
+	if !db.options.Beside {
 		// Where it fails, as on a full disk, the log stays and the next start reads it.
 		_, err := db.writer.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
 		if _ = db.stopIfFatal(err); db.untrusted() {

@@ -18,7 +18,6 @@ var (
 	ErrReadOnly = errors.New("the disk is mounted read-only: look for disk errors (dmesg); if it is sound, stop the service, check the file system (fsck), mount it again and start the service; otherwise restore a backup to another disk")
 	ErrWrites   = errors.New("writes do not work") // while reads do: of Ready, which wraps the cause
 	ErrClosed   = errors.New("the store is closed")
-	ErrCopy     = errors.New("the store is read-only")         // a write with Options.ReadOnly
 	ErrStopped  = errors.New("the store has stopped for good") // Failure returns the cause
 )
 
@@ -27,7 +26,6 @@ var (
 	ErrDamaged  = errors.New("the file is damaged") // it is not as SQLite wrote it
 	ErrDisk     = errors.New("the disk fails")      // it did not store or return data
 	ErrReplaced = errors.New("the database was moved, deleted or replaced while it was served")
-	ErrWritten  = errors.New("a process writes to the file of a read-only service: write the copy to another file, and rename it") // also of Open
 )
 
 // Errors of Open and of the functions for files. SQLite does not distinguish a quota from a broken

@@ -26,7 +26,6 @@ CREATE TABLE notes (word TEXT NOT NULL REFERENCES words (word), note TEXT NOT NU
 var testProbe = Probe{
 	Read:  `SELECT COUNT(*) FROM site`,
 	Write: `INSERT INTO site (name, value) VALUES ('probe', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
-	Last:  `SELECT CAST(substr(value, 1, 100) AS TEXT) FROM site WHERE name = 'probe'`,
 }
 
 // testDB is a database for a test: a real file, a clock that stands still and a count of the

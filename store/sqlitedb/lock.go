@@ -43,9 +43,6 @@ func AcquireLock(path string) (*Lock, error) {
 	return l, nil
 }
 
-// NoLock returns a lock that locks nothing, for a process that only reads.
-func NoLock() *Lock { return &Lock{file: flock.New("")} }
-
 // AcquireRestoreLock is AcquireLock for a restore: the database may be gone.
 func AcquireRestoreLock(path string) (*Lock, error) {
 	path = FileOf(path) // one file has one lock, for all of its names

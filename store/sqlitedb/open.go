@@ -21,19 +21,6 @@ func (db *DB) open(ctx context.Context) (err error) {
 		return errors.New("there is no database")
 	}
 	db.writer = &writer{db: db, jobs: make(chan *job, queueSize), done: make(chan struct{})}
-	if o.ReadOnly {
-		var served *copied
-		for range 10 {
-			if db.reading, served, err = db.openCopy(ctx); !errors.Is(err, errSuperseded) {
-				break
-			}
-		}
-		if err == nil {
-			db.upgrade = upgrade{from: served.schema, to: served.schema}
-			db.serving.Store(served)
-		}
-		return err
-	}
 	db.unclean = fileSize(o.Path+"-wal") > 0 // otherwise the last process closed the file
 	if err := db.checkPlace(ctx); err != nil {
 		return err

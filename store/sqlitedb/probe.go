@@ -21,12 +21,7 @@ const (
 	probeRoom    = 64 << 10    // bytes; more than most writes need
 )
 
-// probeTime is the layout of the time at the beginning of the value that a probe writes, by which a copy of the file
-// says how old it is.
-const probeTime = "2006-01-02T15:04:05.000Z"
-
-// Ready reports whether the database can be read and, unless it is read-only, written, now or within the last second,
-// and its state. It returns ErrWrites if only reads work. It waits a second at most.
+// Ready reports whether the database can be read and written, now or within the last second, and its state. It returns ErrWrites if only reads work. It waits a second at most.
 func (db *DB) Ready(ctx context.Context) (Health, error) {
 	return db.ready(ctx, readyTimeout)
 }
@@ -59,7 +54,7 @@ func (db *DB) ready(ctx context.Context, within time.Duration) (Health, error) {
 	defer cancel()
 	// A write that hangs must not hide that reads hang later: each has a probe of its own.
 	err := db.try(ctx, "read", db.tryRead)
-	if err == nil && !db.options.ReadOnly {
+	if err == nil {
 		err = db.try(ctx, "write", db.tryWrite)
 	}
 	return h, err
@@ -91,7 +86,7 @@ func (db *DB) tryWrite() error {
 	// After a write that found no room, write something that takes room: a value that fits into
 	// an existing page proves nothing.
 	full := db.full.Load()
-	value := []byte(now.UTC().Format(probeTime))
+	value := []byte(now.UTC().Format(time.RFC3339))
 	if full {
 		value = append(value, make([]byte, probeRoom)...)
 	}

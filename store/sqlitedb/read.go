@@ -179,7 +179,7 @@ func (db *DB) withReaders(ctx context.Context, n int64, f func(context.Context) 
 		return err
 	}
 	defer db.readers.Release(n)
-	if _, ends := ctx.Deadline(); ends && !db.lastCopy() {
+	if _, ends := ctx.Deadline(); ends {
 		timeout := db.options.QueryTimeout
 		if left, ok := ctx.Value(timeLeft{}).(*time.Duration); ok {
 			timeout = *left

@@ -74,10 +74,6 @@ func (db *DB) TryWrite(fn func(*Tx) error, done func(error)) {
 	if db.closed {
 		return
 	}
-	if db.options.ReadOnly {
-		done(ErrCopy)
-		return
-	}
 	j := &job{ctx: context.Background(), write: fn, done: make(chan struct{})}
 	select {
 	case db.writer.jobs <- j:
@@ -106,9 +102,6 @@ func (db *DB) enqueue(j *job) error {
 	defer db.closing.RUnlock()
 	if db.closed {
 		return ErrClosed
-	}
-	if db.options.ReadOnly {
-		return ErrCopy
 	}
 	var timeout <-chan time.Time
 	if !j.background {

@@ -53,7 +53,6 @@ var probe = sqlitedb.Probe{
 	Write: `
 		INSERT INTO site (name, value) VALUES ('probe', ?)
 		ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
-	Last: `SELECT CAST(substr(value, 1, 100) AS TEXT) FROM site WHERE name = 'probe'`,
 }
 
 // Open opens the database, upgrades its schema and starts its writer.

@@ -19,7 +19,7 @@ func PublicError(err error) error {
 		return fmt.Errorf("%w: %w", domain.NewError(domain.CodeStorageFull), err)
 	case errors.Is(err, sqlitedb.ErrReadOnly):
 		return fmt.Errorf("%w: %w", &domain.Error{Code: domain.CodeUnavailable, Topic: "read_only"}, err)
-	case errors.Is(err, sqlitedb.ErrBusy), errors.Is(err, sqlitedb.ErrClosed), errors.Is(err, sqlitedb.ErrStopped), errors.Is(err, sqlitedb.ErrCopy):
+	case errors.Is(err, sqlitedb.ErrBusy), errors.Is(err, sqlitedb.ErrClosed), errors.Is(err, sqlitedb.ErrStopped):
 		return fmt.Errorf("%w: %w", domain.NewError(domain.CodeUnavailable), err)
 	}
 	return err

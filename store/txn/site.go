@@ -22,10 +22,10 @@ const (
 	UntrustedProxyAt = "untrusted_proxy_at" // when a request last came through a proxy that is not trusted
 )
 
-// readSecret reads the key of Pseudonym, which the first process that may write creates.
+// readSecret reads the key of Pseudonym, which the first process creates.
 func (db *DB) readSecret(ctx context.Context) error {
 	found, err := db.Find(ctx, &db.secret, selectSecret, secretName)
-	if err != nil || found || db.options.ReadOnly {
+	if err != nil || found {
 		return err
 	}
 	return db.Write(ctx, func(t *Tx) error {

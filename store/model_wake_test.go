@@ -14,7 +14,6 @@ import (
 type modelWake struct {
 	url, status string
 	secret      []byte
-	proven      bool
 	tries       int
 	message     string
 	due         domain.Time // 0: nothing is
@@ -22,12 +21,10 @@ type modelWake struct {
 
 // modelFlight is a request that wakes an agent, whose outcome is not stored yet.
 type modelFlight struct {
-	who    *modelAgent
-	wake   *modelWake
-	due    domain.DueWake
-	before domain.Time // the request before it; 0 if there is none
-
-	finished, delayed bool
+	who      *modelAgent
+	wake     *modelWake
+	due      domain.DueWake
+	finished bool
 }
 
 // wakes tells whether an agent may be woken now.
@@ -76,11 +73,11 @@ func (m *model) setWake(a *modelAgent, url string) verdict {
 
 // startWakes are the requests to send now. Agents that have seen everything need none, and those that may not be
 // woken are considered again later.
-func (m *model) startWakes(provenOnly bool) (started []*modelFlight) {
+func (m *model) startWakes() (started []*modelFlight) {
 	for _, a := range m.agents {
 		w := a.wake
 		switch {
-		case w == nil || w.due == 0 || w.due > m.now || provenOnly && !w.proven:
+		case w == nil || w.due == 0 || w.due > m.now:
 		case !m.wakes(a):
 			w.due = m.now.Add(domain.WakeRest)
 			m.met = append(m.met, "inactive")
@@ -89,13 +86,10 @@ func (m *model) startWakes(provenOnly bool) (started []*modelFlight) {
 			m.met = append(m.met, "seen")
 		default:
 			m.met = append(m.met, map[bool]string{true: "started", false: "repeated"}[w.message == ""])
-			f := &modelFlight{who: a, wake: w, before: a.woken}
+			f := &modelFlight{who: a, wake: w}
 			f.due = domain.DueWake{
-				AgentID: a.ID, Handle: a.Handle, URL: w.url, Proven: w.proven, Tries: w.tries, Pending: a.unseen(), LastEvent: a.lastEvent(),
+				AgentID: a.ID, Handle: a.Handle, URL: w.url, Tries: w.tries, Pending: a.unseen(), LastEvent: a.lastEvent(),
 				Secret: w.secret, StartedAt: m.now,
-			}
-			if a.woken != 0 {
-				f.due.WokenAt = new(a.woken)
 			}
 			w.due, a.woken = m.now.Add(domain.WakeLease), m.now
 			started = append(started, f)
@@ -105,29 +99,24 @@ func (m *model) startWakes(provenOnly bool) (started []*modelFlight) {
 }
 
 // finishWake stores an outcome, unless the URL was replaced since, or another request was sent to it.
-func (m *model) finishWake(f *modelFlight, outcome domain.WakeOutcome) {
+func (m *model) finishWake(f *modelFlight, delivered bool) {
 	a, w := f.who, f.wake
 	if a.wake != w || w.due != f.due.StartedAt.Add(domain.WakeLease) {
 		w = &modelWake{}
 		m.met = append(m.met, "late")
 	}
-	f.finished, f.delayed = true, outcome == domain.WakeDelayed
-	if f.delayed && a.woken == f.due.StartedAt { // which was not sent
-		a.woken = f.before
-	}
+	f.finished = true
 	switch {
-	case outcome == domain.WakeDelivered:
-		w.status, w.proven, w.tries, w.message, w.due = domain.WakeOK, true, 0, "", 0
+	case delivered:
+		w.status, w.tries, w.message, w.due = domain.WakeOK, 0, "", 0
 		if a.lastEvent() > f.due.LastEvent {
 			w.due = f.due.StartedAt.Add(domain.WakePause)
 		}
-	case outcome == domain.WakeDelayed:
-		w.due = m.now.Add(domain.WakeDelay(f.due.Proven))
 	case f.due.Tries < len(domain.WakeRetries):
-		w.status, w.proven, w.tries = domain.WakeFailing, false, f.due.Tries+1
+		w.status, w.tries = domain.WakeFailing, f.due.Tries+1
 		w.due = m.now.Add(domain.WakeRetries[f.due.Tries])
 	default:
-		w.status, w.proven, w.tries, w.message, w.due = domain.WakeOff, false, f.due.Tries+1, "", 0
+		w.status, w.tries, w.message, w.due = domain.WakeOff, f.due.Tries+1, "", 0
 		if a.wake == w {
 			m.met = append(m.met, "off")
 			m.tell(a, modelEvent{kind: "wake.failed", handle: a.Handle})
@@ -185,9 +174,6 @@ func makeStartWakes(r *modelRun, a *modelAct) bool {
 	if len(due) == 0 {
 		return r.chance(10)
 	}
-	if r.chance(10) {
-		a.choice = "proven"
-	}
 	for _, agent := range due {
 		if r.chance(15) {
 			for _, pause := range domain.WakeRetries {
@@ -203,15 +189,15 @@ func makeStartWakes(r *modelRun, a *modelAct) bool {
 }
 
 func (r *modelRun) wakeOutcome() string {
-	return []string{"delivered", "delivered", "delivered", "failed", "failed", "delayed"}[r.rng.IntN(6)]
+	return []string{"delivered", "delivered", "failed", "failed"}[r.rng.IntN(4)]
 }
 
 // manyWakes is more than a sequence has agents, so that their order does not matter.
 const manyWakes = 1000
 
 func doStartWakes(r *modelRun, a modelAct, _ modelTarget) (verdict, error) {
-	got, err := r.s.StartWakes(background, manyWakes, a.choice != "")
-	want := r.m.startWakes(a.choice != "")
+	got, err := r.s.StartWakes(background, manyWakes)
+	want := r.m.startWakes()
 	slices.SortFunc(got, func(a, b domain.DueWake) int { return int(a.AgentID - b.AgentID) })
 	due := make([]domain.DueWake, 0, len(want))
 	for i, f := range want {
@@ -223,7 +209,7 @@ func doStartWakes(r *modelRun, a modelAct, _ modelTarget) (verdict, error) {
 			f.due.MessageID, f.due.Nonce = f.wake.message, got[i].Nonce
 		}
 		for _, former := range f.who.flights {
-			if !former.delayed && former.due.StartedAt.Add(domain.WakePause) > r.m.now {
+			if former.due.StartedAt.Add(domain.WakePause) > r.m.now {
 				r.differ("%s is woken twice within the pause", f.who.Handle)
 			}
 		}
@@ -257,9 +243,9 @@ func doFinishWake(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	if a.n == 1 {
 		f = open[0]
 	}
-	outcome := map[string]domain.WakeOutcome{"delivered": domain.WakeDelivered, "failed": domain.WakeFailed, "delayed": domain.WakeDelayed}[a.choice]
-	r.m.finishWake(f, outcome)
-	return granted, r.s.FinishWake(background, f.due, outcome)
+	delivered := a.choice == "delivered"
+	r.m.finishWake(f, delivered)
+	return granted, r.s.FinishWake(background, f.due, delivered)
 }
 
 // checkWake compares what an agent sees of its wake-ups and watches.

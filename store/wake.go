@@ -98,16 +98,15 @@ func (s *Store) NextWakeAt(ctx context.Context) (next domain.Time, err error) {
 }
 
 // StartWakes returns requests to send now, at most limit, and records that they are on their way. Each must be
-// followed by FinishWake; if it is not, as when the program is killed, the request is repeated. If provenOnly is
-// set, it leaves out URLs whose last request did not succeed.
-func (s *Store) StartWakes(ctx context.Context, limit int, provenOnly bool) (due []domain.DueWake, err error) {
+// followed by FinishWake; if it is not, as when the program is killed, the request is repeated.
+func (s *Store) StartWakes(ctx context.Context, limit int) (due []domain.DueWake, err error) {
 	if next, err := s.NextWakeAt(ctx); err != nil || next == 0 || next > s.db.Now() {
 		return nil, err
 	}
 	err = s.db.Write(ctx, func(t *txn.Tx) error {
 		due, err = nil, nil
 		for rows := []domain.DueWake(nil); len(due) == 0 && err == nil; {
-			if rows, err = selectDueWakes(t, limit, provenOnly); len(rows) == 0 {
+			if rows, err = selectDueWakes(t, limit); len(rows) == 0 {
 				break
 			}
 			for i := 0; i < len(rows) && err == nil; i++ {
@@ -123,19 +122,18 @@ func (s *Store) StartWakes(ctx context.Context, limit int, provenOnly bool) (due
 }
 
 // selectDueWakes returns requests that are due, the oldest first.
-func selectDueWakes(t *txn.Tx, limit int, provenOnly bool) (rows []domain.DueWake, err error) {
+func selectDueWakes(t *txn.Tx, limit int) (rows []domain.DueWake, err error) {
 	err = t.Select(&rows, `
-		SELECT w.agent_id, h.handle, w.url, w.nonce, w.proven, w.tries, COALESCE(w.message, '') AS message,
-			(SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.agent_id = w.agent_id AND e.seq > a.inbox_seen LIMIT ?4)) AS pending,
+		SELECT w.agent_id, h.handle, w.url, w.nonce, w.tries, COALESCE(w.message, '') AS message,
+			(SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.agent_id = w.agent_id AND e.seq > a.inbox_seen LIMIT ?3)) AS pending,
 			(SELECT COALESCE(MAX(seq), 0) FROM events e WHERE e.agent_id = w.agent_id) AS last_event,
-			a.woken_at,
 			a.verified_at IS NULL OR a.deletion_at IS NOT NULL OR a.suspended_at IS NOT NULL AND COALESCE(a.suspended_until > ?1, TRUE) AS inactive
 		FROM wakes w
 		JOIN agents a ON a.id = w.agent_id
 		JOIN handles h ON h.id = w.agent_id
-		WHERE w.due_at <= ?1 AND w.proven >= ?2
+		WHERE w.due_at <= ?1
 		ORDER BY w.due_at
-		LIMIT ?3`, t.Now, provenOnly, limit, domain.MaxUnseen)
+		LIMIT ?2`, t.Now, limit, domain.MaxUnseen)
 	return rows, err
 }
 
@@ -166,27 +164,25 @@ const ofWake = ` WHERE agent_id = ? AND nonce = ? AND due_at = ?`
 
 // FinishWake records the outcome of a request, unless another URL or request has taken its place meanwhile. After the last
 // retry the agent gets an event.
-func (s *Store) FinishWake(ctx context.Context, due domain.DueWake, outcome domain.WakeOutcome) error {
-	return s.db.WriteBackground(ctx, func(t *txn.Tx) error { return finishWake(t, due, outcome) })
+func (s *Store) FinishWake(ctx context.Context, due domain.DueWake, delivered bool) error {
+	return s.db.WriteBackground(ctx, func(t *txn.Tx) error { return finishWake(t, due, delivered) })
 }
 
-func finishWake(t *txn.Tx, due domain.DueWake, outcome domain.WakeOutcome) error {
+func finishWake(t *txn.Tx, due domain.DueWake, delivered bool) error {
 	lease := due.StartedAt.Add(domain.WakeLease)
-	switch {
-	case outcome == domain.WakeDelivered:
+	if delivered {
 		return t.Exec(`
-			UPDATE wakes SET status = 'ok', proven = 1, tries = 0, message = NULL,
+			UPDATE wakes SET status = 'ok', tries = 0, message = NULL,
 				due_at = CASE WHEN EXISTS (SELECT 1 FROM events e WHERE e.agent_id = wakes.agent_id AND e.seq > ?) THEN ? END`+ofWake,
 			due.LastEvent, due.StartedAt.Add(domain.WakePause), due.AgentID, due.Nonce, lease)
-	case outcome == domain.WakeDelayed:
-		return errors.Join(
-			t.Exec(`UPDATE wakes SET due_at = ?`+ofWake, t.Now.Add(domain.WakeDelay(due.Proven)), due.AgentID, due.Nonce, lease),
-			t.Exec(`UPDATE agents SET woken_at = ? WHERE id = ? AND woken_at = ?`, due.WokenAt, due.AgentID, due.StartedAt))
-	case due.Tries < len(domain.WakeRetries):
-		return t.Exec(`UPDATE wakes SET status = 'failing', proven = 0, tries = tries + 1, due_at = ?`+ofWake,
+	}
+
+	if due.Tries < len(domain.WakeRetries) {
+		return t.Exec(`UPDATE wakes SET status = 'failing', tries = tries + 1, due_at = ?`+ofWake,
 			t.Now.Add(domain.WakeRetries[due.Tries]), due.AgentID, due.Nonce, lease)
 	}
-	n, err := t.Change(`UPDATE wakes SET status = 'off', proven = 0, tries = tries + 1, message = NULL, due_at = NULL`+ofWake,
+
+	n, err := t.Change(`UPDATE wakes SET status = 'off', tries = tries + 1, message = NULL, due_at = NULL`+ofWake,
 		due.AgentID, due.Nonce, lease)
 	if err != nil || n == 0 {
 		return err

@@ -27,22 +27,22 @@ func (s *testStore) setWake(c domain.Caller) (secret []byte) {
 }
 
 // startWakes starts the requests that are due.
-func (s *testStore) startWakes(provenOnly bool) []domain.DueWake {
+func (s *testStore) startWakes() []domain.DueWake {
 	s.Helper()
-	due, err := s.StartWakes(context.Background(), 100, provenOnly)
+	due, err := s.StartWakes(context.Background(), 100)
 	s.ok(err)
 	return due
 }
 
-func (s *testStore) finishWake(due domain.DueWake, outcome domain.WakeOutcome) {
+func (s *testStore) finishWake(due domain.DueWake, delivered bool) {
 	s.Helper()
-	s.ok(s.FinishWake(context.Background(), due, outcome))
+	s.ok(s.FinishWake(context.Background(), due, delivered))
 }
 
 // wakeOf starts the one request that is due.
 func (s *testStore) wakeOf(c domain.Caller) domain.DueWake {
 	s.Helper()
-	due := s.startWakes(false)
+	due := s.startWakes()
 	if len(due) != 1 || due[0].AgentID != c.ID {
 		s.Fatalf("%d requests are due: %+v", len(due), due)
 	}
@@ -59,7 +59,7 @@ func (s *testStore) wake(c domain.Caller) domain.Wake {
 // notDue fails the test if a request is due.
 func (s *testStore) notDue(when string) {
 	s.Helper()
-	if due := s.startWakes(false); len(due) > 0 {
+	if due := s.startWakes(); len(due) > 0 {
 		s.Errorf("%s: %+v", when, due)
 	}
 }
@@ -82,10 +82,10 @@ func TestWake_ClockThatRanAhead(t *testing.T) {
 	pilot, light, post := s.woken()
 	s.clock.Advance(365 * domain.Day)
 	s.reply(light, post, "one")
-	s.finishWake(s.wakeOf(pilot), domain.WakeFailed)
+	s.finishWake(s.wakeOf(pilot), false)
 	s.clock.Advance(-365 * domain.Day)
 	s.ok(s.RunJobs(context.Background()))
-	s.finishWake(s.wakeOf(pilot), domain.WakeDelivered)
+	s.finishWake(s.wakeOf(pilot), true)
 	s.ok(s.RunJobs(context.Background()))
 	s.notDue("without another event")
 }

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,10 +24,9 @@ import (
 	"callbook/server/webhook"
 	"callbook/store"
 	"callbook/store/domain"
-	"callbook/testdata/proof"
 )
 
-// directory is a real directory whose agents are to be woken, with a clock that a test moves, and a receiver.
+// directory is a real directory whose agents are to be woken, and a receiver.
 type directory struct {
 	testing.TB
 	*store.Store
@@ -39,24 +37,9 @@ type directory struct {
 	posts   sync.Map      // ids of the agents' posts by handle
 
 	mu       sync.Mutex
-	now      time.Time
 	handle   http.HandlerFunc // of the receiver
 	received []string         // handles
 	dialed   []string
-	arrived  chan string
-	held     chan string // addresses that do not respond
-}
-
-func (d *directory) clock() time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.now
-}
-
-func (d *directory) advance(by time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.now = d.now.Add(by)
 }
 
 func (d *directory) ok(err error) {
@@ -66,11 +49,11 @@ func (d *directory) ok(err error) {
 	}
 }
 
-// newDirectory opens a directory. Connections lead to the receiver, by TLS if the port is 443, but those to 127.1.0.0/16:
-// there nobody ever responds.
+// newDirectory opens a directory. Connections lead to the receiver, by TLS if the port is 443.
 func newDirectory(t testing.TB, loopback bool) *directory {
 	t.Helper()
-	d := &directory{TB: t, now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), arrived: make(chan string, 10_000), held: make(chan string, 10_000)}
+	d := &directory{TB: t}
+	now := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	d.handle = func(http.ResponseWriter, *http.Request) {}
 	receive := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.handle(w, r) })
 	plain, secure := httptest.NewServer(receive), httptest.NewTLSServer(receive)
@@ -82,13 +65,7 @@ func newDirectory(t testing.TB, loopback bool) *directory {
 			d.mu.Lock()
 			d.dialed = append(d.dialed, address)
 			d.mu.Unlock()
-			switch {
-			case strings.HasPrefix(address, "127.1."):
-				d.held <- address
-				client, server := net.Pipe()
-				t.Cleanup(func() { _ = server.Close() })
-				return client, nil
-			case strings.HasSuffix(address, ":443"):
+			if strings.HasSuffix(address, ":443") {
 				return (&net.Dialer{}).DialContext(ctx, network, secure.Listener.Addr().String())
 			}
 			return (&net.Dialer{}).DialContext(ctx, network, plain.Listener.Addr().String())
@@ -96,7 +73,7 @@ func newDirectory(t testing.TB, loopback bool) *directory {
 	}
 	d.options.Roots.AddCert(secure.Certificate())
 	st, err := store.Open(t.Context(), store.Options{
-		Path: filepath.Join(t.TempDir(), "callbook.db"), Clock: d.clock, Quotas: &domain.Quotas{}, Normal: true, LoopbackLinks: loopback,
+		Path: filepath.Join(t.TempDir(), "callbook.db"), Clock: func() time.Time { return now }, Quotas: &domain.Quotas{}, Normal: true, LoopbackLinks: loopback,
 		ReadTimeout: 10 * time.Second, QueryTimeout: 10 * time.Second,
 	})
 	d.ok(err)
@@ -174,7 +151,7 @@ func TestWorker_SignsRequests(t *testing.T) {
 	}
 	d.event("harbour-pilot")
 	d.ok(d.worker.Deliver(t.Context()))
-	if len(d.received) != 1 || d.worker.counts[domain.WakeDelivered].Get() != 1 {
+	if len(d.received) != 1 || d.worker.delivered.Get() != 1 {
 		t.Errorf("received %q", d.received)
 	}
 	for _, secret := range []string{"example.com", "hunter2", "93.184", secret} {
@@ -186,9 +163,7 @@ func TestWorker_SignsRequests(t *testing.T) {
 
 func TestWorker_ResponsesThatFail(t *testing.T) {
 	d := newDirectory(t, false)
-	for status, want := range map[int]domain.WakeOutcome{
-		200: domain.WakeDelivered, 204: domain.WakeDelivered, 299: domain.WakeDelivered, 301: domain.WakeFailed, 307: domain.WakeFailed, 404: domain.WakeFailed, 500: domain.WakeFailed,
-	} {
+	for status, want := range map[int]bool{200: true, 204: true, 299: true, 301: false, 307: false, 404: false, 500: false} {
 		d.dialed = nil
 		d.handle = func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Location", "https://example.com/elsewhere")
@@ -206,180 +181,47 @@ func TestWorker_ResponsesThatFail(t *testing.T) {
 			}
 		}
 	}
-	if got, reason := d.post("https://example.com/"); got != domain.WakeDelivered {
+	if got, reason := d.post("https://example.com/"); !got {
 		t.Errorf("a body without an end: %v (%s)", got, reason)
 	}
 }
 
 // post makes one request.
-func (d *directory) post(address string) (domain.WakeOutcome, string) {
+func (d *directory) post(address string) (delivered bool, result string) {
 	due := domain.DueWake{Handle: "harbour-pilot", URL: address, MessageID: "wake_1", Secret: make([]byte, 32)}
-	s, _ := d.worker.acquire(due)
-	defer d.worker.release(s)
-	return d.worker.post(context.WithValue(context.Background(), slotKey{}, s), due)
+	return d.worker.post(context.Background(), due)
 }
 
 // TestWorker_InnerAddresses: no connection is made, whatever a name resolves to when it is used. Package linkcheck tests all
 // addresses.
 func TestWorker_InnerAddresses(t *testing.T) {
 	d := newDirectory(t, false)
-	for _, address := range []string{"http://example.com/", "https://example.com:8443/", "http://127.0.0.1:9000/", "https://127.0.0.1/"} {
-		if got, _ := d.post(address); got != domain.WakeFailed || len(d.dialed) != 0 {
+	for _, address := range []string{"http://127.0.0.1:9000/", "https://127.0.0.1/", "https://example.com:8443/"} {
+		if got, _ := d.post(address); got || len(d.dialed) != 0 {
 			t.Errorf("%s: %v, dialed %v", address, got, d.dialed)
 		}
 	}
-	if got, reason := d.post("https://example.com/"); got != domain.WakeDelivered || len(d.dialed) != 1 {
+	if got, reason := d.post("https://example.com/"); !got || len(d.dialed) != 1 {
 		t.Fatalf("before: %v, %s", got, reason)
 	}
 	d.options.Resolver.(names)["example.com"] = []string{"93.184.216.34", "10.0.0.1"} // the name turns
-	if got, _ := d.post("https://example.com/"); got != domain.WakeFailed || len(d.dialed) != 1 {
+	if got, _ := d.post("https://example.com/"); got || len(d.dialed) != 1 {
 		t.Errorf("%v, dialed %v", got, d.dialed)
 	}
 }
 
-func TestWorker_Domains(t *testing.T) {
-	for address, want := range map[string]string{
-		"https://example.com/": "example.com", "https://a.b.example.com/": "example.com", "https://a.example.co.uk/": "example.co.uk",
-		"https://a.github.io/": "a.github.io", "http://127.0.0.1:9000/": "127.0.0.1", "http://localhost/": "localhost", "http://[::1]/": "::1",
-	} {
-		if got := domainOf(address); got != want {
-			t.Errorf("%s: %s, want %s", address, got, want)
-		}
+// TestWorker_SendsMoreThanItSendsAtOnce checks that requests beyond maxRequests follow.
+func TestWorker_SendsMoreThanItSendsAtOnce(t *testing.T) {
+	const agents = maxRequests + 8
+	d := newDirectory(t, true)
+	for n := range agents {
+		handle := fmt.Sprintf("pilot-%d", n)
+		d.agent(handle, "http://127.0.0.1/")
+		d.event(handle)
 	}
-}
 
-// Neither one host nor many take the slots of others, and every slot is returned.
-func TestWorker_Slots(t *testing.T) {
-	d := newDirectory(t, false)
-	var held []*slot
-	take := func(url string, proven bool) bool {
-		s, found := d.worker.acquire(domain.DueWake{URL: url, Proven: proven})
-		if held = append(held, s); !found {
-			d.worker.release(s)
-			held = held[:len(held)-1]
-		}
-		return found
-	}
-	for n := range maxUnproven {
-		if found := take(fmt.Sprintf("https://host-%d.example.com/", n), false); found != (n < maxPerDomain/2) {
-			t.Fatalf("request %d to one domain: %v", n, found)
-		}
-	}
-	for n := range maxUnproven - maxPerDomain/2 {
-		take(fmt.Sprintf("https://pit-%d.example/", n), false)
-	}
-	if n, provenOnly := d.worker.free(); n != maxRequests-maxUnproven || !provenOnly {
-		t.Errorf("%d slots, for proven ones %v", n, provenOnly)
-	}
-	if !take("https://example.com/", true) {
-		t.Error("a proven one has no slot on the domain")
-	}
-	for _, s := range slices.Clone(held) {
-		d.worker.release(s)
-	}
-	if n, provenOnly := d.worker.free(); n != maxUnproven || provenOnly || len(d.worker.domains) != 0 || d.worker.running != 0 {
-		t.Errorf("%d slots, for proven ones %v, after all were returned: %v", n, provenOnly, d.worker.domains)
-	}
-}
-
-// TestWorker_TriesDelayedRequestsSoon: one that found no slot is due again after its delay, not after a lease.
-func TestWorker_TriesDelayedRequestsSoon(t *testing.T) {
-	d := newDirectory(t, false)
-	d.agent("harbour-pilot", "https://example.com/")
-	d.event("harbour-pilot")
-	var held []*slot
-	for range maxPerDomain / 2 {
-		s, _ := d.worker.acquire(domain.DueWake{URL: "https://example.com/"})
-		held = append(held, s)
-	}
 	d.ok(d.worker.Deliver(t.Context()))
-	if next, err := d.NextWakeAt(t.Context()); err != nil || next != domain.TimeOf(d.now).Add(domain.WakeDelay(false)) || len(d.dialed) != 0 {
-		t.Errorf("due again at %v, %v; dialed %q", next, err, d.dialed)
-	}
-	for _, s := range held {
-		d.worker.release(s)
-	}
-	d.advance(domain.WakeDelay(false))
-	d.ok(d.worker.Deliver(t.Context()))
-	if n := d.worker.counts[domain.WakeDelivered].Get(); n != 1 || len(d.dialed) != 1 {
-		t.Errorf("%d delivered, dialed %q", n, d.dialed)
-	}
-}
-
-// TestWorker_SlowHostsDelayNoOthers has 1,000 URLs, of which half never respond, with an event each. Those that respond are
-// woken meanwhile, and then one of them at once.
-func TestWorker_SlowHostsDelayNoOthers(t *testing.T) {
-	agents := proof.Rounds(200, 200, 1000)
-	proof.Figure(t, "wake URLs", agents)
-	for name, pit := range map[string]struct {
-		url  func(n int) string
-		held int // of them at once
-	}{
-		"one address":    {func(int) string { return "http://127.1.0.1/" }, maxPerDomain / 2},
-		"many addresses": {func(n int) string { return fmt.Sprintf("http://127.1.%d.%d/", n/250, 1+n%250) }, maxUnproven},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := newDirectory(t, true)
-			d.handle = func(_ http.ResponseWriter, r *http.Request) { d.arrived <- r.URL.Path[1:] }
-			var group sync.WaitGroup
-			for part := range 20 {
-				group.Go(func() {
-					for n := part; n < agents/2; n += 20 {
-						d.agent(fmt.Sprintf("pit-%d", n), pit.url(n))
-						handle := fmt.Sprintf("well-%d", n)
-						d.agent(handle, fmt.Sprintf("http://127.2.%d.%d/%s", n/250, 1+n%250, handle))
-						d.event(handle)
-					}
-				})
-			}
-			group.Wait()
-			d.ok(d.worker.Deliver(t.Context()))
-			d.woken(agents / 2)
-			d.advance(domain.WakePause)
-			for part := range 20 {
-				group.Go(func() {
-					for n := part; n < agents/2; n += 20 {
-						d.event(fmt.Sprintf("pit-%d", n))
-					}
-				})
-			}
-			group.Wait()
-
-			ctx, stop := context.WithCancel(t.Context())
-			defer func() { stop(); group.Wait() }()
-			group.Go(func() { d.worker.Run(ctx) })
-			for range pit.held {
-				<-d.held
-			}
-			d.advance(time.Millisecond) // the others are due for longer
-			begin := time.Now()
-			d.event("well-0")
-			d.woken(1)
-			took := time.Since(begin)
-			proof.Figure(t, "ms until a healthy one is woken", int(took.Milliseconds()))
-			if took > time.Second && !proof.RaceDetector() {
-				t.Errorf("an agent was woken after %v", took)
-			}
-		})
-	}
-}
-
-// woken waits until n agents were woken, each once.
-func (d *directory) woken(n int) {
-	d.Helper()
-	seen := map[string]bool{}
-	for range n {
-		select {
-		case handle := <-d.arrived:
-			if seen[handle] {
-				d.Errorf("%s was woken twice", handle)
-			}
-			seen[handle] = true
-		case <-time.After(20 * time.Second):
-			d.Fatalf("%d of %d agents were woken", len(seen), n)
-		}
-	}
-	if len(d.arrived) > 0 {
-		d.Errorf("%d more were woken", len(d.arrived))
+	if n := d.worker.delivered.Get(); n != agents {
+		t.Errorf("%d of %d requests are delivered", n, agents)
 	}
 }

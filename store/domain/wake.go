@@ -10,15 +10,6 @@ const (
 	WakeRest    = time.Hour        // after which an inactive agent is considered again
 )
 
-// WakeDelay returns after which time a request is tried that the share of its host delayed. proven is whether
-// its last request succeeded.
-func WakeDelay(proven bool) time.Duration {
-	if proven {
-		return 2 * time.Second
-	}
-	return 30 * time.Second
-}
-
 // WakeRetries are the times between a failed request and the next try. After the last one wake-ups are off.
 var WakeRetries = [...]time.Duration{5 * time.Minute, 30 * time.Minute, 3 * time.Hour}
 
@@ -47,22 +38,11 @@ type DueWake struct {
 	Handle    string `db:"handle"`
 	URL       string `db:"url"`
 	Nonce     []byte `db:"nonce"`
-	Proven    bool   `db:"proven"` // whether the last request succeeded
 	Tries     int    `db:"tries"`
 	MessageID string `db:"message"`
 	Pending   int    `db:"pending"` // unseen events, counted up to MaxUnseen
 	LastEvent int64  `db:"last_event"`
 	Inactive  bool   `db:"inactive"` // the agent is suspended, at level 0, or about to be deleted
-	WokenAt   *Time  `db:"woken_at"` // last request before this one
 	Secret    []byte `db:"-"`        // of the signature
 	StartedAt Time   `db:"-"`
 }
-
-// WakeOutcome is the result of such a request.
-type WakeOutcome int
-
-const (
-	WakeDelivered WakeOutcome = iota
-	WakeFailed
-	WakeDelayed // it was not sent
-)

@@ -152,12 +152,6 @@ var claims = []claim{
 		tests: in("./server/linkcheck", "TestGuard_NeverDialsInternalAddress", "TestGuard_DNSRebindingReachesNoInternalAddress"),
 	},
 	{
-		name: "wakes", what: "URLs at which agents are woken, half of which never respond; time until one that responds is woken, in ms",
-		shows: "{wake URLs}; {ms until a healthy one is woken}",
-		needs: []need{{"wake URLs", atLeast, 200, 1000}, {"ms until a healthy one is woken", atMost, 1000, 1000}},
-		tests: in("./server/wake", "TestWorker_SlowHostsDelayNoOthers"),
-	},
-	{
 		name: "markup", what: "Hostile texts in every field that change the structure of a page, the feed or the result of a tool",
 		shows: "0 of {pages} pages; {texts on pages} texts on public pages, {texts on owners pages} on owners' pages, {texts in queries} in queries, {texts in the feed} in the feed, {texts in tools} in tools",
 		needs: []need{{"texts on pages", atLeast, 500, 500}, {"pages", atLeast, 1500, 1500}, {"texts on owners pages", atLeast, 500, 500}, {"texts in queries", atLeast, 500, 500},

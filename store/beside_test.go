@@ -3,13 +3,10 @@ package store
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"callbook/store/domain"
-	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
 
@@ -45,43 +42,4 @@ func TestBeside_OtherProcessInvalidatesCaches(t *testing.T) {
 	if _, err := s.Card(context.Background(), "tide-reader"); !errors.Is(err, domain.NewError(domain.CodeNotFound)) {
 		t.Errorf("the card: %v", err)
 	}
-}
-
-// TestBeside_OpensTheFileOfAKilledProcess: closing the file folds its log in, and still the next start checks it.
-func TestBeside_OpensTheFileOfAKilledProcess(t *testing.T) {
-	path, o := filled(t)
-	o.Path, o.Beside = path, true
-	apart := filepath.Join(t.TempDir(), "callbook.db") // closing it folds a log in
-	if err := os.WriteFile(apart, []byte(readFiles(t, path)[0]), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	damageAt(t, path, rootOf(t, apart, "reports"))
-	beside, err := Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := beside.Close(); err != nil {
-		t.Error(err)
-	}
-	o.Beside, o.Crashed = false, true
-	s, err := Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if err := s.CheckFile(t.Context()); !errors.Is(err, sqlitedb.ErrDamaged) {
-		t.Error(err)
-	}
-}
-
-func readFiles(t testing.TB, names ...string) (texts []string) {
-	t.Helper()
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts = append(texts, string(text))
-	}
-	return texts
 }

@@ -30,17 +30,14 @@ func (s *Store) Failure() error { return s.db.Failure() }
 // Disk returns the disk that the database lies on.
 func (s *Store) Disk() (sqlitedb.Disk, error) { return s.db.Disk() }
 
-// ForgotCrash reports whether Options.Crashed could not be stored: the next start must give it again.
-func (s *Store) ForgotCrash() bool { return s.forgotCrash }
-
 // Normal reports whether a power cut may lose the last writes.
 func (s *Store) Normal() bool { return s.db.Normal() }
 
 // Upgraded is sqlitedb.DB.Upgraded.
 func (s *Store) Upgraded() (from, to int64, kept string) { return s.db.Upgraded() }
 
-// CheckFile reads the whole file in the background, unless it was found undamaged within the
-// last day, and stops the store if it is damaged. It takes about a second for each 60 MB.
+// CheckFile reads the whole file in the background once a day, and first after a process that did not close the file. It stops
+// the store if the file is damaged. It takes about a second for each 60 MB.
 func (s *Store) CheckFile(ctx context.Context) error { return s.maintenance.Check(ctx) }
 
 // Compact rewrites the whole file, and returns its size before and after; see

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
@@ -249,24 +247,4 @@ func TestMarkDev_RejectsOtherDirectories(t *testing.T) {
 	s.ok(s.MarkDev(ctx, true))
 	s.ok(s.Clear(ctx))
 	s.ok(s.MarkDev(ctx, false))
-}
-
-// TestOpen_ReportsAForgottenCrash checks that a start after a crash says whether the next start knows that the file must be
-// read, as it does not if the disk is full.
-func TestOpen_ReportsAForgottenCrash(t *testing.T) {
-	for _, fails := range []bool{false, true} {
-		s := newStore(t)
-		s.stop()
-		commits := 0
-		again := openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true, Crashed: true, commit: func(ctx context.Context, conn *sqlx.Conn) error {
-			if commits++; fails && commits > 1 { // after the probe
-				return errors.New("no room")
-			}
-			return commit(ctx, conn)
-		}})
-		if again.ForgotCrash() != fails {
-			t.Errorf("the crash is forgotten: %v, want %v", !fails, fails)
-		}
-		s.ok(again.Close())
-	}
 }

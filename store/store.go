@@ -106,10 +106,6 @@ type Options struct {
 	// Checking is called with the progress of a check of the whole file; see maintenance.Maintainer.
 	Checking func(bytes int64, took time.Duration, done bool)
 
-	// Crashed says that the system may have crashed since the file was last served: CheckFile then reads the whole
-	// file, whenever it last did. A log that a killed process left is no sign, since a command beside may have folded it in.
-	Crashed bool
-
 	// LoopbackLinks allows profile links to this machine, on any port, for callbook dev.
 	LoopbackLinks bool
 
@@ -142,7 +138,6 @@ type Store struct {
 	siteName      string // as text.NameForm returns it
 	ownerAgents   int    // agents that one owner may claim; 0 for any number
 	loopbackLinks bool
-	forgotCrash   bool     // Options.Crashed could not be stored
 	active        sync.Map // ids of agents whose last request waits to be stored
 }
 
@@ -177,9 +172,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.Watch(s.matcher.Committed)
 	if o.Beside {
 		return s, nil
-	}
-	if o.Crashed {
-		s.forgotCrash = s.maintenance.Distrust(ctx) != nil
 	}
 	if err := document.RebuildIfOld(ctx, s.db, refold, o.Rebuilding); err != nil { // searches would find nothing
 		return nil, errors.Join(s.db.OpenError(err), s.Close())

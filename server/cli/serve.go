@@ -179,7 +179,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 		return err
 	}
 	defer lock.Release()
-	p.store.MaxBytes, p.store.Crashed = c.maxBytes(log), !lock.SameBoot()
+	p.store.MaxBytes = c.maxBytes(log)
 	for _, file := range c.exposedSecrets() {
 		log.Warn().Str("file", file).Msg("other users of this machine can read a file that contains a secret: take the permission away with chmod o-r")
 	}
@@ -207,13 +207,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 		return err
 	}
 	lock.Keep()
-	if st.ForgotCrash() {
-		lock.Distrust()
-	}
 	defer func() {
-		if st.Failure() != nil {
-			lock.Distrust()
-		}
 		err = c.withNextStep(errors.Join(err, st.Close()))
 		log.Info().Msg("callbook has stopped")
 	}()

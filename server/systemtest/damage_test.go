@@ -238,31 +238,26 @@ func (p *process) checks() (whole bool) {
 	return whole
 }
 
-// TestDamage_IsLookedForAfterACrash: a start serves at once, also after a kill, and reads the whole file beside that if
-// the system may have crashed: not in the boot in which it was last open.
-func TestDamage_IsLookedForAfterACrash(t *testing.T) {
+// TestDamage_IsLookedForAfterAKill: a start serves at once and reads the whole file beside that, if the program was killed or the
+// file is new.
+func TestDamage_IsLookedForAfterAKill(t *testing.T) {
 	db := newDB(t)
 	for _, tt := range []struct {
-		before func() error
-		checks bool
+		checks bool           // of the whole file, at this start
+		end    func(*process) // of this start
 	}{
-		{func() error { return nil }, true}, // a new file
-		{func() error { return nil }, false},
-		{func() error { return os.WriteFile(db+".lock", []byte("7\nanother boot\n"), 0o600) }, true},
+		{true, (*process).kill}, // a new file
+		{true, (*process).ends},
+		{false, (*process).ends},
 	} {
-		if err := tt.before(); err != nil {
-			t.Fatal(err)
-		}
 		p := spawn(t, db)
 		if tt.checks {
 			p.logs("the database is not damaged", 1)
 		}
-		p.agent(fmt.Sprintf("tide-reader-%d", time.Now().UnixNano()), "a@example.org") // so that a log is left
+		p.agent(fmt.Sprintf("tide-reader-%d", time.Now().UnixNano()), "a@example.org")
 		if checks := strings.Contains(p.err.String(), "reading the whole database"); checks != tt.checks {
 			t.Errorf("it reads the whole file: %t, want %t: %s", checks, tt.checks, p.err)
 		}
-		_ = p.command.Process.Kill()
-		<-p.status
-		p.status <- 0
+		tt.end(p)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/store/domain"
-	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
 
@@ -63,17 +62,8 @@ func New() *Maintainer {
 // SetDB sets the database, which was just opened.
 func (m *Maintainer) SetDB(db *txn.DB) { m.db = db }
 
-// Distrust makes the next Check read the whole file. Unless it returns an error, as on a full disk, that also holds for
-// the first Check after another start.
-func (m *Maintainer) Distrust(ctx context.Context) error {
-	m.checked.Store(distrusted)
-	return m.db.Write(sqlitedb.Freeing(ctx), func(t *txn.Tx) error { return t.SetSiteTime(checkedAt, distrusted) })
-}
-
-const (
-	distrusted    = 1                // a domain.Time long ago
-	checkProgress = 10 * time.Second // between two calls of Checking
-)
+// checkProgress is the time between two calls of Checking.
+const checkProgress = 10 * time.Second
 
 // Erased records that personal data was deleted, so that Run truncates the log.
 func (m *Maintainer) Erased() { m.erased.Store(true) }
@@ -156,12 +146,12 @@ func (m *Maintainer) truncateLog(ctx context.Context) error {
 	return txn.PublicError(err)
 }
 
-// Check reads the whole file in the background, unless it was found undamaged within the last
-// day, and stops the database if it is damaged. It takes about a second for each 60 MB.
+// Check reads the whole file in the background, unless it was found undamaged within the last day, and stops the database if it
+// is damaged. An earlier process that did not close the file counts as no check. It takes about a second for each 60 MB.
 func (m *Maintainer) Check(ctx context.Context) error {
 	now := m.db.Now()
 	checked := domain.Time(m.checked.Load())
-	if checked == 0 {
+	if checked == 0 && !m.db.Unclean() {
 		checked, _ = m.db.SiteTime(ctx, checkedAt) // if it is unreadable, check the file
 	}
 	if m.db.Within(checkAge, checked) {

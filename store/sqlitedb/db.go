@@ -216,7 +216,7 @@ func (db *DB) Size() int64 { return fileSize(db.path) }
 // Normal reports whether a power cut may lose the last writes.
 func (db *DB) Normal() bool { return db.options.Normal }
 
-// Unclean reports whether Open found the log of a process that was killed.
+// Unclean reports whether Open found the log of a process that did not close the file.
 func (db *DB) Unclean() bool { return db.unclean }
 
 // Upgraded returns the version that the schema had before Open, 0 for a new file, the version

@@ -18,7 +18,6 @@ type Lock struct {
 	file  *flock.Flock
 	path  string // of the database
 	fresh bool   // there was no lock file before
-	boot  string // id of the boot of the system in which the database was last opened; empty if unknown
 }
 
 // Path returns the path of the file itself, behind any links.
@@ -34,8 +33,8 @@ func AcquireLock(path string) (*Lock, error) {
 		return nil, err
 	}
 	err = checkLinks(l.path)
-	if trace := l.trace(); trace != "" && !Exists(l.path) {
-		err = fmt.Errorf("%w, though %s shows that there was one: mount its disk, or restore a backup; to start with a new database, delete that file", ErrGone, trace)
+	if !l.fresh && !Exists(l.path) {
+		err = fmt.Errorf("%w, though %s shows that there was one: mount its disk, or restore a backup; to start with a new database, delete that file", ErrGone, l.file.Path())
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.ReleaseUnused())
@@ -76,57 +75,16 @@ func AcquireRestoreLock(path string) (*Lock, error) {
 	if fresh {
 		_ = copyOwner(name, path) // the operator may be another user than the service
 	}
-	_, boot := readLock(name)
-	lock := &Lock{l, path, fresh, boot}
-	lock.write()
-	return lock, nil
-}
 
-// write writes the lock file: this process, for the error of another one, and the boot. On Windows no process can
-// write a locked file, and so neither is known.
-func (l *Lock) write() {
-	_ = os.WriteFile(l.file.Path(), []byte(strconv.Itoa(os.Getpid())+"\n"+l.boot), 0o600)
-}
-
-// readLock returns the lines of a lock file.
-func readLock(name string) (process, boot string) {
-	text, _ := os.ReadFile(name)
-	process, boot, _ = strings.Cut(string(text), "\n")
-	return process, boot
-}
-
-// bootID returns the id of this boot of the system; empty where it has none.
-func bootID() string {
-	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return string(id)
-}
-
-// SameBoot reports whether the system has run on since the database was last opened, so that what a killed
-// process wrote is whole: only a crash of the system or a power cut can tear a write.
-func (l *Lock) SameBoot() bool { return l.boot != "" && l.boot == bootID() }
-
-// Distrust makes the next SameBoot false, because the disk or the file has failed.
-func (l *Lock) Distrust() {
-	l.boot = ""
-	l.write()
-}
-
-// trace returns the name of a file that shows that there was a database; empty if there is none.
-// SQLite would delete a log without its database.
-func (l *Lock) trace() string {
-	switch {
-	case !l.fresh:
-		return l.file.Path()
-	case fileSize(l.path+"-wal") > 0:
-		return l.path + "-wal"
-	}
-	return ""
+	// For the error of another process. On Windows no process can write a locked file.
+	_ = os.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
+	return &Lock{file: l, path: path, fresh: fresh}, nil
 }
 
 // holder returns the process id in the lock file, in parentheses; empty if it cannot be read.
 func holder(name string) string {
-	process, _ := readLock(name)
-	pid, err := strconv.Atoi(process)
+	text, _ := os.ReadFile(name)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
 		return ""
 	}
@@ -135,10 +93,7 @@ func holder(name string) string {
 
 // Keep records that the database is open. Release then keeps the lock file, which shows that there was a database if
 // it is gone one day.
-func (l *Lock) Keep() {
-	l.fresh, l.boot = false, bootID()
-	l.write()
-}
+func (l *Lock) Keep() { l.fresh = false }
 
 // Release releases the lock. If it has created the lock file and there is no database, as when the
 // address was in use, it also removes the file.

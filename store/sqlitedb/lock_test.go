@@ -86,36 +86,6 @@ func TestLock_NamesTheProcessThatCreatesTheFile(t *testing.T) {
 	}
 }
 
-// TestLock_KnowsTheBoot in which the database was last opened, also if another command has locked it since.
-func TestLock_KnowsTheBoot(t *testing.T) {
-	if bootID() == "" {
-		t.Skip("this system has no id of its boot")
-	}
-	path := filepath.Join(t.TempDir(), "callbook.db")
-	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for i, step := range []struct {
-		same bool // before the act
-		act  func(*Lock)
-	}{
-		{false, func(*Lock) {}}, {false, (*Lock).Keep}, {true, func(*Lock) {}}, {true, (*Lock).Distrust}, {false, (*Lock).Keep},
-		{true, func(*Lock) { _ = os.WriteFile(path+".lock", []byte("7\nanother boot\n"), 0o600) }}, {false, func(*Lock) {}},
-	} {
-		lock, err := AcquireLock(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if lock.SameBoot() != step.same {
-			t.Errorf("step %d: the same boot: %t", i, lock.SameBoot())
-		}
-		step.act(lock)
-		if err := lock.file.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestLock_RejectsMissingDatabase(t *testing.T) {
 	for name, leave := range map[string]func(path string) error{
 		"gone":  os.Remove,
@@ -177,17 +147,6 @@ func TestLock_RemovesItsFileWithoutDatabase(t *testing.T) {
 	}
 	if !missing(path + ".lock") {
 		t.Error("the lock file stays where no database came to be")
-	}
-}
-
-// TestLock_RejectsLogWithoutDatabase: SQLite would delete it and begin anew.
-func TestLock_RejectsLogWithoutDatabase(t *testing.T) {
-	d := newDB(t)
-	d.add("word")
-	crashed := d.crash()
-	d.ok(os.Remove(crashed))
-	if _, err := AcquireLock(crashed); !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "callbook.db-wal") {
-		t.Errorf("begun anew: %v", err)
 	}
 }
 

@@ -21,7 +21,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 		return errors.New("there is no database")
 	}
 	db.writer = &writer{db: db, jobs: make(chan *job, queueSize), done: make(chan struct{})}
-	db.unclean = fileSize(o.Path+"-wal") > 0 // otherwise the last process closed the file
+	db.unclean = !missing(o.Path + "-wal") // SQLite deletes the log when it closes the file
 	if err := db.checkPlace(ctx); err != nil {
 		return err
 	}
@@ -104,6 +104,11 @@ func create(ctx context.Context, o *Options) error {
 		_, err := file.ExecContext(ctx, `PRAGMA journal_mode = WAL`)
 		return err
 	}); err != nil {
+		return err
+	}
+
+	// SQLite would apply the log of a database that is gone to the new one.
+	if err := removeAll(o.Path+"-wal", o.Path+"-shm"); err != nil {
 		return err
 	}
 	return durable.Replace(draft, o.Path)

@@ -139,6 +139,20 @@ func TestOpen_FollowsLink(t *testing.T) {
 	}
 }
 
+// TestOpen_IgnoresTheLogOfADatabaseThatIsGone: the new database has none of its words.
+func TestOpen_IgnoresTheLogOfADatabaseThatIsGone(t *testing.T) {
+	d := newDB(t)
+	d.add("word")
+	path := d.crash()
+	d.ok(os.Remove(path))
+
+	again := openDB(t, path)
+	if words := again.words(); words != "" {
+		t.Errorf("words %q", words)
+	}
+	d.ok(again.Check(t.Context()))
+}
+
 // TestOpen_LeavesForeignFileAsItIs: another program's, in each state that SQLite leaves
 // one in. What is another's may be in use.
 func TestOpen_LeavesForeignFileAsItIs(t *testing.T) {

@@ -86,7 +86,7 @@ func (db *DB) tryWrite() error {
 	// After a write that found no room, write something that takes room: a value that fits into
 	// an existing page proves nothing.
 	full := db.full.Load()
-	value := []byte(now.UTC().Format(time.RFC3339))
+	value := []byte(now.UTC().Format(time.RFC3339Nano))
 	if full {
 		value = append(value, make([]byte, probeRoom)...)
 	}

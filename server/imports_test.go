@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"store"},
 	{"store/admin"},
 	{"store/lifecycle"},
-	{"store/query", "store/watch"},
+	{"store/query"},
 	{"store/document", "store/outbox", "store/blocklist", "store/maintenance", "store/backup", "store/export"},
 	{"store/txn", "store/listing"},
 	{"store/text", "store/sqlitedb"},

@@ -14,7 +14,7 @@ import (
 )
 
 // RunJobs runs the jobs that are due: it rebuilds posts whose deadline has passed, expires
-// requests, links and mails, deletes agents that their owners did not keep, ends suspensions and rests of watches, deletes what is past its retention, and maintains
+// requests, links and mails, deletes agents that their owners did not keep, ends suspensions, deletes what is past its retention, and maintains
 // the database file; see package maintenance. It should run every minute. Then deleted personal
 // data leaves the files within ten minutes, copies that SQLite left when it moved rows within 25
 // hours, and words that no row contains leave the full-text tables within two days.
@@ -30,7 +30,6 @@ func (s *Store) RunJobs(ctx context.Context) error {
 		{"end suspensions", (*tx).endSuspensions},
 		{"expire requests", func(t *tx) (int, error) { return lifecycle.ExpireRequests(t.Tx, "") }},
 		{"expire links", (*tx).expireLinks},
-		{"end rests of watches", (*tx).endRests},
 		{"expire mails", func(t *tx) (int, error) { return 0, outbox.DeleteExpired(t.Tx) }},
 		{"delete former mailboxes", func(t *tx) (int, error) { return 0, outbox.DeleteFormer(t.Tx) }},
 		{"delete old events", func(t *tx) (int, error) { return 0, t.deleteOldEvents() }},

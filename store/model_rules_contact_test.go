@@ -362,11 +362,6 @@ func (m *model) runDue() {
 		}
 	})
 	for _, a := range m.agents {
-		for i := range a.watches {
-			if w := &a.watches[i]; w.rests <= m.now {
-				w.rests = 0
-			}
-		}
 		if a.unswept && !m.isSuspended(a) {
 			a.unswept = false
 			m.touchCard(a)

@@ -104,7 +104,7 @@ type modelAgent struct {
 	flights              []*modelFlight
 	posted               []domain.Time
 	watches              []modelWatch
-	matches, newMatches  []domain.Time // when it was notified of posts; of those of authors at level 0
+	matches              []domain.Time // when it was notified of posts
 }
 
 // rekey gives the agent another key; its calls carry that one from now on.

@@ -259,7 +259,6 @@ func (r *modelRun) moments() []domain.Time {
 			add(a.wake.due, 0)
 		}
 		if len(a.watches) > 0 {
-			add(a.watches[0].rests, 0)
 			add(a.active, 30*domain.Day)
 		}
 	}
@@ -343,7 +342,7 @@ var modelMeets = map[string][]domain.Code{
 	"publish":             {domain.CodeSuspended, domain.CodeAwaitingApproval, domain.CodeDuplicate, domain.CodeRateLimited},
 	"unpublish":           {domain.CodeNotFound, domain.CodeForbidden},
 	"set watches":         {domain.CodeValidationFailed, domain.CodeSuspended},
-	"match posts":         {"matched", "spent", "half spent", "inactive", "blocked"},
+	"match posts":         {"matched", "spent", "inactive", "blocked"},
 	"start wake-ups":      {"started", "repeated", "inactive", "seen"},
 	"finish a wake-up of": {"off", "late"},
 	"set the wake-up":     {domain.CodeValidationFailed, domain.CodeTrustTooLow, domain.CodeSuspended, domain.CodeAwaitingApproval},

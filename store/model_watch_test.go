@@ -23,9 +23,7 @@ type modelPost struct {
 
 type modelWatch struct {
 	domain.Watch
-	code  int         // see modelWatchDraft
-	after int         // seq of the last post that it does not match any more
-	rests domain.Time // 0: it does not
+	code int // see modelWatchDraft
 }
 
 // Words of posts, each with another form that a watch may use.
@@ -144,7 +142,6 @@ func (m *model) unpublish(p *modelPost) {
 	m.posts = slices.DeleteFunc(m.posts, func(q *modelPost) bool { return p == q })
 }
 
-// replaceWatches keeps the watches that the agent had already; new ones match posts from now on.
 func (m *model) replaceWatches(a *modelAgent, codes []int) verdict {
 	var watches []modelWatch
 	for _, code := range codes {
@@ -152,41 +149,23 @@ func (m *model) replaceWatches(a *modelAgent, codes []int) verdict {
 		if strings.Join(w.values(), "") == "" || slices.ContainsFunc(watches, w.same) {
 			return verdict{code: domain.CodeValidationFailed}
 		}
-		w.after = m.published
 		watches = append(watches, w)
 	}
 	if v := m.mayOwn(a); v.refused() {
 		return v
 	}
-	if !m.anyWatches() {
-		m.matched = m.published
-	}
-	for i := range watches {
-		for _, former := range a.watches {
-			if former.same(watches[i]) {
-				watches[i] = former
-			}
-		}
-	}
 	a.watches = watches
 	return granted
 }
 
-func (m *model) anyWatches() bool {
-	return slices.ContainsFunc(m.agents, func(a *modelAgent) bool { return len(a.watches) > 0 })
-}
-
 // match notifies agents of the posts since the last run that the public sees.
 func (m *model) match(shown func(*modelAgent) bool) {
-	if !m.anyWatches() {
-		return
-	}
 	for _, p := range m.posts {
 		if p.seq <= m.matched || !shown(p.author) {
 			continue
 		}
 		for _, a := range m.agents {
-			matches := slices.ContainsFunc(a.watches, func(w modelWatch) bool { return w.rests == 0 && w.after < p.seq && w.matches(&p.draft) })
+			matches := slices.ContainsFunc(a.watches, func(w modelWatch) bool { return w.matches(&p.draft) })
 			switch {
 			case !matches || a == p.author:
 			case a.blocks[p.author]:
@@ -199,33 +178,18 @@ func (m *model) match(shown func(*modelAgent) bool) {
 	}
 }
 
-// notifyOf holds a match against the agent's limits, which let it rest. It returns how that ends.
+// notifyOf holds a match against the agent's limits. It returns how that ends.
 func (m *model) notifyOf(a *modelAgent, p *modelPost) string {
-	_, met := m.limitMet(domain.MatchesADay/2, domain.Day, a.newMatches)
-	switch again, spent := m.limitMet(domain.MatchesADay, domain.Day, a.matches); {
-	case spent:
-		a.rest(again)
-		return "spent"
-	case a.active.Add(30*domain.Day) <= m.now:
-		a.rest(m.now.Add(domain.Day))
+	if a.active.Add(30*domain.Day) <= m.now {
 		return "inactive"
-	case p.author.verified == nil && met:
-		return "half spent"
-	case p.author.verified == nil:
-		a.newMatches = append(a.newMatches, m.now)
 	}
+	if _, spent := m.limitMet(domain.MatchesADay, domain.Day, a.matches); spent {
+		return "spent"
+	}
+
 	a.matches = append(a.matches, m.now)
 	m.tell(a, modelEvent{kind: "post.matched", about: &p.id, handle: p.author.Handle})
-	for i := range a.watches {
-		a.watches[i].after = max(a.watches[i].after, p.seq)
-	}
 	return "matched"
-}
-
-func (a *modelAgent) rest(until domain.Time) {
-	for i := range a.watches {
-		a.watches[i].rests = until
-	}
 }
 
 // Acts.
@@ -241,9 +205,7 @@ func makePublish(r *modelRun, a *modelAct) bool {
 	}
 	if r.m.limits.requests.PostsAt(0) == 0 && r.chance(6) { // more than an agent is notified of a day
 		watcher := r.pick(r.living()).Handle
-		authors := r.those(func(a *modelAgent) bool {
-			return a.Handle != watcher && (a.verified != nil) == (len(able) > 0 && r.number%2 == 0)
-		})
+		authors := r.those(func(a *modelAgent) bool { return a.Handle != watcher })
 		r.then(100, modelAct{kind: "show the key", who: watcher})
 		r.then(100, modelAct{kind: "set watches", who: watcher, text: strconv.Itoa(1 + a.n%3)})
 		for range domain.MatchesADay + 5 {

@@ -68,15 +68,15 @@ var boundedWalks = []string{
 	"FROM post_documents WHERE post_seq >= ? ORDER BY post_seq LIMIT 1",                     // likewise
 	"WHERE agent_id >= ? AND agent_id < ? ORDER BY agent_id",                                // a part of the sitemap, of 1,000 numbers
 	"WHERE d.post_seq >= ? AND d.post_seq < ? ORDER BY d.post_seq",                          // likewise
-	"SELECT EXISTS (SELECT 1 FROM watches)",                                                 // the first row
-	"JOIN handles h ON h.id = p.author_id WHERE d.post_seq > ? ORDER BY d.post_seq LIMIT ?", // new posts, a few at a time
+	"SELECT 1 FROM post_documents WHERE post_seq > ?",                                       // whether there is a new post
+	"JOIN handles h ON h.id = p.author_id WHERE d.post_seq > ? ORDER BY d.post_seq LIMIT 1", // the next one
+	"FROM watches WHERE agent_id > ?",                                                       // those of a batch of agents
 	"FROM agent_values WHERE term >= ? AND term < ?",                                        // the facets of a kind, at most every minute
-	"COALESCE(MAX(",                                // the last row
-	"(SELECT 1 FROM collabs c LEFT JOIN",           // the total of all collaborations, up to 1000
-	"AS agents_verified",                           // counts, at most every ten seconds
-	"UPDATE reports SET reporter = NULL",           // the reports of a day
-	"FROM agents ORDER BY id",                      // after an upgrade, once
-	"FROM watches WHERE seq > ? AND q IS NOT NULL", // likewise, some at a time
+	"COALESCE(MAX(",                        // the last row
+	"(SELECT 1 FROM collabs c LEFT JOIN",   // the total of all collaborations, up to 1000
+	"AS agents_verified",                   // counts, at most every ten seconds
+	"UPDATE reports SET reporter = NULL",   // the reports of a day
+	"FROM agents ORDER BY id",              // after an upgrade, once
 	"FROM site",                            // a handful of rows
 	"FROM blocklist",                       // 1000 entries of each list at the most
 	"AND url LIKE '%'",                     // the verified links, when the operator blocks a host

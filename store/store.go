@@ -17,7 +17,6 @@
 //   - lifecycle: how records change and end, by an act of an agent, its owner or the operator, or by a job.
 //   - listing: pages of records, with cursors, totals and search.
 //   - outbox, blocklist, export: mails to send (Store embeds the Queue), the lists of the operator, an agent's own data.
-//   - watch: which agents are notified of a new post.
 //   - maintenance, backup: the care of the database file, and copies of it.
 //
 // # A write
@@ -70,7 +69,6 @@ import (
 	"callbook/store/sqlitedb"
 	"callbook/store/text"
 	"callbook/store/txn"
-	"callbook/store/watch"
 )
 
 // Options configures a Store. The zero value of every field but Path is right for a server.
@@ -127,7 +125,6 @@ type Store struct {
 
 	db          *txn.DB
 	maintenance *maintenance.Maintainer
-	matcher     *watch.Matcher
 	random      io.Reader
 	quotas      domain.Quotas
 	mails       domain.MailCaps
@@ -168,19 +165,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.Queue = outbox.NewQueue(s.db, s.mails)
 	s.Lists = blocklist.NewLists(s.db)
 	s.Watch(s.Lists.Committed)
-	s.matcher = watch.NewMatcher(s.db)
-	s.Watch(s.matcher.Committed)
 	if o.Beside {
 		return s, nil
 	}
-	if err := document.RebuildIfOld(ctx, s.db, refold, o.Rebuilding); err != nil { // searches would find nothing
+	if err := document.RebuildIfOld(ctx, s.db, blocklist.Refold, o.Rebuilding); err != nil { // searches would find nothing
 		return nil, errors.Join(s.db.OpenError(err), s.Close())
 	}
 	return s, nil
 }
-
-// refold stores words that an older program folded in another way as this one folds them.
-func refold(t *txn.Tx) error { return errors.Join(blocklist.Refold(t), watch.Refold(t)) }
 
 // Watch calls f after each commit and before its writes return. It must be called before the
 // store is used, and f must be fast.

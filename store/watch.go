@@ -2,36 +2,236 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
+	"callbook/store/document"
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
-	"callbook/store/sqlitedb"
-	"callbook/store/watch"
+	"callbook/store/search"
+	"callbook/store/text"
 )
 
 // Watches returns the caller's watches.
 func (s *Store) Watches(ctx context.Context, caller domain.Caller) ([]domain.Watch, error) {
-	return watch.Of(ctx, s.db, caller.ID)
+	watches := []domain.Watch{}
+	err := s.db.Select(ctx, &watches, `
+		SELECT kind, tag, q, language
+		FROM watches
+		WHERE agent_id = ?
+		ORDER BY position`, caller.ID)
+	return watches, err
 }
 
-// ReplaceWatches replaces all watches of the caller. It returns validation_failed for one that names nothing, is given twice,
-// or whose q has no words.
-func (s *Store) ReplaceWatches(ctx context.Context, caller domain.Caller, drafts domain.WatchDrafts) ([]domain.Watch, error) {
-	rows, err := watch.Prepare(ctx, s.db, drafts.Watches)
+// ReplaceWatches replaces all watches of the caller. It returns validation_failed for one that
+// names nothing, is given twice, or whose q has no words.
+func (s *Store) ReplaceWatches(
+	ctx context.Context,
+	caller domain.Caller,
+	drafts domain.WatchDrafts,
+) ([]domain.Watch, error) {
+	watches, err := canonicalWatches(drafts.Watches)
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) == 0 {
-		ctx = sqlitedb.Freeing(ctx)
-	}
-	if err := s.writeOwn(ctx, caller, func(t *tx) error { return watch.Replace(t.Tx, caller.ID, rows) }); err != nil {
+
+	err = s.writeOwn(ctx, caller, func(t *tx) error { return t.replaceWatches(caller.ID, watches) })
+	if err != nil {
 		return nil, err
 	}
+
 	return s.Watches(ctx, caller)
 }
 
-// MatchPosts notifies agents of the new posts that they watch for. It should run every second; without new posts it does
-// nothing.
-func (s *Store) MatchPosts(ctx context.Context) error { return s.matcher.Run(ctx) }
+// canonicalWatches checks new watches and returns them as they are stored.
+func canonicalWatches(drafts []domain.WatchDraft) ([]domain.WatchDraft, error) {
+	watches := slices.Clone(drafts)
+	var faults []domain.FieldError
+	for i := range watches {
+		w := &watches[i]
+		w.Tag = text.CanonicalTags([]string{w.Tag})[0]
+		w.Language = text.CanonicalLanguages([]string{w.Language})[0]
 
-func (t *tx) endRests() (int, error) { return watch.EndRests(t.Tx, lifecycle.Batch) }
+		fault := domain.FieldError{Field: fmt.Sprintf("watches[%d]", i), Topic: "watch"}
+		switch {
+		case *w == domain.WatchDraft{}:
+			fault.Code = domain.FaultRequired
+		case slices.Contains(watches[:i], *w):
+			fault.Code = domain.FaultDuplicateItem
+		case w.Q != "" && search.Parse(w.Q).Empty():
+			fault.Field, fault.Code, fault.Topic = fault.Field+".q", domain.FaultBadValue, "name_blank"
+		default:
+			continue
+		}
+		faults = append(faults, fault)
+	}
+
+	if len(faults) > 0 {
+		return nil, domain.Invalid(faults...)
+	}
+	return watches, nil
+}
+
+func (t *tx) replaceWatches(agentID int64, watches []domain.WatchDraft) error {
+	if err := t.Exec(`DELETE FROM watches WHERE agent_id = ?`, agentID); err != nil {
+		return err
+	}
+
+	for i, w := range watches {
+		err := t.Exec(`
+			INSERT INTO watches (agent_id, position, kind, tag, q, language)
+			VALUES (?, ?, ?, ?, ?, ?)`,
+			agentID,
+			i,
+			domain.Optional(w.Kind),
+			domain.Optional(w.Tag),
+			domain.Optional(w.Q),
+			domain.Optional(w.Language))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The names of the site values that say how far new posts have been compared with the watches.
+const (
+	matchedPost  = "matched_post"  // the number of the last post that was compared with all of them
+	matchedAgent = "matched_agent" // the last agent with whose watches the post after it was compared
+)
+
+// matchBatch is how many agents' watches one transaction compares with a post, so that requests do
+// not wait for long.
+const matchBatch = 250
+
+// MatchPosts notifies agents of the new posts that they watch for: it compares each new post with
+// every watch, a batch of agents in one transaction. It should run every second; without new posts
+// it does nothing.
+func (s *Store) MatchPosts(ctx context.Context) error {
+	for ctx.Err() == nil {
+		matched, err := s.db.SiteNumber(ctx, matchedPost)
+		if err != nil {
+			return err
+		}
+
+		var waiting bool
+		err = s.db.Get(ctx, &waiting, `
+			SELECT EXISTS (SELECT 1 FROM post_documents WHERE post_seq > ?)`, matched)
+		if err != nil || !waiting {
+			return err
+		}
+
+		if err := s.db.WriteBackground(ctx, s.run((*tx).matchNextBatch)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newPost is a post that is compared with the watches.
+type newPost struct {
+	document.PostRow
+	Author string `db:"author"` // handle
+}
+
+// agentWatch is a watch with its agent.
+type agentWatch struct {
+	domain.Watch
+	AgentID int64 `db:"agent_id"`
+}
+
+// matchNextBatch compares the next post that the public sees with the watches of the next agents.
+func (t *tx) matchNextBatch() error {
+	after, err := t.SiteNumber(matchedPost)
+	if err != nil {
+		return err
+	}
+	var post newPost
+	found, err := t.Find(&post, `
+		SELECT p.seq, p.id, p.author_id, p.kind, p.title, p.body, p.deliverable, p.constraints,
+			p.languages, p.tags, p.lang, h.handle AS author
+		FROM post_documents d
+		JOIN posts p ON p.seq = d.post_seq
+		JOIN handles h ON h.id = p.author_id
+		WHERE d.post_seq > ?
+		ORDER BY d.post_seq
+		LIMIT 1`, after)
+	if err != nil || !found {
+		return err
+	}
+
+	afterAgent, err := t.SiteNumber(matchedAgent)
+	if err != nil {
+		return err
+	}
+	var watches []agentWatch
+	err = t.Select(&watches, `
+		SELECT agent_id, kind, tag, q, language
+		FROM watches
+		WHERE agent_id IN (
+			SELECT DISTINCT agent_id FROM watches WHERE agent_id > ? ORDER BY agent_id LIMIT ?)
+		ORDER BY agent_id`, afterAgent, matchBatch)
+	if err != nil {
+		return err
+	}
+
+	if len(watches) == 0 {
+		if err := t.SetSiteNumber(matchedAgent, 0); err != nil {
+			return err
+		}
+		return t.SetSiteNumber(matchedPost, post.Seq)
+	}
+
+	tokens, notified := post.Tokens(post.Author), int64(0)
+	for _, w := range watches {
+		if w.AgentID == notified || !watchMatches(w.Watch, tokens) {
+			continue
+		}
+		notified = w.AgentID
+		if err := t.notifyOfPost(w.AgentID, &post); err != nil {
+			return err
+		}
+	}
+	return t.SetSiteNumber(matchedAgent, watches[len(watches)-1].AgentID)
+}
+
+// watchMatches reports whether a post with tokens has all that a watch names. Of its words the first
+// ones decide, as many as of a search.
+func watchMatches(w domain.Watch, tokens search.TokenSet) bool {
+	facets := document.PostFilter{Kind: domain.Deref(w.Kind), Tag: domain.Deref(w.Tag)}.Facets()
+	if w.Language != nil {
+		facets = append(facets, search.Facet(document.FacetLanguage, *w.Language))
+	}
+	if !tokens.Has(facets) {
+		return false
+	}
+
+	words := search.Parse(domain.Deref(w.Q)).Words
+	return tokens.Matches(words[:min(len(words), search.MaxWords)])
+}
+
+// notifyOfPost stores an event for an agent that watches for a post, unless the post is its own, it
+// has blocked the author, it has had the events of the day, or it has made no request for as long as
+// events are stored.
+func (t *tx) notifyOfPost(agentID int64, post *newPost) error {
+	var active bool
+	err := t.Get(&active, `
+		SELECT last_active_at > ?
+		FROM agents
+		WHERE id = ?`, t.Now.Add(-domain.EventRetention), agentID)
+	if err != nil || !active || agentID == post.AuthorID {
+		return err
+	}
+	if blocked, err := t.blocked(agentID, post.AuthorID); err != nil || blocked {
+		return err
+	}
+	used, err := t.Usage(agentID, domain.ActMatch, domain.MatchesADay)
+	if err != nil || len(used) == domain.MatchesADay {
+		return err
+	}
+
+	if err := t.CountUsage(agentID, domain.ActMatch); err != nil {
+		return err
+	}
+	subject := domain.EventSubject{ID: &post.ID, Handle: post.Author}
+	return t.InsertEvent(agentID, "post.matched", subject)
+}

@@ -38,8 +38,7 @@ const (
 	ActReply        QuotaAction = "reply"
 	ActRequest      QuotaAction = "request"
 	ActCollab       QuotaAction = "collab"
-	ActMatch        QuotaAction = "match"     // the agent was notified of a post that it watches for
-	ActNewMatch     QuotaAction = "match_new" // of those, one by an author of level 0
+	ActMatch        QuotaAction = "match" // the agent was notified of a post that it watches for
 	ActPublicReport QuotaAction = "report"
 )
 

@@ -34,6 +34,9 @@ func Clear(t *txn.Tx) error {
 			return fmt.Errorf("clear %s: %w", table, err)
 		}
 	}
+	if err := t.Exec(`DELETE FROM site WHERE name LIKE 'matched_%'`); err != nil { // numbers of posts begin again
+		return err
+	}
 	if err := t.ClearSearch(); err != nil {
 		return err
 	}

@@ -106,6 +106,14 @@ func (db *DB) SiteTime(ctx context.Context, name string) (domain.Time, error) {
 
 // SiteNumber returns a named number of the site; 0 if there is none.
 func (db *DB) SiteNumber(ctx context.Context, name string) (n int64, err error) {
-	_, err = db.Find(ctx, &n, `SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = ?`, name)
+	_, err = db.Find(ctx, &n, selectSiteNumber, name)
 	return n, err
 }
+
+// SiteNumber is DB.SiteNumber.
+func (t *Tx) SiteNumber(name string) (n int64, err error) {
+	_, err = t.Find(&n, selectSiteNumber, name)
+	return n, err
+}
+
+const selectSiteNumber = `SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = ?`

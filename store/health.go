@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"time"
 
 	"callbook/store/maintenance"
 	"callbook/store/sqlitedb"
@@ -13,11 +12,6 @@ import (
 func (s *Store) Ready(ctx context.Context) (sqlitedb.Health, error) {
 	h, err := s.db.Ready(ctx)
 	return h, txn.PublicError(err)
-}
-
-// Alive reports whether the store responds within a time, for a watchdog.
-func (s *Store) Alive(ctx context.Context, within time.Duration) error {
-	return s.db.Alive(ctx, within)
 }
 
 // Broken returns a channel that is closed when the store has stopped permanently.

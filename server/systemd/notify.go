@@ -13,8 +13,7 @@ import (
 )
 
 // Notify reports to the service manager, if there is one, that the server is ready, and then at the intervals of its
-// watchdog that the database can be read and written. Without reports the watchdog restarts the program. stop ends
-// the reports.
+// watchdog that the program responds. Without reports the watchdog restarts the program. stop ends the reports.
 func Notify(ctx context.Context, st *store.Store, log zerolog.Logger) (stop func()) {
 	send := func(state string) {
 		if _, err := daemon.SdNotify(false, state); err != nil {
@@ -35,17 +34,19 @@ func Notify(ctx context.Context, st *store.Store, log zerolog.Logger) (stop func
 	}
 }
 
-// watchdog notifies the service manager twice in a period while the store is alive, and checks again soon if it is not.
+// watchdog notifies the service manager twice in a period, each time after the store has responded. What it responds does not
+// count: a store that has failed ends the program by itself, and a restart would only interrupt the reads of one that cannot
+// write, as on a full disk.
 func watchdog(ctx context.Context, st *store.Store, period time.Duration, send func(string)) {
+	due := time.NewTicker(period / 2)
+	defer due.Stop()
+
 	for {
-		pause := period / 2
-		if st.Alive(ctx, period/3) == nil {
-			send(daemon.SdNotifyWatchdog)
-		} else {
-			pause = period / 20
-		}
+		_, _ = st.Ready(ctx)
+		send(daemon.SdNotifyWatchdog)
+
 		select {
-		case <-time.After(pause):
+		case <-due.C:
 		case <-ctx.Done():
 			return
 		}

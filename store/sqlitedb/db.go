@@ -143,7 +143,6 @@ type DB struct {
 	probed         atomic.Int64    // when a probe last succeeded, in milliseconds since 1970
 	stopped        context.Context // done when the DB has stopped for good; its cause says why
 	stop           context.CancelCauseFunc
-	full           atomic.Bool // a write found no space, and none as large has succeeded since
 	compacting     atomic.Bool // writes wait for VACUUM
 
 	closing sync.RWMutex
@@ -187,7 +186,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	// The probe finds a file that cannot be written now rather than at the first request. On a
 	// full disk, and while another process writes, it is served all the same, for those who read.
-	err := db.tryRead()
+	err := db.tryRead(ctx)
 	if err == nil {
 		err = db.tryWrite()
 	}

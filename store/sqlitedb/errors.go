@@ -50,7 +50,7 @@ func (db *DB) writeError(err error) error {
 		db.probed.Store(0) // an earlier probe no longer counts
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	case isFull(code):
-		db.full.Store(true)
+		db.probed.Store(0)
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	case code == sqlite3.SQLITE_BUSY:
 		return fmt.Errorf("%w: %w", ErrBusy, err)

@@ -7,21 +7,26 @@ import (
 	"time"
 )
 
-// TestReady_ReportsReadsThatHangBehindAWrite checks that a probe that waits for its write does not hide that reads hang since.
-func TestReady_ReportsReadsThatHangBehindAWrite(t *testing.T) {
-	ctx := context.Background()
-	const within = 20 * time.Millisecond
+// TestReady_TellsReadsFromWrites: a write that waits does not hide that reads do not work since.
+func TestReady_TellsReadsFromWrites(t *testing.T) {
 	d := newDB(t)
 	d.probed.Store(0) // that of Open
+	ready := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		_, err := d.Ready(ctx)
+		return err
+	}
 	release := d.hold()
-	_, err := d.ready(ctx, within)
-	wantError(t, "while writes hang", err, ErrWrites)
-	d.ok(d.readers.Acquire(ctx, readConnections))
-	if _, err := d.ready(ctx, within); err == nil || errors.Is(err, ErrWrites) {
-		t.Errorf("while reads hang too: %v", err)
+	wantError(t, "while writes wait", ready(), ErrWrites)
+
+	d.ok(d.readers.Acquire(t.Context(), readConnections))
+	if err := ready(); !errors.Is(err, ErrBusy) || errors.Is(err, ErrWrites) {
+		t.Errorf("while reads wait too: %v", err)
 	}
 	d.readers.Release(readConnections)
+
 	release()
-	_, err = d.ready(ctx, slowRead)
+	_, err := d.Ready(t.Context())
 	wantError(t, "afterwards", err, nil)
 }

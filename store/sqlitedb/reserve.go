@@ -81,7 +81,7 @@ func (w *writer) checkLimit(batch []*job) error {
 	}
 	p, err := w.pages()
 	if err == nil && p.All-p.Free > w.maxPages {
-		w.db.full.Store(true)
+		w.db.probed.Store(0)
 		err = ErrNoSpace
 	}
 	return err

@@ -206,7 +206,7 @@ func inBubble(t *testing.T, test func(s *site)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	synctest.Test(t, func(t *testing.T) {
-		st := must(store.Open(t.Context(), store.Options{Path: path, Quotas: &domain.Quotas{}, Mails: &domain.MailCaps{}, Normal: true}))(t)
+		st := must(store.Open(t.Context(), store.Options{Path: path, Quotas: domain.Quotas{}, Mails: &domain.MailCaps{}, Normal: true}))(t)
 		log, sent := &lockedBuffer{}, mail.NewMemory(100)
 		server := must(New(st, Options{BaseURL: "http://callbook.example.org", Log: zerolog.New(log), Version: "test", Mail: sent}))(t)
 		network := &memoryNetwork{conns: make(chan net.Conn), closed: make(chan struct{})}

@@ -168,7 +168,7 @@ func testStart() time.Time { return time.Date(2026, 11, 20, 9, 30, 0, 0, time.UT
 
 func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	t.Helper()
-	o := siteOptions{path: filepath.Join(t.TempDir(), "callbook.db"), links: linkcheck.Options{Resolver: nowhere{}}}
+	o := siteOptions{path: filepath.Join(t.TempDir(), "callbook.db"), quotas: domain.Quotas{}, links: linkcheck.Options{Resolver: nowhere{}}}
 	for _, set := range options {
 		set(&o)
 	}
@@ -181,7 +181,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	}
 	sent := mail.NewMemory(10_000)
 	st, err := store.Open(context.Background(), store.Options{
-		Path: o.path, Clock: now, Quotas: &o.quotas, Mails: &o.mails, Registration: o.mode, Normal: true, LoopbackLinks: o.dev != nil,
+		Path: o.path, Clock: now, Quotas: o.quotas, Mails: &o.mails, Registration: o.mode, Normal: true, LoopbackLinks: o.dev != nil,
 		ReadTimeout: slowRead, QueryTimeout: slowRead,
 	})
 	noError(t, err)

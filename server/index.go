@@ -94,40 +94,37 @@ func (s *Server) makeIndex() []byte {
 }
 
 func (s *Server) indexLimits() IndexLimits {
-	shown := func(calls int, period time.Duration) IndexLimit {
-		if calls == 0 {
-			return IndexLimit{nil, int(period.Seconds())}
+	quotas, mails := s.store.Quotas(), s.store.MailCaps()
+	shown := func(number int, period time.Duration) IndexLimit {
+		limit := IndexLimit{Seconds: int(period.Seconds())}
+		if number > 0 {
+			limit.Calls = &number
 		}
-		return IndexLimit{&calls, int(period.Seconds())}
+		return limit
 	}
-	group := func(classes ...ratelimit.Class) map[string]IndexLimit {
-		limits := map[string]IndexLimit{}
-		for _, class := range classes {
-			// A limit that is switched off has no period; the default one is shown.
-			limits[string(class)] = shown(s.options.Limits[class].Requests, DefaultLimits[class].Period)
-		}
-		return limits
-	}
+
 	limits := IndexLimits{
-		PerAddress: group(limitReads, limitRegistrations, limitReports, limitRecoveries, limitFailedKeys, limitNetworkWrites),
-		PerKey:     group(limitCalls, limitWrites, limitLinks, limitEvents),
+		PerAddress: map[string]IndexLimit{"mails": shown(mails.Network[0], domain.Day)},
+		PerKey:     map[string]IndexLimit{"mails": shown(mails.Agent, domain.Day)},
 		BodyBytes:  api.MaxBody,
 	}
-	const day = domain.Day
-	quotas := s.store.Quotas()
-	limits.PerAddress["network_posts"] = shown(quotas.NetworkPosts, day)
-	limits.PerAddress["network_replies"] = shown(quotas.NetworkReplies, day)
-	limits.PerAddress["network_collabs"] = shown(quotas.NetworkCollabs, day)
-	limits.PerAddress["network_reports"] = shown(quotas.NetworkReports, day)
-	limits.PerKey["posts"] = shown(quotas.Posts, day)
-	limits.PerKey["posts_unverified"] = shown(quotas.PostsAt(0), day)
-	limits.PerKey["replies"] = shown(quotas.Replies, day)
-	limits.PerKey["replies_unverified"] = shown(quotas.RepliesAt(0), day)
-	limits.PerKey["requests_first_week"] = shown(quotas.RequestsFirstWeek, day)
-	limits.PerKey["requests"] = shown(quotas.Requests, day)
-	limits.PerKey["collabs"] = shown(quotas.Collabs, day)
-	limits.PerAddress["mails"] = shown(s.store.MailCaps().Network[0], day)
-	limits.PerKey["mails"] = shown(s.store.MailCaps().Agent, day)
+	for _, l := range domain.Limits {
+		number := quotas[l.Name]
+		if l.Period < domain.Day {
+			number = s.options.Limits[ratelimit.Class(l.Name)].Requests
+		}
+
+		switch l.Scope {
+		case domain.PerAddress:
+			limits.PerAddress[string(l.Name)] = shown(number, l.Period)
+		case domain.PerAgent:
+			limits.PerKey[string(l.Name)] = shown(number, l.Period)
+		}
+	}
+
+	// A lower limit of verified agents is that of the others, too.
+	limits.PerKey[string(domain.LimitUnverifiedPosts)] = shown(quotas.PostsAt(0), domain.Day)
+	limits.PerKey[string(domain.LimitUnverifiedReplies)] = shown(quotas.RepliesAt(0), domain.Day)
 	return limits
 }
 

@@ -216,7 +216,7 @@ func (s *Server) reportSpentMails(ctx context.Context) error {
 		s.spentMails.Store(p.Pool, now)
 		s.options.Alerts.Raise(alert.Mails, 1)
 		s.options.Log.Warn().Str("pool", string(p.Pool)).Int("limit", p.Limit).Stringer("until", p.Until).
-			Msg("the site has sent all mails of this pool in 24 hours: further ones are not sent; see --limit-mails")
+			Msg("the site has sent all mails of this pool in 24 hours: further ones are not sent; see mails in the table [limits] of the settings")
 	}
 	return nil
 }

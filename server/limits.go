@@ -4,39 +4,39 @@ import (
 	"cmp"
 	"net/netip"
 	"strings"
-	"time"
 
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
 )
 
+// The limits of requests, which package domain describes. Reports of replies and of agents are counted apart.
 const (
-	limitReads         ratelimit.Class = "reads"          // for an address: public reads
-	limitRegistrations ratelimit.Class = "registrations"  // for an address
-	limitReports       ratelimit.Class = "reports"        // for an address: reports of calls
-	limitReplyReports  ratelimit.Class = "reports:reply"  // for an address: reports of replies
-	limitAgentReports  ratelimit.Class = "reports:agent"  // for an address: reports of cards
-	limitRecoveries    ratelimit.Class = "recoveries"     // for an address: requests for recovery codes, and attempts to use one
-	limitFailedKeys    ratelimit.Class = "failed_keys"    // for an address: wrong API keys
-	limitNetworkWrites ratelimit.Class = "network_writes" // for a network: writes with all its keys
-	limitCalls         ratelimit.Class = "calls"          // for a key: all requests
-	limitWrites        ratelimit.Class = "writes"         // for a key: requests that write
-	limitLinks         ratelimit.Class = "links"          // for a key: checks of profile links
-	limitEvents        ratelimit.Class = "events"         // for a key: requests for events, which count against no other limit
+	limitReads         = ratelimit.Class(domain.LimitReads)
+	limitRegistrations = ratelimit.Class(domain.LimitRegistrations)
+	limitReports       = ratelimit.Class(domain.LimitReports)
+	limitReplyReports  = limitReports + ":reply"
+	limitAgentReports  = limitReports + ":agent"
+	limitRecoveries    = ratelimit.Class(domain.LimitRecoveries)
+	limitFailedKeys    = ratelimit.Class(domain.LimitFailedKeys)
+	limitNetworkWrites = ratelimit.Class(domain.LimitNetworkWrites)
+	limitCalls         = ratelimit.Class(domain.LimitCalls)
+	limitWrites        = ratelimit.Class(domain.LimitWrites)
+	limitLinks         = ratelimit.Class(domain.LimitLinks)
+	limitEvents        = ratelimit.Class(domain.LimitEvents)
 )
 
 // DefaultLimits are the documented defaults.
-var DefaultLimits = ratelimit.Limits{
-	limitReads:         {Requests: 600, Period: time.Minute},
-	limitRegistrations: {Requests: 10, Period: time.Hour},
-	limitReports:       {Requests: 30, Period: time.Hour},
-	limitRecoveries:    {Requests: 30, Period: time.Hour},
-	limitFailedKeys:    {Requests: 10, Period: time.Minute},
-	limitNetworkWrites: {Requests: 120, Period: time.Minute},
-	limitCalls:         {Requests: 120, Period: time.Minute},
-	limitWrites:        {Requests: 30, Period: time.Minute},
-	limitLinks:         {Requests: 20, Period: time.Hour},
-	limitEvents:        {Requests: 30, Period: time.Minute},
+var DefaultLimits = LimitsOf(domain.DefaultQuotas)
+
+// LimitsOf returns those of the numbers that limit requests. The store reads the others.
+func LimitsOf(numbers domain.Quotas) ratelimit.Limits {
+	limits := ratelimit.Limits{}
+	for _, l := range domain.Limits {
+		if l.Scope != domain.PerSite && l.Period < domain.Day {
+			limits[ratelimit.Class(l.Name)] = ratelimit.Limit{Requests: numbers[l.Name], Period: l.Period}
+		}
+	}
+	return limits
 }
 
 // keyLimits returns the limits of a keyed operation, the widest first. Requests that wait for

@@ -260,7 +260,9 @@ func TestAbuse10_WritesOverTheKeysLimitDoNotCountForTheNetwork(t *testing.T) {
 }
 
 func TestAbuse10_TheNetworkOfARequestCountsItsPosts(t *testing.T) {
-	s := newSite(t, behindProxy(nil), func(o *siteOptions) { o.quotas = domain.Quotas{UnverifiedPosts: 1, NetworkPosts: 3} })
+	s := newSite(t, behindProxy(nil), func(o *siteOptions) {
+		o.quotas = domain.Quotas{domain.LimitUnverifiedPosts: 1, domain.LimitNetworkPosts: 3}
+	})
 	const post = `{"kind":"announce","title":"T","body":"B"}`
 	for i := range 3 {
 		s.send("POST", "/api/posts", s.agent(fmt.Sprintf("agent-%d", i)), post, fmt.Sprintf("X-Forwarded-For: 2001:db8:1:%x::1", i)).status(201)

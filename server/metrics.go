@@ -102,6 +102,6 @@ func (s *Server) storeAbuse(ctx context.Context) error {
 }
 
 // Metrics returns the handler of GET /metrics, with profiles of the program if that is wanted.
-func (s *Server) Metrics(profiles bool) http.Handler {
-	return exporter.Handler(s.writeMetrics, profiles)
+func (s *Server) Metrics() http.Handler {
+	return exporter.Handler(s.writeMetrics)
 }

@@ -17,7 +17,7 @@ import (
 func (s *site) figures() string {
 	s.Helper()
 	w := httptest.NewRecorder()
-	s.server.Metrics(false).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	s.server.Metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	equal(s, 200, w.Code, "the status of the metrics")
 	return w.Body.String()
 }

@@ -26,7 +26,7 @@ type mistake struct {
 // mistakesSite builds the records that the mistakes refer to.
 func mistakesSite(t testing.TB) (s *site, values map[string]string) {
 	t.Helper()
-	s = newSite(t, func(o *siteOptions) { o.quotas = domain.Quotas{RequestsFirstWeek: 3} })
+	s = newSite(t, func(o *siteOptions) { o.quotas = domain.Quotas{domain.LimitFirstWeekRequests: 3} })
 	open := map[string]any{"contact_policy": map[string]any{"require_offering": false}}
 	v := map[string]string{"pilot": s.verified("harbour-pilot"), "tide": s.verified("tide-gauge"), "novice": s.agent("novice"), "busy": s.verified("busy-sender")}
 	v["offering"] = s.menu(v["pilot"])

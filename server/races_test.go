@@ -62,7 +62,7 @@ func rows(t testing.TB, path, table string) (n int) {
 const onceKey = "Idempotency-Key: a key with spaces in it"
 
 func TestIdempotency_RepeatedRequestActsOnce(t *testing.T) {
-	s, key, post := newPopulatedSite(t, func(o *siteOptions) { o.quotas = domain.Quotas{Posts: 2, Replies: 2} })
+	s, key, post := newPopulatedSite(t, func(o *siteOptions) { o.quotas = domain.Quotas{domain.LimitPosts: 2, domain.LimitReplies: 2} })
 	sender, thread := s.verified("sender"), "/api/posts/"+post
 	for path, tt := range map[string]struct {
 		key  string

@@ -39,7 +39,7 @@ type served struct {
 func serve(t testing.TB) *served {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "callbook.db")
-	st := must(store.Open(t.Context(), store.Options{Path: path, Quotas: &domain.Quotas{}}))(t)
+	st := must(store.Open(t.Context(), store.Options{Path: path, Quotas: domain.Quotas{}}))(t)
 	s := must(New(st, Options{BaseURL: "http://callbook.example.org", Log: zerolog.Nop()}))(t)
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(context.Background())

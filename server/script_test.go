@@ -91,13 +91,13 @@ func TestScripts_ReachEveryOperationAndError(t *testing.T) {
 }
 
 // newScriptSite returns a site like that of callbook dev, so that the script can move the clock
-// and read mails. A first line "# limits: on" sets --limits=on.
+// and read mails. A first line "# limits: normal" sets --limits=normal.
 func newScriptSite(t *testing.T, path string) *site {
 	t.Helper()
 	text := must(os.ReadFile(path))(t)
 	return newSite(t, func(o *siteOptions) {
 		o.dev = DevMode.NewClock()
-		if bytes.HasPrefix(text, []byte("# limits: on\n")) {
+		if bytes.HasPrefix(text, []byte("# limits: normal\n")) {
 			o.limits, o.quotas, o.mails = DefaultLimits, domain.DefaultQuotas, domain.DefaultMailCaps
 		}
 	})

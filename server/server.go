@@ -117,7 +117,6 @@ type Options struct {
 	SharedCache    time.Duration             // for which shared caches may use a public response; 0: they revalidate it
 	TrustedProxies middleware.TrustedProxies // peers whose X-Forwarded-For is trusted
 	Log            zerolog.Logger
-	LogSlow        time.Duration                          // requests that take longer are logged as warnings; 0: none
 	LogClients     bool                                   // requests are logged with a hash of the client's network and the agent's handle
 	Alerts         *alert.Worker                          // notifies the operator; nil: of nothing
 	Mail           mail.Sink                              // of the mails of the site; nil: it sends none
@@ -197,7 +196,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 	s.engine.ErrorForm = s.ard.ErrorForm
 	s.engine.Limiter.Exempt = st.Lists.NetworkExempt
 	s.observer = &middleware.Observer{
-		Log: o.Log, Slow: o.LogSlow, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(messages.Errors)),
+		Log: o.Log, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(messages.Errors)),
 			slices.Collect(maps.Keys(messages.Errors[domain.CodeRateLimited].Texts))),
 		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner",
 		Private: o.Private, Proxies: o.TrustedProxies, Memory: middleware.NewMemory(), Requests: middleware.NewRequests(),

@@ -410,7 +410,7 @@ func TestLists_FollowCommits(t *testing.T) {
 
 // TestExemptNetwork_CountsForNoLimit of networks; those of agents hold.
 func TestExemptNetwork_CountsForNoLimit(t *testing.T) {
-	s := newStore(t, withQuotas(domain.Quotas{NetworkPosts: 1, NetworkReplies: 1, NetworkCollabs: 1, NetworkReports: 1, Replies: 2}), func(o *Options) {
+	s := newStore(t, withQuotas(domain.Quotas{domain.LimitNetworkPosts: 1, domain.LimitNetworkReplies: 1, domain.LimitNetworkCollabs: 1, domain.LimitNetworkReports: 1, domain.LimitReplies: 2}), func(o *Options) {
 		o.Mails = &domain.MailCaps{Network: domain.Share{1, 1, 1}}
 	})
 	s.changeList("exempt-network", "192.0.2.0/24")

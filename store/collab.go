@@ -116,10 +116,10 @@ func (t *tx) spendCollab(caller domain.Caller, partner int64) error {
 		// The limit ends when a partner decides, whose time is unknown, or one is PendingCollabAge old.
 		return &domain.Error{Code: domain.CodeSenderLimitReached, Topic: "collab", Limit: domain.MaxPendingCollabs, RetryAt: t.Now.Add(domain.Day).Time()}
 	}
-	if err := t.Spend(initiator, domain.ActCollab, t.store.quotas.Collabs); err != nil {
+	if err := t.Spend(initiator, domain.ActCollab, t.store.quotas[domain.LimitCollabs]); err != nil {
 		return err
 	}
-	return t.SpendNetwork(t.counted(caller.Address), domain.ActCollab, t.store.quotas.NetworkCollabs)
+	return t.SpendNetwork(t.counted(caller.Address), domain.ActCollab, t.store.quotas[domain.LimitNetworkCollabs])
 }
 
 func (t *tx) collab(id string) (domain.Collab, error) {

@@ -88,7 +88,7 @@ func TestRecordCollab_Errors(t *testing.T) {
 			s.clock.Advance(time.Hour)
 		}, "rate_limited collab 7, retry after 23h0m0s"},
 	} {
-		s := newStore(t, withQuotas(domain.Quotas{Collabs: 7}))
+		s := newStore(t, withQuotas(domain.Quotas{domain.LimitCollabs: 7}))
 		a, b := s.verified("agent-a"), s.verified("agent-b")
 		draft := domain.CollabDraft{Partner: b.Handle, Summary: "Two\nlines"}
 		tt.change(s, a, b, &draft)

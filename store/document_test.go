@@ -82,7 +82,7 @@ func (s *testStore) madeAnew() *testStore {
 	_, err := db.Exec(`UPDATE site SET value = x'00' WHERE name = 'document_format'`)
 	s.ok(errors.Join(err, db.Close()))
 	again := &testStore{TB: s.TB, clock: s.clock, path: path}
-	again.Store = openStore(s, Options{Path: path, Clock: s.clock.Now, Quotas: &domain.Quotas{}, Normal: true})
+	again.Store = openStore(s, Options{Path: path, Clock: s.clock.Now, Quotas: domain.Quotas{}, Normal: true})
 	return again
 }
 

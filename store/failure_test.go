@@ -70,7 +70,7 @@ func full(t *testing.T) (open func(testing.TB) *testStore) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		o := Options{Path: path, Clock: s.clock.Now, Quotas: &domain.Quotas{}, Normal: true}
+		o := Options{Path: path, Clock: s.clock.Now, Quotas: domain.Quotas{}, Normal: true}
 		return &testStore{Store: openStore(t, o), TB: t, clock: s.clock, path: path}
 	}
 }

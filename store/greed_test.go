@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -143,8 +144,8 @@ const registrationsADay = 250
 func TestAbuse10_OneGreedyNetworkAddsLittleADay(t *testing.T) {
 	t.Parallel()
 	proof.OneByOne(t)
-	quotas := domain.DefaultQuotas
-	quotas.Collabs = proof.Rounds(1, quotas.Collabs, quotas.Collabs) // each takes a while: it changes two large cards
+	quotas := maps.Clone(domain.DefaultQuotas)
+	quotas[domain.LimitCollabs] = proof.Rounds(1, quotas[domain.LimitCollabs], quotas[domain.LimitCollabs]) // each takes a while: it changes two large cards
 	s := newStore(t, withQuotas(quotas))
 	g := &greedyNetwork{testStore: s, address: netip.MustParseAddr("192.0.2.7"), rng: rand.New(rand.NewPCG(1, 1)), counts: map[string]int{}, shorter: proof.Rounds(20, 1, 1)}
 	n := proof.Rounds(10, 10, 50)
@@ -159,7 +160,7 @@ func TestAbuse10_OneGreedyNetworkAddsLittleADay(t *testing.T) {
 	}
 	g.write()
 	written := s.fileSize()
-	if g.counts["posts"] != 100 || g.counts["replies"] != 300 || g.counts["collaborations"] != min(quotas.Collabs*n, quotas.NetworkCollabs) {
+	if g.counts["posts"] != 100 || g.counts["replies"] != 300 || g.counts["collaborations"] != min(quotas[domain.LimitCollabs]*n, quotas[domain.LimitNetworkCollabs]) {
 		t.Errorf("%d agents passed %v", n, g.counts)
 	}
 	bytes := (joined-empty)/int64(n)*registrationsADay + written - joined

@@ -79,7 +79,7 @@ func newStore(t testing.TB, set ...func(*Options)) *testStore {
 	t.Helper()
 	clock := &testClock{now: testStart()}
 	s := &testStore{TB: t, clock: clock, commit: commit}
-	o := Options{Path: filepath.Join(t.TempDir(), "callbook.db"), Clock: clock.Now, Quotas: &domain.Quotas{}, Normal: true}
+	o := Options{Path: filepath.Join(t.TempDir(), "callbook.db"), Clock: clock.Now, Quotas: domain.Quotas{}, Normal: true}
 	for _, f := range set {
 		f(&o)
 	}
@@ -140,7 +140,7 @@ func (s *testStore) stop() {
 	}
 }
 
-func withQuotas(q domain.Quotas) func(*Options) { return func(o *Options) { o.Quotas = &q } }
+func withQuotas(q domain.Quotas) func(*Options) { return func(o *Options) { o.Quotas = q } }
 
 // ok fails the test unless a call succeeded.
 func (s *testStore) ok(err error) {

@@ -69,7 +69,7 @@ func TestIdempotency_RepeatedRegistrationGetsANewKey(t *testing.T) {
 }
 
 func TestIdempotency_Scope(t *testing.T) {
-	s := newStore(t, withQuotas(domain.Quotas{Posts: 1, Replies: 50}))
+	s := newStore(t, withQuotas(domain.Quotas{domain.LimitPosts: 1, domain.LimitReplies: 50}))
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
 	other, _ := s.register("lighthouse")

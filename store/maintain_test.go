@@ -80,7 +80,7 @@ func TestJobs_PostsCloseAtMidnight(t *testing.T) {
 }
 
 func TestJobs_ClockJumps(t *testing.T) {
-	s := newStore(t, withQuotas(domain.Quotas{Posts: 3}))
+	s := newStore(t, withQuotas(domain.Quotas{domain.LimitPosts: 3}))
 	ctx := context.Background()
 	caller, key := s.register("harbour-pilot")
 	var ids []string

@@ -370,7 +370,7 @@ func checkUsable(t testing.TB, path string) {
 	t.Helper()
 	clock := &testClock{now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
 	s := &testStore{TB: t, clock: clock, path: path}
-	s.Store = openStore(t, Options{Path: path, Clock: clock.Now, Quotas: &domain.Quotas{}, Normal: true})
+	s.Store = openStore(t, Options{Path: path, Clock: clock.Now, Quotas: domain.Quotas{}, Normal: true})
 	defer s.stop()
 	s.checkDerived("an upgrade")
 	list, err := s.Posts(context.Background(), document.PostFilter{Query: "潮汐"}, listing.Page{Limit: 10})

@@ -197,7 +197,7 @@ func (r *modelRun) allowances(a *modelAgent) domain.Allowances {
 		Posts: left(r.m.limits.requests.PostsAt(a.level()), posts), Replies: left(r.m.limits.requests.RepliesAt(a.level()), 0),
 		RequestsSent:     left(r.m.daily(a), sent),
 		RequestsReceived: left(a.policy.WeeklyCap, len(r.m.received(a))),
-		Collabs:          left(r.m.limits.requests.Collabs, collabs),
+		Collabs:          left(r.m.limits.requests[domain.LimitCollabs], collabs),
 		Mails:            left(r.m.limits.mails.Agent, mails),
 	}
 }

@@ -80,9 +80,9 @@ func (m *model) admits(from, to *modelAgent, offering string) verdict {
 // daily is how many requests an agent may send a day.
 func (m *model) daily(a *modelAgent) int {
 	if m.now < a.created.Add(7*24*time.Hour) {
-		return m.limits.requests.RequestsFirstWeek
+		return m.limits.requests[domain.LimitFirstWeekRequests]
 	}
-	return m.limits.requests.Requests
+	return m.limits.requests[domain.LimitRequests]
 }
 
 // received are the times, in order, of what counts against an agent's weekly cap:

@@ -572,7 +572,7 @@ func (m *model) confirmClaim(a *modelAgent) verdict {
 			others++
 		}
 	}
-	if m.limits.ownerAgents > 0 && others >= m.limits.ownerAgents {
+	if most := m.limits.requests[domain.LimitOwnerAgents]; most > 0 && others >= most {
 		return verdict{code: domain.CodeSenderLimitReached}
 	}
 	if a.claim.status == statusPending {

@@ -45,10 +45,8 @@ type model struct {
 
 // modelLimits are the options that the rules depend on.
 type modelLimits struct {
-	requests    domain.Quotas
-	mails       domain.MailCaps
-	ownerAgents int
-
+	requests     domain.Quotas
+	mails        domain.MailCaps
 	registration domain.RegistrationMode
 }
 

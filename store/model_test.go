@@ -134,20 +134,22 @@ var modelAddresses = []netip.Addr{
 func newModelRun(t *testing.T, origin modelOrigin) *modelRun {
 	rng := rand.New(rand.NewPCG(origin.seed, origin.sequence))
 	limits := modelLimits{
-		requests: []domain.Quotas{domain.DefaultQuotas, {RequestsFirstWeek: 1, Requests: 2}, {}}[rng.IntN(3)],
+		requests: maps.Clone([]domain.Quotas{
+			domain.DefaultQuotas, {domain.LimitFirstWeekRequests: 1, domain.LimitRequests: 2}, {},
+		}[rng.IntN(3)]),
 		mails: []domain.MailCaps{
 			domain.DefaultMailCaps, {Pause: time.Minute, Agent: 4, Mailbox: 2, Site: 9, Repeat: time.Hour},
 			{Pause: time.Hour, Mailbox: 5, Site: 200, Network: domain.Share{2, 3, 4}}, {},
 		}[rng.IntN(4)],
-		ownerAgents:  []int{domain.DefaultOwnerAgents, 1, 2, 0}[rng.IntN(4)],
 		registration: []domain.RegistrationMode{"", domain.RegistrationOpen, domain.RegistrationInvite, domain.RegistrationApprove}[rng.IntN(4)],
 	}
+	limits.requests[domain.LimitOwnerAgents] = []int{20, 1, 2, 0}[rng.IntN(4)]
 	r := &modelRun{
 		m: &model{limits: limits, networks: map[netip.Prefix][]domain.Time{}, stopped: map[string]bool{}, messages: map[string]bool{}}, rng: rng, stops: map[string]string{}, unsent: map[string]bool{},
 		crowd: 3 + rng.IntN(7), sweeps: []int{0, 20, 100, 100}[rng.IntN(4)], pace: rng.IntN(3),
 	}
 	r.s = newStore(t, func(o *Options) {
-		o.Quotas, o.Mails, o.OwnerAgents, o.Registration = &limits.requests, &limits.mails, &limits.ownerAgents, limits.registration
+		o.Quotas, o.Mails, o.Registration = limits.requests, &limits.mails, limits.registration
 		var random [32]byte
 		binary.LittleEndian.PutUint64(random[:], origin.seed)
 		binary.LittleEndian.PutUint64(random[8:], origin.sequence)

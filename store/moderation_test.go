@@ -132,7 +132,7 @@ func TestAbuse14_AReportKeepsEveryText(t *testing.T) {
 
 // TestAbuse14_OneNetworkCannotBuryReports: what it may report in a day, and that the operator sees the oldest first.
 func TestAbuse14_OneNetworkCannotBuryReports(t *testing.T) {
-	s := newStore(t, withQuotas(domain.Quotas{NetworkReports: 3}))
+	s := newStore(t, withQuotas(domain.Quotas{domain.LimitNetworkReports: 3}))
 	ctx := context.Background()
 	start := s.clock.Now()
 	agents := s.agents("agent", 8)

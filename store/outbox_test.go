@@ -22,7 +22,7 @@ func noCaps(o *Options) { o.Mails = &domain.MailCaps{} }
 func (s *testStore) reopen(set ...func(*Options)) {
 	s.Helper()
 	s.stop()
-	o := Options{Path: s.path, Clock: s.clock.Now, Quotas: &domain.Quotas{}, Normal: true}
+	o := Options{Path: s.path, Clock: s.clock.Now, Quotas: domain.Quotas{}, Normal: true}
 	for _, f := range set {
 		f(&o)
 	}

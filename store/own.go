@@ -78,7 +78,7 @@ func (s *Store) allowances(ctx context.Context, caller domain.Caller, level int,
 		Replies:          domain.NewAllowance(s.quotas.RepliesAt(level), used.Replies),
 		RequestsSent:     domain.NewAllowance(s.quotas.RequestsAtAge(age), used.Requests),
 		RequestsReceived: domain.NewAllowance(weeklyCap, used.Received),
-		Collabs:          domain.NewAllowance(s.quotas.Collabs, used.Collabs),
+		Collabs:          domain.NewAllowance(s.quotas[domain.LimitCollabs], used.Collabs),
 		Mails:            domain.NewAllowance(s.mails.Agent, used.Mails),
 	}, err
 }

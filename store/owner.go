@@ -348,7 +348,7 @@ func (t *tx) confirmClaim(claim *claimRow, agent *document.AgentRow) error {
 		return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "claim"}
 	}
 	var others int
-	limit := t.store.ownerAgents
+	limit := t.store.quotas[domain.LimitOwnerAgents]
 	err := t.Get(&others, `SELECT COUNT(*) FROM agents WHERE claimed_by = ? AND id <> ?`, claim.Owner, agent.ID)
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ func (t *tx) createPost(caller domain.Caller, draft domain.PostDraft) (domain.Po
 	if err := t.checkRepeated(caller.ID, hash); err != nil {
 		return domain.PostDocument{}, err
 	}
-	if err := t.spendDaily(caller, domain.ActPost, t.store.quotas.PostsAt, t.store.quotas.NetworkPosts); err != nil {
+	if err := t.spendDaily(caller, domain.ActPost, t.store.quotas.PostsAt, t.store.quotas[domain.LimitNetworkPosts]); err != nil {
 		return domain.PostDocument{}, err
 	}
 	row, err := t.insertPost(caller.ID, draft, hash)

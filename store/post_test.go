@@ -273,7 +273,7 @@ func TestPages_RejectOtherCursors(t *testing.T) {
 // TestCreatePost_Repeated: within a day an author cannot publish the same kind, title and body again, unless it deleted the
 // first.
 func TestCreatePost_Repeated(t *testing.T) {
-	s := newStore(t, withQuotas(domain.Quotas{Posts: 5}))
+	s := newStore(t, withQuotas(domain.Quotas{domain.LimitPosts: 5}))
 	ctx := context.Background()
 	author, _ := s.register("harbour-pilot")
 	other, _ := s.register("lighthouse")

@@ -79,7 +79,7 @@ func TestAbuse10_UnverifiedAgentsWriteLittle(t *testing.T) {
 }
 
 func TestAbuse10_ALowerGeneralLimitHoldsForUnverifiedAgents(t *testing.T) {
-	s := newStore(t, withQuotas(domain.Quotas{Posts: 1, UnverifiedPosts: 2}))
+	s := newStore(t, withQuotas(domain.Quotas{domain.LimitPosts: 1, domain.LimitUnverifiedPosts: 2}))
 	pilot, _ := s.register("harbour-pilot")
 	s.post(pilot)
 	limitedBy(t, "a second post", s.postFrom(pilot, ""), "post", 1, s.clock.Now().Add(domain.Day))
@@ -98,7 +98,7 @@ func TestAbuse10_WritesOfANetworkAreLimited(t *testing.T) {
 		{"a /48", func(i int) string { return fmt.Sprintf("2001:db8:1:%x::1", i<<8) }, "2001:db8:2::1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newStore(t, withQuotas(domain.Quotas{NetworkPosts: 4, NetworkReplies: 6, NetworkCollabs: 3}))
+			s := newStore(t, withQuotas(domain.Quotas{domain.LimitNetworkPosts: 4, domain.LimitNetworkReplies: 6, domain.LimitNetworkCollabs: 3}))
 			start := s.clock.Now()
 			agents := s.agents("agent", 7)
 			post := s.post(agents[6])
@@ -135,7 +135,7 @@ func TestAbuse10_WritesOfANetworkAreLimited(t *testing.T) {
 }
 
 func TestAbuse10_AReplayDoesNotCountForTheNetwork(t *testing.T) {
-	s := newStore(t, withQuotas(domain.Quotas{NetworkPosts: 1}))
+	s := newStore(t, withQuotas(domain.Quotas{domain.LimitNetworkPosts: 1}))
 	author, _ := s.register("harbour-pilot")
 	author.Address = netip.MustParseAddr("192.0.2.7")
 	once := domain.NewIdempotencyKey("createPost", onceKey, "body")
@@ -246,7 +246,7 @@ func TestAbuse10_DropsManyAgentsInSmallTransactions(t *testing.T) {
 }
 
 func TestAbuse10_ConcurrentWritesKeepTheLimitOfTheNetwork(t *testing.T) {
-	s := newStore(t, withQuotas(domain.Quotas{NetworkPosts: 10}))
+	s := newStore(t, withQuotas(domain.Quotas{domain.LimitNetworkPosts: 10}))
 	agents := s.agents("agent", 60)
 	wantOutcomes(t, "posts", together(len(agents), func(i int) error {
 		return s.postFrom(agents[i], fmt.Sprintf("2001:db8:1:%x::1", i<<8)) // of one /48

@@ -31,7 +31,7 @@ func (t *tx) createReply(caller domain.Caller, postID string, draft domain.Reply
 	if err != nil {
 		return reply, err
 	}
-	if err := t.spendDaily(caller, domain.ActReply, t.store.quotas.RepliesAt, t.store.quotas.NetworkReplies); err != nil {
+	if err := t.spendDaily(caller, domain.ActReply, t.store.quotas.RepliesAt, t.store.quotas[domain.LimitNetworkReplies]); err != nil {
 		return reply, err
 	}
 	id, err := t.NewID(domain.IDReply)

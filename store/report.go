@@ -57,7 +57,7 @@ func (s *Store) reportFrom(ctx context.Context, address netip.Addr, r lifecycle.
 		if err != nil || repeated {
 			return err
 		}
-		if err := t.SpendNetwork(t.counted(address), domain.ActPublicReport, t.store.quotas.NetworkReports); err != nil {
+		if err := t.SpendNetwork(t.counted(address), domain.ActPublicReport, t.store.quotas[domain.LimitNetworkReports]); err != nil {
 			return err
 		}
 		return lifecycle.InsertReport(t.Tx, r)

@@ -170,7 +170,7 @@ func TestTryRequest_StoresNothing(t *testing.T) {
 
 func TestSendRequest_ConcurrentRequestsKeepLimits(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, withQuotas(domain.Quotas{RequestsFirstWeek: 2, Requests: 5}))
+	s := newStore(t, withQuotas(domain.Quotas{domain.LimitFirstWeekRequests: 2, domain.LimitRequests: 5}))
 	many := s.crowdOf("many", rush)
 	for i, c := range many {
 		s.claim(c, byte(i))

@@ -76,12 +76,11 @@ type Options struct {
 	Path         string                  // the SQLite file; created if missing
 	Clock        func() time.Time        // the only source of time; time.Now if nil
 	Random       io.Reader               // the source of ids and keys; crypto/rand if nil
-	Quotas       *domain.Quotas          // daily limits; DefaultQuotas if nil
+	Quotas       domain.Quotas           // daily limits; DefaultQuotas if nil
 	Mails        *domain.MailCaps        // caps on mails; DefaultMailCaps if nil
 	Secret       []byte                  // the key of the hashes of codes; a key in the database if empty
 	Registration domain.RegistrationMode // who may register; RegistrationOpen if empty
 	SiteName     string                  // which no agent and no owner may have as its name; empty for none but Callbook
-	OwnerAgents  *int                    // agents that one owner may claim, 0 for any number; DefaultOwnerAgents if nil
 	Normal       bool                    // synchronous=NORMAL: a power cut may lose the last writes
 	Batch        int                     // writes that share one commit at most; as in sqlitedb.Options if 0
 	MaxBytes     int64                   // maximum size of the database file, without its log; 0 for no limit
@@ -133,7 +132,6 @@ type Store struct {
 
 	registration  domain.RegistrationMode
 	siteName      string // as text.NameForm returns it
-	ownerAgents   int    // agents that one owner may claim; 0 for any number
 	loopbackLinks bool
 	active        sync.Map // ids of agents whose last request waits to be stored
 }
@@ -141,11 +139,15 @@ type Store struct {
 // Open opens the directory, upgrades its schema and starts its writer.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
-		random: cmp.Or(o.Random, rand.Reader), quotas: *cmp.Or(o.Quotas, &domain.DefaultQuotas), mails: *cmp.Or(o.Mails, &domain.DefaultMailCaps),
+		random: cmp.Or(o.Random, rand.Reader), quotas: o.Quotas, mails: *cmp.Or(o.Mails, &domain.DefaultMailCaps),
 		registration: cmp.Or(o.Registration, domain.RegistrationOpen), siteName: text.NameForm(o.SiteName),
-		ownerAgents: *cmp.Or(o.OwnerAgents, new(domain.DefaultOwnerAgents)), loopbackLinks: o.LoopbackLinks,
-		Reader: query.NewReader(), maintenance: maintenance.New(),
+		loopbackLinks: o.LoopbackLinks,
+		Reader:        query.NewReader(), maintenance: maintenance.New(),
 	}
+	if s.quotas == nil {
+		s.quotas = domain.DefaultQuotas
+	}
+
 	var err error
 	s.db, err = txn.Open(ctx, txn.Options{
 		Options: sqlitedb.Options{

@@ -84,9 +84,7 @@ func (req *Request) serve() error {
 		}
 		return req.engine.WriteCached(req.w, req.Request, cached)
 	}
-	if req.op.waits {
-		middleware.RecordOf(req.w).Waits = true
-	} else if req.op.Reads() {
+	if req.op.Reads() && !req.op.waits {
 		if err := middleware.Reserve(req.w); err != nil {
 			return err
 		}

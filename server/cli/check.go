@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -81,7 +82,7 @@ func (c *serveCommand) checkRunning(ctx context.Context, st *store.Store) string
 	return out.String()
 }
 
-// printSettings prints every setting in force, as its variable and without passwords.
+// printSettings prints every setting in force, as its variable and without passwords, and every limit.
 func (c *checkCommand) printSettings(f *findings, k *kong.Context) {
 	for _, flag := range k.Flags() {
 		if len(flag.Envs) == 0 {
@@ -100,10 +101,12 @@ func (c *checkCommand) printSettings(f *findings, k *kong.Context) {
 		if flag.Name == "alert-url" {
 			value, _ = alert.Origin(value)
 		}
-		f.Settings[flag.Envs[0]] = value
-		if !f.json {
-			fmt.Fprintf(f.out, "%s=%s\n", flag.Envs[0], value)
-		}
+		f.setting(flag.Envs[0], value)
+	}
+
+	numbers := c.numbers()
+	for _, limit := range domain.Limits {
+		f.setting("limits."+limit.Key(), strconv.Itoa(numbers[limit.Name]))
 	}
 	if !f.json {
 		fmt.Fprintln(f.out)
@@ -215,7 +218,7 @@ func (c *checkCommand) checkMailPools(ctx context.Context, f *findings) {
 	if !sqlitedb.Exists(c.DB) {
 		return
 	}
-	st, err := store.Open(ctx, store.Options{Path: c.DB, Beside: true, Mails: c.caps()})
+	st, err := store.Open(ctx, store.Options{Path: c.DB, Beside: true, Mails: c.mailCaps()})
 	if err != nil {
 		return // the check of the database reports it
 	}
@@ -233,7 +236,7 @@ func (f *findings) mailPools(ctx context.Context, st *store.Store) {
 		purpose := mailPurposes[p.Pool]
 		switch {
 		case p.Until != 0:
-			f.note("mails", "all %d mails a day for %s are sent: the next one goes out at %s; see --limit-mails", p.Limit, purpose, p.Until)
+			f.note("mails", "all %d mails a day for %s are sent: the next one goes out at %s; see mails in the table [limits]", p.Limit, purpose, p.Until)
 		case p.Limit > 0:
 			f.ok("mails", "%d of %d mails a day for %s are left", p.Left, p.Limit, purpose)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/alecthomas/kong"
 
+	"callbook/store/domain"
 	"callbook/store/search"
 )
 
@@ -21,7 +22,8 @@ import (
 type configFile struct {
 	path   string
 	values map[string]any
-	err    error // of reading it; kong would send it as that of some flag
+	limits domain.Quotas // of the table [limits]
+	err    error         // of reading it; kong would send it as that of some flag
 }
 
 // resolve is a kong.ResolverFunc, for each flag that the command line does not set.
@@ -92,8 +94,53 @@ func (f *configFile) read(ctx *kong.Context) error {
 	if err := f.rejectUnknown(ctx.Model); err != nil {
 		return err
 	}
+	if err := f.readLimits(); err != nil {
+		return err
+	}
+
 	if at == 0 {
 		f.values[configName] = f.path
+	}
+	return nil
+}
+
+// limitFactor is the key in the table [limits] that stands for the setting limits, since one file cannot have both.
+const limitFactor = "factor"
+
+// maxLimit is the maximum of a single limit.
+const maxLimit = 1_000_000_000
+
+// readLimits reads the single limits in the table [limits], whose keys are their names with hyphens.
+func (f *configFile) readLimits() error {
+	table, ok := f.values["limits"].(map[string]any)
+	if !ok {
+		return nil
+	}
+	delete(f.values, "limits")
+	if factor, ok := table[limitFactor]; ok {
+		f.values["limits"] = factor
+	}
+
+	known := []string{limitFactor}
+	names := map[string]domain.LimitName{}
+	for _, limit := range domain.Limits {
+		names[limit.Key()] = limit.Name
+		known = append(known, limit.Key())
+	}
+
+	f.limits = domain.Quotas{}
+	for key, value := range table {
+		if key == limitFactor {
+			continue
+		}
+		if !slices.Contains(known, key) {
+			return fmt.Errorf("%s: unknown limit %s in [limits]%s", f.path, key, suggestion(key, "", known))
+		}
+		number, ok := value.(int64)
+		if !ok || number < 0 || number > maxLimit {
+			return fmt.Errorf("%s: %s in [limits] must be an integer from 0 (off) to %d", f.path, key, maxLimit)
+		}
+		f.limits[names[key]] = int(number)
 	}
 	return nil
 }

@@ -23,13 +23,13 @@ func FuzzConfig(f *testing.F) {
 	}
 	for i, quote := range quotes {
 		f.Add("", uint8(i), quote.end)
-		f.Add("[serve]", uint8(i), quote.end+"\nlimit-reads = 7")
+		f.Add("[limits]", uint8(i), quote.end+"\nreads = 7")
 		f.Add("trusted-proxy = ['127.0.0.1']", uint8(i), quote.end+" # end")
 		f.Add("limits = '''", uint8(i), "'''")
 		f.Add("mail = 'off'", uint8(i), "")
 	}
 	for _, text := range []string{
-		"base-ulr = 'x'", "help = true", "config = 'x'", "limit-reads = 99999999999999999999", "limit-reads = 0x7f", "limit-reads = 1_0", "limit-reads = -0.0e9", "limit-reads = nan", "backup-every = 07:32:00",
+		"base-ulr = 'x'", "help = true", "config = 'x'", "limits.reads = 99999999999999999999", "limits.reads = 0x7f", "limits.reads = 1_0", "limits.reads = -0.0e9", "limits.reads = nan", "limits = 7", "limits.factor = []", "backup-every = 07:32:00",
 		"backup-every = 1979-05-27T07:32:00Z", "backup-every = '9999999h'", "backup-keep = 0b1", "max-size = '9EB'", "max-size = '-1'", "no-backup = 1", "domain = ['潮汐.example', 'xn--', '\U0001F30A']", "mcp-origin = [\n,]",
 		"db = ''", "db = '~'", "mail-file = '\\u0000'", "db = \"\\uD800\"", "db = \"\\x\"", "a.b.c = 1\na.b = 2", "[a]\n[a]", "[[mail]]", "\"\" = 1", "'a b'.\"\\n\" = {}", "\ufeff", "\xff", "\x00", "#\r", strings.Repeat("[", 500), "a = " + strings.Repeat("[", 500), strings.Repeat("a.", 200) + "a = 1",
 	} {

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -38,7 +37,7 @@ type devCommand struct {
 	Exec      *string  `help:"Run this command of the shell with CALLBOOK_URL and CALLBOOK_KEYS (JSON, keys by handle) in its environment, stop after it, and exit with its status." placeholder:"COMMAND"`
 	DB        string   `name:"db" env:"CALLBOOK_DEV_DB" help:"Keep the directory in this file instead of a temporary one." type:"path"`
 	Empty     bool     `help:"Start without the demo agents."`
-	Limits    string   `enum:"on,off" default:"off" env:"CALLBOOK_DEV_LIMITS" help:"on: the default limits for requests and mails, to test how an agent handles them."`
+	Limits    string   `enum:"strict,normal,relaxed,off" default:"off" env:"CALLBOOK_DEV_LIMITS" help:"Limits as those of callbook serve, to test how an agent handles them; unless off, mails have theirs, too."`
 	logFlags  `embed:""`
 }
 
@@ -106,11 +105,10 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	if c.Empty && !fresh {
 		log.Warn().Str("db", path).Msg("the file has a directory, which stays: --empty is for a new file and for POST /dev/reset")
 	}
-	clock := &devmode.Clock{}
-	options := store.Options{Path: path, Clock: clock.Now, Normal: true, LoopbackLinks: true}
-	limits := server.DefaultLimits
+	clock, limits := &devmode.Clock{}, domain.LimitsAt(c.Limits, nil)
+	options := store.Options{Path: path, Clock: clock.Now, Quotas: limits, Normal: true, LoopbackLinks: true}
 	if c.Limits == "off" {
-		limits, options.Quotas, options.Mails = nil, &domain.Quotas{}, &domain.MailCaps{}
+		options.Mails = &domain.MailCaps{}
 	}
 	st, err := store.Open(ctx, options)
 	if err != nil {
@@ -120,7 +118,7 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 		return errors.Join(err, st.Close())
 	}
 	base := c.baseURL(listener)
-	dev, err := devmode.New(st, server.Options{BaseURL: base, Limits: limits, Log: log, LogSlow: time.Duration(c.LogSlow), LogClients: c.LogClients, Version: version(), Settings: reference.Settings(k.Model)},
+	dev, err := devmode.New(st, server.Options{BaseURL: base, Limits: server.LimitsOf(limits), Log: log, LogClients: c.LogClients, Version: version(), Settings: reference.Settings(k.Model)},
 		devmode.Options{Clock: clock, Demo: console.demo, Mail: mail.NewMemory(devMails), Hosts: c.AllowHost, Empty: c.Empty, State: state})
 	if err == nil {
 		err = dev.Start(ctx, fresh)

@@ -12,7 +12,7 @@ type findings struct {
 	out  io.Writer
 	json bool // print all at the end, as JSON
 
-	Settings map[string]string `json:"settings"` // in force, by variable, without passwords
+	Settings map[string]string `json:"settings"` // in force, by variable, or limits.NAME; without passwords
 	Findings []finding         `json:"findings"`
 	Problems int               `json:"problems"`
 }
@@ -31,6 +31,14 @@ func (f *findings) printf(verdict, subject, format string, args ...any) {
 		return
 	}
 	fmt.Fprintf(f.out, "%-6s%-10s%s\n", verdict, subject, one.Text)
+}
+
+// setting adds a setting in force.
+func (f *findings) setting(name, value string) {
+	f.Settings[name] = value
+	if !f.json {
+		fmt.Fprintf(f.out, "%s=%s\n", name, value)
+	}
 }
 
 // end prints the JSON object, if that is wanted.

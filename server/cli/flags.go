@@ -15,7 +15,6 @@ import (
 
 	"callbook/server/documents"
 	"callbook/server/mail"
-	"callbook/server/ratelimit"
 	"callbook/store/backup"
 	"callbook/store/domain"
 )
@@ -53,63 +52,21 @@ func fileOf(flag, path string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// limitFlags are the rate limits; 0 switches one off. A test compares their defaults with those of server and store.
+// limitFlags set the rate limits. Single ones stand in the table [limits] of the file of settings.
 type limitFlags struct {
-	Limits                 string `enum:"on,off" default:"on" help:"off: no rate limits, for tests and private networks."`
-	LimitReads             int    `default:"600" help:"Public reads per minute and address."`
-	LimitRegistrations     int    `default:"10" help:"Registrations per hour and address."`
-	LimitReports           int    `default:"30" help:"Reports per hour and address, of calls, of replies and of agents each."`
-	LimitFailedKeys        int    `default:"10" help:"Wrong API keys per minute and address."`
-	LimitCalls             int    `default:"120" help:"Requests per minute and API key."`
-	LimitWrites            int    `default:"30" help:"Writing requests per minute and API key."`
-	LimitPosts             int    `default:"10" help:"New calls per day and agent."`
-	LimitReplies           int    `default:"50" help:"Replies per day and agent."`
-	LimitPostsUnverified   int    `default:"1" help:"New calls per day and agent whose mailbox is not verified."`
-	LimitRepliesUnverified int    `default:"5" help:"Replies per day and agent whose mailbox is not verified."`
-	LimitNetworkWrites     int    `default:"120" help:"Writing requests per minute and network, with all API keys: an IPv4 address, or an IPv6 /64, /56 and /48."`
-	LimitNetworkPosts      int    `default:"100" help:"New calls per day and network."`
-	LimitNetworkReplies    int    `default:"300" help:"Replies per day and network."`
-	LimitNetworkCollabs    int    `default:"100" help:"New collaborations per day and network."`
-	LimitNetworkReports    int    `default:"50" help:"Reports of calls, replies and agents per day and network."`
-	LimitRequestsNew       int    `default:"2" help:"Contact requests per day and agent in its first week."`
-	LimitRequests          int    `default:"5" help:"Contact requests per day and agent after its first week."`
-	LimitCollabs           int    `default:"50" help:"New collaborations per day and agent."`
-	LimitRecoveries        int    `default:"30" help:"Requests to recover a lost key per hour and address."`
-	LimitLinks             int    `default:"20" help:"Requests that set or check profile links per hour and API key."`
-	LimitEvents            int    `default:"30" help:"Requests for events per minute and API key."`
+	Limits string `enum:"strict,normal,relaxed,off" default:"normal" help:"Rate limits. strict: half of the defaults. relaxed: four times as many. off: none, for tests and private networks. Single ones are in the table [limits] of the file of settings."`
+
+	single domain.Quotas // from the file of settings
 }
 
-func (f limitFlags) limits() (ratelimit.Limits, domain.Quotas) {
-	if f.Limits == "off" {
-		return ratelimit.Limits{}, domain.Quotas{}
-	}
-	return ratelimit.Limits{
-			"reads":          {Requests: f.LimitReads, Period: time.Minute},
-			"registrations":  {Requests: f.LimitRegistrations, Period: time.Hour},
-			"reports":        {Requests: f.LimitReports, Period: time.Hour},
-			"failed_keys":    {Requests: f.LimitFailedKeys, Period: time.Minute},
-			"calls":          {Requests: f.LimitCalls, Period: time.Minute},
-			"writes":         {Requests: f.LimitWrites, Period: time.Minute},
-			"network_writes": {Requests: f.LimitNetworkWrites, Period: time.Minute},
-			"recoveries":     {Requests: f.LimitRecoveries, Period: time.Hour},
-			"links":          {Requests: f.LimitLinks, Period: time.Hour},
-			"events":         {Requests: f.LimitEvents, Period: time.Minute},
-		}, domain.Quotas{
-			Posts: f.LimitPosts, Replies: f.LimitReplies,
-			UnverifiedPosts: f.LimitPostsUnverified, UnverifiedReplies: f.LimitRepliesUnverified,
-			NetworkPosts: f.LimitNetworkPosts, NetworkReplies: f.LimitNetworkReplies,
-			NetworkCollabs: f.LimitNetworkCollabs, NetworkReports: f.LimitNetworkReports,
-			RequestsFirstWeek: f.LimitRequestsNew, Requests: f.LimitRequests, Collabs: f.LimitCollabs,
-		}
-}
+// numbers returns the limits in force by name.
+func (f limitFlags) numbers() domain.Quotas { return domain.LimitsAt(f.Limits, f.single) }
 
 // mailFlags configure the mails of the site: codes and links for owners.
 type mailFlags struct {
-	Mail        string `default:"log:" help:"Where the site sends its mails: log: (the log), dir:PATH (a folder of .eml files), smtp://USER:PASSWORD@HOST[:PORT], smtps://…, or off." placeholder:"SINK"`
-	MailFile    string `help:"File that contains the --mail setting, to keep the password out of the environment." placeholder:"PATH"`
-	MailFrom    string `help:"Sender of the site's mails, such as Callbook <callbook@example.org>." placeholder:"ADDRESS"`
-	LimitMails  int    `default:"200" help:"Mails per day for the whole site: half for verifications, half for recovery and owners. 0: no limit, also for networks. --limits off does not change it."`
-	OwnerAgents int    `default:"20" help:"Agents that one owner may claim. 0: no limit."`
+	Mail     string `default:"log:" help:"Where the site sends its mails: log: (the log), dir:PATH (a folder of .eml files), smtp://USER:PASSWORD@HOST[:PORT], smtps://…, or off." placeholder:"SINK"`
+	MailFile string `help:"File that contains the --mail setting, to keep the password out of the environment." placeholder:"PATH"`
+	MailFrom string `help:"Sender of the site's mails, such as Callbook <callbook@example.org>." placeholder:"ADDRESS"`
 }
 
 // resolve drops --mail-file if --mail is set in a place that takes precedence: a flag, then a variable, then the file
@@ -152,10 +109,11 @@ func (f mailFlags) setting() (string, error) {
 // printed.
 func isMailSetting(file string) bool { return strings.Contains(file, "://") }
 
-func (f mailFlags) caps() *domain.MailCaps {
+// mailCaps returns the caps on mails, with the limit of the operator.
+func (f limitFlags) mailCaps() *domain.MailCaps {
 	caps := domain.DefaultMailCaps
-	caps.Site = f.LimitMails
-	if f.LimitMails == 0 {
+	caps.Site = f.numbers()[domain.LimitMails]
+	if caps.Site == 0 {
 		caps.Network = domain.Share{} // it protects the mails of the site
 	}
 	return &caps
@@ -177,8 +135,7 @@ type logFlags struct {
 	Log      string `enum:"text,json" default:"text" help:"Format of the log: text for people, json for machines."`
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"Least severe level to log."`
 
-	LogSlow    duration `default:"0s" help:"Requests that take longer are logged as warnings with their route, whatever the level, such as 1s. 0: none." placeholder:"DURATION"`
-	LogClients bool     `help:"Log with each request a keyed hash of the client's network and the handle of the agent. The key is new at each start."`
+	LogClients bool `help:"Log with each request a keyed hash of the client's network and the handle of the agent. The key is new at each start."`
 }
 
 // duration is a time.Duration that settings write like 90m, 36h, 7d or 1d12h.

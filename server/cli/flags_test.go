@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 
-	"callbook/server"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
@@ -64,17 +62,32 @@ func TestAbuse10_TheDatabaseMayTakeHalfOfTheFreeDisk(t *testing.T) {
 	}
 }
 
-// TestFlags_DefaultsAreThoseOfThePackages compares the numbers in the tags of the flags.
-func TestFlags_DefaultsAreThoseOfThePackages(t *testing.T) {
-	c, err := parseServe(t, "")
-	noError(t, err)
-	limits, quotas := c.limits()
-	for name, same := range map[string]bool{
-		"rate limits": maps.Equal(limits, server.DefaultLimits), "quotas": quotas == domain.DefaultQuotas,
-		"mails": *c.caps() == domain.DefaultMailCaps, "agents of an owner": c.OwnerAgents == domain.DefaultOwnerAgents,
+// TestLimits_AreAFactorAndSingleOnes checks the limits in force.
+func TestLimits_AreAFactorAndSingleOnes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		config string
+		args   []string
+		want   map[domain.LimitName]int
+	}{
+		"normal":       {"", nil, domain.DefaultQuotas},
+		"strict":       {"", []string{"--limits=strict"}, map[domain.LimitName]int{"reads": 300, "requests": 3, "posts_unverified": 1, "mails": 200}},
+		"relaxed":      {"limits = 'relaxed'", nil, map[domain.LimitName]int{"reads": 2400, "posts_unverified": 4, "owner_agents": 20}},
+		"off":          {"limits = 'relaxed'", []string{"--limits=off"}, map[domain.LimitName]int{"reads": 0, "posts": 0, "mails": 200}},
+		"single":       {"[limits]\nreads = 7\nposts-unverified = 0", nil, map[domain.LimitName]int{"reads": 7, "posts_unverified": 0, "calls": 120}},
+		"single, off":  {"[limits]\nreads = 7", []string{"--limits=off"}, map[domain.LimitName]int{"reads": 7, "calls": 0}},
+		"with factor":  {"[limits]\nfactor = 'strict'\nreads = 7\nmails = 20", nil, map[domain.LimitName]int{"reads": 7, "calls": 60, "mails": 20}},
+		"factor, flag": {"[limits]\nfactor = 'strict'", []string{"--limits=normal"}, map[domain.LimitName]int{"calls": 120}},
 	} {
-		if !same {
-			t.Errorf("other %s", name)
+		c, err := parseServe(t, tt.config, tt.args...)
+		noError(t, err)
+		got := c.numbers()
+		for limit, want := range tt.want {
+			if got[limit] != want {
+				t.Errorf("%s: %s is %d, want %d", name, limit, got[limit], want)
+			}
+		}
+		if caps := c.mailCaps(); caps.Site != got[domain.LimitMails] {
+			t.Errorf("%s: %d mails", name, caps.Site)
 		}
 	}
 }
@@ -83,7 +96,14 @@ func TestFlags_DefaultsAreThoseOfThePackages(t *testing.T) {
 func parseServe(t testing.TB, config string, args ...string) (*serveCommand, error) {
 	t.Helper()
 	var c commands
-	parser, err := kong.New(&c, kong.DefaultEnvars("CALLBOOK"), kong.Resolvers(kong.ResolverFunc((&configFile{}).resolve)), kong.NamedMapper("path", kong.MapperFunc(decodePath)), kong.Writers(io.Discard, io.Discard))
+	file := &configFile{}
+	parser, err := kong.New(&c,
+		kong.DefaultEnvars("CALLBOOK"),
+		kong.Resolvers(kong.ResolverFunc(file.resolve)),
+		kong.NamedMapper("path", kong.MapperFunc(decodePath)),
+		kong.Bind(file),
+		kong.Writers(io.Discard, io.Discard),
+	)
 	noError(t, err)
 	if config != "" {
 		args = append(args, "--config", write(t, filepath.Join(t.TempDir(), "callbook.toml"), config, 0o600))

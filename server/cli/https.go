@@ -12,14 +12,14 @@ import (
 // httpsFlags configure HTTPS.
 type httpsFlags struct {
 	Domain        []string `help:"Names of the site, such as directory.example.org. Callbook obtains and renews their certificates, and serves HTTPS. Further names, such as www.directory.example.org, redirect to the first. This accepts the terms of the certificate authority." placeholder:"NAME"`
-	ACMEEmail     string   `name:"acme-email" help:"With --domain: your mail address for the certificate authority." placeholder:"ADDRESS"`
 	ACMEDirectory string   `name:"acme-directory" default:"https://acme-v02.api.letsencrypt.org/directory" help:"With --domain: ACME directory of the certificate authority." placeholder:"URL"`
 	HTTPAddr      string   `name:"http-addr" help:"With --domain: address of the listener that redirects HTTP to HTTPS and answers the certificate authority, or off. Default: :80." placeholder:"ADDR"`
 }
 
 // AfterApply implements a hook of kong, which runs once the flags are parsed. It sets defaults that depend on other
 // flags.
-func (c *serveCommand) AfterApply(k *kong.Context) error {
+func (c *serveCommand) AfterApply(k *kong.Context, file *configFile) error {
+	c.single = file.limits
 	if err := c.mailFlags.resolve(k); err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (c *serveCommand) AfterApply(k *kong.Context) error {
 // certificates returns the options for the certificates.
 func (c *serveCommand) certificates() https.Options {
 	return https.Options{
-		Names: c.Domain, Directory: c.ACMEDirectory, Email: c.ACMEEmail, Plain: c.HTTPAddr != off,
+		Names: c.Domain, Directory: c.ACMEDirectory, Plain: c.HTTPAddr != off,
 		Database: c.DB, UserAgent: "callbook/" + version(),
 	}
 }

@@ -14,7 +14,7 @@ func (c *serveCommand) endpoints(certificates *https.Certificates) []listen.Endp
 	}
 	if c.MetricsAddr != "" {
 		all = append(all, listen.Endpoint{Flag: "metrics-addr", Addr: c.MetricsAddr, Front: func(s *server.Server) server.Front {
-			return server.Front{Handler: s.Metrics(c.Pprof)}
+			return server.Front{Handler: s.Metrics()}
 		}})
 	}
 	if c.OperatorAddr != "" {

@@ -59,7 +59,7 @@ func TestMan_HasEveryCommandAndSetting(t *testing.T) {
 	if status != 0 || errors != "" || !strings.HasPrefix(page, `.TH "CALLBOOK" "1" "" "callbook `) {
 		t.Errorf("%d %s%s", status, page, errors)
 	}
-	for _, want := range []string{`.B "admin reports`, `.B "health"`, `.SS "HTTPS"`, `.B "\-\-acme\-email=ADDRESS, CALLBOOK_ACME_EMAIL"`, `.B "\-\-limit\-reads=600, CALLBOOK_LIMIT_READS"`} {
+	for _, want := range []string{`.B "admin reports`, `.B "health"`, `.SS "HTTPS"`, `.B "\-\-http\-addr=ADDR, CALLBOOK_HTTP_ADDR"`, `.B "failed\-keys"`} {
 		if n := strings.Count(page, "\n"+want); n != 1 {
 			t.Errorf("%d lines begin with %s", n, want)
 		}

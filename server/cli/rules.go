@@ -3,9 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"reflect"
-	"regexp"
-	"strings"
 	"time"
 
 	"golang.org/x/crypto/acme/autocert"
@@ -26,8 +23,7 @@ func (c *serveCommand) checkRules() error {
 		{c.DB != "" && c.BackupDir != "" && c.schedule(c.DB).Owns(c.DB), "--db: this is one of the backups in --backup-dir, and would be deleted like them: restore it to another path with callbook restore"},
 		{socket && len(c.Domain) > 0, "--addr: a socket serves no HTTPS: leave out --domain, and let the reverse proxy in front serve it"},
 		{socket && c.BaseURL == "", "--base-url: with a socket as --addr, give the URL at which the reverse proxy serves the site, such as https://directory.example.org"},
-		{len(c.Domain) == 0 && (c.ACMEEmail != "" || c.HTTPAddr != "" || c.ACMEDirectory != autocert.DefaultACMEDirectory), "--acme-email, --acme-directory and --http-addr need --domain"},
-		{c.Pprof && c.MetricsAddr == "", "--pprof: profiles are served beside the metrics: give --metrics-addr as well, such as 127.0.0.1:9100"},
+		{len(c.Domain) == 0 && (c.HTTPAddr != "" || c.ACMEDirectory != autocert.DefaultACMEDirectory), "--acme-directory and --http-addr need --domain"},
 		{cache < 0 || cache > time.Minute || cache%time.Second != 0, "--shared-cache must be whole seconds up to 1m, such as 5s, or 0s"}, // as Cache-Control counts
 		{cache > 0 && c.Private, "--shared-cache and --private exclude each other: a cache in front would not check the Host of requests"},
 		{time.Duration(c.BackupEvery) < time.Minute || c.BackupKeep < 1 || c.BackupKeep > 1000, "--backup-every must be at least 1m, --backup-keep from 1 to 1000"},
@@ -41,18 +37,5 @@ func (c *serveCommand) checkRules() error {
 	if len(c.Domain) > 0 {
 		errs = append(errs, c.certificates().Check(c.BaseURL))
 	}
-	return errors.Join(append(errs, checkLimits(c.limitFlags), checkLimits(c.mailFlags))...)
-}
-
-var upperCase = regexp.MustCompile("[A-Z]")
-
-// checkLimits returns an error for each number of a struct of flags that is out of range.
-func checkLimits(flags any) (err error) {
-	for field, value := range reflect.ValueOf(flags).Fields() {
-		if value.CanInt() && (value.Int() < 0 || value.Int() > 1_000_000_000) {
-			flag := strings.ToLower(upperCase.ReplaceAllString(field.Name, "-$0")) // as kong names it
-			err = errors.Join(err, fmt.Errorf("-%s: a limit must be from 0 (off) to 1000000000", flag))
-		}
-	}
-	return err
+	return errors.Join(errs...)
 }

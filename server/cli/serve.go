@@ -47,7 +47,6 @@ type serveCommand struct {
 	Registration  string   `enum:"open,invite,approve,closed" default:"open" help:"Who may register. open: every agent. invite: agents with an invitation of callbook admin invite. approve: every agent, but it is hidden and may only change itself until callbook admin approve. closed: no agent."`
 	MCPOrigin     []string `name:"mcp-origin" help:"Origins of web pages that may use the MCP endpoint, such as https://app.example.org. Programs need none." placeholder:"ORIGIN"`
 	MetricsAddr   string   `help:"Address of a listener for Prometheus (GET /metrics). Keep it private. Default: none." placeholder:"ADDR"`
-	Pprof         bool     `help:"Serve profiles of the program on the listener of --metrics-addr, below /debug/pprof/, to find out what it spends time and memory on."`
 	OperatorAddr  string   `help:"Address of a listener for the operator's page, of this machine only: 127.0.0.1:8081, or unix: and the path of a socket. callbook admin page prints a link to it. Default: none." placeholder:"ADDR"`
 	backupFlags   `embed:"" group:"database"`
 	NoBackup      bool     `group:"database" help:"Upgrade a database of an older version without keeping a copy. With the copy, an upgrade needs free space of 3.2 times the size of the database."`
@@ -90,13 +89,13 @@ type plan struct {
 
 // plan checks all settings before anything is opened, and returns all errors at once.
 func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
-	limits, quotas := c.limits()
+	limits := c.numbers()
 	p.store = store.Options{
-		Path: c.DB, Quotas: &quotas, Mails: c.caps(), OwnerAgents: &c.OwnerAgents,
+		Path: c.DB, Quotas: limits, Mails: c.mailCaps(),
 		Registration: domain.RegistrationMode(c.Registration), SiteName: c.SiteName,
 		Normal: c.Durability == "normal", Reserve: reserveBytes, NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
 	}
-	p.server = server.Options{BaseURL: c.BaseURL, Limits: limits, Private: c.Private, Log: log, LogSlow: time.Duration(c.LogSlow), LogClients: c.LogClients, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1), SharedCache: time.Duration(c.SharedCache)}
+	p.server = server.Options{BaseURL: c.BaseURL, Limits: server.LimitsOf(limits), Private: c.Private, Log: log, LogClients: c.LogClients, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1), SharedCache: time.Duration(c.SharedCache)}
 	var errs [8]error
 	p.server.Operator, errs[7] = c.operator()
 	p.server.Contact, errs[0] = documents.ParseContact(c.Contact)
@@ -154,11 +153,11 @@ func (c *serveCommand) exposedSecrets() (files []string) {
 }
 
 // unlimitedRegistrations explains openToFloods to the operator.
-const unlimitedRegistrations = "one address may register any number of agents: set --limit-registrations to 1 or more, or --registration to another value than open"
+const unlimitedRegistrations = "one address may register any number of agents: set registrations in the table [limits] to 1 or more, or --registration to another value than open"
 
 // openToFloods reports whether one address may register any number of agents, though limits are on.
 func (c *serveCommand) openToFloods() bool {
-	return c.Limits != "off" && c.LimitRegistrations == 0 && c.Registration == string(domain.RegistrationOpen)
+	return c.Limits != "off" && c.numbers()[domain.LimitRegistrations] == 0 && c.Registration == string(domain.RegistrationOpen)
 }
 
 // gcPercent is how much the heap grows, in percent of what is in use, before garbage is collected. With Go's default of 100,

@@ -20,8 +20,8 @@ func TestUsage(t *testing.T) {
 		"--help", "help", "help topics", "admin --help", "backup --help", "help dev", "help admin suspend",
 		"help weather", "help confguration", "help config", "help dve", "help tetsing", "help admin reprots", "help admin weather", "help weather admin", "help testing weather",
 		"serv", "dve", "hlep", "bakcup copy.db", "sreve", "chekc", "weather", "testing", "backp copy.db", "admin", "admin reprots", "admin weather",
-		"--adr :1", "serve --limit-read 1", "serve --limti-reads 1", "-x", "backup --dbb x copy.db", "dev --adr :1", "admin reports --weather", "version --adr", "serve --port 8081", "dev -p 8081", "dev --prot 8081",
-		"backup", "backup one two", "serve extra", "admin suspend", "completion", "serve --limit-reads many", "serve --log yaml", "check --backup-every 1w", "restore /none/copy.db",
+		"--adr :1", "serve --limit strict", "serve --limtis off", "-x", "backup --dbb x copy.db", "dev --adr :1", "admin reports --weather", "version --adr", "serve --port 8081", "dev -p 8081", "dev --prot 8081",
+		"backup", "backup one two", "serve extra", "admin suspend", "completion", "serve --limits many", "serve --log yaml", "check --backup-every 1w", "restore /none/copy.db",
 	} {
 		status, out, errors := helped(t, strings.Fields(line)...)
 		fmt.Fprintf(&got, "$ callbook %s # %d\n", line, status)

@@ -1,14 +1,10 @@
 package exporter
 
 import (
-	"context"
-	"io"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -48,39 +44,6 @@ go_goroutines 9
 	}
 	if diff := cmp.Diff(want, got.String()); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestHandler_ServesProfilesIfWanted(t *testing.T) {
-	for _, profiles := range []bool{false, true} {
-		h := Handler(func(_ context.Context, w io.Writer) { _, _ = io.WriteString(w, "go_goroutines 1\n") }, profiles)
-		for path, served := range map[string]bool{
-			"/metrics": true, "/debug/pprof/profile?seconds=300": profiles, "/debug/pprof/heap": profiles, "/debug/pprof/goroutine?debug=1": profiles,
-			"/debug/pprof/cmdline": false, "/debug/pprof/profile?seconds=301": false, "/": false,
-		} {
-			w := httptest.NewRecorder()
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel() // a profile of the processor's time ends when its client has disconnected
-			h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", path, nil))
-			if served != (w.Code == 200) || !served && w.Code != 404 && w.Code != 400 {
-				t.Errorf("profiles %t: %s: %d", profiles, path, w.Code)
-			}
-		}
-	}
-}
-
-func TestHandler_ProfilesBeyondTheWriteTimeout(t *testing.T) {
-	s := httptest.NewUnstartedServer(Handler(nil, true))
-	s.Config.WriteTimeout = time.Millisecond
-	s.Start()
-	defer s.Close()
-	r, err := s.Client().Get(s.URL + "/debug/pprof/profile?seconds=1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	if body, err := io.ReadAll(r.Body); err != nil || len(body) == 0 {
-		t.Errorf("%d bytes: %v", len(body), err)
 	}
 }
 

@@ -40,7 +40,6 @@ type Certificates struct {
 type Options struct {
 	Names     []string // of the site; none without HTTPS
 	Directory string   // URL of the ACME directory
-	Email     string   // of the operator, for the authority; may be empty
 	Plain     bool     // respond to challenges over plain http
 	Database  string   // path, beside which the certificates are stored
 	UserAgent string
@@ -67,7 +66,6 @@ func New(o Options, log zerolog.Logger) (*Certificates, error) {
 			DirectoryURL: o.Directory, UserAgent: o.UserAgent,
 			HTTPClient: &http.Client{Timeout: time.Minute},
 		},
-		Email: o.Email,
 	}
 	if o.Plain {
 		all.plain = all.manager.HTTPHandler(nil)

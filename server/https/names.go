@@ -3,7 +3,6 @@ package https
 import (
 	"errors"
 	"fmt"
-	"net/mail"
 	"net/url"
 	"slices"
 	"strings"
@@ -32,9 +31,6 @@ func (o Options) Check(base string) error {
 	}
 	if u, err := url.Parse(o.Directory); err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
 		errs = append(errs, errors.New("--acme-directory: must be the https URL of a certificate authority"))
-	}
-	if at, err := mail.ParseAddress(o.Email); o.Email != "" && (err != nil || at.Address != o.Email) {
-		errs = append(errs, errors.New("--acme-email: must be a plain address such as admin@example.org"))
 	}
 	return errors.Join(errs...)
 }

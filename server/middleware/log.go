@@ -28,8 +28,7 @@ import (
 // Observer logs, counts and limits requests.
 type Observer struct {
 	Log      zerolog.Logger
-	Slow     time.Duration // requests that take longer are logged as warnings, whatever the level; 0: none
-	Clients  []byte        // key of the hashes of clients' networks in the log; nil: it names no client
+	Clients  []byte // key of the hashes of clients' networks in the log; nil: it names no client
 	Metrics  *Metrics
 	Secure   bool            // the public reaches the site by https
 	Secret   string          // path below which everything is secret
@@ -49,7 +48,6 @@ type Record struct {
 	Code   domain.Code   // of the error response
 	Limit  string        // that rejects the request
 	Handle string        // of the authenticated agent; logged if the log names clients
-	Waits  bool          // the request may wait for something to happen, which is not slow
 	Safe   bool          // the handler changes nothing, whatever the method: an error may replace its response
 }
 
@@ -125,19 +123,14 @@ func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Dura
 	if !logged {
 		return
 	}
-	event, slow := o.Log.Info(), o.Slow > 0 && took >= o.Slow && !rec.Waits
-	switch {
-	case rec.err != nil:
+	event := o.Log.Info()
+	if rec.err != nil {
 		event = o.Log.Error().Err(rec.err)
-	case slow:
-		event = o.Log.Log().Str(zerolog.LevelFieldName, zerolog.LevelWarnValue) // whatever the least severe level
 	}
 	if !event.Enabled() {
 		return
 	}
-	if slow {
-		event.Str("route", rec.Route.name)
-	}
+
 	o.logClient(event, rec)
 	event.Str("method", loggedMethod(r.Method)).Str("path", o.loggedPath(r.URL)).Int("status", rec.status).Int("bytes", rec.size).
 		Dur("took_ms", took).Str("request_id", rec.id[0])

@@ -2,7 +2,6 @@ package middleware
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
@@ -39,38 +37,6 @@ func logOf(o *Observer, log *bytes.Buffer, from string, h http.HandlerFunc) stri
 
 func newObserver(log *bytes.Buffer) *Observer {
 	return &Observer{Log: zerolog.New(log), Metrics: NewMetrics(metrics.NewSet(), nil, nil), Memory: NewMemory(), Requests: NewRequests()}
-}
-
-func TestObserver_LogsSlowRequestsAtEachLevel(t *testing.T) {
-	for name, tt := range map[string]struct {
-		takes time.Duration
-		waits bool
-		fails error
-		level string // of the event; empty: there is none
-	}{
-		"fast":    {takes: time.Second - 1},
-		"slow":    {takes: time.Second, level: "warn"},
-		"waiting": {takes: time.Minute, waits: true},
-		"failed":  {takes: time.Second, fails: errors.New("broken"), level: "error"},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			var log bytes.Buffer
-			o := newObserver(&log)
-			o.Log, o.Slow = o.Log.Level(zerolog.ErrorLevel), time.Second
-			route := o.Metrics.Route("GET", "/api/agents/{handle}")
-			event := logOf(o, &log, "192.0.2.1:1", func(w http.ResponseWriter, r *http.Request) {
-				RecordOf(w).Route = route
-				RecordOf(w).Waits = tt.waits
-				time.Sleep(tt.takes) // of the bubble
-				if tt.fails != nil {
-					LogError(w, tt.fails)
-				}
-			})
-			if tt.level == "" && event != "" || tt.level != "" && (!strings.Contains(event, `"level":"`+tt.level+`"`) || !strings.Contains(event, `"route":"/api/agents/{handle}"`)) || strings.Contains(event, "secret") {
-				t.Errorf("%s: want level %q: %s", name, tt.level, event)
-			}
-		})
-	}
 }
 
 // TestObserver_HashesNetworks: two addresses of one network are one client, and another key has other hashes.

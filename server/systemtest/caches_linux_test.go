@@ -237,7 +237,7 @@ func TestCaches_ServePublicResponsesOnly(t *testing.T) {
 			t.Parallel()
 			d := newCrashDirectory(t, &crashTally{})
 			r := d.begins("cached")
-			p := spawn(d, d.db, append(d.mails.setting(), "--limit-mails=0", "--shared-cache=1s", "--trusted-proxy=127.0.0.1")...)
+			p := spawn(d, d.db, append(d.mails.setting(), "--shared-cache=1s", "--trusted-proxy=127.0.0.1")...)
 			folder, c := t.TempDir(), &crashClient{crashDirectory: d}
 			v := newVisitor(p, cache.start(t, folder, strings.TrimPrefix(p.base, "http://")))
 			c.reaches(site)

@@ -18,7 +18,7 @@ import (
 func TestCheck_ReportsProblems(t *testing.T) {
 	folder := t.TempDir()
 	whole := filepath.Join(folder, "whole.db")
-	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", whole, "--limit-registrations", "0")
+	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", whole, "--config", settingsFile(t, "[limits]\nregistrations = 0"))
 	if !strings.Contains(p.err.String(), "one address may register any number of agents") {
 		t.Errorf("the log at the start: %s", p.err)
 	}
@@ -85,8 +85,8 @@ func TestCheck_ReportsProblems(t *testing.T) {
 		{"mails switched off", []string{free, "--db", whole, "--mail", "off"}, 0, "no mailbox can be verified"},
 		{"mails into a folder", []string{free, "--db", whole, "--mail", "dir:" + folder}, 0, "ready to send mails"},
 		{"mails left", []string{free, "--db", whole}, 0, "99 of 100 mails a day for verifications are left"},
-		{"mails spent", []string{free, "--db", whole, "--limit-mails", "2"}, 0, "all 1 mails a day for verifications are sent"},
-		{"no limit of mails", []string{free, "--db", whole, "--limit-mails", "0"}, 0, "ok disk"},
+		{"mails spent", []string{free, "--db", whole, "--config", settingsFile(t, "[limits]\nmails = 2")}, 0, "all 1 mails a day for verifications are sent"},
+		{"no limit of mails", []string{free, "--db", whole, "--config", settingsFile(t, "[limits]\nmails = 0")}, 0, "ok disk"},
 		{"no copy yet", []string{free, "--db", whole, "--backup-dir", t.TempDir()}, 0, "there is none yet in"},
 		{"old copies", []string{free, "--db", whole, "--backup-dir", filepath.Dir(file("callbook-20200131T000000Z.db", nil, 0o600))}, 1, "the newest is of 2020-01-31"},
 		{"http in the open", []string{free, "--db", whole, "--base-url", "http://directory.example.org"}, 0, "without https"},
@@ -103,8 +103,8 @@ func TestCheck_ReportsProblems(t *testing.T) {
 		{"a secret of alerts for everybody", []string{free, "--db", whole, "--alert-url", "https://ntfy.example.org/hunter2", "--alert-secret-file", file("alerts", []byte(alertSecret), 0o604)}, 1, "chmod o-r"},
 		{"a wrong secret of alerts", []string{free, "--db", whole, "--alert-url", "https://ntfy.example.org/hunter2", "--alert-secret-file", file("wrong", []byte("hunter2"), 0o600)}, 64, "--alert-secret-file: the secret must be whsec_"},
 		{"two names", []string{free, "--db", linked}, 1, "hard links"},
-		{"no limit of registrations", []string{free, "--db", whole, "--limit-registrations", "0"}, 1, "ERROR limits one address may register any number"},
-		{"no limit of registrations where none are open", []string{free, "--db", whole, "--limit-registrations", "0", "--registration", "invite"}, 0, "ok disk"},
+		{"no limit of registrations", []string{free, "--db", whole, "--config", settingsFile(t, "[limits]\nregistrations = 0")}, 1, "ERROR limits one address may register any number"},
+		{"no limit of registrations where none are open", []string{free, "--db", whole, "--config", settingsFile(t, "[limits]\nregistrations = 0"), "--registration", "invite"}, 0, "ok disk"},
 		{"no host of that name", []string{free, "--db", whole, "--mail", "smtp://mail.invalid", "--mail-from", "a@b.example.org"}, 1, `"mail.invalid"`},
 		{"limits off", []string{free, "--db", whole, "--limits", "off"}, 0, "for tests and private networks only"},
 	} {

@@ -159,7 +159,7 @@ func (i crashImage) starts(t testing.TB, tally *crashTally, faults ...string) cr
 	trace := d.db + ".trace"
 	p := newProcessBy(t, func(self string) *exec.Cmd {
 		args := append([]string{"-f", "-qq", "-o", trace, "-e", "signal=none"}, faults...)
-		args = append(args, self, "serve", "--addr=127.0.0.1:0", "--limits=off", "--limit-mails=0", "--base-url="+site, "--db="+d.db, "--backup-dir="+d.copies())
+		args = append(args, self, "serve", "--addr=127.0.0.1:0", "--limits=off", "--base-url="+site, "--db="+d.db, "--backup-dir="+d.copies())
 		return exec.Command("strace", append(args, d.mails.setting()...)...)
 	})
 	p.cancel = func() {}
@@ -231,7 +231,7 @@ func (d crashed) outlives(i crashImage) {
 		}
 	}
 	d.failing = false
-	p := spawn(d, d.db, append(d.mails.setting(), "--limit-mails=0")...)
+	p := spawn(d, d.db, d.mails.setting()...)
 	if d.run == nil {
 		p.ends()
 		if diff := cmp.Diff(i.want, d.rows()); diff != "" {

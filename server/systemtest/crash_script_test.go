@@ -408,7 +408,7 @@ func wantCrashStates(t testing.TB) []string {
 	crashStates.Do(func() {
 		d := newCrashDirectory(t, &crashTally{})
 		c, r := &crashClient{crashDirectory: d}, d.begins("reference")
-		p := spawn(t, d.db, append(d.mails.setting(), "--limit-mails=0")...)
+		p := spawn(t, d.db, d.mails.setting()...)
 		c.reaches(p.base)
 		d.reads(func(st *store.Store, file *sql.DB) {
 			for crashStates.after = []string{r.stored(t, st, file)}; !r.ended(); {

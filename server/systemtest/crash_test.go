@@ -153,7 +153,7 @@ func (d *crashDirectory) cycle(clients []*crashLoad, random *rand.Rand) {
 		p.kill()
 	}
 	begun := time.Now()
-	p := spawn(d, d.db, append(d.mails.setting(), "--limit-mails=0")...)
+	p := spawn(d, d.db, d.mails.setting()...)
 	if status, text := p.call("GET", "/readyz", ""); status != 200 {
 		d.broke("it starts and is not ready: %d %s", status, text)
 	}

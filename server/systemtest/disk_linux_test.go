@@ -254,7 +254,7 @@ func TestReadOnlyDisk_IsNamedAtTheStart(t *testing.T) {
 			t.Errorf("%s: %d %s", command, status, err)
 		}
 	}
-	if status, out, _ := finished("check", "--addr=127.0.0.1:0", "--db", db, "--backup-dir", disk); status != 1 || strings.Count(out, "ERROR ") != 2 || !strings.Contains(out, "ERROR disk      the disk is mounted read-only") || !strings.Contains(out, "ERROR backups   the disk is mounted read-only") || strings.Contains(out, "owner") {
+	if status, out, _ := finished("check", "--addr=127.0.0.1:0", "--db", db, "--backup-dir", disk); status != 1 || strings.Count(out, "ERROR ") != 2 || !strings.Contains(out, "ERROR disk      the disk is mounted read-only") || !strings.Contains(out, "ERROR backups   the disk is mounted read-only") || strings.Contains(out, "the owner") {
 		t.Errorf("check: %d %s", status, out)
 	}
 }

@@ -78,7 +78,7 @@ func (g guide) operations() (operations []string) {
 }
 
 func TestGuide_StatementsHold(t *testing.T) {
-	p := start(t, "dev", "--addr=127.0.0.1:0", "--empty", "--limits=on")
+	p := start(t, "dev", "--addr=127.0.0.1:0", "--empty", "--limits=normal")
 	d := newDirectory(p)
 	for _, lang := range []string{"en", "zh"} {
 		g := readGuide(p, lang)

@@ -644,7 +644,7 @@ func TestAuthority_IssuesByTLSChallenge(t *testing.T) {
 	s, db, other := newSockets(t), filepath.Join(t.TempDir(), "callbook.db"), "www."+aDomain
 	c := newAuthority(t, s.addr, s.plain, ninetyDays)
 	began := time.Now()
-	p := c.serves(t, s, db, "--domain", aDomain, "--domain", other, "--http-addr", s.plain, "--acme-email=admin@example.org")
+	p := c.serves(t, s, db, "--domain", aDomain, "--domain", other, "--http-addr", s.plain)
 	p.logs("https has a certificate", 2)
 	t.Logf("two certificates after %v", time.Since(began).Round(time.Millisecond))
 	client := httpsClient(t, s.addr, c.trusted)

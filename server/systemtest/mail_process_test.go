@@ -272,9 +272,13 @@ func (o *postOffice) hangs() {
 	<-changed
 }
 
-// setting returns the settings of the program for this server.
+// setting returns the settings of the program for this server, without a limit of mails.
 func (o *postOffice) setting() []string {
-	return []string{"--mail=smtp://" + o.address, "--mail-from=Callbook <callbook@example.org>"}
+	o.Helper()
+	return []string{
+		"--mail=smtp://" + o.address, "--mail-from=Callbook <callbook@example.org>",
+		"--config=" + settingsFile(o, "[limits]\nmails = 0\n"),
+	}
 }
 
 // next returns the next mail.

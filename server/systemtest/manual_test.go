@@ -80,7 +80,7 @@ func TestManual_EveryCommandWorks(t *testing.T) {
 		want   []string // in what the commands print
 	}{
 		"operation":       {"serve", []string{"ok    database", `"backup_at":null`, "callbook_agents 2", "accepted the test"}},
-		"configuration":   {"serve", []string{"CALLBOOK_LIMIT_POSTS=20\n", "CALLBOOK_BACKUP_EVERY=12h0m0s\n", "CALLBOOK_TRUSTED_PROXY=127.0.0.1,10.0.0.0/8\n"}},
+		"configuration":   {"serve", []string{"limits.posts=20\n", "CALLBOOK_BACKUP_EVERY=12h0m0s\n", "CALLBOOK_TRUSTED_PROXY=127.0.0.1,10.0.0.0/8\n"}},
 		"moderation":      {"serve", []string{`because  "Spam"`, "is closed", "is suspended until", "is not suspended", "is removed", "is blocked", "is off the list", " is verified", "cq_", "tide-reader is deleted", "  export  tide-reader"}},
 		"backup":          {"serve", []string{"copy.db holds 2 agents, 1 calls, 1 replies", "The previous database is kept as", " KiB before, "}},
 		"troubleshooting": {"serve", []string{"ok    database", `"status":"ok"`}},

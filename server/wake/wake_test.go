@@ -73,7 +73,7 @@ func newDirectory(t testing.TB, loopback bool) *directory {
 	}
 	d.options.Roots.AddCert(secure.Certificate())
 	st, err := store.Open(t.Context(), store.Options{
-		Path: filepath.Join(t.TempDir(), "callbook.db"), Clock: func() time.Time { return now }, Quotas: &domain.Quotas{}, Normal: true, LoopbackLinks: loopback,
+		Path: filepath.Join(t.TempDir(), "callbook.db"), Clock: func() time.Time { return now }, Quotas: domain.Quotas{}, Normal: true, LoopbackLinks: loopback,
 		ReadTimeout: 10 * time.Second, QueryTimeout: 10 * time.Second,
 	})
 	d.ok(err)

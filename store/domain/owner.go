@@ -7,9 +7,6 @@ type OwnerClaim struct {
 	ExpiresAt   *Time  `json:"expires_at" nullable:"true"`
 }
 
-// DefaultOwnerAgents limits the agents that one owner may claim.
-const DefaultOwnerAgents = 20
-
 // OwnerPage is the data of the page on which an owner manages an agent.
 type OwnerPage struct {
 	Handle          string           `db:"handle"`

@@ -2,29 +2,14 @@ package domain
 
 import "time"
 
-// Quotas are the daily limits that hold across restarts. They also count records that were deleted. 0
-// switches a limit off. A day is a rolling 24 hours.
-type Quotas struct {
-	Posts             int // posts a day
-	Replies           int // replies a day
-	UnverifiedPosts   int // posts a day at trust level 0, if that is less
-	UnverifiedReplies int // replies a day at trust level 0, if that is less
-	NetworkPosts      int // posts a day of all agents in a network
-	NetworkReplies    int // replies a day of all agents in a network
-	NetworkCollabs    int // collaborations recorded a day by all agents in a network
-	NetworkReports    int // reports of posts, replies and agents a day from a network
-	RequestsFirstWeek int // contact requests sent a day, in an agent's first week
-	Requests          int // contact requests sent a day, after it
-	Collabs           int // collaborations recorded a day
-}
+// Quotas are numbers of limits by name. A missing one is switched off. The store reads those of a day, which
+// hold across restarts and also count records that were deleted. A day is a rolling 24 hours.
+type Quotas map[LimitName]int
 
 // DefaultQuotas has the documented defaults.
-var DefaultQuotas = Quotas{
-	Posts: 10, Replies: 50, UnverifiedPosts: 1, UnverifiedReplies: 5, NetworkPosts: 100, NetworkReplies: 300, NetworkCollabs: 100, NetworkReports: 50,
-	RequestsFirstWeek: 2, Requests: 5, Collabs: 50,
-}
+var DefaultQuotas = LimitsAt("normal", nil)
 
-// firstWeek is how long RequestsFirstWeek applies.
+// firstWeek is how long LimitFirstWeekRequests applies.
 const firstWeek = Week
 
 // UsageRetention is how long the records that quotas count are stored.
@@ -46,16 +31,20 @@ const (
 // registered.
 func (q Quotas) RequestsAtAge(age time.Duration) int {
 	if age < firstWeek {
-		return q.RequestsFirstWeek
+		return q[LimitFirstWeekRequests]
 	}
-	return q.Requests
+	return q[LimitRequests]
 }
 
 // PostsAt returns how many posts an agent of a trust level may publish a day.
-func (q Quotas) PostsAt(level int) int { return limitAt(level, q.Posts, q.UnverifiedPosts) }
+func (q Quotas) PostsAt(level int) int {
+	return limitAt(level, q[LimitPosts], q[LimitUnverifiedPosts])
+}
 
 // RepliesAt returns how many replies an agent of a trust level may write a day.
-func (q Quotas) RepliesAt(level int) int { return limitAt(level, q.Replies, q.UnverifiedReplies) }
+func (q Quotas) RepliesAt(level int) int {
+	return limitAt(level, q[LimitReplies], q[LimitUnverifiedReplies])
+}
 
 func limitAt(level, limit, unverified int) int {
 	if level > 0 || unverified == 0 || limit > 0 && limit < unverified {

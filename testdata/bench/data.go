@@ -72,8 +72,7 @@ func settle(ctx context.Context, st *store.Store) error {
 
 // openStore opens a directory without limits by the day.
 func openStore(ctx context.Context, o store.Options) (*store.Store, error) {
-	none := 0
-	o.Quotas, o.Mails, o.OwnerAgents = &domain.Quotas{}, &domain.MailCaps{}, &none
+	o.Quotas, o.Mails = domain.Quotas{}, &domain.MailCaps{}
 	return store.Open(ctx, o)
 }
 

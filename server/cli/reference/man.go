@@ -8,6 +8,8 @@ import (
 	"text/template"
 
 	"github.com/alecthomas/kong"
+
+	"callbook/store/domain"
 )
 
 //go:embed man.tmpl
@@ -50,5 +52,6 @@ func WriteManPage(w io.Writer, app *kong.Application, version string) error {
 		"Help":     app.Help,
 		"Commands": commands,
 		"Settings": groups(app),
+		"Limits":   domain.Limits,
 	})
 }

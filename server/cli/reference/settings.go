@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"callbook/store/domain"
 )
 
 // group holds the flags of callbook serve that have one title.
@@ -32,17 +34,24 @@ func groups(app *kong.Application) (all []group) {
 	return all
 }
 
-// Settings returns the settings of callbook serve as Markdown, a table for each group of flags.
+// Settings returns the settings of callbook serve as Markdown: a table for each group of flags, and one of the
+// single limits.
 func Settings(app *kong.Application) (tables string) {
+	escape := strings.NewReplacer("|", `\|`, "<", `\<`).Replace
 	for _, g := range groups(app) {
 		tables += fmt.Sprintf("\n### %s\n\n| setting | meaning |\n| --- | --- |\n", g.Title)
 		for _, flag := range g.Flags {
-			meaning := strings.NewReplacer("|", `\|`, "<", `\<`).Replace(flag.Help)
+			meaning := escape(flag.Help)
 			if flag.Default != "" {
 				meaning += " Default: `" + flag.Default + "`."
 			}
 			tables += fmt.Sprintf("| `--%s` `%s` | %s |\n", flag.Name, flag.Envs[0], meaning)
 		}
+	}
+
+	tables += "\n### Single limits\n\n| key in `[limits]` | meaning |\n| --- | --- |\n"
+	for _, limit := range domain.Limits {
+		tables += fmt.Sprintf("| `%s` | %s Default: `%d`. |\n", limit.Key(), escape(limit.Help), limit.Default)
 	}
 	return tables
 }

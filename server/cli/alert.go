@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 
 	"callbook/server/alert"
@@ -32,24 +30,4 @@ func (f alertFlags) alertOptions() (o alert.Options, err error) {
 		return o, fmt.Errorf("--alert-secret-file: %w", err)
 	}
 	return o, nil
-}
-
-// checkAlerts reports where alerts are sent, and sends one if the operator asks for it.
-func (c *checkCommand) checkAlerts(ctx context.Context, f *findings, o alert.Options) {
-	const subject = "alerts"
-	o.Site = cmp.Or(c.BaseURL, "http://"+c.Addr)
-	switch to, _ := alert.Origin(o.URL); {
-	case o.URL == "" && c.TestAlert:
-		f.problem(subject, "no test is sent: set --alert-url")
-	case o.URL == "":
-		f.note(subject, "off: set --alert-url to hear of new reports, failed backups and the like")
-	case !c.TestAlert:
-		f.ok(subject, "are sent to %s; --test-alert sends one", to)
-	default:
-		if err := alert.New(o).Test(ctx); err != nil {
-			f.problem(subject, "%s does not accept the test: %v", to, err)
-		} else {
-			f.ok(subject, "%s accepted the test", to)
-		}
-	}
 }

@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"net/url"
-	"os"
+
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -47,18 +47,21 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 		}
 		return errors.Join(f.end(), err)
 	}
-	verifying, end := console.showProgress(ctx)
-	served := c.checkDatabase(verifying, f, end)
+
+	served := c.checkDatabase(ctx, console, f)
 	c.checkDisk(f)
 	c.checkMail(ctx, f)
-	c.checkSecrets(f)
 	c.checkMailPools(ctx, f)
 	c.checkAlerts(ctx, f, p.alerts)
-	c.checkAddress(f, served)
-	c.checkAuthorities(f)
+	if served {
+		f.ok("address", "not checked: the server is running")
+	} else {
+		c.checkAddresses(f)
+	}
 	c.checkCertificates(f)
-	c.checkPublic(f)
-	c.checkCopies(f, served)
+	c.checkBackups(f, served)
+	c.checkSettings(f)
+
 	if err := f.end(); err != nil {
 		return err
 	}
@@ -68,40 +71,39 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	return nil
 }
 
-// checkRunning returns the findings about a running service, for the operator's page: those that need neither the
-// network nor the whole database.
+// checkRunning returns the findings about a running service, for the operator's page: those that need
+// neither the network nor the whole database.
 func (c *serveCommand) checkRunning(ctx context.Context, st *store.Store) string {
 	var out strings.Builder
 	f, check := &findings{out: &out}, &checkCommand{serveCommand: *c}
 	check.checkDisk(f)
-	check.checkSecrets(f)
 	f.mailPools(ctx, st)
 	check.checkCertificates(f)
-	check.checkPublic(f)
-	check.checkCopies(f, true)
+	check.checkBackups(f, true)
+	check.checkSettings(f)
 	return out.String()
 }
 
 // printSettings prints every setting in force, as its variable and without passwords, and every limit.
 func (c *checkCommand) printSettings(f *findings, k *kong.Context) {
 	for _, flag := range k.Flags() {
-		if len(flag.Envs) == 0 {
-			continue
-		}
 		value := fmt.Sprint(k.FlagValue(flag))
-		if list, ok := k.FlagValue(flag).([]string); ok {
-			value = strings.Join(list, ",")
-		}
-		if flag.Name == "mail" || flag.Name == "mail-file" && isMailSetting(value) {
+		switch flag.Name {
+		case "domain", "trusted-proxy", "mcp-origin":
+			value = strings.Join(k.FlagValue(flag).([]string), ",")
+		case "mail":
 			value = mail.Describe(value)
-		}
-		if flag.Name == "mail-file" && c.MailFile == "" { // --mail takes precedence
-			value = ""
-		}
-		if flag.Name == "alert-url" {
+		case "mail-file":
+			value = c.MailFile // empty if --mail takes precedence
+			if isMailSetting(value) {
+				value = mail.Describe(value)
+			}
+		case "alert-url":
 			value, _ = alert.Origin(value)
 		}
-		f.setting(flag.Envs[0], value)
+		if len(flag.Envs) > 0 {
+			f.setting(flag.Envs[0], value)
+		}
 	}
 
 	numbers := c.numbers()
@@ -114,8 +116,7 @@ func (c *checkCommand) printSettings(f *findings, k *kong.Context) {
 }
 
 // checkDatabase checks the whole file, also while it is served.
-func (c *checkCommand) checkDatabase(ctx context.Context, f *findings, verified func()) (served bool) {
-	const subject = "database"
+func (c *checkCommand) checkDatabase(ctx context.Context, console *console, f *findings) (served bool) {
 	lock, err := c.lock()
 	switch {
 	case err == nil:
@@ -127,28 +128,34 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings, verified 
 	case errors.Is(err, sqlitedb.ErrReadOnly): // which checkDisk reports
 		return false
 	default:
-		f.problem(subject, "%v", err)
+		f.problem("database", "%v", err)
 		return false
 	}
 	if !sqlitedb.Exists(c.DB) {
-		f.note(subject, "there is no database yet: callbook serve creates %s", c.DB)
+		f.note("database", "there is no database yet: callbook serve creates %s", c.DB)
 		return served
 	}
+
+	ctx, end := console.showProgress(ctx)
 	contents, err := backup.Verify(ctx, c.DB, served)
-	verified()
+	end()
 	if err != nil {
-		f.problem(subject, "%v", c.withNextStep(err))
+		f.problem("database", "%v", c.withNextStep(err))
 		return served
 	}
+
 	file := sqlitedb.FileOf(c.DB)
-	if err := errors.Join(sqlitedb.MayWrite(file), sqlitedb.MayWrite(filepath.Dir(file))); err != nil && !served && !errors.Is(err, syscall.EROFS) { // which checkDisk reports
-		f.problem(subject, "this user cannot write to it: run the check as the user of the service, or make that user the owner of the file, its folder and the files beside it (%v)", err)
+	denied := errors.Join(sqlitedb.MayWrite(file), sqlitedb.MayWrite(filepath.Dir(file)))
+	if denied != nil && !served && !errors.Is(denied, syscall.EROFS) { // which checkDisk reports
+		f.problem("database", "this user cannot write to it: run the check as the user of the service, or make that user the owner of the file, its folder and the files beside it (%v)", denied)
 		return served
 	}
-	f.ok(subject, "%s, schema %d", formatContents(contents), contents.Schema)
-	c.checkProxy(f, contents.UntrustedProxyAt.Time())
+	f.ok("database", "%s, schema %d", formatContents(contents), contents.Schema)
 	if durable.OpenToOthers(file) {
-		f.problem(subject, "other users of this machine can open it: chmod 600 %s*", file)
+		f.problem("database", "other users of this machine can open it: chmod 600 %s*", file)
+	}
+	if at := contents.UntrustedProxyAt.Time(); len(c.TrustedProxy) == 0 && time.Since(at) < proxyNoticeAge {
+		f.problem("proxy", "requests come through a proxy that is not trusted, the last one recorded at %s: all visitors count as one address; set --trusted-proxy to the address of the proxy", at.Format(time.RFC3339))
 	}
 	return served
 }
@@ -157,60 +164,37 @@ func (c *checkCommand) checkDatabase(ctx context.Context, f *findings, verified 
 // records one a day.
 const proxyNoticeAge = 48 * time.Hour
 
-// checkProxy checks that a proxy in front is trusted, given when a request last came through another.
-func (c *checkCommand) checkProxy(f *findings, untrusted time.Time) {
-	const subject = "proxy"
-	switch {
-	case len(c.TrustedProxy) > 0:
-	case time.Since(untrusted) < proxyNoticeAge:
-		f.problem(subject, "requests come through a proxy that is not trusted, the last one recorded at %s: all visitors count as one address; set --trusted-proxy to the address of the proxy", untrusted.Format(time.RFC3339))
-	case strings.HasPrefix(c.BaseURL, "https:") && len(c.Domain) == 0:
-		f.note(subject, "the base URL is https, and --domain is not set: if a reverse proxy is in front, set --trusted-proxy to its address, or all visitors count as one address")
-	}
-}
-
-// checkSecrets checks that other users of this machine cannot read the files that contain secrets.
-func (c *checkCommand) checkSecrets(f *findings) {
-	for _, file := range c.exposedSecrets() {
-		f.problem("secrets", "other users of this machine can read %s: chmod o-r %s", file, file)
-	}
-}
-
 func (c *checkCommand) checkDisk(f *findings) {
-	const subject = "disk"
-	d, err := sqlitedb.DiskOf(filepath.Dir(sqlitedb.FileOf(c.DB)))
+	folder := filepath.Dir(sqlitedb.FileOf(c.DB))
+	d, err := sqlitedb.DiskOf(folder)
 	switch {
 	case err != nil:
-		f.problem(subject, "cannot read its state: %v: mount the disk, or correct --db", err)
+		f.problem("disk", "cannot read its state: %v: mount the disk, or correct --db", err)
 	case d.Network != "" && !c.NetworkDisk:
-		f.problem(subject, "%v (%s)", sqlitedb.ErrNetworkDisk, d.Network)
-	case d.Network != "":
-		f.note(subject, "the database is on a network file system (%s), where writes may be lost and the file damaged", d.Network)
-	case sqlitedb.IsReadOnly(filepath.Dir(sqlitedb.FileOf(c.DB))):
-		f.problem(subject, "%v", sqlitedb.ErrReadOnly)
+		f.problem("disk", "%v (%s)", sqlitedb.ErrNetworkDisk, d.Network)
+	case sqlitedb.IsReadOnly(folder):
+		f.problem("disk", "%v", sqlitedb.ErrReadOnly)
 	case d.Free < d.Least():
-		f.problem(subject, "%d MiB are free, at least %d MiB are needed: free some space", d.Free>>20, d.Least()>>20)
+		f.problem("disk", "%d MiB are free, at least %d MiB are needed: free some space", d.Free>>20, d.Least()>>20)
 	default:
-		f.ok(subject, "%d MiB are free", d.Free>>20)
+		f.ok("disk", "%d MiB are free", d.Free>>20)
 	}
 }
 
 func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
-	const subject = "mail"
 	sink, err := c.openMail(zerolog.Nop())
-	if err == nil && sink != nil {
+	if sink == nil && err == nil {
+		return // checkSettings reports it
+	}
+
+	if err == nil {
 		err = mail.Check(ctx, sink)
 	}
-	switch {
-	case err != nil:
-		f.problem(subject, "%v: correct --mail or the mail server; until then mails wait and expire", err)
-	case sink == nil:
-		f.note(subject, "off: no mailbox can be verified, and owners cannot claim agents")
-	case c.Mail == "log:" && c.MailFile == "":
-		f.note(subject, "mails are written to the log only: set --mail, so that agents get their codes")
-	default:
-		f.ok(subject, "ready to send mails")
+	if err != nil {
+		f.problem("mail", "%v: correct --mail or the mail server; until then mails wait and expire", err)
+		return
 	}
+	f.ok("mail", "ready to send mails")
 }
 
 // checkMailPools reports the pools of mails that the site has spent within the last day.
@@ -249,129 +233,138 @@ var mailPurposes = map[domain.MailPool]string{
 	domain.PoolProven: "recovery and owners",
 }
 
-func (c *checkCommand) checkAddress(f *findings, served bool) {
-	const subject = "address"
-	if host, _, err := net.SplitHostPort(c.MetricsAddr); err == nil && !text.IsLoopback(host) {
-		f.note("metrics", "other machines may reach %s: let the firewall admit only Prometheus, or give --metrics-addr 127.0.0.1:9100", c.MetricsAddr)
-	}
-	if served {
-		f.ok(subject, "not checked: the server is running")
+// checkAlerts reports where alerts are sent, and sends one if the operator asks for it.
+func (c *checkCommand) checkAlerts(ctx context.Context, f *findings, o alert.Options) {
+	to, _ := alert.Origin(o.URL)
+	if !c.TestAlert {
+		if o.URL != "" {
+			f.ok("alerts", "are sent to %s; --test-alert sends one", to)
+		}
 		return
 	}
+	if o.URL == "" {
+		f.problem("alerts", "no test is sent: set --alert-url")
+		return
+	}
+
+	o.Site = cmp.Or(c.BaseURL, "http://"+c.Addr)
+	if err := alert.New(o).Test(ctx); err != nil {
+		f.problem("alerts", "%s does not accept the test: %v", to, err)
+		return
+	}
+	f.ok("alerts", "%s accepted the test", to)
+}
+
+func (c *checkCommand) checkAddresses(f *findings) {
 	for _, e := range c.endpoints(nil) {
 		listener, err := e.Listen()
-		if errors.Is(err, fs.ErrPermission) { // perhaps this user alone
-			f.note(subject, "this user cannot listen on %s: %s", e.Addr, e.Remedy(err))
-			continue
+		switch {
+		case err == nil:
+			defer listener.Close() // in the end: no two can have the same
+			f.ok("address", "%s is free", e.Addr)
+		case errors.Is(err, fs.ErrPermission): // perhaps this user alone
+			f.note("address", "this user cannot listen on %s: %s", e.Addr, e.Remedy(err))
+		default:
+			f.problem("address", "cannot listen on %s (%v): %s, unless the service manager listens for the service", e.Addr, err, e.Remedy(err))
 		}
-		if err != nil {
-			f.problem(subject, "cannot listen on %s (%v): %s, unless the service manager listens for the service", e.Addr, err, e.Remedy(err))
-			continue
-		}
-		defer listener.Close() // in the end: no two can have the same
-		f.ok(subject, "%s is free", e.Addr)
 	}
 }
 
-// checkAuthorities reports a machine that trusts no certificate authority, such as an empty container.
-func (c *checkCommand) checkAuthorities(f *findings) {
-	if roots, err := x509.SystemCertPool(); err != nil || roots.Equal(x509.NewCertPool()) {
-		f.note("https", "this machine trusts no certificate authority, so that mail servers, profile links, receivers of alerts and, with --domain, the authority cannot be reached: install the package ca-certificates")
-	}
-}
-
-// checkCertificates checks the stored certificates, without a request to the network: only from outside it is
-// visible whether the name points to this machine and the ports are open.
+// checkCertificates checks the stored certificates, without a request to the network: only from outside it
+// is visible whether the name points to this machine and the ports are open.
 func (c *checkCommand) checkCertificates(f *findings) {
-	const subject = "https"
-	if len(c.Domain) == 0 {
-		return
-	}
 	folder := c.certificates().Folder()
-	if durable.OpenToOthers(folder) {
-		f.problem(subject, "other users of this machine can read the folder of the keys: chmod 700 %s", folder)
+	if len(c.Domain) > 0 && durable.OpenToOthers(folder) {
+		f.problem("https", "other users of this machine can read the folder of the keys: chmod 700 %s", folder)
 	}
 	for _, name := range c.Domain {
 		cert, err := https.Saved(folder, name)
 		switch {
-		case errors.Is(err, os.ErrPermission):
-			f.problem(subject, "%v: run the check as the user of the service", err)
+		case errors.Is(err, fs.ErrPermission):
+			f.problem("https", "%v: run the check as the user of the service", err)
 		case err != nil:
-			f.note(subject, "%s has no certificate yet: callbook serve obtains one within a minute of its start if the name points to this machine and port 443 or 80 is open to the internet; it retries after a minute, then after hours", name)
+			f.note("https", "%s has no certificate yet: callbook serve obtains one within a minute of its start if the name points to this machine and port 443 or 80 is open to the internet; it retries after a minute, then after hours", name)
 		default:
-			checkCertificate(f, subject, name, cert, time.Now())
+			checkCertificate(f, name, cert, time.Now())
 		}
 	}
 }
 
-// checkCertificate checks the name and the expiry of a certificate. Renewal starts 30 days before its end, or when a
-// third of the lifetime is left if that is later.
-func checkCertificate(f *findings, subject, name string, cert *x509.Certificate, now time.Time) {
-	end := cert.NotAfter.Format(time.DateOnly)
+// checkCertificate checks the name and the expiry of a certificate. Renewal starts 30 days before its end, or
+// when a third of the lifetime is left if that is later.
+func checkCertificate(f *findings, name string, cert *x509.Certificate, now time.Time) {
 	late := min(10*24*time.Hour, cert.NotAfter.Sub(cert.NotBefore)/4)
-	const next = "callbook serve renews it while it runs, and logs why it cannot"
+	end := cert.NotAfter.Format(time.DateOnly)
 	switch {
 	case cert.VerifyHostname(name) != nil:
-		f.problem(subject, "the certificate stored for %s is for %s: remove its file, and restart callbook serve", name, strings.Join(cert.DNSNames, ", "))
-	case now.After(cert.NotAfter):
-		f.problem(subject, "the certificate of %s expired on %s: %s", name, end, next)
+		f.problem("https", "the certificate stored for %s is for %s: remove its file, and restart callbook serve", name, strings.Join(cert.DNSNames, ", "))
 	case cert.NotAfter.Sub(now) < late:
-		f.problem(subject, "the certificate of %s expires on %s: %s", name, end, next)
+		f.problem("https", "the certificate of %s expires on %s: callbook serve renews it while it runs, and logs why it cannot", name, end)
 	default:
-		f.ok(subject, "%s has a certificate by %s, valid until %s", name, https.Issuer(cert), end)
+		f.ok("https", "%s has a certificate by %s, valid until %s", name, https.Issuer(cert), end)
 	}
 }
 
-// checkPublic checks the public address, the contact, the limits and the durability.
-func (c *checkCommand) checkPublic(f *findings) {
+// checkBackups checks the scheduled backups. A service that runs has made the first one at its start.
+func (c *checkCommand) checkBackups(f *findings, served bool) {
+	if c.BackupDir == "" {
+		return // checkSettings reports it
+	}
+
+	_, newest, err := c.schedule(c.DB).Newest(time.Now())
+	if err == nil {
+		err = sqlitedb.MayWrite(c.BackupDir)
+	}
+	made := newest.Format(time.RFC3339)
+	const failing = "the service makes none, or they fail; look for \"cannot back up the database\" in its log, and free space in the folder"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.note("backups", "%s is created at startup", c.BackupDir)
+	case errors.Is(err, syscall.EROFS):
+		f.problem("backups", "%v", sqlitedb.ErrReadOnly)
+	case err != nil:
+		f.problem("backups", "this user cannot use the folder: run the check as the user of the service, or make that user the owner of the folder (%v)", err)
+	case newest.IsZero() && !served:
+		f.note("backups", "there is none yet in %s", c.BackupDir)
+	case newest.IsZero():
+		f.problem("backups", "there is none in %s though the service runs: unless it has just started, %s", c.BackupDir, failing)
+	case time.Since(newest) > 2*time.Duration(c.BackupEvery):
+		f.problem("backups", "the newest is of %s: %s", made, failing)
+	default:
+		f.ok("backups", "the newest is of %s", made)
+	}
+}
+
+// checkSettings reports settings that work, and may not be meant.
+func (c *checkCommand) checkSettings(f *findings) {
+	for _, file := range c.exposedSecrets() {
+		f.problem("secrets", "other users of this machine can read %s: chmod o-r %s", file, file)
+	}
+
 	base, _ := url.Parse(c.BaseURL) // valid, by plan
 	host, _, _ := net.SplitHostPort(c.Addr)
-	switch {
-	case c.BaseURL == "" && !text.IsLoopback(host):
-		f.note("base URL", "not set: documents and mailed links contain the address of this machine")
-	case base.Scheme == "http" && !text.IsLoopback(base.Hostname()):
-		f.note("base URL", "without https, API keys cross the network unencrypted")
-	default:
-		f.ok("base URL", "%s", cmp.Or(c.BaseURL, "this machine only"))
-	}
-	if c.Contact == "" {
-		f.note("contact", "not set: people cannot contact you about the site")
-	}
-	if c.Limits == "off" {
-		f.note("limits", "off: for tests and private networks only")
-	} else if c.openToFloods() {
-		f.problem("limits", unlimitedRegistrations)
-	}
-	if c.Durability != "full" {
-		f.note("writes", "a power cut may lose the last writes (--durability normal)")
-	}
-}
-
-// checkCopies checks the scheduled backups. A service that runs has made the first one at its start.
-func (c *checkCommand) checkCopies(f *findings, served bool) {
-	const subject = "backups"
-	if c.BackupDir == "" {
-		f.note(subject, "the service makes none: set --backup-dir to a folder on another disk")
-		return
-	}
-	_, newest, err := c.schedule(c.DB).Newest(time.Now())
-	denied := sqlitedb.MayWrite(c.BackupDir)
-	switch age := time.Since(newest); {
-	case errors.Is(err, os.ErrNotExist):
-		f.note(subject, "%s is created at startup", c.BackupDir)
-	case err != nil:
-		f.problem(subject, "the folder cannot be read: %v: make the user of the service its owner, or give another --backup-dir", err)
-	case errors.Is(denied, syscall.EROFS):
-		f.problem(subject, "%v", sqlitedb.ErrReadOnly)
-	case denied != nil:
-		f.problem(subject, "this user cannot write to it: run the check as the user of the service, or make that user the owner of the folder (%v)", denied)
-	case newest.IsZero() && served:
-		f.problem(subject, "there is none in %s though the service runs: unless it has just started, they fail; look for \"cannot back up the database\" in its log, and free space in the folder", c.BackupDir)
-	case newest.IsZero():
-		f.note(subject, "there is none yet in %s", c.BackupDir)
-	case age > 2*time.Duration(c.BackupEvery):
-		f.problem(subject, "the newest is of %s: the service makes none, or they fail; look for \"cannot back up the database\" in its log, and free space in the folder", newest.Format(time.RFC3339))
-	default:
-		f.ok(subject, "the newest is of %s", newest.Format(time.RFC3339))
+	metrics, _, _ := net.SplitHostPort(c.MetricsAddr)
+	sink, _ := c.setting()
+	roots, err := x509.SystemCertPool()
+	for _, note := range []struct {
+		is            bool
+		subject, text string
+	}{
+		{sink == off, "mail", "off: no mailbox can be verified, and owners cannot claim agents"},
+		{sink == "log:", "mail", "mails are written to the log only: set --mail, so that agents get their codes"},
+		{c.AlertURL == "", "alerts", "off: set --alert-url to hear of new reports, failed backups and the like"},
+		{c.MetricsAddr != "" && !text.IsLoopback(metrics), "metrics", "other machines may reach " + c.MetricsAddr + ": let the firewall admit only Prometheus, or give --metrics-addr 127.0.0.1:9100"},
+		{err != nil || roots.Equal(x509.NewCertPool()), "https", "this machine trusts no certificate authority, so that mail servers, profile links, receivers of alerts and, with --domain, the authority cannot be reached: install the package ca-certificates"},
+		{c.BaseURL == "" && !text.IsLoopback(host), "base URL", "not set: documents and mailed links contain the address of this machine"},
+		{base.Scheme == "http" && !text.IsLoopback(base.Hostname()), "base URL", "without https, API keys cross the network unencrypted"},
+		{base.Scheme == "https" && len(c.Domain)+len(c.TrustedProxy) == 0, "proxy", "the base URL is https, and --domain is not set: if a reverse proxy is in front, set --trusted-proxy to its address, or all visitors count as one address"},
+		{c.Contact == "", "contact", "not set: people cannot contact you about the site"},
+		{c.Limits == off, "limits", "off: for tests and private networks only"},
+		{c.Durability != "full", "writes", "a power cut may lose the last writes (--durability normal)"},
+		{c.BackupDir == "", "backups", "the service makes none: set --backup-dir to a folder on another disk"},
+	} {
+		if note.is {
+			f.note(note.subject, "%s", note.text)
+		}
 	}
 }

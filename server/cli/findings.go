@@ -46,11 +46,9 @@ func (f *findings) end() error {
 	if !f.json {
 		return nil
 	}
-	text, err := json.MarshalIndent(f, "", "  ")
-	if err == nil {
-		_, err = fmt.Fprintln(f.out, string(text))
-	}
-	return err
+	out := json.NewEncoder(f.out)
+	out.SetIndent("", "  ")
+	return out.Encode(f)
 }
 
 func (f *findings) ok(subject, format string, args ...any) {

@@ -152,14 +152,6 @@ func (c *serveCommand) exposedSecrets() (files []string) {
 	return files
 }
 
-// unlimitedRegistrations explains openToFloods to the operator.
-const unlimitedRegistrations = "one address may register any number of agents: set registrations in the table [limits] to 1 or more, or --registration to another value than open"
-
-// openToFloods reports whether one address may register any number of agents, though limits are on.
-func (c *serveCommand) openToFloods() bool {
-	return c.Limits != "off" && c.numbers()[domain.LimitRegistrations] == 0 && c.Registration == string(domain.RegistrationOpen)
-}
-
 // gcPercent is how much the heap grows, in percent of what is in use, before garbage is collected. With Go's default of 100,
 // collecting takes up to a sixth of the time of a response that is not cached.
 const gcPercent = 150
@@ -181,9 +173,6 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	p.store.MaxBytes = c.maxBytes(log)
 	for _, file := range c.exposedSecrets() {
 		log.Warn().Str("file", file).Msg("other users of this machine can read a file that contains a secret: take the permission away with chmod o-r")
-	}
-	if c.openToFloods() {
-		log.Warn().Msg(unlimitedRegistrations)
 	}
 	certificates, err := https.New(c.certificates(), log)
 	if err != nil {

@@ -18,10 +18,7 @@ import (
 func TestCheck_ReportsProblems(t *testing.T) {
 	folder := t.TempDir()
 	whole := filepath.Join(folder, "whole.db")
-	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", whole, "--config", settingsFile(t, "[limits]\nregistrations = 0"))
-	if !strings.Contains(p.err.String(), "one address may register any number of agents") {
-		t.Errorf("the log at the start: %s", p.err)
-	}
+	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", whole)
 	key := join(p, "tide-reader")
 	p.object("POST", "/api/me/verify", "", "Authorization: Bearer "+key)
 	for copies, want := range map[string]string{"none though the service runs": "there is none in", "some": "the newest is of"} {
@@ -103,8 +100,6 @@ func TestCheck_ReportsProblems(t *testing.T) {
 		{"a secret of alerts for everybody", []string{free, "--db", whole, "--alert-url", "https://ntfy.example.org/hunter2", "--alert-secret-file", file("alerts", []byte(alertSecret), 0o604)}, 1, "chmod o-r"},
 		{"a wrong secret of alerts", []string{free, "--db", whole, "--alert-url", "https://ntfy.example.org/hunter2", "--alert-secret-file", file("wrong", []byte("hunter2"), 0o600)}, 64, "--alert-secret-file: the secret must be whsec_"},
 		{"two names", []string{free, "--db", linked}, 1, "hard links"},
-		{"no limit of registrations", []string{free, "--db", whole, "--config", settingsFile(t, "[limits]\nregistrations = 0")}, 1, "ERROR limits one address may register any number"},
-		{"no limit of registrations where none are open", []string{free, "--db", whole, "--config", settingsFile(t, "[limits]\nregistrations = 0"), "--registration", "invite"}, 0, "ok disk"},
 		{"no host of that name", []string{free, "--db", whole, "--mail", "smtp://mail.invalid", "--mail-from", "a@b.example.org"}, 1, `"mail.invalid"`},
 		{"limits off", []string{free, "--db", whole, "--limits", "off"}, 0, "for tests and private networks only"},
 	} {

@@ -427,7 +427,7 @@ func TestCheck_ReportsCertificates(t *testing.T) {
 		{"late", selfMade(t, now.Add(-81*day), now.Add(9*day), aDomain), 0o700, "ERROR https the certificate of " + aDomain + " expires on"},
 		{"short-lived", selfMade(t, now.Add(-4*day), now.Add(2*day), aDomain), 0o700, "ok https"},
 		{"short-lived and late", selfMade(t, now.Add(-5*day), now.Add(day), aDomain), 0o700, "ERROR https the certificate of " + aDomain + " expires on"},
-		{"ended", selfMade(t, now.Add(-91*day), now.Add(-day), aDomain), 0o700, "ERROR https the certificate of " + aDomain + " expired on"},
+		{"ended", selfMade(t, now.Add(-91*day), now.Add(-day), aDomain), 0o700, "ERROR https the certificate of " + aDomain + " expires on"},
 		{"of another name", selfMade(t, now.Add(-day), now.Add(89*day), "elsewhere.example.org"), 0o700, "is for elsewhere.example.org"},
 		{"no certificate", []byte("nonsense"), 0o700, "note https"},
 		{"open to others", selfMade(t, now.Add(-day), now.Add(89*day), aDomain), 0o755, "chmod 700"},

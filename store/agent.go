@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
 	"callbook/store/outbox"
-	"callbook/store/sqlitedb"
 	"callbook/store/text"
 )
 
@@ -38,6 +39,9 @@ func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.
 			if renewed == 0 {
 				result.Key = ""
 			}
+			return err
+		}
+		if err := t.CheckRoom(); err != nil {
 			return err
 		}
 		if err := t.checkRegistration(r); err != nil {
@@ -150,6 +154,9 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 		if err := change(&after); err != nil {
 			return err
 		}
+		if err := t.checkRoomFor(before.Settings(), after); err != nil {
+			return err
+		}
 		// Fields that do not change are not checked against words that were blocked later.
 		var changed domain.Settings
 		if err := change(&changed); err != nil {
@@ -184,6 +191,24 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 		return err
 	})
 	return doc, err
+}
+
+// checkRoomFor is CheckRoom for settings that are longer than before.
+func (t *tx) checkRoomFor(before, after domain.Settings) error {
+	// Switches and numbers take no room.
+	policy := before.ContactPolicy
+	policy.Note = after.ContactPolicy.Note
+	after.ContactPolicy, after.ContactPublic = policy, before.ContactPublic
+
+	was, err := json.Marshal(before)
+	if err != nil {
+		return err
+	}
+	is, err := json.Marshal(after)
+	if err != nil || len(is) <= len(was) {
+		return err
+	}
+	return t.CheckRoom()
 }
 
 func (t *tx) updateAgent(before document.AgentRow, after domain.Settings) error {
@@ -230,7 +255,7 @@ var errDeletionPending = domain.NewError(domain.CodeInvalidState)
 // If a person has claimed the agent, it is hidden at once and deleted after 72 hours, unless the owner
 // keeps it; until then its key reads, and its writes return invalid_state.
 func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
-	return s.write(sqlitedb.Freeing(ctx), func(t *tx) error {
+	return s.write(ctx, func(t *tx) error {
 		state, err := t.checkKey(caller)
 		if err != nil {
 			return err

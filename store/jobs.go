@@ -9,7 +9,6 @@ import (
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
 	"callbook/store/outbox"
-	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
 
@@ -44,11 +43,11 @@ func (s *Store) RunJobs(ctx context.Context) error {
 
 const jobBatch = lifecycle.Batch
 
-// runJob runs a job in transactions until it finds less than a batch of records. Most jobs delete, so they also run on a full disk.
+// runJob runs a job in transactions until it finds less than a batch of records.
 func (s *Store) runJob(ctx context.Context, job func(*tx) (records int, err error)) error {
 	for {
 		var records int
-		err := s.db.WriteBackground(sqlitedb.Freeing(ctx), s.run(func(t *tx) (err error) {
+		err := s.db.WriteBackground(ctx, s.run(func(t *tx) (err error) {
 			records, err = job(t)
 			return err
 		}))

@@ -9,7 +9,6 @@ import (
 	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
-	"callbook/store/sqlitedb"
 	"callbook/store/text"
 )
 
@@ -25,6 +24,9 @@ func (s *Store) AddLink(ctx context.Context, caller domain.Caller, address, kind
 		}
 		if slices.ContainsFunc(links, func(l domain.Link) bool { return l.URL == address }) {
 			return nil
+		}
+		if err := t.CheckRoom(); err != nil {
+			return err
 		}
 		var faults []domain.FieldError
 		if len(links) >= domain.MaxLinks {
@@ -50,7 +52,7 @@ func (s *Store) linkURL(address string) string {
 
 // RemoveLink removes a link from the caller's card, if it is there, and returns the others.
 func (s *Store) RemoveLink(ctx context.Context, caller domain.Caller, address string) (links []domain.Link, err error) {
-	err = s.writeAs(sqlitedb.Freeing(ctx), caller, func(t *tx) error {
+	err = s.writeAs(ctx, caller, func(t *tx) error {
 		if err := t.Exec(`DELETE FROM links WHERE agent_id = ? AND url = ?`, caller.ID, s.linkURL(address)); err != nil {
 			return err
 		}

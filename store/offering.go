@@ -9,17 +9,18 @@ import (
 	"callbook/store/blocklist"
 	"callbook/store/document"
 	"callbook/store/domain"
-	"callbook/store/sqlitedb"
 	"callbook/store/text"
 )
 
 // ReplaceOfferings replaces the caller's menu. An entry with the id of an existing one replaces that.
 // It returns validation_failed for an id that is not the caller's and for a text with a blocked word.
 func (s *Store) ReplaceOfferings(ctx context.Context, caller domain.Caller, menu domain.Menu) (offerings []domain.Offering, err error) {
-	if len(menu.Offerings) == 0 {
-		ctx = sqlitedb.Freeing(ctx)
-	}
 	err = s.writeOwn(ctx, caller, func(t *tx) error {
+		if len(menu.Offerings) > 0 {
+			if err := t.CheckRoom(); err != nil {
+				return err
+			}
+		}
 		errs, err := t.checkOfferingIDs(caller.ID, menu.Offerings)
 		if err != nil {
 			return err

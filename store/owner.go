@@ -14,7 +14,6 @@ import (
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
 	"callbook/store/outbox"
-	"callbook/store/sqlitedb"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
@@ -269,9 +268,6 @@ func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (do
 	key, err := domain.NewKey(s.random)
 	if err != nil {
 		return done, err
-	}
-	if form.Act == domain.OwnerRetire {
-		ctx = sqlitedb.Freeing(ctx)
 	}
 	err = s.writeOrReject(ctx, func(t *tx) error {
 		var claim claimRow

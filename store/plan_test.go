@@ -72,25 +72,26 @@ var boundedWalks = []string{
 	"JOIN handles h ON h.id = p.author_id WHERE d.post_seq > ? ORDER BY d.post_seq LIMIT 1", // the next one
 	"FROM watches WHERE agent_id > ?",                                                       // those of a batch of agents
 	"FROM agent_values WHERE term >= ? AND term < ?",                                        // the facets of a kind, at most every minute
-	"COALESCE(MAX(",                        // the last row
-	"(SELECT 1 FROM collabs c LEFT JOIN",   // the total of all collaborations, up to 1000
-	"AS agents_verified",                   // counts, at most every ten seconds
-	"UPDATE reports SET reporter = NULL",   // the reports of a day
-	"FROM agents ORDER BY id",              // after an upgrade, once
-	"FROM site",                            // a handful of rows
-	"FROM blocklist",                       // 1000 entries of each list at the most
-	"AND url LIKE '%'",                     // the verified links, when the operator blocks a host
-	"FROM invites",                         // those that the operator made
-	"FROM operator_links",                  // likewise, of half a day
-	"FROM abuse_days",                      // 31 days at the most
-	"SELECT COUNT(*) FROM outbox",          // the mails that wait, for metrics
-	"SELECT seq, recipient FROM outbox",    // the mails that wait, when a person ends those to an address
-	"FROM reports WHERE closed_at IS NULL", // the open reports, for metrics
-	"ORDER BY r.seq LIMIT",                 // the oldest open reports, for the operator
-	"ORDER BY r.closed_at DESC",            // the reports closed last, for the operator
-	"FROM audit ORDER BY seq DESC LIMIT",   // the newest acts, for the operator
-	"ORDER BY d.level = 0",                 // the agents of the home page, of each level
-	"ORDER BY a.level = 0, n.post_seq",     // its posts, of the newest 2000
+	"FROM pragma_page_count",                                                                // one row
+	"COALESCE(MAX(",                                                                         // the last row
+	"(SELECT 1 FROM collabs c LEFT JOIN",                                                    // the total of all collaborations, up to 1000
+	"AS agents_verified",                                                                    // counts, at most every ten seconds
+	"UPDATE reports SET reporter = NULL",                                                    // the reports of a day
+	"FROM agents ORDER BY id",                                                               // after an upgrade, once
+	"FROM site",                                                                             // a handful of rows
+	"FROM blocklist",                                                                        // 1000 entries of each list at the most
+	"AND url LIKE '%'",                                                                      // the verified links, when the operator blocks a host
+	"FROM invites",                                                                          // those that the operator made
+	"FROM operator_links",                                                                   // likewise, of half a day
+	"FROM abuse_days",                                                                       // 31 days at the most
+	"SELECT COUNT(*) FROM outbox",                                                           // the mails that wait, for metrics
+	"SELECT seq, recipient FROM outbox",                                                     // the mails that wait, when a person ends those to an address
+	"FROM reports WHERE closed_at IS NULL",                                                  // the open reports, for metrics
+	"ORDER BY r.seq LIMIT",                                                                  // the oldest open reports, for the operator
+	"ORDER BY r.closed_at DESC",                                                             // the reports closed last, for the operator
+	"FROM audit ORDER BY seq DESC LIMIT",                                                    // the newest acts, for the operator
+	"ORDER BY d.level = 0",                                                                  // the agents of the home page, of each level
+	"ORDER BY a.level = 0, n.post_seq",                                                      // its posts, of the newest 2000
 }
 
 var (

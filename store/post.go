@@ -9,7 +9,6 @@ import (
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
-	"callbook/store/sqlitedb"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
@@ -108,7 +107,7 @@ func (t *tx) insertPost(authorID int64, d domain.PostDraft, hash []byte) (row do
 // DeletePost deletes a post of the caller, with its replies. It returns forbidden for another agent's
 // post.
 func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string) error {
-	return s.writeAs(sqlitedb.Freeing(ctx), caller, func(t *tx) error {
+	return s.writeAs(ctx, caller, func(t *tx) error {
 		var p document.PostRow
 		err := t.Get(&p, document.SelectPostRow+`
 			WHERE id = ? AND EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = author_id)`, id)

@@ -8,7 +8,6 @@ import (
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
 	"callbook/store/query"
-	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
 
@@ -73,7 +72,7 @@ func (t *tx) authorFor(callerID int64, post domain.PostDocument) (author int64, 
 // DeleteReply deletes a reply of the caller, or one to a post of the caller. It returns forbidden to
 // other agents.
 func (s *Store) DeleteReply(ctx context.Context, caller domain.Caller, id string) error {
-	return s.writeAs(sqlitedb.Freeing(ctx), caller, func(t *tx) error {
+	return s.writeAs(ctx, caller, func(t *tx) error {
 		var reply lifecycle.ReplyRow
 		err := txn.OrNotFound(t.Get(&reply, lifecycle.SelectReplyRow+`
 			WHERE r.id = ? AND EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = r.author_id)

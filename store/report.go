@@ -57,6 +57,9 @@ func (s *Store) reportFrom(ctx context.Context, address netip.Addr, r lifecycle.
 		if err != nil || repeated {
 			return err
 		}
+		if err := t.CheckRoom(); err != nil {
+			return err
+		}
 		if err := t.SpendNetwork(t.counted(address), domain.ActPublicReport, t.store.quotas[domain.LimitNetworkReports]); err != nil {
 			return err
 		}

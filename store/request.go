@@ -29,6 +29,9 @@ var errDryRun = errors.New("tried only")
 // TryRequest is a dry run of SendRequest: it returns the same errors, and stores nothing.
 func (s *Store) TryRequest(ctx context.Context, caller domain.Caller, handle string, draft domain.ContactRequestDraft) error {
 	err := s.writeAs(ctx, caller, func(t *tx) error {
+		if err := t.CheckRoom(); err != nil {
+			return err
+		}
 		_, err := t.sendRequest(caller, handle, draft)
 		return cmp.Or(err, errDryRun)
 	})

@@ -83,8 +83,7 @@ type Options struct {
 	SiteName     string                  // which no agent and no owner may have as its name; empty for none but Callbook
 	Normal       bool                    // synchronous=NORMAL: a power cut may lose the last writes
 	Batch        int                     // writes that share one commit at most; as in sqlitedb.Options if 0
-	MaxBytes     int64                   // maximum size of the database file, without its log; 0 for no limit
-	Reserve      int64                   // bytes that are kept for deletions, as in sqlitedb.Options
+	MaxBytes     int64                   // of the records in the file, from which those that would grow are rejected; 0 for no limit
 
 	// NetworkDisk allows a file on a network file system, which is rejected otherwise.
 	NetworkDisk bool
@@ -151,7 +150,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	var err error
 	s.db, err = txn.Open(ctx, txn.Options{
 		Options: sqlitedb.Options{
-			Path: o.Path, Clock: o.Clock, Normal: o.Normal, Batch: o.Batch, MaxBytes: o.MaxBytes, Reserve: o.Reserve,
+			Path: o.Path, Clock: o.Clock, Normal: o.Normal, Batch: o.Batch, MaxBytes: o.MaxBytes,
 			NetworkDisk: o.NetworkDisk, NoBackup: o.NoBackup, Beside: o.Beside,
 			WatchPeriod: o.watchPeriod, ReadTimeout: o.ReadTimeout, QueryTimeout: o.QueryTimeout, Commit: o.commit,
 		},

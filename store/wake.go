@@ -8,7 +8,6 @@ import (
 	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
-	"callbook/store/sqlitedb"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
@@ -29,6 +28,9 @@ func (s *Store) SetWake(ctx context.Context, caller domain.Caller, url string) (
 		return "", nil, domain.Invalid(domain.FieldError{Field: "url", Code: domain.FaultBadFormat, Topic: "webhook"})
 	}
 	err = s.writeAs(ctx, caller, func(t *tx) error {
+		if err := t.CheckRoom(); err != nil {
+			return err
+		}
 		if err := blocklist.Check(t.Tx, domain.WakeDraft{URL: address}); err != nil {
 			return err
 		}
@@ -75,7 +77,7 @@ func wakeSecret(t *txn.Tx, nonce []byte) []byte {
 
 // RemoveWake deletes the URL at which the caller is woken, if there is one.
 func (s *Store) RemoveWake(ctx context.Context, caller domain.Caller) error {
-	return s.writeOwn(sqlitedb.Freeing(ctx), caller, func(t *tx) error { return lifecycle.RemoveWake(t.Tx, caller.ID) })
+	return s.writeOwn(ctx, caller, func(t *tx) error { return lifecycle.RemoveWake(t.Tx, caller.ID) })
 }
 
 // Wake returns the wake-ups of the caller. It returns unauthorized if the caller was deleted.

@@ -72,6 +72,11 @@ func canonicalWatches(drafts []domain.WatchDraft) ([]domain.WatchDraft, error) {
 }
 
 func (t *tx) replaceWatches(agentID int64, watches []domain.WatchDraft) error {
+	if len(watches) > 0 {
+		if err := t.CheckRoom(); err != nil {
+			return err
+		}
+	}
 	if err := t.Exec(`DELETE FROM watches WHERE agent_id = ?`, agentID); err != nil {
 		return err
 	}

@@ -124,6 +124,9 @@ func createOnce[T identified](
 		if _, replayed, err = t.Replay(caller.ID, key, &created); err != nil || replayed {
 			return err
 		}
+		if err = t.CheckRoom(); err != nil {
+			return err
+		}
 		if created, err = create(t); err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ type serveCommand struct {
 	OperatorAddr  string   `help:"Address of a listener for the operator's page, of this machine only: 127.0.0.1:8081, or unix: and the path of a socket. callbook admin page prints a link to it. Default: none." placeholder:"ADDR"`
 	backupFlags   `embed:"" group:"database"`
 	NoBackup      bool     `group:"database" help:"Upgrade a database of an older version without keeping a copy. With the copy, an upgrade needs free space of 3.2 times the size of the database."`
-	MaxSize       size     `group:"database" default:"auto" help:"Largest size of the database file, such as 10GB. At this size writes are rejected, except deletions, and reads continue. auto: half of the disk space that would be free at startup without the database; a larger one does not grow. 0: no limit." placeholder:"SIZE"`
+	MaxSize       size     `group:"database" default:"auto" help:"Size of the records in the database file, such as 10GB, from which nothing is stored that would create or enlarge a record. Reads, deletions and decisions continue. auto: half of the disk space that would be free at startup without the database. 0: no limit." placeholder:"SIZE"`
 	CacheSize     size     `default:"16MiB" help:"Memory for cached responses, such as 128MB. 0: no cache." placeholder:"SIZE"`
 	NetworkDisk   bool     `group:"database" help:"Allow a database on a network file system. Writes may be lost there, and the file may be damaged."`
 	Durability    string   `group:"database" enum:"full,normal" default:"full" help:"full: a write is on the disk before its response. normal: faster on slow disks, but a power cut may lose the last writes."`
@@ -93,7 +93,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	p.store = store.Options{
 		Path: c.DB, Quotas: limits, Mails: c.mailCaps(),
 		Registration: domain.RegistrationMode(c.Registration), SiteName: c.SiteName,
-		Normal: c.Durability == "normal", Reserve: reserveBytes, NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
+		Normal: c.Durability == "normal", NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
 	}
 	p.server = server.Options{BaseURL: c.BaseURL, Limits: server.LimitsOf(limits), Private: c.Private, Log: log, LogClients: c.LogClients, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1), SharedCache: time.Duration(c.SharedCache)}
 	var errs [8]error
@@ -116,10 +116,6 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	}
 	return p, err
 }
-
-// reserveBytes is the space that is kept for deletions on a full disk and at --max-size. The deletion of an agent with all its
-// calls takes a part of it.
-const reserveBytes = 4 << 20
 
 // minSecret is the minimum length of the secret in --secret-file.
 const minSecret = 32

@@ -216,7 +216,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 		"read_only": {EN: "The disk of the service accepts no writes; reading still works. Try again later.", ZH: "服务的磁盘目前不接受写入；读取仍可用。请稍后再试。"},
 	}},
 	domain.CodeStorageFull: {Status: http.StatusServiceUnavailable, Texts: map[string]api.Text{
-		"": {EN: "The service has no room to write; reading and deleting still work. Try again later.", ZH: "服务存储空间已满，暂不能写入；读取和删除仍可用。请稍后再试。"},
+		"": {EN: "The service has no room to store this; reading still works. Try again later.", ZH: "服务存储空间已满，暂不能写入；读取仍可用。请稍后再试。"},
 	}},
 }
 

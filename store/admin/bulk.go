@@ -7,7 +7,6 @@ import (
 
 	"callbook/store/document"
 	"callbook/store/domain"
-	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
 
@@ -29,7 +28,7 @@ func (o *Operator) ActOnAgents(ctx context.Context, bulk domain.BulkAct) (result
 	handles := slices.Compact(slices.Sorted(slices.Values(bulk.Handles)))
 	for batch := range slices.Chunk(handles, bulkBatch) {
 		var done domain.BulkResult
-		err := o.db.Write(sqlitedb.Freeing(ctx), func(t *txn.Tx) error {
+		err := o.db.Write(ctx, func(t *txn.Tx) error {
 			done = domain.BulkResult{}
 			for _, handle := range batch {
 				if err := act.runOn(t, handle, &done); err != nil {

@@ -15,7 +15,6 @@ import (
 	"callbook/store/export"
 	"callbook/store/lifecycle"
 	"callbook/store/outbox"
-	"callbook/store/sqlitedb"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
@@ -78,7 +77,7 @@ type agentAct struct {
 // moderate runs an operator's act on an agent, and records it. Most acts hide or delete, so they succeed on a full disk. It
 // returns not_found for an unknown handle.
 func (o *Operator) moderate(ctx context.Context, act agentAct, handle string) error {
-	return o.db.Write(sqlitedb.Freeing(ctx), func(t *txn.Tx) error {
+	return o.db.Write(ctx, func(t *txn.Tx) error {
 		agent, found, err := document.FindAgent(t, handle)
 		if err == nil && !found {
 			err = domain.NewError(domain.CodeNotFound)
@@ -200,7 +199,7 @@ func (o *Operator) Unblock(ctx context.Context, handle, blocked string) error {
 
 // RemovePost deletes a post with its replies, and closes the open reports of them. It returns not_found for an unknown id.
 func (o *Operator) RemovePost(ctx context.Context, id string) error {
-	return o.db.Write(sqlitedb.Freeing(ctx), func(t *txn.Tx) error {
+	return o.db.Write(ctx, func(t *txn.Tx) error {
 		var p document.PostRow
 		if err := txn.OrNotFound(t.Get(&p, document.SelectPostRow+` WHERE id = ?`, id)); err != nil {
 			return err
@@ -215,7 +214,7 @@ func (o *Operator) RemovePost(ctx context.Context, id string) error {
 
 // RemoveReply deletes a reply, and closes the open reports of it. It returns not_found for an unknown id.
 func (o *Operator) RemoveReply(ctx context.Context, id string) error {
-	return o.db.Write(sqlitedb.Freeing(ctx), func(t *txn.Tx) error {
+	return o.db.Write(ctx, func(t *txn.Tx) error {
 		var reply lifecycle.ReplyRow
 		if err := txn.OrNotFound(t.Get(&reply, lifecycle.SelectReplyRow+` WHERE r.id = ?`, id)); err != nil {
 			return err

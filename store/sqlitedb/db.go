@@ -38,8 +38,7 @@
 //   - Isolation: transactions are serializable; the statements of a write see its own changes.
 //   - A write that returned an error is not stored. The exception: if the commit itself fails,
 //     the write may or may not be stored, and Hooks.Invalidate is called.
-//   - [ErrBusy], [ErrNoSpace] and [ErrReadOnly] are temporary, and reads work meanwhile. While there is no space, writes
-//     with [Freeing] succeed as long as [Options.Reserve] has room for them.
+//   - [ErrBusy], [ErrNoSpace] and [ErrReadOnly] are temporary, and reads work meanwhile.
 //   - When the file or its disk cannot be trusted ([ErrDamaged], [ErrDisk], [ErrReplaced]), the
 //     DB stops for good: [DB.Broken] is closed, every read and write fails with [ErrStopped], and
 //     Close leaves a damaged file as it is. The process should end.
@@ -79,8 +78,7 @@ type Options struct {
 	Clock    func() time.Time // time.Now when nil
 	Normal   bool             // synchronous=NORMAL: a power cut may lose the last writes
 	Batch    int              // most writes that share a commit; 32 when 0
-	MaxBytes int64            // of the file, without its log; 0 for as many as the disk has room for
-	Reserve  int64            // bytes of the disk, and beyond MaxBytes, that are kept for writes with Freeing
+	MaxBytes int64            // of the records, from which Tx.CheckRoom fails; 0 for as many as the disk has room for
 
 	NetworkDisk bool // accepts a file on a network file system, which Open otherwise rejects
 	NoBackup    bool // upgrades a file of an older version without a copy of it
@@ -193,7 +191,6 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil && !errors.Is(err, ErrNoSpace) && !errors.Is(err, ErrBusy) {
 		return nil, errors.Join(db.OpenError(err), db.Close())
 	}
-	_ = db.Exclusive(ctx, func(*sqlx.Conn) error { db.writer.fillReserve(); return nil })
 	go db.watch(db.files())
 	return db, nil
 }

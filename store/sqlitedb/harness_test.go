@@ -200,6 +200,9 @@ func (d *testDB) pragma(name string) (value int) {
 	return value
 }
 
+// pageSize is that of every database: SQLite's own default.
+const pageSize = 4096
+
 // limitPages lets the file grow by no more than so many pages from now on.
 func (d *testDB) limitPages(more int) {
 	d.Helper()

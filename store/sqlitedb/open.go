@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -51,7 +50,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if db.writer.conn, err = db.writing.Connx(ctx); err != nil {
 		return fmt.Errorf("open the writing connection: %w", err)
 	}
-	return db.writer.setLimit()
+	return nil
 }
 
 // readPragmas are the settings of the reading connections.
@@ -74,14 +73,10 @@ func (db *DB) connectWriter(ctx context.Context) (err error) {
 	if db.writing, err = connect(ctx, o.Path, readWrite, 1, pragmas...); err != nil {
 		return err
 	}
-	want := map[string]string{
+	return checkPragmas(ctx, db.writing, map[string]string{
 		"journal_mode": "wal", "synchronous": synchronous,
 		"foreign_keys": "1", "secure_delete": "1", "trusted_schema": "0", "wal_autocheckpoint": "0",
-	}
-	if o.MaxBytes > 0 {
-		want["page_size"] = strconv.Itoa(pageSize)
-	}
-	return checkPragmas(ctx, db.writing, want)
+	})
 }
 
 // create makes a database with its tables, which gets its name once it is on the disk: if a
@@ -113,9 +108,6 @@ func create(ctx context.Context, o *Options) error {
 	}
 	return durable.Replace(draft, o.Path)
 }
-
-// pageSize is that of every database: SQLite's own default.
-const pageSize = 4096
 
 // checkPlace rejects a file that must not be opened for writing at all: SQLite changes another
 // program's file by opening it. Beside a server, where the file lies is that server's matter.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,10 +16,10 @@ import (
 // TestOpen_SetsPragmas: durability hangs on them.
 func TestOpen_SetsPragmas(t *testing.T) {
 	for normal, want := range map[bool]int{false: 2, true: 1} {
-		d := newDB(t, func(o *Options) { o.Normal, o.MaxBytes = normal, 8<<20 })
+		d := newDB(t, func(o *Options) { o.Normal = normal })
 		for name, value := range map[string]int{
 			"synchronous": want, "foreign_keys": 1, "secure_delete": 1, "trusted_schema": 0, "wal_autocheckpoint": 0,
-			"journal_size_limit": 16 << 20, "max_page_count": 8 << 20 / pageSize, "cache_size": -4000, "busy_timeout": 5000,
+			"journal_size_limit": 16 << 20, "cache_size": -4000, "busy_timeout": 5000,
 		} {
 			if got := d.pragma(name); got != value {
 				t.Errorf("normal %v: %s is %d, want %d", normal, name, got, value)
@@ -52,39 +51,6 @@ func TestCheckPragmas_RejectsIgnoredPragmas(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-func TestOpen_LimitsTheSize(t *testing.T) {
-	const most = 1 << 20
-	d := newDB(t, func(o *Options) { o.MaxBytes = most })
-	big := func(d *testDB, i int) error {
-		return d.Write(context.Background(), addWord(fmt.Sprint(i, strings.Repeat("x", 50_000))))
-	}
-	written := 0
-	for big(d, written) == nil {
-		if written++; written > 100 {
-			t.Fatal("it grows on")
-		}
-	}
-	wantError(t, "past its most", big(d, written), ErrNoSpace)
-	if n := len(strings.Fields(d.words())); n != written || written < 5 {
-		t.Errorf("%d words are stored, %d writes returned", n, written)
-	}
-	if err := d.Failure(); err != nil {
-		t.Errorf("the database has stopped: %v", err)
-	}
-	d.stop()
-	if size := fileSize(d.path); size > most {
-		t.Errorf("the file has %d bytes, more than %d", size, most)
-	}
-	// A file that is larger than that already is served, and grows no more.
-	d = openDB(t, d.path, func(o *Options) { o.MaxBytes = most / 2 })
-	wantError(t, "with less", big(d, written), ErrNoSpace)
-	d.ok(d.Write(context.Background(), func(tx *Tx) error { return tx.Exec(`DELETE FROM words WHERE word LIKE '0%'`) }))
-	wantError(t, "in the room of another", big(d, 0), nil)
-	d.stop()
-	d = openDB(t, d.path, func(o *Options) { o.MaxBytes = 2 * most })
-	wantError(t, "with more", big(d, written), nil)
 }
 
 // TestOpen_LimitsTheCaches: SQLite's memory is not Go's, and GOMEMLIMIT does

@@ -61,7 +61,12 @@ func (db *DB) tryWrite() error {
 	now := db.options.Clock()
 	value := []byte(now.UTC().Format(time.RFC3339Nano))
 
-	err := db.Write(context.Background(), func(tx *Tx) error { return tx.Exec(db.options.Probe.Write, value) })
+	err := db.Write(context.Background(), func(tx *Tx) error {
+		if err := tx.CheckRoom(); err != nil {
+			return err
+		}
+		return tx.Exec(db.options.Probe.Write, value)
+	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrWrites, err)
 	}

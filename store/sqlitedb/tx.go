@@ -32,6 +32,28 @@ func (t *Tx) run(query string, f func(*sqlx.Stmt) error) error {
 	return err
 }
 
+// CheckRoom returns ErrNoSpace if the records, without free pages of the file, have reached Options.MaxBytes. A write that
+// creates or enlarges a record calls it first, so that the file exceeds the limit by such writes of one transaction at most.
+func (t *Tx) CheckRoom() error {
+	db := t.writer.db
+	if db.options.MaxBytes == 0 {
+		return nil
+	}
+
+	var used int64
+	err := t.Get(&used, `
+		SELECT (page_count - freelist_count) * page_size
+		FROM pragma_page_count, pragma_freelist_count, pragma_page_size`)
+	if err != nil {
+		return err
+	}
+	if used >= db.options.MaxBytes {
+		db.probed.Store(0) // so that Ready says so
+		return ErrNoSpace
+	}
+	return nil
+}
+
 // Get reads one row into dest. It returns sql.ErrNoRows if there is none.
 func (t *Tx) Get(dest any, query string, args ...any) error {
 	return t.run(query, func(stmt *sqlx.Stmt) error { return stmt.Get(dest, args...) })

@@ -35,8 +35,6 @@ type writer struct {
 	jobs        chan *job
 	dataVersion int64 // SQLite's counter of writes by other processes
 	logPages    int   // written to the log since the last checkpoint
-	maxPages    int64 // that writes may use unless they free space; 0 for no limit
-	grown       bool  // the file may have more pages than that
 	done        chan struct{}
 
 	commits, writes atomic.Uint64 // since Open
@@ -48,7 +46,6 @@ type job struct {
 	write      func(*Tx) error
 	exclusive  func(*sqlx.Conn) error // instead of write: runs by itself, outside a transaction
 	background bool                   // waits for its place in the queue however long
-	freeing    bool                   // frees space, and may use the reserve
 	err        error
 	done       chan struct{}
 }
@@ -89,7 +86,7 @@ func (db *DB) Exclusive(ctx context.Context, fn func(*sqlx.Conn) error) error {
 }
 
 func (db *DB) submit(j *job) error {
-	j.done, j.freeing = make(chan struct{}), j.ctx.Value(freeing{}) != nil
+	j.done = make(chan struct{})
 	if err := db.enqueue(j); err != nil {
 		return err
 	}
@@ -134,7 +131,6 @@ func (w *writer) run() {
 			}
 		case <-idle.C:
 			_ = w.db.stopIfFatal(w.pollDataVersion()) // the next write meets any other error, and returns it
-			w.fillReserve()
 		}
 	}
 }
@@ -157,7 +153,6 @@ func (w *writer) runFrom(first *job) (next *job) {
 				j.err = err
 			}
 		}
-		w.retryFreeing(batch)
 	}
 	for _, j := range batch {
 		close(j.done)
@@ -262,7 +257,7 @@ func (w *writer) runBatch(batch []*job) (committing bool, err error) {
 	if succeeded == 0 {
 		return false, w.rollback()
 	}
-	if err := errors.Join(recovered(hooks.BeforeCommit), w.checkLimit(batch)); err != nil {
+	if err := recovered(hooks.BeforeCommit); err != nil {
 		return false, err
 	}
 	if err := w.db.options.Commit(context.Background(), w.conn); err != nil {

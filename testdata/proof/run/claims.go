@@ -36,7 +36,7 @@ var claims = []claim{
 			"TestMovedFile_StopsService", "TestMaxSize_RejectsOnlyWrites", "TestFullDisk_RejectsWritesUntilSpaceIsFree", "TestFullDisk_KeepsWatchdogAlive",
 			"TestFullDisk_KeepsAcknowledgedWrites", "TestReadOnlyDisk_IsReported", "TestFailedSync_OfANewFileStopsTheStart", "TestFailedSync_OfCheckpointStopsService", "TestReadError_StopsStartup", "TestWriteError_RejectsWritesMeanwhile", "TestNetworkDisk_NeedsFlag"),
 			in("./store", "TestFailure_DamageStopsTheStore", "TestFailure_TruncatedFileStopsTheStore", "TestFailure_ReplacedFileStopsTheStore", "TestFailure_ChangedLinkStopsTheStore",
-				"TestFailure_OtherErrorsDoNotStopTheStore", "TestIdempotency_RetryAfterFailedCommitCreatesOne", "TestOpen_FindsDamage", "TestCheckFile_FindsDamage", "TestUpgrade_FullDiskRollsItBack"), in("./store/sqlitedb", "TestOpen_LeavesForeignFileAsItIs", "TestFreeing_SucceedsAtTheLimit")),
+				"TestFailure_OtherErrorsDoNotStopTheStore", "TestIdempotency_RetryAfterFailedCommitCreatesOne", "TestOpen_FindsDamage", "TestCheckFile_FindsDamage", "TestUpgrade_FullDiskRollsItBack", "TestMaxBytes_RejectsWhatCreatesOrEnlargesRecords"), in("./store/sqlitedb", "TestOpen_LeavesForeignFileAsItIs")),
 	},
 	{
 		name: "commits", what: "Writes per second to an empty directory, by one client and by 256, with `--durability full`; the same with `--durability normal`, to show the cost",

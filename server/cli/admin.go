@@ -72,37 +72,38 @@ func (c *console) open(ctx context.Context, act func(*store.Store) error) error 
 	return errors.Join(operatorError(act(st)), st.Close())
 }
 
+// rejections are what operators read about a rejection of the store, by its code, or by the field or the code
+// of what was wrong.
+var rejections = map[string]string{
+	string(domain.CodeNotFound):     "not found: handles are in lower case, and ids are in the reports and on the pages",
+	string(domain.CodeInvalidState): "the agent does not wait for approval",
+	string(domain.CodeUnavailable):  "the database is busy: try again",
+	"reason":                        "the reason must be one line of at most 300 characters",
+	"until":                         "the end is in the past",
+	"uses":                          fmt.Sprintf("--uses must be from 1 to %d", domain.MaxInviteUses),
+	string(domain.FaultTooShort):    "give a word of at least 2 letters or digits; one character is enough in a script without spaces, such as Chinese. Symbols and emoji cannot be blocked",
+	string(domain.FaultTooLong):     "a blocked word has at most 64 characters: give a part of it",
+	string(domain.FaultTooMany):     "the list has 1000 entries, the limit: remove one first",
+}
+
 // operatorError translates a rejection of the store for operators.
 func operatorError(err error) error {
 	rejected, ok := errors.AsType[*domain.Error](err)
 	if !ok {
 		return err
 	}
+
 	var fault domain.FieldError
 	if len(rejected.Fields) > 0 {
 		fault = rejected.Fields[0]
 	}
-	switch {
-	case rejected.Code == domain.CodeNotFound:
-		return errors.New("not found: handles are in lower case, and ids are in the reports and on the pages")
-	case fault.Field == "reason":
-		return errors.New("the reason must be one line of at most 300 characters")
-	case fault.Field == "until":
-		return errors.New("the end is in the past")
-	case fault.Field == "uses":
-		return fmt.Errorf("--uses must be from 1 to %d", domain.MaxInviteUses)
-	case fault.Code == domain.FaultTooShort: // of an entry of a list, like the others
-		return errors.New("give a word of at least 2 letters or digits; one character is enough in a script without spaces, such as Chinese. Symbols and emoji cannot be blocked")
-	case fault.Code == domain.FaultTooLong:
-		return errors.New("a blocked word has at most 64 characters: give a part of it")
-	case fault.Code == domain.FaultTooMany:
-		return errors.New("the list has 1000 entries, the limit: remove one first")
-	case fault.Code == domain.FaultBadFormat:
+	for _, key := range []string{string(rejected.Code), fault.Field, string(fault.Code)} {
+		if text, ok := rejections[key]; ok {
+			return errors.New(text)
+		}
+	}
+	if fault.Code == domain.FaultBadFormat { // of an entry of a list
 		return errors.New("the entry " + messages.Details[fault.Code][fault.Topic].EN)
-	case rejected.Code == domain.CodeInvalidState:
-		return errors.New("the agent does not wait for approval")
-	case rejected.Code == domain.CodeUnavailable:
-		return errors.New("the database is busy: try again")
 	}
 	return err
 }
@@ -247,24 +248,20 @@ func minute(t domain.Time) string { return t.Time().Format("2006-01-02 15:04 UTC
 
 // reportLine formats a report as one line. Text of agents is in quotation marks.
 func reportLine(r domain.Report) string {
-	parts := []string{minute(r.CreatedAt), r.ID, r.About, r.Subject}
-	for _, p := range []struct {
-		name  string
-		value *string
-		said  bool
-	}{{"of", r.Of, false}, {"says", r.Text, true}, {"by", r.Reporter, false}, {"because", r.Reason, true}} {
-		switch {
-		case p.value == nil:
-		case p.said:
-			parts = append(parts, p.name, fmt.Sprintf("%q", *p.value))
-		default:
-			parts = append(parts, p.name, *p.value)
-		}
-	}
+	line := strings.Join([]string{minute(r.CreatedAt), r.ID, r.About, r.Subject}, "  ")
+	line += partOf("of  %s", r.Of) + partOf("says  %q", r.Text) + partOf("by  %s", r.Reporter) + partOf("because  %q", r.Reason)
 	if r.ClosedAt != nil {
-		parts = append(parts, "(closed)")
+		line += "  (closed)"
 	}
-	return strings.Join(parts, "  ")
+	return line
+}
+
+// partOf formats an optional part of a line; empty without a value.
+func partOf(format string, value *string) string {
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprintf("  "+format, *value)
 }
 
 type unblockCommand struct {
@@ -327,10 +324,6 @@ type logCommand struct{ listLimit }
 
 func (c *logCommand) Run(ctx context.Context, console *console) error {
 	return list(ctx, console, c.listLimit, func(st *store.Store, limit int) ([]domain.Act, error) { return st.Acts(ctx, limit) }, func(a domain.Act) string {
-		line := minute(a.At) + "  " + a.Act + "  " + a.Subject
-		if a.Detail != nil {
-			line += fmt.Sprintf("  %q", *a.Detail)
-		}
-		return line
+		return minute(a.At) + "  " + a.Act + "  " + a.Subject + partOf("%q", a.Detail)
 	}, "No actions yet.")
 }

@@ -62,13 +62,13 @@ func (c *agentsCommand) Run(ctx context.Context, console *console) error {
 		}
 		line := fmt.Sprintf("%-32s  %s  %-12s  level %d  %-9s  %3d calls  %3d reports  %q",
 			a.Handle, minute(a.CreatedAt), network, a.Level, a.State, a.Posts, a.Reports, a.Name)
-		if a.State == "suspended" && a.Until != nil {
+		if a.State != "suspended" {
+			return line
+		}
+		if a.Until != nil {
 			line += "  until " + minute(*a.Until)
 		}
-		if a.State == "suspended" && a.Reason != nil {
-			line += fmt.Sprintf("  because %q", *a.Reason)
-		}
-		return line
+		return line + partOf("because %q", a.Reason)
 	}, "No agents.")
 }
 

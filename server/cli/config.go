@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -35,34 +35,33 @@ func (f *configFile) resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (
 	if f.err != nil || isSet(flag.Envs) || len(flag.Envs) == 0 {
 		return nil, nil
 	}
-	value := f.values[flag.Name]
-	if form := wantedType(flag.Target, value); form != "" {
-		f.err = fmt.Errorf("%s: %s must be %s", f.path, flag.Name, form) // the value may be a password
-		return nil, nil
+
+	text, ok := settingText(f.values[flag.Name])
+	if !ok {
+		f.err = fmt.Errorf("%s: %s must be a text in quotation marks, an integer, true, false, or a list of texts", f.path, flag.Name) // the value may be a password
 	}
-	return value, nil
+	return text, nil
 }
 
-// wantedType returns the type that a setting must have, if its value in the file has another; else the empty string.
-// Strings are parsed like the values of variables.
-func wantedType(target reflect.Value, value any) string {
-	fits, form := false, "a string in quotation marks"
-	switch target.Kind() {
-	case reflect.Bool:
-		_, fits = value.(bool)
-		form = "true or false"
-	case reflect.Int:
-		_, fits = value.(int64)
-		form = "an integer"
-	case reflect.Slice:
-		list, isList := value.([]any)
-		fits = isList && !slices.ContainsFunc(list, func(e any) bool { _, ok := e.(string); return !ok })
-		form = "a list of strings in quotation marks"
+// settingText returns a value of the file as a variable would have it; nil for none.
+func settingText(value any) (text any, ok bool) {
+	switch value := value.(type) {
+	case nil:
+		return nil, true
+	case string, bool, int64:
+		return fmt.Sprint(value), true
+	case []any:
+		var texts []string
+		for _, element := range value {
+			text, ok := element.(string)
+			if !ok {
+				return nil, false
+			}
+			texts = append(texts, text)
+		}
+		return strings.Join(texts, ","), true
 	}
-	if _, isText := value.(string); fits || isText || value == nil {
-		return ""
-	}
-	return form
+	return nil, false
 }
 
 const configName = "config"
@@ -72,36 +71,32 @@ var systemConfig = map[bool]string{false: "/etc/callbook.toml"}[runtime.GOOS == 
 
 // read reads the file, if the command takes one, and one is named or the machine has one.
 func (f *configFile) read(ctx *kong.Context) error {
-	at := rank(ctx, configName)
-	_, err := os.Stat(systemConfig) // which this user may not be allowed to open
-	for _, flag := range ctx.Flags() {
-		switch {
-		case flag.Name != configName:
-		case at == 0 && !errors.Is(err, fs.ErrNotExist):
-			f.path = systemConfig
-		default:
-			f.path, _ = ctx.FlagValue(flag).(string)
-		}
+	at := slices.IndexFunc(ctx.Flags(), func(flag *kong.Flag) bool { return flag.Name == configName })
+	if at < 0 {
+		return nil
+	}
+	f.path, _ = ctx.FlagValue(ctx.Flags()[at]).(string)
+	given := rank(ctx, configName) > 0
+	if _, err := os.Stat(systemConfig); !given && !errors.Is(err, fs.ErrNotExist) { // or this user may not open it
+		f.path = systemConfig
+		f.values[configName] = f.path
 	}
 	if f.path == "" {
 		return nil
 	}
-	if _, err := toml.DecodeFile(f.path, &f.values); errors.Is(err, fs.ErrPermission) && at == 0 {
+
+	values := map[string]any{}
+	if _, err := toml.DecodeFile(f.path, &values); errors.Is(err, fs.ErrPermission) && !given {
 		return fmt.Errorf("read the settings in %s: %w: run the command as root or the user of the service, or give --config=\"\" to read no file", f.path, err)
 	} else if err != nil {
 		return fmt.Errorf("read the settings in %s: %w", f.path, err)
 	}
-	if err := f.rejectUnknown(ctx.Model); err != nil {
-		return err
-	}
-	if err := f.readLimits(); err != nil {
-		return err
-	}
 
-	if at == 0 {
-		f.values[configName] = f.path
+	if err := f.rejectUnknown(ctx.Model, values); err != nil {
+		return err
 	}
-	return nil
+	maps.Copy(f.values, values)
+	return f.readLimits()
 }
 
 // limitFactor is the key in the table [limits] that stands for the setting limits, since one file cannot have both.
@@ -116,44 +111,43 @@ func (f *configFile) readLimits() error {
 	if !ok {
 		return nil
 	}
-	delete(f.values, "limits")
-	if factor, ok := table[limitFactor]; ok {
-		f.values["limits"] = factor
-	}
-
-	known := []string{limitFactor}
-	names := map[string]domain.LimitName{}
-	for _, limit := range domain.Limits {
-		names[limit.Key()] = limit.Name
-		known = append(known, limit.Key())
-	}
+	f.values["limits"] = table[limitFactor]
+	delete(table, limitFactor)
 
 	f.limits = domain.Quotas{}
-	for key, value := range table {
-		if key == limitFactor {
+	known := []string{limitFactor}
+	for _, limit := range domain.Limits {
+		key := limit.Key()
+		known = append(known, key)
+		value, ok := table[key]
+		if !ok {
 			continue
 		}
-		if !slices.Contains(known, key) {
-			return fmt.Errorf("%s: unknown limit %s in [limits]%s", f.path, key, suggestion(key, "", known))
-		}
+
+		delete(table, key)
 		number, ok := value.(int64)
 		if !ok || number < 0 || number > maxLimit {
 			return fmt.Errorf("%s: %s in [limits] must be an integer from 0 (off) to %d", f.path, key, maxLimit)
 		}
-		f.limits[names[key]] = int(number)
+		f.limits[limit.Name] = int(number)
+	}
+
+	for key := range table {
+		return fmt.Errorf("%s: unknown limit %s in [limits]%s", f.path, key, suggestion(key, "", known))
 	}
 	return nil
 }
 
 // rejectUnknown rejects a key that no flag reads: a misspelt setting must not be silently ignored.
-func (f *configFile) rejectUnknown(app *kong.Application) error {
+func (f *configFile) rejectUnknown(app *kong.Application, values map[string]any) error {
 	var known []string
 	for _, flag := range settings(app) {
 		if flag.Name != configName {
 			known = append(known, flag.Name)
 		}
 	}
-	for name := range f.values {
+
+	for name := range values {
 		if !slices.Contains(known, name) {
 			return fmt.Errorf("%s: unknown setting %s%s", f.path, name, suggestion(name, "", known))
 		}

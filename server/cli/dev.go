@@ -114,26 +114,45 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, st.Close()) }()
 	if err := st.MarkDev(ctx, fresh); err != nil {
-		return errors.Join(err, st.Close())
+		return err
 	}
+
 	base := c.baseURL(listener)
-	dev, err := devmode.New(st, server.Options{BaseURL: base, Limits: server.LimitsOf(limits), Log: log, LogClients: c.LogClients, Version: version(), Settings: reference.Settings(k.Model)},
-		devmode.Options{Clock: clock, Demo: console.demo, Mail: mail.NewMemory(devMails), Hosts: c.AllowHost, Empty: c.Empty, State: state})
-	if err == nil {
-		err = dev.Start(ctx, fresh)
+	site := server.Options{
+		BaseURL:    base,
+		Limits:     server.LimitsOf(limits),
+		Log:        log,
+		LogClients: c.LogClients,
+		Version:    version(),
+		Settings:   reference.Settings(k.Model),
 	}
+	dev, err := devmode.New(st, site, devmode.Options{
+		Clock: clock,
+		Demo:  console.demo,
+		Mail:  mail.NewMemory(devMails),
+		Hosts: c.AllowHost,
+		Empty: c.Empty,
+		State: state,
+	})
 	if err != nil {
-		return errors.Join(err, st.Close())
+		return err
 	}
+	if err := dev.Start(ctx, fresh); err != nil {
+		return err
+	}
+
 	front := server.Front{Listener: listener}
 	here := "http://" + listen.Reachable(listener.Addr()) // this machine may not know the name for the others
-	if c.Exec != nil {                                    // standard output is that of the command
-		c.printWelcome(console.err, here, base, dev.Agents())
-		return errors.Join(dev.Exec(ctx, *c.Exec, here, console.out, console.err, front), st.Close())
+	if c.Exec == nil {
+		c.printWelcome(console.out, here, base, dev.Agents())
+		return dev.Serve(ctx, front)
 	}
-	c.printWelcome(console.out, here, base, dev.Agents())
-	return errors.Join(dev.Serve(ctx, front), st.Close())
+
+	// Standard output is that of the command.
+	c.printWelcome(console.err, here, base, dev.Agents())
+	return dev.Exec(ctx, *c.Exec, here, console.out, console.err, front)
 }
 
 // printWelcome prints the address, a demo agent of each trust level, and where the rest is. Scripts parse the first line.

@@ -24,20 +24,24 @@ const healthTimeout = 2 * time.Second
 func (c *healthCommand) Run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	network, addr, url := "tcp", c.Addr, "http://localhost/healthz"
+
+	network, addr := "tcp", c.Addr
 	if path := (listen.Endpoint{Flag: listen.SiteFlag, Addr: c.Addr}).Socket(); path != "" {
 		network, addr = "unix", path
 	}
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, addr) // without a host, this machine
-	}}
+	url := "http://localhost/healthz"
 	if len(c.Domain) > 0 {
 		url = "https://" + c.Domain[0] + "/healthz"
-		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // the request stays on this machine, and is public
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
+	}
+
+	// The request stays on this machine, and is public.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
 	}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {

@@ -39,7 +39,7 @@ type serveCommand struct {
 	databaseFlags `embed:""`
 	Addr          string `help:"Address to listen on, or unix: and the path of a socket for a reverse proxy. Default: 127.0.0.1:8080, or :443 with --domain." placeholder:"ADDR"`
 	BaseURL       string `name:"base-url" help:"Public URL of the site, such as https://directory.example.org. Default: http:// and the address, or https:// and the first name of --domain." placeholder:"URL"`
-	httpsFlags    `embed:"" group:"https"`
+	httpsFlags    `embed:"" group:"HTTPS:"`
 	Contact       string `help:"How people reach the operator: a mail address, or a mailto:, https: or http: URI. Default: the home page." placeholder:"ADDRESS"`
 	siteFlags     `embed:""`
 	TrustedProxy  []string `help:"Addresses or networks of reverse proxies whose X-Forwarded-For header is trusted." placeholder:"ADDR"`
@@ -48,18 +48,18 @@ type serveCommand struct {
 	MCPOrigin     []string `name:"mcp-origin" help:"Origins of web pages that may use the MCP endpoint, such as https://app.example.org. Programs need none." placeholder:"ORIGIN"`
 	MetricsAddr   string   `help:"Address of a listener for Prometheus (GET /metrics). Keep it private. Default: none." placeholder:"ADDR"`
 	OperatorAddr  string   `help:"Address of a listener for the operator's page, of this machine only: 127.0.0.1:8081, or unix: and the path of a socket. callbook admin page prints a link to it. Default: none." placeholder:"ADDR"`
-	backupFlags   `embed:"" group:"database"`
-	NoBackup      bool     `group:"database" help:"Upgrade a database of an older version without keeping a copy. With the copy, an upgrade needs free space of 3.2 times the size of the database."`
-	MaxSize       size     `group:"database" default:"auto" help:"Size of the records in the database file, such as 10GB, from which nothing is stored that would create or enlarge a record. Reads, deletions and decisions continue. auto: half of the disk space that would be free at startup without the database. 0: no limit." placeholder:"SIZE"`
+	backupFlags   `embed:"" group:"Database and backups:"`
+	NoBackup      bool     `group:"Database and backups:" help:"Upgrade a database of an older version without keeping a copy. With the copy, an upgrade needs free space of 3.2 times the size of the database."`
+	MaxSize       size     `group:"Database and backups:" default:"auto" help:"Size of the records in the database file, such as 10GB, from which nothing is stored that would create or enlarge a record. Reads, deletions and decisions continue. auto: half of the disk space that would be free at startup without the database. 0: no limit." placeholder:"SIZE"`
 	CacheSize     size     `default:"16MiB" help:"Memory for cached responses, such as 128MB. 0: no cache." placeholder:"SIZE"`
-	NetworkDisk   bool     `group:"database" help:"Allow a database on a network file system. Writes may be lost there, and the file may be damaged."`
-	Durability    string   `group:"database" enum:"full,normal" default:"full" help:"full: a write is on the disk before its response. normal: faster on slow disks, but a power cut may lose the last writes."`
+	NetworkDisk   bool     `group:"Database and backups:" help:"Allow a database on a network file system. Writes may be lost there, and the file may be damaged."`
+	Durability    string   `group:"Database and backups:" enum:"full,normal" default:"full" help:"full: a write is on the disk before its response. normal: faster on slow disks, but a power cut may lose the last writes."`
 	SecretFile    string   `help:"File with a secret of at least 32 characters, the key of the hashes of mailed codes: a stolen database then does not tell them. Default: a key in the database." type:"path" placeholder:"PATH"`
 	SharedCache   duration `default:"0s" help:"Time for which caches in front of the program may use a public response, such as 5s, and for as long again while they fetch a new one. At most 1m, since deleted agents stay visible for that time, too. 0s: they ask each time." placeholder:"DURATION"`
-	logFlags      `embed:"" group:"log"`
-	mailFlags     `embed:"" group:"mail"`
-	alertFlags    `embed:"" group:"alerts"`
-	limitFlags    `embed:"" group:"limits"`
+	logFlags      `embed:"" group:"Log:"`
+	mailFlags     `embed:"" group:"Mail and owners:"`
+	alertFlags    `embed:"" group:"Alerts:"`
+	limitFlags    `embed:"" group:"Rate limits:"`
 }
 
 // Help returns the text that kong shows below the usage.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"callbook/server/api"
+	"callbook/server/messages"
 	"callbook/store/domain"
 )
 
@@ -86,6 +87,22 @@ func TestMistakes_ErrorsNameTheNextStep(t *testing.T) {
 		a := s.send(method, path, values[m.as], body, headers...)
 		if problems := m.problems(a, path, body, values); len(problems) > 0 {
 			t.Errorf("%d. %s %s: %s\n%s", i+1, m.request, m.body, strings.Join(problems, "; "), a.Body)
+		}
+	}
+}
+
+// TestGuesses_AreUnique: a word stands in one guess for each method, so that their order has no meaning.
+func TestGuesses_AreUnique(t *testing.T) {
+	seen := map[string]bool{}
+	for _, guess := range messages.Catalogue.Guesses {
+		for method := range strings.FieldsSeq(guess.Methods) {
+			for word := range strings.FieldsSeq(guess.Words) {
+				if key := method + " " + word; seen[key] {
+					t.Errorf("%s stands in two guesses", key)
+				} else {
+					seen[key] = true
+				}
+			}
 		}
 	}
 }
@@ -198,7 +215,17 @@ var mistakes = []mistake{
 	{"tide", "POST /api/agents/harbour-pilot/message", `{"message":"Hello"}`, 404, "not_found", "no direct messages=没有私信|POST /api/agents/{handle}/requests {" + contactFields + "}", nil},
 	{"pilot", "GET /api/events", "", 404, "not_found", "GET /api/me/events", nil},
 	{"", "GET /openapi", "", 404, "not_found", "GET /openapi.json", nil},
+	{"", "POST /api/signup", "{" + registeringEN + "}", 404, "not_found", "POST /api/agents {" + registerFields + "}", nil},
+	{"", "POST /api/login", "", 404, "not_found", "no login=没有登录|POST /api/agents|POST /api/recover", nil},
+	{"pilot", "GET /api/feed", "", 404, "not_found", "GET /api/posts|GET /calls.atom", nil},
+	{"", "GET /SKILL.md", "", 404, "not_found", "GET /skill.md", nil},
+	{"", "HEAD /health", "", 404, "", "", nil},
+	{"", "GET /health", "", 404, "not_found", "GET /healthz|GET /readyz", nil},
+	{"", "GET /sse", "", 404, "not_found", "GET /api/me/events", nil},
+	{"", "POST /sse", "", 404, "not_found", "POST /mcp", nil},
+	{"", "GET /api/ships", "", 404, "not_found", "GET /api|!You may mean|!可能", nil},
 	// Methods.
+	{"", "PUT /api/stats", "{}", 405, "method_not_allowed", "GET, HEAD|!You may mean", nil},
 	{"", "POST /agents", "{" + registeringEN + "}", 405, "method_not_allowed", "POST /api/agents {" + registerFields + "}", nil},
 	{"", "POST /api/agents/register", "{" + registeringEN + "}", 405, "method_not_allowed", "GET|POST /api/agents {" + registerFields + "}", nil},
 	{"", "GET /api/replies/{reply}", "", 405, "method_not_allowed", "DELETE|GET /api/posts/{id}|GET /api/me/replies|!POST", nil},

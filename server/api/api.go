@@ -42,7 +42,7 @@
 //
 // An error of any step becomes an ErrorBody by the Catalogue: a domain.Error with a known code is
 // the fault of the client, anything else is logged and hidden behind the code internal. The errors of wrong paths,
-// methods and ids name the operations that the client may have meant (near.go).
+// methods and ids name the operations that the client may have meant (wrongpath.go).
 //
 // Read and RunTool run a public read for pages and tools, from the cache and without limits. Submit runs a public
 // write for a form of a page, with the limits and checks of the operation.
@@ -95,6 +95,7 @@ type Engine struct {
 	Operations []*Operation
 
 	owners       map[string]string // operations by a field that only one takes
+	guesses      map[string]Text   // for wrong paths, by method and word
 	cacheControl []string          // header of public responses
 }
 
@@ -107,13 +108,13 @@ func New(config Config, operations []*Operation) *Engine {
 	for _, op := range operations {
 		e.Prepare(op)
 	}
-	e.owners = e.fieldOwners()
+	e.owners, e.guesses = e.fieldOwners(), e.readGuesses()
 	return e
 }
 
 // Prepare makes an operation usable that is not in the list.
 func (e *Engine) Prepare(op *Operation) {
-	op.Input, op.words = newInput(e.Registry, op.in), wordsOf(op)
+	op.Input = newInput(e.Registry, op.in)
 }
 
 // Address returns the address of the client of a request.

@@ -26,8 +26,8 @@ type Catalogue struct {
 	Codes   map[domain.Code]ErrorTexts
 	Details map[domain.FieldCode]map[string]Text // by code and topic
 	Topics  map[string]string                    // of faults that the validator finds, by "field code"
-	Notes   map[string]Text                      // sentences that follow the text of an error, see near.go
-	Hints   []Hint                               // for wrong paths and methods; the first that matches counts
+	Notes   map[string]Text                      // sentences that follow the text of an error, see wrongpath.go
+	Guesses []Guess                              // for wrong paths and methods
 	Kinds   map[string]Text                      // what an id is and where it is found, by prefix
 	General []domain.Code                        // errors that any operation may respond with
 }

@@ -28,7 +28,6 @@ type Operation struct {
 	brief      *briefForm      // nil: no shorter response
 	in, out    reflect.Type
 	Input      *Input
-	words      map[string]int // see wordsOf
 	Run        func(req *Request) (Response, error)
 }
 

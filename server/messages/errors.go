@@ -3,7 +3,6 @@ package messages
 
 import (
 	"net/http"
-	"regexp"
 
 	"callbook/server/api"
 	"callbook/store/domain"
@@ -15,7 +14,7 @@ const CodeMailUnavailable domain.Code = "mail_unavailable"
 
 // Catalogue is the catalogue of all errors of the service.
 var Catalogue = &api.Catalogue{
-	Codes: Errors, Details: Details, Topics: detailTopics, Notes: notes, Hints: hints, Kinds: kinds,
+	Codes: Errors, Details: Details, Topics: detailTopics, Notes: notes, Guesses: readGuesses(), Kinds: kinds,
 	General: []domain.Code{
 		api.CodeInvalidJSON, domain.CodeInvalidQuery, domain.CodeUnauthorized, domain.CodeSuspended, domain.CodeForbidden, domain.CodeNotFound,
 		api.CodeBodyTooLarge, api.CodeUnsupportedMediaType, domain.CodeValidationFailed, domain.CodeRateLimited,
@@ -222,7 +221,7 @@ var Errors = map[domain.Code]api.ErrorTexts{
 
 // notes are texts that follow the text of an error. %s is a list of values, or of operations with the fields that they require.
 var notes = map[string]api.Text{
-	"near":     {EN: "Near it: %s.", ZH: "相近的操作：%s。"},
+	"guess":    {EN: "You may mean %s.", ZH: "你要找的可能是 %s。"},
 	"requires": {EN: "Required fields: %s.", ZH: "必填字段：%s。"},
 	"values":   {EN: "must be one of: %s", ZH: "必须是以下之一：%s"},
 	"takes":    {EN: "The id that you sent is taken by: %s.", ZH: "你给出的 id 可用于：%s。"},
@@ -235,21 +234,4 @@ var kinds = map[string]api.Text{
 	"req_": {EN: "req_… is the id of a contact request, which only its two parties read, with their API keys: see GET /api/me/requests.", ZH: "req_… 是联络请求的 id，只有双方能用各自的 API 密钥读取：见 GET /api/me/requests。"},
 	"col_": {EN: "col_… is the id of a collaboration: see GET /api/me/collabs.", ZH: "col_… 是合作记录的 id：见 GET /api/me/collabs。"},
 	"off_": {EN: "off_… is the id of a menu entry: see offerings in GET /api/agents/{handle}; it is sent as offering_id with POST /api/agents/{handle}/requests.", ZH: "off_… 是菜单条目的 id：见 GET /api/agents/{handle} 的 offerings；用 POST /api/agents/{handle}/requests 时填入 offering_id。"},
-}
-
-// hints lead from a wrong path or method to the operation to use instead, where the words of the path do not.
-var hints = []api.Hint{
-	{Request: regexp.MustCompile(`/(openapi|swagger)\b`), Text: api.Text{EN: "The OpenAPI document is at GET /openapi.json.", ZH: "OpenAPI 文档位于 GET /openapi.json。"}},
-	{Request: regexp.MustCompile(`^GET .*/((me|agents/[^/]+)/posts|calls)\b`), Text: api.Text{EN: "Calls are at GET /api/posts, those of one agent at GET /api/posts?author={handle} (for yours, give your own handle), one call with its replies at GET /api/posts/{id}.", ZH: "呼叫列表位于 GET /api/posts；某个智能体的呼叫见 GET /api/posts?author={handle}（查看自己的呼叫请填写你自己的 handle）；单条呼叫及其回复位于 GET /api/posts/{id}。"}},
-	{Request: regexp.MustCompile(`^GET .*/collabs/`), Text: api.Text{EN: "A collaboration has no path of its own: yours are in GET /api/me/collabs, the confirmed ones of all agents in GET /api/collabs.", ZH: "单条合作记录没有自己的路径：你的合作记录见 GET /api/me/collabs，所有智能体已确认的合作见 GET /api/collabs。"}},
-	{Request: regexp.MustCompile(`^GET .*/replies/[^/]+$`), Text: api.Text{EN: "A reply is in GET /api/posts/{id} of its call; the replies to your calls are in GET /api/me/replies.", ZH: "回复见其所在呼叫的 GET /api/posts/{id}；对你的呼叫的回复见 GET /api/me/replies。"}},
-	{Request: regexp.MustCompile(`^GET .*/(offerings|menu)$`), Text: api.Text{EN: "A menu is in the card of its agent (offerings): GET /api/me for yours, GET /api/agents/{handle} for another's.", ZH: "菜单在智能体的名片中（offerings）：你自己的见 GET /api/me，其他智能体的见 GET /api/agents/{handle}。"}},
-	{Request: regexp.MustCompile(`^GET /api/me/(verify|owner-claim)`), Text: api.Text{EN: "The state is in GET /api/me: agent.trust and owner_claim.", ZH: "当前状态见 GET /api/me 的 agent.trust 和 owner_claim。"}},
-	{Request: regexp.MustCompile(`^(POST|PATCH) .*/offerings`), Operation: "replaceOfferings", Text: api.Text{EN: "Send the whole menu at once, as {\"offerings\": […]} with all entries to be in it: %s.", ZH: "请一次提交整个菜单，即 {\"offerings\": […]}，包含要保留的全部条目：%s。"}},
-	{Request: regexp.MustCompile(`^(PUT|PATCH|DELETE) /api/agents/[^/]+$`), Text: api.Text{EN: "You can change or delete only yourself: PATCH /api/me, or DELETE /api/me?confirm={your handle}, which is for good. Another agent cannot be changed or deleted.", ZH: "你只能修改或删除自己：PATCH /api/me，或 DELETE /api/me?confirm={你的 handle}（不可恢复）。不能修改或删除其他智能体。"}},
-	{Request: regexp.MustCompile(`^(PUT|PATCH) /api/posts/[^/]+$`), Operation: "createPost", Text: api.Text{EN: "A call cannot be edited: delete yours with DELETE /api/posts/{id} and publish the new text with %s.", ZH: "呼叫不能修改：请用 DELETE /api/posts/{id} 删除自己的呼叫，再发布新内容：%s。"}},
-	{Request: regexp.MustCompile(`^DELETE /api/me/links`), Text: api.Text{EN: "To remove a link, send POST /api/me/links with {\"url\": \"…\", \"remove\": true}; GET /api/me lists the links.", ZH: "要移除链接，请用 POST /api/me/links 发送 {\"url\": \"…\", \"remove\": true}；GET /api/me 列出链接。"}},
-	{Request: regexp.MustCompile(`^POST .*/calls$`), Operation: "createPost", Text: api.Text{EN: "To publish a call, send %s.", ZH: "发布呼叫请用 %s。"}},
-	{Request: regexp.MustCompile(`^GET (/ard(/agents)?|/\.well-known/(ard|ai-catalog)\.json)$`), Text: api.Text{EN: "ARD exists only on a site whose address has a domain name.", ZH: "只有地址带域名的站点才提供 ARD。"}},
-	{Request: regexp.MustCompile(`^POST .*/(messages?|chat|dms?)$`), Operation: "sendRequest", Text: api.Text{EN: "There are no direct messages: ask an agent for contact with %s.", ZH: "本站没有私信：请向对方发送联络请求：%s。"}},
 }

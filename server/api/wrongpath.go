@@ -1,0 +1,184 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"callbook/store/domain"
+)
+
+// Guess leads from a word that clients guess in a path to the operations that they mean.
+type Guess struct {
+	// Methods are those of the requests, separated by spaces.
+	Methods string
+
+	// Words are in lower case, separated by spaces. A word is a part of the path without its extension, or a whole path.
+	// It stands in one guess for each method.
+	Words string
+
+	// Operations are the ids of those that the text names, with the fields that they require.
+	Operations []string
+
+	// Text has a place for the operations; without a text the note "guess" names them.
+	Text
+}
+
+// UnknownPath returns the error of a request whose path no route has.
+func (e *Engine) UnknownPath(r *http.Request) error {
+	path := r.URL.Path
+	if len(path) > 1 && strings.HasSuffix(path, "/") || strings.Contains(path, "//") {
+		return NewError(domain.CodeNotFound, "slash")
+	}
+
+	return &wordedError{
+		error: NewError(domain.CodeNotFound, ""),
+		notes: []Text{e.guess(r)},
+	}
+}
+
+// OtherMethod returns the error of a request whose path does not take its method. allow are the methods that it takes.
+func (e *Engine) OtherMethod(r *http.Request, allow string) error {
+	return &wordedError{
+		error: &domain.Error{Code: CodeMethodNotAllowed, Names: []any{allow}},
+		notes: []Text{e.guess(r)},
+	}
+}
+
+// guess returns the text for the request's path, or else for the last word in it that clients are known to guess. It
+// returns an empty text if there is none.
+func (e *Engine) guess(r *http.Request) Text {
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+
+	for _, part := range slices.Backward(append(strings.Split(r.URL.Path, "/"), r.URL.Path)) {
+		word, _, _ := strings.Cut(strings.ToLower(part), ".")
+		if text, known := e.guesses[method+" "+word]; known {
+			return text
+		}
+	}
+	return Text{}
+}
+
+// readGuesses returns the texts of the catalogue's guesses by method and word.
+func (e *Engine) readGuesses() map[string]Text {
+	texts := map[string]Text{}
+	for _, g := range e.Errors.Guesses {
+		text := g.Text
+		if text.EN == "" {
+			text = e.Errors.Notes["guess"]
+		}
+		if g.Operations != nil {
+			var names []string
+			for _, id := range g.Operations {
+				names = append(names, e.withFields(e.Operation(id)))
+			}
+			text = text.with(strings.Join(names, ", "))
+		}
+
+		for method := range strings.FieldsSeq(g.Methods) {
+			for word := range strings.FieldsSeq(g.Words) {
+				texts[method+" "+word] = text
+			}
+		}
+	}
+	return texts
+}
+
+// withFields returns the name of an operation and the required fields of its body: POST /api/posts {kind: seeking/offering, title}.
+func (e *Engine) withFields(op *Operation) string {
+	var names []string
+	if op.Input.Body != nil {
+		schema := Resolve(e.Registry, op.Input.Body.Schema)
+		for _, name := range schema.Required[:min(len(schema.Required), maxRequired)] {
+			if values := valuesOf(Resolve(e.Registry, schema.Properties[name]), "/"); values != "" {
+				name += ": " + values
+			}
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return op.String()
+	}
+	return op.String() + " {" + strings.Join(names, ", ") + "}"
+}
+
+// withRequired adds the fields that an operation requires to an error of a body as a whole.
+func (e *Engine) withRequired(op *Operation, err error) error {
+	rejection, _ := errors.AsType[*domain.Error](err)
+	whole := rejection != nil && slices.Contains([]domain.Code{CodeInvalidJSON, CodeBodyTooLarge, CodeUnsupportedMediaType}, rejection.Code)
+	if fields := e.withFields(op); whole && fields != op.String() {
+		return &wordedError{error: err, notes: []Text{e.Errors.Notes["requires"].with(fields)}}
+	}
+	return err
+}
+
+// notFound returns the error of a record that an operation does not find, by the handle or id in its path. It depends on
+// the form of the id alone, so that hidden and absent records have the same text.
+func (e *Engine) notFound(op *Operation, id string) error {
+	field := op.Input.Path[0]
+	prefix, given := prefixOf(field.example()), prefixOf(id)
+	rejection := &domain.Error{Code: domain.CodeNotFound, Topic: "prefix", Names: []any{prefix}}
+	worded := &wordedError{error: rejection, notes: []Text{e.Errors.Kinds[prefix]}}
+	switch {
+	case id == "":
+		return NewError(domain.CodeNotFound, "slash")
+	case field.handle:
+		rejection.Topic = "handle"
+	case prefix == given:
+		rejection.Topic, given = "id", ""
+	}
+	var others []string
+	for _, other := range e.Operations { // to delete that other record is not what the client wants
+		if path := other.Input.Path; given != "" && len(path) > 0 && prefixOf(path[0].example()) == given && other.Method != http.MethodDelete {
+			others = append(others, other.String())
+		}
+	}
+	if worded.notes = append(worded.notes, e.Errors.Kinds[given]); others != nil {
+		worded.notes = append(worded.notes, e.Errors.Notes["takes"].with(strings.Join(others, ", ")))
+	}
+	return worded
+}
+
+// example returns the example of a parameter.
+func (f Field) example() string {
+	for _, example := range f.Schema.Examples {
+		if text, ok := example.(string); ok {
+			return text
+		}
+	}
+	return ""
+}
+
+// prefixOf returns the prefix of an id, which names the kind of its record; empty if it has none.
+func prefixOf(id string) string {
+	kind, _, found := strings.Cut(id, "_")
+	if !found {
+		return ""
+	}
+	return kind + "_"
+}
+
+// maxRequired is the maximum number of required fields that an error names with an operation.
+const maxRequired = 8
+
+// fieldOwners returns the operations by the fields of bodies that only one of them takes.
+func (e *Engine) fieldOwners() map[string]string {
+	owners := map[string]string{}
+	for _, op := range e.Operations {
+		if op.Input.Body == nil {
+			continue
+		}
+		for name := range Resolve(e.Registry, op.Input.Body.Schema).Properties {
+			if _, shared := owners[name]; shared {
+				owners[name] = ""
+			} else {
+				owners[name] = op.String()
+			}
+		}
+	}
+	return owners
+}

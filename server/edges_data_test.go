@@ -576,7 +576,7 @@ var menuEdges = constraint{[]string{"maxItems=3"}, joined([]edge{
 }, wrong(nil, "a", 1, map[string]any{"0": "a"}))}
 
 var watchEdges = constraint{[]string{"maxItems=5"}, joined([]edge{
-	ok("none", watchesOf(0), absent{}), ok("one", watchesOf(1), absent{}), ok("full", watchesOf(5), absent{}), bad("one too many", watchesOf(6), "too_many"),
+	ok("none", watchesOf(0), nothing{}), ok("one", watchesOf(1), absent{}), ok("full", watchesOf(5), absent{}), bad("one too many", watchesOf(6), "too_many"),
 }, wrong(nil, "a", 1, map[string]any{"0": "a"}))}
 
 func watchesOf(n int) []any {

@@ -167,7 +167,6 @@ func TestServe_LeavesUnusableFilesUnchanged(t *testing.T) {
 		"another program's, WAL":   {foreign("WAL"), nil, 65, "no database of callbook"},
 		"an empty file and a lock": {func(t testing.TB, db string) { lock(t, db); file(nil)(t, db) }, nil, 73, "callbook restore COPY --db "},
 		"nothing but a lock":       {lock, nil, 73, "callbook restore COPY --db "},
-		"nothing but a log":        {func(t testing.TB, db string) { file([]byte("a log"))(t, db+"-wal") }, nil, 73, "callbook.db-wal"},
 		"no folder":                {func(t testing.TB, db string) { _ = os.Remove(filepath.Dir(db)) }, nil, 73, "mount its disk"},
 		"nothing but copies": {func(t testing.TB, db string) {
 			file(whole)(t, filepath.Join(filepath.Dir(db), "callbook-20261120T093000Z.db"))

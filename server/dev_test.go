@@ -396,19 +396,24 @@ func TestDemo_PassesTheRulesOfTheAPI(t *testing.T) {
 		}
 	}
 	equal(t, demoSize-demoCounterparts, len(keys), "agents")
-	for _, call := range readDemoRaw(t, "calls.json") {
-		body := without(call, "by", "deadline_in_days", "posted_days_ago", "replies")
-		if days, ok := call["deadline_in_days"].(float64); ok {
-			// What was due before today was not when it was posted.
-			body["deadline"] = s.clock.Now().AddDate(0, 0, max(0, int(days))).Format(time.DateOnly)
-		}
-		a := s.send("POST", "/api/posts", keys[call["by"].(string)], body).status(201)
-		s.checkShown(call["title"].(string), body, a.value("post"))
-		replies, _ := call["replies"].([]any)
-		for _, reply := range replies {
-			reply := reply.(map[string]any)
-			shown := s.send("POST", a.Header.Get("Location")+"/replies", keys[reply["by"].(string)], map[string]any{"body": reply["body"]}).status(201)
-			s.checkShown("a reply to "+call["title"].(string), without(reply, "by", "posted_days_ago"), shown.value("reply"))
+	ids := map[string]string{}
+	for _, step := range readDemoRaw(t, "history.json") {
+		key := keys[step["by"].(string)]
+		switch step["act"] {
+		case "call":
+			body := step["draft"].(map[string]any)
+			if days, ok := step["deadline_in_days"].(float64); ok {
+				// What was due before today was not when it was posted.
+				body["deadline"] = s.clock.Now().AddDate(0, 0, max(0, int(days))).Format(time.DateOnly)
+			}
+			a := s.send("POST", "/api/posts", key, body).status(201)
+			s.checkShown(body["title"].(string), body, a.value("post"))
+			if id, ok := step["id"].(string); ok {
+				ids[id] = a.Header.Get("Location")
+			}
+		case "reply":
+			shown := s.send("POST", ids[step["to"].(string)]+"/replies", key, map[string]any{"body": step["text"]}).status(201)
+			equal(t, step["text"], shown.value("reply", "body"), "a reply of %s", step["by"])
 		}
 	}
 }

@@ -54,7 +54,7 @@ type Server struct {
 // Options are the settings of a Server beside those of the one that it wraps.
 type Options struct {
 	Clock *Clock       // of the store
-	Demo  fs.FS        // agents.json, calls.json, contacts.json and counterparts.json
+	Demo  fs.FS        // agents.json, counterparts.json and history.json
 	Mail  *mail.Memory // receives the mails of the site
 	Hosts []string     // names by which other machines, such as containers, reach it
 	Empty bool         // Start and a reset load no demo

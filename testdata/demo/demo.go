@@ -1,9 +1,9 @@
-// Package demo holds the agents, posts and contact requests of callbook dev's demo directory.
+// Package demo holds the agents and the history of callbook dev's demo directory.
 package demo
 
 import "embed"
 
-// Files holds agents.json, calls.json, contacts.json and counterparts.json.
+// Files holds agents.json, counterparts.json and history.json.
 //
 //go:embed *.json
 var Files embed.FS

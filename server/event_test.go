@@ -402,6 +402,15 @@ func TestEvents_DisconnectedClientLeavesNothing(t *testing.T) {
 	}
 }
 
+// heap returns the bytes of objects and stacks that are in use.
+func heap() int {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc + m.StackInuse)
+}
+
 // TestEvents_ThousandClientsWait: a waiting request takes little memory, and a commit wakes those of its agent alone.
 func TestEvents_ThousandClientsWait(t *testing.T) {
 	const mostBytes, mostGoroutines = 64 << 10, 3

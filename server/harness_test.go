@@ -214,7 +214,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	noError(t, err)
 	h.Config.Handler = s
 	h.Config.ConnState = s.connections.Track
-	h.Listener = s.connections.Limit(h.Listener, h.TLS != nil)
+	h.Listener = s.connections.Limit(h.Listener)
 	h.Start()
 	db := must(sqlx.Open("sqlite", "file:"+o.path+"?_pragma=busy_timeout(5000)"))(t)
 	db.SetMaxOpenConns(1) // data_version belongs to a connection

@@ -32,7 +32,7 @@ func (s *site) encrypted() string {
 	s.Helper()
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))(s)
 	h := s.server.newHTTPServer(Front{TLS: &tls.Config{Certificates: []tls.Certificate{s.certificate()}}})
-	go func() { _ = h.ServeTLS(s.server.connections.Limit(listener, true), "", "") }()
+	go func() { _ = h.ServeTLS(s.server.connections.Limit(listener), "", "") }()
 	s.Cleanup(func() { h.Close() })
 	return listener.Addr().String()
 }

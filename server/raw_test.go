@@ -208,7 +208,7 @@ func TestHTTP_BodiesAreBounded(t *testing.T) {
 func TestHTTP_IncompleteHeadersTimeOut(t *testing.T) {
 	s := newSite(t)
 	h := s.server.newHTTPServer(Front{})
-	if got, want := [...]time.Duration{h.ReadHeaderTimeout, h.ReadTimeout, h.WriteTimeout, h.IdleTimeout}, [...]time.Duration{middleware.HeaderTimeout, readTimeout, writeTimeout, idleTimeout}; got != want {
+	if got, want := [...]time.Duration{h.ReadHeaderTimeout, h.ReadTimeout, h.WriteTimeout, h.IdleTimeout}, [...]time.Duration{middleware.HeaderTimeout, readTimeout, writeTimeout, middleware.IdleTimeout}; got != want {
 		t.Errorf("header, call, answer and pause may take %v, want %v", got, want)
 	}
 	h.ReadHeaderTimeout = 100 * time.Millisecond

@@ -17,12 +17,10 @@ import (
 const (
 	readTimeout     = 15 * time.Second
 	writeTimeout    = 45 * time.Second // until the response begins: longer than the longest wait for events
-	idleTimeout     = 60 * time.Second
 	shutdownTimeout = 12 * time.Second // longer than a check of a link
 	failedTimeout   = time.Second      // instead, when the database has failed
 	drainTimeout    = time.Second      // for a request to arrive on an open connection
 	stalledTimeout  = 10 * time.Second // for a byte of an HTTP/2 connection to be sent
-	maxHeader       = 16 << 10
 	jobPeriod       = time.Minute
 )
 
@@ -44,7 +42,7 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	servers := make([]*http.Server, len(fronts))
 	for i, front := range fronts {
 		servers[i] = s.newHTTPServer(front)
-		front.Listener = s.connections.Limit(front.Listener, front.TLS != nil)
+		front.Listener = s.connections.Limit(front.Listener)
 		serving.Go(func() { stop(front.serve(servers[i])) })
 	}
 	select {
@@ -111,7 +109,7 @@ func (s *Server) drain() {
 
 // http2Limits bound the memory of an HTTP/2 connection. The defaults allow megabytes.
 var http2Limits = http.HTTP2Config{
-	MaxConcurrentStreams:          100,
+	MaxConcurrentStreams:          middleware.MaxStreams,
 	MaxReadFrameSize:              16 << 10,
 	MaxReceiveBufferPerConnection: middleware.MaxUnread,
 	MaxReceiveBufferPerStream:     middleware.MaxUnread,
@@ -133,8 +131,8 @@ func (s *Server) newHTTPServer(front Front) *http.Server {
 		ReadHeaderTimeout:            middleware.HeaderTimeout,
 		ReadTimeout:                  readTimeout,
 		WriteTimeout:                 writeTimeout,
-		IdleTimeout:                  idleTimeout,
-		MaxHeaderBytes:               maxHeader,
+		IdleTimeout:                  middleware.IdleTimeout,
+		MaxHeaderBytes:               middleware.MaxHeaderBytes,
 		ErrorLog:                     log.New(middleware.ConnectionLog(s.options.Log), "", 0),
 	}
 }

@@ -157,9 +157,8 @@ type Server struct {
 	diskLow       atomic.Bool                   // space on it is low
 	spentMails    sync.Map                      // when each spent pool of mails was last reported
 	connections   *middleware.Connections
-	exports       *ratelimit.Pool // that are being built: each is as large as all that an agent has written
-	stopping      chan struct{}   // closed at shutdown, which ends the waits for events
-	shutdown      time.Duration   // how long running requests may take after the end of Serve's context
+	stopping      chan struct{} // closed at shutdown, which ends the waits for events
+	shutdown      time.Duration // how long running requests may take after the end of Serve's context
 	metrics       *metrics.Set
 	observer      *middleware.Observer
 	handler       http.Handler
@@ -172,7 +171,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 	}
 	s := &Server{
 		options: o, store: st, disk: st.Disk, waiters: newWaiters(), connections: middleware.NewConnections(o.TrustedProxies),
-		exports: ratelimit.NewPool(4, domain.Share{2, 2, 2}, 1), stopping: make(chan struct{}), shutdown: shutdownTimeout, metrics: metrics.NewSet(),
+		stopping: make(chan struct{}), shutdown: shutdownTimeout, metrics: metrics.NewSet(),
 	}
 	var err error
 	if s.guides, err = makeGuides(o, st.Registration()); err != nil {

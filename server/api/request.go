@@ -84,11 +84,6 @@ func (req *Request) serve() error {
 		}
 		return req.engine.WriteCached(req.w, req.Request, cached)
 	}
-	if req.op.Reads() && !req.op.waits {
-		if err := middleware.Reserve(req.w); err != nil {
-			return err
-		}
-	}
 	response, err := req.run()
 	if err != nil {
 		return err
@@ -146,9 +141,6 @@ func (req *Request) cachedResponse() (*Cached, error) {
 	cached, version, ok := e.Cache.Get(uri, req.now)
 	if ok {
 		return cached, nil
-	}
-	if err := middleware.Reserve(req.w); err != nil {
-		return nil, err
 	}
 	response, err := req.run()
 	if err != nil {

@@ -155,9 +155,6 @@ func (r *Registry) handler(op *api.Operation, invalid error, valid func(*body) b
 		if err := r.Engine.Allow(w, req, r.Limit); err != nil {
 			return nil, err
 		}
-		if err := middleware.Reserve(w); err != nil {
-			return nil, err
-		}
 		content, err := api.ReadBody(w, req)
 		if err != nil {
 			return nil, err

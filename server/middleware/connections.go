@@ -1,12 +1,10 @@
 package middleware
 
 import (
-	"cmp"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,37 +13,24 @@ import (
 	"callbook/store/domain"
 )
 
-// Open connections are limited, in all and of each network: each holds memory before it has sent
-// anything. Reverse proxies and this machine itself, which connect for many clients, count only
-// in all.
-const (
-	maxConnections    = 4096
-	littleConnections = 4 // a network that has fewer may use the reserve
-	crowded           = maxConnections / 4 * 3
-	crowdedIdle       = 5 * time.Second // an idle connection may be closed after this time when there are more than crowded
-)
-
-var connectionsOfNetwork = domain.Share{256, 384, 512}
-
-// Connections limits the open connections of listeners. It closes those over the limits as soon as
-// it has accepted them, and idle ones when there are many.
+// Connections limits the open connections of listeners, in all and of each network: each holds
+// memory before it has sent anything. It closes those over the limits as soon as it has accepted
+// them, and idle ones when there are many. Reverse proxies and this machine itself, which connect
+// for many clients, are limited only in all.
 type Connections struct {
 	pool    *ratelimit.Pool
-	headers *ratelimit.Pool            // bytes of memory for headers that have not arrived yet
-	exempt  func(addr netip.Addr) bool // from the limits of networks
-	crowded int
+	trusted TrustedProxies
 
 	mu   sync.Mutex
 	open map[*connection]struct{}
 }
 
-// NewConnections returns a limit without any open connection. Trusted proxies and this machine
-// are limited only in all.
+// NewConnections returns a limit without any open connection.
 func NewConnections(trusted TrustedProxies) *Connections {
 	return &Connections{
 		pool:    ratelimit.NewPool(maxConnections, connectionsOfNetwork, littleConnections),
-		headers: ratelimit.NewPool(maxHeaders, domain.Share{maxHeadersOfNetwork, maxHeadersOfNetwork, maxHeadersOfNetwork}, littleMemory),
-		exempt:  trusted.speaksForMany, crowded: crowded, open: map[*connection]struct{}{},
+		trusted: trusted,
+		open:    map[*connection]struct{}{},
 	}
 }
 
@@ -54,10 +39,9 @@ func (t TrustedProxies) speaksForMany(peer netip.Addr) bool {
 	return peer.IsLoopback() || t.contain(peer)
 }
 
-// Limit returns a listener that closes connections over the limits. All listeners share them. Connections of one
-// that is encrypted carry TLS.
-func (c *Connections) Limit(l net.Listener, encrypted bool) net.Listener {
-	return &limitedListener{l, c, encrypted}
+// Limit returns a listener that closes connections over the limits. All listeners share them.
+func (c *Connections) Limit(l net.Listener) net.Listener {
+	return &limitedListener{l, c}
 }
 
 // Open returns the number of open connections.
@@ -66,7 +50,6 @@ func (c *Connections) Open() int { return c.pool.Used() }
 type limitedListener struct {
 	net.Listener
 	connections *Connections
-	encrypted   bool
 }
 
 func (l *limitedListener) Accept() (net.Conn, error) {
@@ -75,61 +58,30 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if limited := l.connections.add(conn, l.encrypted); limited != nil {
-			if tcp, ok := conn.(*net.TCPConn); ok {
-				_ = limitUnsent(tcp) // without it the system only holds more
-			}
-			return limited, nil
+
+		limited := l.connections.add(conn)
+		if limited == nil {
+			_ = conn.Close()
+			continue
 		}
-		_ = conn.Close()
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = limitUnsent(tcp) // without it the system only holds more
+		}
+		return limited, nil
 	}
-}
-
-// connection is an open connection. It counts until it is closed.
-type connection struct {
-	net.Conn
-	networks  []netip.Prefix
-	idleSince atomic.Int64 // in nanoseconds; 0 while it has a request
-	release   func()
-	encrypted bool
-	header    header
-}
-
-func (c *connection) Close() error {
-	c.header.set(c.networks, false)
-	c.header.shrink(c.networks)
-	c.release()
-	return c.Conn.Close()
-}
-
-// A rejected request is read to this extent before its connection is closed.
-const (
-	maxDrain     = 4 << 20
-	drainTimeout = 500 * time.Millisecond
-)
-
-// CloseWrite closes the writing side, and reads what the client still sends. http.Server calls it after a
-// response to a request that it has not read whole, such as one with too large a header: without it, the
-// system would reset the connection, and the client could lose the response.
-func (c *connection) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite()
-	}
-	_ = c.Conn.SetReadDeadline(time.Now().Add(drainTimeout)) //clock: of the connection
-	_, err := io.CopyN(io.Discard, c.Conn, maxDrain)
-	return err
 }
 
 // add counts a new connection. It returns nil over the limits.
-func (c *Connections) add(conn net.Conn, encrypted bool) *connection {
-	added := &connection{Conn: conn, encrypted: encrypted, header: header{pool: c.headers}}
-	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
-	if addr := at.Addr().Unmap(); err == nil && !c.exempt(addr) {
+func (c *Connections) add(conn net.Conn) *connection {
+	added := &connection{Conn: conn}
+	peer, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if addr := peer.Addr().Unmap(); err == nil && !c.trusted.speaksForMany(addr) {
 		added.networks = domain.Networks(addr)
 	}
 	if !c.pool.Acquire(added.networks, 1) {
 		return nil
 	}
+
 	added.release = sync.OnceFunc(func() {
 		c.mu.Lock()
 		delete(c.open, added)
@@ -142,62 +94,74 @@ func (c *Connections) add(conn net.Conn, encrypted bool) *connection {
 	return added
 }
 
+// connection is an open connection. It counts until it is closed.
+type connection struct {
+	net.Conn
+	networks  []netip.Prefix // none of a peer that speaks for many
+	idleSince atomic.Int64   // in nanoseconds; 0 while it has a request
+	release   func()
+}
+
+func (c *connection) Close() error {
+	c.release()
+	return c.Conn.Close()
+}
+
+// A rejected request is read to this extent before its connection is closed.
+const (
+	maxDrain     = 4 << 20
+	drainTimeout = 500 * time.Millisecond
+)
+
+// CloseWrite closes the writing side, and reads what the client still sends. http.Server calls it
+// after a response to a request that it has not read whole, such as one with too large a header:
+// without it, the system would reset the connection, and the client could lose the response.
+func (c *connection) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+	_ = c.Conn.SetReadDeadline(time.Now().Add(drainTimeout)) //clock: of the connection
+	_, err := io.CopyN(io.Discard, c.Conn, maxDrain)
+	return err
+}
+
 // Track is the ConnState hook of http.Server: it records which connections are idle.
 func (c *Connections) Track(conn net.Conn, state http.ConnState) {
 	if encrypted, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = encrypted.NetConn()
 	}
 	tracked, ok := conn.(*connection)
-	switch {
-	case !ok:
-	case state == http.StateIdle:
-		tracked.idleSince.Store(time.Now().UnixNano()) //clock: of the connection
-	default:
-		tracked.idleSince.Store(0)
-	}
-}
-
-// CloseIdle closes idle connections until there are no more than crowded: those of the network
-// with the most connections first, the longest idle first. It is to be called periodically.
-func (c *Connections) CloseIdle(now time.Time) {
-	excess := c.Open() - c.crowded
-	if excess <= 0 {
+	if !ok {
 		return
 	}
-	idle, used := c.idle(now), map[netip.Prefix]int{}
-	for network := range idle {
-		used[network] = c.pool.UsedBy(network)
+
+	since := int64(0)
+	if state == http.StateIdle {
+		since = time.Now().UnixNano() //clock: of the connection
 	}
-	for ; excess > 0 && len(idle) > 0; excess-- {
-		var greediest netip.Prefix
-		for network := range idle {
-			if !greediest.IsValid() || used[network] > used[greediest] {
-				greediest = network
-			}
-		}
-		_ = idle[greediest][0].Close()
-		used[greediest]--
-		if idle[greediest] = idle[greediest][1:]; len(idle[greediest]) == 0 {
-			delete(idle, greediest)
-		}
+	tracked.idleSince.Store(since)
+}
+
+// CloseIdle closes the connections that have been idle for long if there are more than crowded,
+// but not those of a peer that speaks for many. It is to be called periodically.
+func (c *Connections) CloseIdle(now time.Time) {
+	if c.Open() <= crowded {
+		return
+	}
+	for _, conn := range c.idle(now.Add(-crowdedIdle)) {
+		_ = conn.Close()
 	}
 }
 
-// idle returns the connections that have been idle for long by their widest network, the longest
-// idle first.
-func (c *Connections) idle(now time.Time) map[netip.Prefix][]*connection {
+// idle returns the connections that have been idle since a time.
+func (c *Connections) idle(before time.Time) (idle []*connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	idle := map[netip.Prefix][]*connection{}
-	before := now.Add(-crowdedIdle).UnixNano()
 	for conn := range c.open {
-		if since := conn.idleSince.Load(); since > 0 && since <= before && len(conn.networks) > 0 {
-			network := conn.networks[len(conn.networks)-1]
-			idle[network] = append(idle[network], conn)
+		since := conn.idleSince.Load()
+		if since > 0 && since <= before.UnixNano() && len(conn.networks) > 0 {
+			idle = append(idle, conn)
 		}
-	}
-	for _, conns := range idle {
-		slices.SortFunc(conns, func(a, b *connection) int { return cmp.Compare(a.idleSince.Load(), b.idleSince.Load()) })
 	}
 	return idle
 }

@@ -60,7 +60,7 @@ func (r *responseRecorder) canFlood() bool {
 
 // widestNetwork returns the largest network of the client of a request.
 func (r *responseRecorder) widestNetwork() (widest netip.Prefix) {
-	for _, network := range r.clientNetworks() {
+	for _, network := range r.networks {
 		widest = network
 	}
 	return widest

@@ -1,9 +1,3 @@
-// Package middleware holds the handlers that every request passes before its own handler, and the
-// limits of connections: one file for each. None of them knows an operation or an entity.
-//
-// Requests pass Observe, which assigns the request id, sets the security headers, compresses the
-// response, recovers from panics, counts the request and writes its one log event. Handlers add
-// the cause of a failure to that event with LogError, and other facts to the Record of the request.
 package middleware
 
 import (
@@ -80,24 +74,19 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 		Record: Record{Route: o.Metrics.unrouted.Of(r), Safe: r.Method == http.MethodGet || r.Method == http.MethodHead},
 	}
 	defer rec.leave()
-	size, dropped := dropHeader(r)
-	if dropped {
-		next = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rec.reject(errHeader) })
-	}
-	if !rec.enter(size) {
+	switch {
+	case !rec.enter():
 		if r.ProtoMajor > 1 {
 			rec.status, rec.Code = http.StatusServiceUnavailable, ErrBusy.Code
 			o.Metrics.count(rec, 0)
 			CountAbuse(rec)
 			panic(http.ErrAbortHandler) // resets the stream: even an error response could wait
 		}
-		next = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rec.reject(ErrBusy) })
+		next = rec.rejecting(ErrBusy)
+	case fieldsOf(r.Header) > maxFields:
+		next = rec.rejecting(errHeader)
 	}
-	if r.Body != http.NoBody && r.ProtoMajor == 1 { // of a copy: net/http recognizes its own body by its type
-		counted := *r
-		counted.Body = &requestBody{ReadCloser: r.Body, recorder: rec}
-		r = &counted
-	}
+
 	rec.id[0] = requestID(r.Header.Get("X-Request-Id"))
 	setCommonHeaders(w.Header(), rec.id[:], o.Secure)
 	defer func() {
@@ -111,6 +100,14 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 		o.report(rec, r, time.Since(start)) //clock: as above
 	}()
 	next.ServeHTTP(rec, r)
+}
+
+// fieldsOf returns the number of fields of a header.
+func fieldsOf(h http.Header) (n int) {
+	for _, values := range h {
+		n += len(values)
+	}
+	return n
 }
 
 // report counts a request in the metrics and logs it.
@@ -149,7 +146,7 @@ func (o *Observer) logClient(event *zerolog.Event, rec *responseRecorder) {
 	if o.Clients == nil {
 		return
 	}
-	if networks := rec.clientNetworks(); networks != nil {
+	if networks := rec.networks; networks != nil {
 		mac := hmac.New(sha256.New, o.Clients)
 		_, _ = mac.Write([]byte(networks[0].String())) // to memory: it does not fail
 		event.Hex("network", mac.Sum(nil)[:8])

@@ -6,12 +6,6 @@ import (
 	"time"
 )
 
-// A client has to take each part of a response of this size within this time.
-const (
-	writePart   = 64 << 10
-	partTimeout = 10 * time.Second
-)
-
 // responseRecorder is the ResponseWriter of handlers. It sends the header with the first part of
 // the body, limits memory and time of sending, and records the response for the metrics and the
 // log event of the request.
@@ -27,7 +21,7 @@ type responseRecorder struct {
 	err      error
 	id       [1]string // of the request; an array, of which the header's value is a slice
 
-	networks []netip.Prefix // of the client; nil until it is needed
+	networks []netip.Prefix // of the client
 	memory   int            // bytes of bodies that are counted for them
 	counted  []netip.Prefix // networks that the request is counted for
 	entered  bool           // the request is counted
@@ -130,6 +124,11 @@ func (r *responseRecorder) reject(err error) {
 	r.status, r.Safe = 0, false           // an error response is always sent
 	r.observer.Reject(r, r.request, err)
 	r.rejected = true
+}
+
+// rejecting returns a handler that sends an error response.
+func (r *responseRecorder) rejecting(err error) http.Handler {
+	return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { r.reject(err) })
 }
 
 // Unwrap lets http.ResponseController reach the connection.

@@ -1,0 +1,82 @@
+// Package middleware holds the handlers that every request passes before its own handler, and the
+// limits of connections: one file for each. None of them knows an operation or an entity.
+//
+// Requests pass Observe, which assigns the request id, sets the security headers, compresses the
+// response, recovers from panics, counts the request and writes its one log event. Handlers add
+// the cause of a failure to that event with LogError, and other facts to the Record of the request.
+//
+// # Memory
+//
+// The limits of this package are constants, chosen so that the service stays below MemoryMax of its
+// systemd unit, 256 MB:
+//
+//	2,048 connections × 40 KB (goroutine, buffers of TLS, 20 KB of header)    80 MB
+//	2,048 requests × 16 KB (goroutine, buffer of the stream, its header)      32 MB
+//	bodies on their way in and out                                            64 MB
+//	the program at rest, SQLite's and the response cache                      60 MB
+//	                                                                       ≤ 256 MB
+//
+// The connections and requests of one network are limited as well, to 256 of 2,048 for an address.
+// Names of two letters take 25 times their size while a header arrives, 128 MB for one address:
+// that is below the limit together with everything but the other 1,792 connections.
+package middleware
+
+import (
+	"time"
+
+	"callbook/server/ratelimit"
+	"callbook/store/domain"
+)
+
+// Limits of a connection.
+const (
+	// HeaderTimeout is the time in which the header of a request has to arrive.
+	HeaderTimeout = 5 * time.Second
+	// IdleTimeout is how long a connection stays open between two requests.
+	IdleTimeout = 60 * time.Second
+	// MaxHeaderBytes is the size of a header. http.Server reads another 4 KiB before it rejects one.
+	MaxHeaderBytes = 16 << 10
+	// MaxStreams is how many requests a client may send at once on a connection of HTTP/2.
+	MaxStreams = 100
+	// MaxUnread is how much of a body an HTTP/2 client may send before the handler reads it. A
+	// smaller size fails uploads that begin before the client knows it.
+	MaxUnread = 64 << 10
+
+	maxFields   = 64       // of a header
+	writePart   = 64 << 10 // of a response, which a client has to take within partTimeout
+	partTimeout = 10 * time.Second
+)
+
+// Limits of all connections.
+const (
+	maxConnections    = 2048
+	littleConnections = 4 // a network that has fewer may use the reserve
+	crowded           = maxConnections / 4 * 3
+	crowdedIdle       = 5 * time.Second // with more connections than crowded, those idle for longer are closed
+
+	maxMemory          = 64 << 20 // of bodies that arrive, or wait to be sent
+	maxMemoryOfNetwork = 4 << 20
+	littleMemory       = 256 << 10
+	buffered           = 4 << 10 // a body of this size is in the buffer of its connection, and not counted
+)
+
+var connectionsOfNetwork = domain.Share{256, 384, 512}
+
+// NewMemory returns the pool of the bytes of bodies in flight. It counts clients by their
+// networks, also behind a proxy.
+func NewMemory() *ratelimit.Pool {
+	share := domain.Share{maxMemoryOfNetwork, maxMemoryOfNetwork, maxMemoryOfNetwork}
+	return ratelimit.NewPool(maxMemory, share, littleMemory)
+}
+
+// NewRequests returns the pool of the requests at once. Those that share a connection hold memory
+// like connections, and the limits are the same.
+func NewRequests() *ratelimit.Pool {
+	return ratelimit.NewPool(maxConnections, connectionsOfNetwork, littleConnections)
+}
+
+// ErrBusy rejects a request that would exceed the limits of requests at once or of memory.
+var ErrBusy = &domain.Error{Code: domain.CodeUnavailable}
+
+// errHeader rejects a request with too many header fields.
+var errHeader = &domain.Error{Code: domain.CodeHeaderTooLarge, Limit: maxFields}

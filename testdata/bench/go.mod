@@ -15,7 +15,7 @@ require (
 require (
 	code.dny.dev/ssrf v0.3.0 // indirect
 	github.com/BurntSushi/toml v1.6.0 // indirect
-	github.com/VictoriaMetrics/metrics v1.40.2 // indirect
+	github.com/VictoriaMetrics/metrics v1.45.0 // indirect
 	github.com/alecthomas/kong v1.17.0 // indirect
 	github.com/asaskevich/govalidator v0.0.0-20230301143203-a9d515a09cc2 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
 
@@ -161,7 +162,7 @@ func (b *bench) startBefore(ctx context.Context, s site) (*process, error) {
 			return nil, err
 		}
 	}
-	args, err := argumentsOf(ctx, b.before)
+	args, err := b.argumentsOf(ctx, b.before)
 	if err != nil {
 		return nil, err
 	}
@@ -214,21 +215,35 @@ func (b *bench) build(ctx context.Context) error {
 		return fmt.Errorf("build the program (run the bench in testdata/bench): %w\n%s", err, text)
 	}
 	var err error
-	b.arguments, err = argumentsOf(ctx, b.binary)
+	b.arguments, err = b.argumentsOf(ctx, b.binary)
 	return err
 }
 
-// argumentsOf returns what sets every limit of a program out of reach, and permits every disk.
-func argumentsOf(ctx context.Context, program string) (args []string, err error) {
+// argumentsOf returns what sets every limit of a program out of reach, and permits every disk. An earlier
+// program has a flag for each limit.
+func (b *bench) argumentsOf(ctx context.Context, program string) (args []string, err error) {
 	help, err := exec.CommandContext(ctx, program, "serve", "--help").Output()
 	if err != nil {
 		return nil, fmt.Errorf("read the program's help: %w", err)
 	}
+
 	names := limitFlag.FindAllString(string(help), -1)
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		args = append(args, name, outOfReach)
 	}
+	if len(names) == 0 {
+		file := filepath.Join(b.folder, "limits.toml")
+		text := "[limits]\n"
+		for _, limit := range domain.Limits {
+			text += limit.Key() + " = " + outOfReach + "\n"
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+		args = append(args, "--config", file)
+	}
+
 	if strings.Contains(string(help), "--network-disk") {
 		args = append(args, "--network-disk")
 	}

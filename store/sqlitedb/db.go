@@ -11,9 +11,13 @@
 // if its context ends. It may run twice, so it must set its results each time and have no effect
 // outside the transaction.
 //
-// If 256 writes wait, another one waits two seconds for its place and then fails with
-// [ErrBusy]. If another process holds SQLite's lock for five seconds, so do all that wait. [DB.WriteBackground] waits without limit, and [DB.TryWrite] drops the write.
-// [DB.Exclusive] runs a function between two transactions, for statements such as VACUUM.
+// What has become of a write is one of four: stored, rejected, stopped, or unknown if the commit
+// itself failed. Only a stored one returns nil.
+//
+// If 256 writes wait, another one waits two seconds for its place and then fails with [ErrBusy].
+// [DB.WriteBackground] waits without limit, and [DB.TryWrite] not at all. If another process holds
+// SQLite's lock for five seconds, the writes of the transaction fail with ErrBusy. [DB.Exclusive]
+// runs a function between two transactions, for statements such as VACUUM.
 //
 // # Reads
 //

@@ -2,9 +2,11 @@ package sqlitedb
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -52,30 +54,100 @@ func TestWatch_StopsWhenTheFileIsReplaced(t *testing.T) {
 	}
 }
 
-// TestStop_FailsTheWritesUnderWay: a read or a check may find out during a batch that the file cannot be trusted. None of its
-// writes is stored, and none returns nil.
-func TestStop_FailsTheWritesUnderWay(t *testing.T) {
-	for _, batch := range []int{1, 3} {
-		d := newDB(t)
-		release := d.hold()
-		var jobs []*job
-		for i := range batch {
-			jobs = append(jobs, d.queue(context.Background(), func(tx *Tx) error {
-				if i == batch/2 {
-					d.DB.stop(ErrReplaced)
+// stopping is a database that stops during a batch of writes, before a statement of it.
+type stopping struct {
+	*testDB
+	stop      func() // stops the database
+	before    int    // the number of the statement; 0 for none
+	statement int    // the number of the last one that was begun
+}
+
+// next counts a statement, and stops the database before the one that is chosen.
+func (s *stopping) next() {
+	if s.statement++; s.statement == s.before {
+		s.stop()
+	}
+}
+
+// runBatch has the writer run three writes of two statements each, of which the middle one is rejected, and checks that each that
+// returned nil is stored, and no other. It returns how many statements ran.
+func (s *stopping) runBatch(cause error, before int) (statements int) {
+	s.Helper()
+	release := s.hold()
+	words := []string{"a", "b", "c"}
+	var jobs []*job
+	for i, word := range words {
+		jobs = append(jobs, s.queue(context.Background(), func(tx *Tx) error {
+			for _, half := range []string{"first", "second"} {
+				s.next()
+				if err := addWord(half + " " + word)(tx); err != nil {
+					return err
 				}
-				return addWord(fmt.Sprint(i))(tx)
+			}
+			s.next()
+			if i == 1 {
+				return errors.New("rejected")
+			}
+			return nil
+		}))
+	}
+	s.statement, s.before = 0, before
+	release()
+
+	var want []string
+	for i, j := range jobs {
+		if j.wait() == nil {
+			want = append(want, "first "+words[i], "second "+words[i])
+		}
+	}
+	if before > 0 {
+		s.wantStopped(cause)
+	}
+	s.testDB.stop()
+	slices.Sort(want)
+	if got := wordsOf(s, s.path); got != strings.Join(want, " ") {
+		s.Errorf("stopped before statement %d by %v: stored %q, acknowledged %q", before, cause, got, want)
+	}
+	return s.statement
+}
+
+// TestStop_AcknowledgesOnlyWhatIsStored: a read, a check or the watch may find at any statement of a batch that the file cannot be
+// trusted.
+func TestStop_AcknowledgesOnlyWhatIsStored(t *testing.T) {
+	run := func(cause error, before int) (statements int) {
+		s := &stopping{}
+		s.testDB = newDB(t, func(o *Options) {
+			o.Hooks.Begin = func(*Tx) { s.next() }
+			o.Hooks.BeforeCommit = func() error { s.next(); return nil }
+			o.Hooks.Committed = func() { s.next() }
+			o.Commit = func(ctx context.Context, conn *sqlx.Conn) error {
+				s.next()
+				err := commit(ctx, conn)
+				s.next()
+				return err
+			}
+		})
+		s.stop = func() { s.DB.stop(cause) }
+		if errors.Is(cause, ErrDamaged) {
+			s.ok(s.Write(t.Context(), func(tx *Tx) error {
+				return tx.Exec(`INSERT INTO site (name, value) VALUES ('big', zeroblob(100000))`)
 			}))
+			_, err := s.TruncateLog(t.Context())
+			s.ok(err)
+			damage(t, s.path, "site")
+			s.stop = func() { wantError(t, "the check", s.Check(context.Background()), ErrDamaged) }
 		}
-		release()
-		for i, j := range jobs {
-			<-j.done
-			wantError(t, fmt.Sprintf("write %d of %d", i, batch), j.err, ErrStopped)
+		return s.runBatch(cause, before)
+	}
+
+	for _, cause := range []error{ErrReplaced, ErrDamaged} {
+		statements := run(cause, 0)
+		for before := 1; before <= statements; before++ {
+			if n := run(cause, before); n < before {
+				t.Errorf("%d statements ran, want %d at least", n, before)
+			}
 		}
-		d.wantStopped(ErrReplaced)
-		if d.stop(); wordsOf(t, d.path) != "" {
-			t.Errorf("of %d writes, these are stored: %s", batch, wordsOf(t, d.path))
-		}
+		t.Logf("%v: %d statements", cause, statements)
 	}
 }
 

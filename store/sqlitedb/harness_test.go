@@ -222,11 +222,11 @@ func (d *testDB) lockFile() (unlock func()) {
 	}
 }
 
-// hold keeps the writer busy with a write until release is called.
+// hold keeps the writer busy until release is called.
 func (d *testDB) hold() (release func()) {
 	started, released, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- d.Write(context.Background(), func(*Tx) error {
+		done <- d.Exclusive(context.Background(), func(*sqlx.Conn) error {
 			close(started)
 			<-released
 			return nil
@@ -242,10 +242,13 @@ func (d *testDB) hold() (release func()) {
 
 // queue hands a write to the writer without waiting for its end.
 func (d *testDB) queue(ctx context.Context, fn func(*Tx) error) *job {
-	j := &job{ctx: ctx, write: fn, done: make(chan struct{})}
+	j := newJob(ctx, fn)
 	d.writer.jobs <- j
 	return j
 }
+
+// wait returns the result of a write that was queued.
+func (j *job) wait() error { return (<-j.done).Err() }
 
 // crash copies the files as a kill would leave them, and returns the name of the database.
 func (d *testDB) crash() (path string) {

@@ -19,7 +19,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if o.Beside && !Exists(o.Path) {
 		return errors.New("there is no database")
 	}
-	db.writer = &writer{db: db, jobs: make(chan *job, queueSize), done: make(chan struct{})}
+	db.writer = &writer{db: db, jobs: make(chan *job, queueSize), exclusive: make(chan func()), done: make(chan struct{})}
 	db.unclean = !missing(o.Path + "-wal") // SQLite deletes the log when it closes the file
 	if err := db.checkPlace(ctx); err != nil {
 		return err

@@ -26,6 +26,36 @@ const (
 	queueTimeout = 2 * time.Second
 )
 
+// outcome says what has become of a write.
+type outcome int
+
+const (
+	unknown  outcome = iota // its commit failed, and may have reached the disk all the same
+	stored                  // its commit succeeded
+	rejected                // it is rolled back
+	stopped                 // the database stopped for good before its commit
+)
+
+// result is what has become of a write. The zero result is unknown.
+type result struct {
+	outcome outcome
+	err     error // why it is not stored
+}
+
+// Err returns nil only for a write that is stored.
+func (r result) Err() error {
+	switch r.outcome {
+	case stored:
+		return nil
+	case stopped:
+		return ErrStopped
+	}
+	if r.err == nil {
+		return errors.New("the outcome of the write is unknown")
+	}
+	return r.err
+}
+
 // writer is the one goroutine that owns the writing connection. Writes that wait while it
 // commits share its next transaction.
 type writer struct {
@@ -33,8 +63,9 @@ type writer struct {
 	conn        *sqlx.Conn
 	statements  statements
 	jobs        chan *job
-	dataVersion int64 // SQLite's counter of writes by other processes
-	logPages    int   // written to the log since the last checkpoint
+	exclusive   chan func() // run outside a transaction
+	dataVersion int64       // SQLite's counter of writes by other processes
+	logPages    int         // written to the log since the last checkpoint
 	done        chan struct{}
 
 	commits, writes atomic.Uint64 // since Open
@@ -42,67 +73,58 @@ type writer struct {
 
 // job is one write.
 type job struct {
-	ctx        context.Context
-	write      func(*Tx) error
-	exclusive  func(*sqlx.Conn) error // instead of write: runs by itself, outside a transaction
-	background bool                   // waits for its place in the queue however long
-	err        error
-	done       chan struct{}
+	ctx   context.Context
+	write func(*Tx) error
+	done  chan result // has room for it
+}
+
+func newJob(ctx context.Context, fn func(*Tx) error) *job {
+	return &job{ctx: ctx, write: fn, done: make(chan result, 1)}
 }
 
 // Write runs fn inside a transaction and returns once it is committed, or rejected and rolled
 // back. A write that has started is finished even if ctx ends.
 func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
-	return db.submit(&job{ctx: ctx, write: fn})
+	j := newJob(ctx, fn)
+	if err := db.enqueue(j, time.After(queueTimeout)); err != nil {
+		return err
+	}
+	return (<-j.done).Err()
 }
 
 // WriteBackground is Write for scheduled work, which waits for its place however many other
 // writes wait.
 func (db *DB) WriteBackground(ctx context.Context, fn func(*Tx) error) error {
-	return db.submit(&job{ctx: ctx, write: fn, background: true})
-}
-
-// TryWrite queues fn without waiting for it, or drops it when the queue is full: for writes
-// that may be lost. It calls done with the result; with nil if the write was dropped. After Close it
-// does nothing.
-func (db *DB) TryWrite(fn func(*Tx) error, done func(error)) {
-	db.closing.RLock()
-	defer db.closing.RUnlock()
-	if db.closed {
-		return
-	}
-	j := &job{ctx: context.Background(), write: fn, done: make(chan struct{})}
-	select {
-	case db.writer.jobs <- j:
-		go func() { <-j.done; done(j.err) }()
-	default:
-		done(nil)
-	}
-}
-
-// Exclusive runs fn on the writing connection between two transactions.
-func (db *DB) Exclusive(ctx context.Context, fn func(*sqlx.Conn) error) error {
-	return db.submit(&job{ctx: ctx, exclusive: fn, background: true})
-}
-
-func (db *DB) submit(j *job) error {
-	j.done = make(chan struct{})
-	if err := db.enqueue(j); err != nil {
+	j := newJob(ctx, fn)
+	if err := db.enqueue(j, nil); err != nil {
 		return err
 	}
-	<-j.done
-	return j.err
+	return (<-j.done).Err()
 }
 
-func (db *DB) enqueue(j *job) error {
+// TryWrite queues fn without waiting for it, for writes that may be lost. It calls done with the
+// result, which is ErrBusy if the queue is full.
+func (db *DB) TryWrite(fn func(*Tx) error, done func(error)) {
+	j := newJob(context.Background(), fn)
+	if err := db.enqueue(j, time.After(0)); err != nil {
+		done(err)
+		return
+	}
+	go func() { done((<-j.done).Err()) }()
+}
+
+// enqueue gives a write to the writer. It waits for a place in the queue until timeout, or for as long as it takes if that is nil.
+func (db *DB) enqueue(j *job, timeout <-chan time.Time) error {
 	db.closing.RLock()
 	defer db.closing.RUnlock()
 	if db.closed {
 		return ErrClosed
 	}
-	var timeout <-chan time.Time
-	if !j.background {
-		timeout = time.After(queueTimeout)
+
+	select {
+	case db.writer.jobs <- j:
+		return nil
+	default:
 	}
 	select {
 	case db.writer.jobs <- j:
@@ -114,6 +136,27 @@ func (db *DB) enqueue(j *job) error {
 	}
 }
 
+// Exclusive runs fn on the writing connection between two transactions.
+func (db *DB) Exclusive(ctx context.Context, fn func(*sqlx.Conn) error) error {
+	done := make(chan error, 1)
+	run := func() {
+		if db.Failure() != nil {
+			done <- ErrStopped
+			return
+		}
+		done <- db.writeError(recovered(func() error { return fn(db.writer.conn) }))
+	}
+
+	select {
+	case db.writer.exclusive <- run:
+		return <-done
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-db.writer.done:
+		return ErrClosed
+	}
+}
+
 // pollPeriod is how soon an idle writer notices the write of another process.
 const pollPeriod = 500 * time.Millisecond
 
@@ -121,152 +164,164 @@ func (w *writer) run() {
 	defer close(w.done)
 	idle := time.NewTicker(pollPeriod)
 	defer idle.Stop()
+
 	for {
 		select {
-		case j := <-w.jobs:
-			if j == nil {
+		case first, open := <-w.jobs:
+			if !open {
 				return
 			}
-			for ; j != nil; j = w.runFrom(j) {
-			}
+			w.runBatch(w.collect(first))
+			w.checkpoint()
+		case run := <-w.exclusive:
+			run()
 		case <-idle.C:
 			_ = w.db.stopIfFatal(w.pollDataVersion()) // the next write meets any other error, and returns it
 		}
 	}
 }
 
-// runFrom runs a job, with the writes that wait behind it. It returns a job that it took from the queue
-// without running it, if there is one.
-func (w *writer) runFrom(first *job) (next *job) {
+// collect returns a write with those that wait behind it.
+func (w *writer) collect(first *job) []*job {
 	batch := []*job{first}
-	switch {
-	case w.db.Failure() != nil:
-		first.err = ErrStopped
-	case first.exclusive != nil:
-		first.err = w.db.writeError(recovered(func() error { return first.exclusive(w.conn) }))
-	default:
-		batch, next = w.collect(batch, w.db.options.Batch)
-		if err := w.commit(batch); errors.Is(err, ErrBusy) && next == nil {
-			ran := len(batch) // those behind would wait as long again for the other process
-			batch, next = w.collect(batch, ran+queueSize)
-			for _, j := range batch[ran:] {
-				j.err = err
-			}
-		}
-	}
-	for _, j := range batch {
-		close(j.done)
-	}
-	if first.exclusive == nil {
-		w.checkpoint()
-	}
-	return next
-}
-
-// collect appends writes that wait to a batch until it has the size most, and returns it with the exclusive job
-// that ends it, if one does.
-func (w *writer) collect(batch []*job, most int) (_ []*job, next *job) {
-	for len(batch) < most {
+	for len(batch) < w.db.options.Batch {
 		select {
-		case j := <-w.jobs:
-			if j == nil || j.exclusive != nil {
-				return batch, j
+		case j, open := <-w.jobs:
+			if !open {
+				return batch
 			}
 			batch = append(batch, j)
 		default:
-			return batch, nil
+			return batch
 		}
 	}
-	return batch, nil
+	return batch
 }
 
-// commit runs a batch in one transaction. If the transaction as a whole fails before its
-// commit, each write gets one of its own, so that one that cannot be stored does not take the
-// others with it; but where another process writes, they would wait for it one after the
-// other. A failed commit is not retried: its outcome may be unknown. commit returns the error
-// of the transaction, which each write has that has none of its own.
-func (w *writer) commit(batch []*job) error {
-	if w.db.Failure() != nil {
-		for _, j := range batch {
-			j.err = ErrStopped
+// runBatch runs writes in one transaction, and tells each its result. If the transaction as a whole
+// fails before its commit, each write gets one of its own, so that one that cannot be stored does not
+// take the others with it. A failed commit is not repeated: it may have stored them.
+func (w *writer) runBatch(batch []*job) {
+	if err := w.begin(); err != nil {
+		w.finish(batch, nil, w.rejection(err))
+		return
+	}
+
+	errs, err := w.runWrites(batch)
+	if err == nil {
+		w.finish(batch, errs, w.commit(errs))
+		return
+	}
+
+	err = errors.Join(err, w.rollback())
+	if len(batch) == 1 || w.db.Failure() != nil {
+		w.finish(batch, errs, w.rejection(err))
+		return
+	}
+	for _, j := range batch {
+		w.runBatch([]*job{j})
+	}
+}
+
+// finish tells each write of a batch its result: its own error, or that of the transaction.
+func (w *writer) finish(batch []*job, errs []error, transaction result) {
+	for i, j := range batch {
+		if errs != nil && errs[i] != nil {
+			j.done <- result{outcome: rejected, err: errs[i]}
+		} else {
+			j.done <- transaction
 		}
+	}
+}
+
+// rejection returns the result of a transaction that is rolled back because of err.
+func (w *writer) rejection(err error) result {
+	if w.db.Failure() != nil {
+		return result{outcome: stopped}
+	}
+	return result{outcome: rejected, err: w.db.writeError(err)}
+}
+
+func (w *writer) begin() error {
+	if w.db.Failure() != nil {
 		return ErrStopped
 	}
-	committing, err := w.transact(batch)
-	if err != nil && !committing && len(batch) > 1 && sqliteCode(err) != sqlite3.SQLITE_BUSY {
-		for i, j := range batch {
-			if err := w.commit([]*job{j}); errors.Is(err, ErrBusy) {
-				for _, behind := range batch[i:] {
-					behind.err = err
-				}
-				return err
-			}
-		}
-		return nil
+	if _, err := w.conn.ExecContext(context.Background(), "BEGIN IMMEDIATE"); err != nil {
+		// An earlier commit may have left its transaction open.
+		return errors.Join(fmt.Errorf("begin: %w", err), w.rollback())
 	}
-	if err != nil {
-		err = w.db.writeError(err)
-		for _, j := range batch {
-			if j.err == nil {
-				j.err = err
-			}
-		}
-	}
-	return err
+	return nil
 }
 
-// transact runs a batch in one transaction and reports, beside the error, whether the commit
-// itself had started.
-func (w *writer) transact(batch []*job) (committing bool, err error) {
-	if _, err = w.conn.ExecContext(context.Background(), "BEGIN IMMEDIATE"); err != nil {
-		err = fmt.Errorf("begin: %w", err)
-	} else {
-		committing, err = w.runBatch(batch)
-	}
-	if err != nil { // also where BEGIN fails: an earlier commit may have left its transaction open
-		err = errors.Join(err, w.rollback())
-	}
-	if err != nil && committing {
-		w.db.options.Hooks.Invalidate() // it may be stored all the same
-	}
-	return committing, err
-}
-
-// runBatch runs the writes of a batch in the open transaction, and commits it.
-func (w *writer) runBatch(batch []*job) (committing bool, err error) {
-	hooks := &w.db.options.Hooks
+// runWrites runs the writes of a batch in the open transaction. It returns the error of each, and one
+// that fails the whole transaction.
+func (w *writer) runWrites(batch []*job) (errs []error, err error) {
+	errs = make([]error, len(batch))
 	if err := w.pollDataVersion(); err != nil {
-		return false, err
+		return errs, err
 	}
-	tx := &Tx{writer: w}
-	hooks.Begin(tx)
-	succeeded := 0
-	for _, j := range batch {
-		j.err = w.db.writeError(w.runJob(tx, j, len(batch) > 1))
-		if w.db.Failure() != nil { // this write has met the reason, or meanwhile a read or a check has
-			return false, ErrStopped
-		}
-		if errors.Is(j.err, errRolledBack) {
-			return false, j.err
-		}
-		if j.err == nil {
-			succeeded++
+
+	shared := &Tx{writer: w}
+	w.db.options.Hooks.Begin(shared)
+	for i, j := range batch {
+		if errs[i], err = w.runWrite(shared, j); err != nil {
+			return errs, err
 		}
 		runtime.Gosched() // a batch takes long: readers come between
 	}
-	if succeeded == 0 {
-		return false, w.rollback()
+	return errs, recovered(w.db.options.Hooks.BeforeCommit)
+}
+
+// runWrite runs one write within a savepoint. It returns the error of the write, and one that fails the whole transaction.
+func (w *writer) runWrite(shared *Tx, j *job) (own, whole error) {
+	if err := j.ctx.Err(); err != nil {
+		return err, nil
 	}
-	if err := recovered(hooks.BeforeCommit); err != nil {
-		return false, err
+	if err := shared.Exec("SAVEPOINT act"); err != nil {
+		return nil, err
 	}
+
+	tx := &Tx{writer: w}
+	own = recovered(func() error { return j.write(tx) })
+	if own == nil {
+		own = tx.failed
+	}
+	own = w.db.writeError(own)
+	if w.db.Failure() != nil { // this write has met the reason, or meanwhile a read or a check has
+		return own, ErrStopped
+	}
+
+	// These fail if SQLite has rolled back the whole transaction by itself, as it does when the disk is
+	// full: the rest of the batch would be stored piece by piece.
+	if own != nil {
+		if err := shared.Exec("ROLLBACK TO act"); err != nil {
+			return own, err
+		}
+	}
+	return own, shared.Exec("RELEASE act")
+}
+
+// commit commits the open transaction, unless no write has succeeded.
+func (w *writer) commit(errs []error) result {
+	succeeded := 0
+	for _, err := range errs {
+		if err == nil {
+			succeeded++
+		}
+	}
+	if succeeded == 0 || w.db.Failure() != nil {
+		return w.rejection(w.rollback())
+	}
+
 	if err := w.db.options.Commit(context.Background(), w.conn); err != nil {
-		return true, fmt.Errorf("commit: %w", err)
+		err = w.db.writeError(errors.Join(fmt.Errorf("commit: %w", err), w.rollback()))
+		w.db.options.Hooks.Invalidate()
+		return result{outcome: unknown, err: err}
 	}
 	w.commits.Add(1)
 	w.writes.Add(uint64(succeeded))
-	hooks.Committed()
-	return true, nil
+	w.db.options.Hooks.Committed()
+	return result{outcome: stored}
 }
 
 // commit is the default of Options.Commit.
@@ -274,35 +329,6 @@ func commit(ctx context.Context, conn *sqlx.Conn) error {
 	_, err := conn.ExecContext(ctx, "COMMIT")
 	return err
 }
-
-// runJob runs one write. A batch of one needs no savepoint: when it fails, the whole
-// transaction is rolled back.
-func (w *writer) runJob(shared *Tx, j *job, savepoint bool) error {
-	if err := j.ctx.Err(); err != nil {
-		return err
-	}
-	run := func() error { return recovered(func() error { return j.write(&Tx{writer: w}) }) }
-	if !savepoint {
-		return run()
-	}
-	if err := shared.Exec("SAVEPOINT act"); err != nil {
-		return err
-	}
-	err := run()
-	if err != nil {
-		if failed := shared.Exec("ROLLBACK TO act"); failed != nil {
-			return errors.Join(err, errRolledBack, failed)
-		}
-	}
-	if failed := shared.Exec("RELEASE act"); failed != nil {
-		return errors.Join(err, errRolledBack, failed)
-	}
-	return err
-}
-
-// errRolledBack means that SQLite has rolled back the whole transaction by itself, as it does
-// when the disk is full. The rest of the batch would be stored piece by piece.
-var errRolledBack = errors.New("the transaction is rolled back")
 
 // recovered returns a panic of fn as an error, so that it does not end the writer.
 func recovered(fn func() error) (err error) {

@@ -24,12 +24,9 @@ func TestWrite_WaitingWritesShareOneCommit(t *testing.T) {
 	}
 	release()
 	for i, j := range jobs {
-		<-j.done
-		if j.err != nil {
-			t.Errorf("write %d: %v", i, j.err)
-		}
+		wantError(t, fmt.Sprint("write ", i), j.wait(), nil)
 	}
-	if n, want := d.counted(&d.committed)-before, 1+(len(jobs)+defaultBatch-1)/defaultBatch; n != want { // with the one that held them
+	if n, want := d.counted(&d.committed)-before, (len(jobs)+defaultBatch-1)/defaultBatch; n != want {
 		t.Errorf("%d commits for %d waiting writes, want %d", n, len(jobs), want)
 	}
 	if n := len(strings.Fields(d.words())); n != 50 {
@@ -64,8 +61,8 @@ func TestWrite_ReturnsAfterTheCommit(t *testing.T) {
 	default:
 	}
 	close(released)
-	<-first.done
-	<-second.done
+	d.ok(first.wait())
+	d.ok(second.wait())
 	committing, goOn := make(chan struct{}), make(chan struct{})
 	wait := func() {
 		commit.Store(&nothing)
@@ -81,7 +78,7 @@ func TestWrite_ReturnsAfterTheCommit(t *testing.T) {
 	default:
 	}
 	close(goOn)
-	<-third.done
+	d.ok(third.wait())
 
 	file := d.connection(readOnly)
 	for _, err := range together(40, func(i int) error {
@@ -138,17 +135,13 @@ func TestWrite_FailsAlone(t *testing.T) {
 			failing := d.queue(context.Background(), tt.fn)
 			after := d.queue(context.Background(), addWord("b"))
 			release()
-			<-before.done
-			<-failing.done
-			<-after.done
-			if before.err != nil || after.err != nil {
-				t.Errorf("the others got %v and %v", before.err, after.err)
-			}
+			failed := failing.wait()
+			wantError(t, "the others", errors.Join(before.wait(), after.wait()), nil)
 			if err := d.Write(context.Background(), tt.fn); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("alone it got %v, want %s", err, tt.want)
 			}
-			if failing.err == nil || !strings.Contains(failing.err.Error(), tt.want) {
-				t.Errorf("among others it got %v, want %s", failing.err, tt.want)
+			if failed == nil || !strings.Contains(failed.Error(), tt.want) {
+				t.Errorf("among others it got %v, want %s", failed, tt.want)
 			}
 			d.add("c")
 			if got := d.words(); got != "a b c" {
@@ -172,10 +165,8 @@ func TestWrite_CancelledBeforeItsStartLeavesNothing(t *testing.T) {
 	other := d.queue(context.Background(), addWord("other"))
 	cancel()
 	release()
-	<-waiting.done
-	<-other.done
-	wantError(t, "waiting", waiting.err, context.Canceled)
-	wantError(t, "other", other.err, nil)
+	wantError(t, "waiting", waiting.wait(), context.Canceled)
+	wantError(t, "other", other.wait(), nil)
 	ctx, cancel = context.WithCancel(context.Background())
 	d.ok(d.Write(ctx, func(tx *Tx) error {
 		cancel() // a write that has started is finished
@@ -204,8 +195,7 @@ func TestWrite_IsRejectedWhenTooManyWait(t *testing.T) {
 	wantError(t, "gone", d.Write(gone, addWord("gone")), context.Canceled)
 	release()
 	for _, j := range waiting {
-		<-j.done
-		d.ok(j.err)
+		d.ok(j.wait())
 	}
 	d.ok(<-background)
 	if words := d.words(); words != "background" {
@@ -230,10 +220,10 @@ func TestTryWrite_StoresOrDrops(t *testing.T) {
 		waiting = append(waiting, d.queue(context.Background(), func(*Tx) error { return nil }))
 	}
 	d.TryWrite(addWord("dropped"), report)
-	d.ok(<-done)
+	wantError(t, "without a place", <-done, ErrBusy)
 	release()
 	for _, j := range waiting {
-		<-j.done
+		d.ok(j.wait())
 	}
 	if words := d.words(); words != "stored" {
 		t.Errorf("stored: %s", words)
@@ -247,11 +237,10 @@ func TestClose_FinishesWaitingWrites(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- d.Close() }()
 	release()
-	<-waiting.done
-	wantError(t, "what waits, and the end", errors.Join(waiting.err, <-closed), nil)
+	wantError(t, "what waits, and the end", errors.Join(waiting.wait(), <-closed), nil)
 	wantError(t, "a write after the end", d.Write(context.Background(), addWord("late")), ErrClosed)
 	wantError(t, "background work after the end", d.WriteBackground(context.Background(), addWord("late")), ErrClosed)
-	d.TryWrite(addWord("later"), func(error) { t.Error("a write that may be lost is tried after the end") })
+	d.TryWrite(addWord("later"), func(err error) { wantError(t, "one that may be lost", err, ErrClosed) })
 	if words := wordsOf(t, d.path); words != "waiting" {
 		t.Errorf("stored: %s", words)
 	}
@@ -268,12 +257,9 @@ func TestWrite_OnAFullDiskFailsAndHeals(t *testing.T) {
 	failing := d.queue(context.Background(), big)
 	after := d.queue(context.Background(), addWord("b"))
 	release()
-	<-before.done
-	<-failing.done
-	<-after.done
-	wantError(t, "the write before", before.err, nil)
-	wantError(t, "the big write", failing.err, ErrNoSpace)
-	wantError(t, "the write after", after.err, nil)
+	wantError(t, "the write before", before.wait(), nil)
+	wantError(t, "the big write", failing.wait(), ErrNoSpace)
+	wantError(t, "the write after", after.wait(), nil)
 	wantError(t, "the big write alone", d.Write(context.Background(), big), ErrNoSpace)
 	if got := d.words(); got != "a b" {
 		t.Errorf("stored: %.20s; want a b", got)
@@ -294,30 +280,25 @@ func TestWrite_WhileAnotherProgramWritesFailsAndHeals(t *testing.T) {
 	}
 }
 
-// TestWrite_BatchWaitsOnceForAnotherProgram: neither its writes wait one after the other, nor those behind it.
+// TestWrite_BatchWaitsOnceForAnotherProgram: its writes do not wait one after the other.
 func TestWrite_BatchWaitsOnceForAnotherProgram(t *testing.T) {
 	const each = 500 * time.Millisecond
 	d := newDB(t)
 	d.set(fmt.Sprintf(`busy_timeout = %d`, each.Milliseconds()))
 	unlock := d.lockFile()
-	busy, release := make(chan struct{}), make(chan struct{})
-	go func() {
-		_ = d.Exclusive(context.Background(), func(*sqlx.Conn) error { close(busy); <-release; return nil })
-	}()
-	<-busy
+	release := d.hold()
 	var waiting []*job
-	const writes = 5 * defaultBatch
-	for i := range writes {
+	for i := range defaultBatch {
 		waiting = append(waiting, d.queue(context.Background(), addWord(fmt.Sprint(i))))
 	}
+
 	started := time.Now()
-	close(release)
+	release()
 	for _, j := range waiting {
-		<-j.done
-		wantError(t, "while another program writes", j.err, ErrBusy)
+		wantError(t, "while another program writes", j.wait(), ErrBusy)
 	}
 	if took := time.Since(started); took > 2*each {
-		t.Errorf("%d writes wait %s", writes, took)
+		t.Errorf("%d writes wait %s", len(waiting), took)
 	}
 	unlock()
 	wantError(t, "afterwards", d.Write(context.Background(), addWord("b")), nil)

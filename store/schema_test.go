@@ -4,74 +4,20 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"io/fs"
-	"math/rand/v2"
 	"net/netip"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jmoiron/sqlx"
 
-	"callbook/schema"
-	"callbook/store/backup"
 	"callbook/store/domain"
 )
-
-// migrations calls f with the lines of each migration.
-func migrations(t testing.TB, f func(file string, lines []string)) {
-	t.Helper()
-	files, err := fs.Glob(schema.Migrations, "*.sql")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("migrations: %v, %v", files, err)
-	}
-	for _, file := range files {
-		text, err := fs.ReadFile(schema.Migrations, file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f(file, strings.Split(string(text), "\n"))
-	}
-}
-
-var (
-	forbidden    = regexp.MustCompile(`(?i)NO TRANSACTION|\b(PRAGMA|VACUUM|ATTACH|BEGIN|COMMIT)\b`)
-	columnOfSQL  = regexp.MustCompile(`^\s+([a-z_]+)(\s+(TEXT|INTEGER|BLOB|REAL|ANY)\b|,?\s+--)`)
-	commentOfSQL = regexp.MustCompile(`--\s*\S`)
-)
-
-func TestMigrations_KeepTheRules(t *testing.T) {
-	migrations(t, func(file string, lines []string) {
-		// All of the text is run, so what goose would take for the way back would run too.
-		if text := strings.Join(lines, "\n"); strings.TrimSpace(lines[0]) != "-- +goose Up" || strings.Count(text, "+goose") > 1 {
-			t.Errorf("%s: it begins with the line -- +goose Up, and holds no other of goose's words", file)
-		}
-		table := ""
-		for i, line := range lines {
-			where := fmt.Sprintf("%s:%d", file, i+1)
-			sql, _, _ := strings.Cut(line, "--")
-			if forbidden.MatchString(sql) || strings.Contains(strings.ToUpper(line), "NO TRANSACTION") {
-				t.Errorf("%s: a migration runs inside one transaction: %s", where, line)
-			}
-			switch {
-			case strings.HasPrefix(sql, "CREATE"):
-				table = sql
-			case strings.HasPrefix(sql, ")"):
-				if strings.HasPrefix(table, "CREATE TABLE") && strings.TrimSpace(sql) != ") STRICT;" {
-					t.Errorf("%s: %s is not STRICT", where, table)
-				}
-				table = ""
-			case table != "" && columnOfSQL.MatchString(line) && !commentOfSQL.MatchString(line):
-				t.Errorf("%s: the column has no comment: %s", where, strings.TrimSpace(line))
-			}
-		}
-	})
-}
 
 // foreignKey is one REFERENCES of the schema.
 type foreignKey struct {
@@ -127,63 +73,6 @@ func TestSchema_NewFileIsSound(t *testing.T) {
 	if loose != "" {
 		t.Errorf("not STRICT: %s", loose)
 	}
-}
-
-// releasedMigrations are the checksums of the migrations that databases out there
-// have run. Such a file is never edited: what it should have done is the next one's.
-var releasedMigrations = map[string]string{
-	"00001_directory.sql":   "c50b8e5599bd112474d7013d766a19968e20436369ea0d8111567464cb74d978",
-	"00002_search.sql":      "28d8874b1e4b4af7f26e7099d38c191373ca9f0e5c28a6b3215cd59214edb766",
-	"00003_completions.sql": "7b5ed32a786d5265a250590db7606efe708b313482d29602f0173c8c2fd79547",
-	"00004_lists.sql":       "74567aa2ffb231a5c961aeb742fdbe7418cc6da92cbe52b2d30fb5f315d804f0",
-	"00005_search.sql":      "47246361c5190877d27fbfa7de2159097e90344c774c5f752ee67b3ef8aa91b1",
-	"00006_abuse.sql":       "77fd80933c9e1c24299787ce2f156b025d43e19139553ac80a28174965d68f19",
-	"00007_hardening.sql":   "1774cf85f9bc8e18deb07d1ed2178a985d1dc9d582c514471f3c10561389ce9e",
-	"00008_agents.sql":      "17b4477fde14a4b2677fb37ac8a61797f2c43092f3f4305cf6fdf1947c6ce031",
-}
-
-func TestMigrations_ReleasedFilesAreUnchanged(t *testing.T) {
-	n := 0
-	migrations(t, func(file string, lines []string) {
-		n++
-		// Git may give a checkout on Windows other ends of lines.
-		text := strings.ReplaceAll(strings.Join(lines, "\n"), "\r\n", "\n")
-		sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
-		if want := releasedMigrations[path.Base(file)]; want != "" && sum != want {
-			t.Errorf("%s was released and is changed: its checksum is %s, not %s", file, sum, want)
-		}
-	})
-	if n-len(releasedMigrations) > 1 {
-		t.Errorf("%d migrations, %d of them listed in releasedMigrations: add to the newest file if it has not reached the main branch, "+
-			"or list its checksum and make its database with CALLBOOK_RELEASE=1 go test ./store -run NextReleasesDatabase", n, len(releasedMigrations))
-	}
-}
-
-// releasedDatabases are the names of databases as released programs made them, one for each released migration.
-func releasedDatabases(t testing.TB) (names []string) {
-	t.Helper()
-	files, err := os.ReadDir(filepath.Join("..", "testdata", "databases"))
-	if err != nil || len(files) != len(releasedMigrations) {
-		t.Fatalf("%d released databases, %v; want %d", len(files), err, len(releasedMigrations))
-	}
-	for _, file := range files {
-		names = append(names, file.Name())
-	}
-	return names
-}
-
-// released returns the path of a copy of such a database.
-func released(t testing.TB, name string) string {
-	t.Helper()
-	file, err := os.ReadFile(filepath.Join("..", "testdata", "databases", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	copied := filepath.Join(t.TempDir(), "callbook.db")
-	if err := os.WriteFile(copied, file, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return copied
 }
 
 // visited opens a database file as it is, for one act.
@@ -245,53 +134,52 @@ func schemaOf(t testing.TB, path string) map[string]string {
 	return parts
 }
 
-// checkFilled looks for three rows in every table, except those that may be empty, and by every
-// foreign key.
-func checkFilled(t testing.TB, path string, mayBeEmpty ...string) {
-	t.Helper()
-	visited(t, path, func(db *sqlx.DB) {
+// TestSchema_FillFillsEveryTable looks for three rows in every table, and by every foreign key, of the
+// directory that tests use as a full one.
+func TestSchema_FillFillsEveryTable(t *testing.T) {
+	visited(t, filledFile(t), func(db *sqlx.DB) {
 		counts := selected(t, db, `
 			SELECT 'SELECT ''' || name || ' '' || COUNT(*) FROM ' || name FROM pragma_table_list
-			WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite_%'
-				AND name NOT IN ('goose_db_version', 'search_dropped') -- an old table that kept nothing for long
+			WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'goose_db_version'
 			UNION ALL
 			SELECT 'SELECT ''' || m.name || '.' || f."from" || ' '' || COUNT(' || f."from" || ') FROM ' || m.name
 			FROM sqlite_schema m, pragma_foreign_key_list(m.name) f WHERE m.type = 'table'`)
 		if len(counts) < 40 {
 			t.Fatalf("only %d tables and foreign keys found", len(counts))
 		}
+
 		for _, count := range selected(t, db, strings.Join(counts, " UNION ALL ")) {
 			name, n, _ := strings.Cut(count, " ")
-			table, _, _ := strings.Cut(name, ".")
-			if len(n) == 1 && n < "3" && !slices.Contains(mayBeEmpty, table) && !slices.Contains(mayBeEmpty, name) {
-				t.Errorf("%s: %s has %s rows", path, name, n)
+			if len(n) == 1 && n < "3" {
+				t.Errorf("%s has %s rows", name, n)
 			}
 		}
 	})
 }
 
-// TestMigrations_NextReleasesDatabase makes the database that stands for this program among
-// the released ones. With CALLBOOK_RELEASE=1 it is put among them, before a release
-// that has a new schema.
-func TestMigrations_NextReleasesDatabase(t *testing.T) {
-	s := newStore(t, func(o *Options) {
-		o.Random, o.Mails = rand.NewChaCha8([32]byte{}), &domain.MailCaps{Network: domain.DefaultMailCaps.Network}
+// filledFile returns the path of a copy of a filled directory that is not served.
+func filledFile(t testing.TB) string {
+	t.Helper()
+	fillOnce.Do(func() {
+		s := newStore(t, func(o *Options) { o.Mails = &domain.MailCaps{Network: domain.DefaultMailCaps.Network} })
+		s.fill()
+		s.stop()
+		file, err := os.ReadFile(s.path)
+		s.ok(err)
+		filledBytes = file
 	})
-	s.fill()
-	s.change(nil, `UPDATE goose_db_version SET tstamp = '2026-11-20 09:30:00'`)
-	s.stop()
-	folder := t.TempDir()
-	if os.Getenv("CALLBOOK_RELEASE") != "" {
-		folder = filepath.Join("..", "testdata", "databases")
+
+	path := filepath.Join(t.TempDir(), "callbook.db")
+	if err := os.WriteFile(path, filledBytes, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	name := filepath.Join(folder, fmt.Sprintf("schema-%d.db", newest(t)))
-	made, err := backup.Make(context.Background(), s.path, name)
-	s.ok(err)
-	if made.Bytes > 700_000 {
-		t.Errorf("%s has %d bytes", name, made.Bytes)
-	}
-	checkFilled(t, name)
+	return path
 }
+
+var (
+	fillOnce    sync.Once
+	filledBytes []byte
+)
 
 // fill makes a directory with at least three rows in every table, also by every
 // foreign key, where the newest of those that are never numbered again are deleted.

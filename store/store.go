@@ -88,9 +88,6 @@ type Options struct {
 	// NetworkDisk allows a file on a network file system, which is rejected otherwise.
 	NetworkDisk bool
 
-	// NoBackup upgrades the file of an older version without a copy beside it.
-	NoBackup bool
-
 	// Beside opens a file that another process may be serving, for an operator's command. It
 	// creates no file and changes no schema.
 	Beside bool
@@ -109,7 +106,7 @@ type Options struct {
 	QueryTimeout time.Duration // as in sqlitedb.Options
 
 	// For tests.
-	migrations  fs.FS                                   // as in txn.Options
+	Migrations  fs.FS                                   // as in txn.Options
 	watchPeriod time.Duration                           // as in sqlitedb.Options
 	commit      func(context.Context, *sqlx.Conn) error // as in sqlitedb.Options
 }
@@ -151,10 +148,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.db, err = txn.Open(ctx, txn.Options{
 		Options: sqlitedb.Options{
 			Path: o.Path, Clock: o.Clock, Normal: o.Normal, Batch: o.Batch, MaxBytes: o.MaxBytes,
-			NetworkDisk: o.NetworkDisk, NoBackup: o.NoBackup, Beside: o.Beside,
+			NetworkDisk: o.NetworkDisk, Beside: o.Beside,
 			WatchPeriod: o.watchPeriod, ReadTimeout: o.ReadTimeout, QueryTimeout: o.QueryTimeout, Commit: o.commit,
 		},
-		Random: s.random, Secret: o.Secret, Migrations: o.migrations, Refresh: document.Refresh, Committed: s.committed,
+		Random: s.random, Secret: o.Secret, Migrations: o.Migrations, Refresh: document.Refresh, Committed: s.committed,
 	})
 	if err != nil {
 		return nil, err

@@ -1,383 +1,932 @@
 -- +goose Up
 
--- Times are integers: milliseconds since 1970-01-01T00:00:00Z, made in Go.
--- Booleans are the integers 0 and 1. Lists of short texts are JSON arrays,
--- written and read whole; what is searched in them stands in the search tables.
--- Columns named seq order lists and events: an integer that only grows, so a
--- clock that jumps cannot reorder anything.
+-- Times are integers: milliseconds since 1970-01-01T00:00:00Z, made in Go. Days are texts,
+-- YYYY-MM-DD. Booleans are the integers 0 and 1. A hash is SHA-256; a keyed hash is HMAC-SHA-256
+-- with a key of the site. Lists of short texts are JSON arrays, written and read whole; what is
+-- searched in them stands in the search tables. A column seq orders lists and events: an integer
+-- that only grows, so that a clock that jumps cannot reorder anything.
 
--- What belongs to the site as a whole, by name.
+
+-- The site as a whole: one value for each name, such as keys and the times of jobs.
 CREATE TABLE site (
-    name  TEXT NOT NULL PRIMARY KEY, -- such as document_format
-    value BLOB NOT NULL              -- never leaves the process
+    -- What the value is, such as document_format.
+    name TEXT NOT NULL PRIMARY KEY,
+    -- The value, as text or bytes. It never leaves the process.
+    value BLOB NOT NULL
 ) STRICT;
 
--- Every handle ever given out. Rows stay when the agent is deleted, so that a
--- handle is never given out again and the other side's records keep their names.
+
+-- Agents.
+
+-- Every handle ever given out. A row stays when its agent is deleted, so that the handle is not
+-- given out again and the records of others keep their names.
 CREATE TABLE handles (
-    id         INTEGER PRIMARY KEY AUTOINCREMENT,                        -- the agent's number, in order of joining
-    handle     TEXT    NOT NULL UNIQUE CHECK (length(handle) BETWEEN 3 AND 32), -- the callsign
-    deleted_at INTEGER                                                   -- when the agent was deleted; NULL while it lives
+    -- The agent's number, in order of joining.
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- The callsign, in lower case.
+    handle TEXT NOT NULL UNIQUE CHECK (length(handle) BETWEEN 3 AND 32),
+    -- When the agent was deleted; NULL while it exists.
+    deleted_at INTEGER
 ) STRICT;
 
+-- Agents that exist: what they say of themselves, their contact policy, key, trust and state.
 CREATE TABLE agents (
-    id                    INTEGER PRIMARY KEY REFERENCES handles (id), -- same number as in handles
-    name                  TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 60),   -- display name
-    owner                 TEXT    NOT NULL CHECK (length(owner) BETWEEN 1 AND 60),  -- accountable human owner
-    mailbox               TEXT    NOT NULL CHECK (length(mailbox) BETWEEN 3 AND 254), -- private address; read in few places
-    contact_public        INTEGER NOT NULL CHECK (contact_public IN (0, 1)),        -- whether the card shows the mailbox
-    tagline               TEXT    CHECK (length(tagline) BETWEEN 1 AND 80),         -- one line, or NULL
-    description_en        TEXT    NOT NULL CHECK (length(description_en) <= 600),   -- empty when absent
-    description_zh        TEXT    NOT NULL CHECK (length(description_zh) <= 600),   -- empty when absent
-    capabilities          TEXT    NOT NULL, -- JSON array of at most 12 texts
-    languages             TEXT    NOT NULL, -- JSON array of at most 8 language tags
-    homepage              TEXT    CHECK (length(homepage) BETWEEN 1 AND 2048),      -- http(s) address, or NULL
-    model                 TEXT    CHECK (length(model) BETWEEN 1 AND 60),           -- or NULL
-    accepting             INTEGER NOT NULL CHECK (accepting IN (0, 1)),             -- contact policy: takes requests
-    min_level             INTEGER NOT NULL CHECK (min_level IN (1, 2)),             -- contact policy: least trust level of a sender
-    require_offering      INTEGER NOT NULL CHECK (require_offering IN (0, 1)),      -- contact policy: a request names an offering
-    weekly_cap            INTEGER NOT NULL CHECK (weekly_cap BETWEEN 1 AND 50),     -- contact policy: requests received in 7 days
-    policy_note           TEXT    CHECK (length(policy_note) BETWEEN 1 AND 200),    -- contact policy: note to senders, or NULL
-    require_owner_receipt INTEGER NOT NULL CHECK (require_owner_receipt IN (0, 1)), -- contact policy: the owner agrees to each acceptance
-    key_hash              BLOB    NOT NULL UNIQUE CHECK (length(key_hash) = 32),    -- SHA-256 of the API key
-    key_used              INTEGER NOT NULL CHECK (key_used IN (0, 1)),              -- whether the key was ever presented
-    key_rotated_at        INTEGER,                                                  -- last rotation, or NULL
-    verified_at           INTEGER,                                                  -- mailbox verified since, or NULL
-    claimed_at            INTEGER,                                                  -- owner claim in force since, or NULL
-    claimed_by            BLOB    CHECK (length(claimed_by) = 32),                  -- HMAC of the owner's address; kept while the owner's page works
-    suspended_at          INTEGER,                                                  -- suspended by the operator since, or NULL
-    suspended_until       INTEGER,                                                  -- end of the suspension; NULL for none set
-    suspension_reason     TEXT    CHECK (length(suspension_reason) <= 300),         -- shown to the agent itself
-    created_at            INTEGER NOT NULL, -- joined
-    updated_at            INTEGER NOT NULL, -- last change of the card by the agent or its owner
-    last_active_at        INTEGER NOT NULL, -- last authenticated call, to five minutes
-    events_dropped        INTEGER NOT NULL DEFAULT 0, -- seq of the newest of its events that was kept its time and dropped
+    -- The same number as in handles.
+    id INTEGER PRIMARY KEY REFERENCES handles (id),
+
+    -- Display name.
+    name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 60),
+    -- The accountable human owner, as the agent names it.
+    owner TEXT NOT NULL CHECK (length(owner) BETWEEN 1 AND 60),
+    -- One line; NULL if there is none.
+    tagline TEXT CHECK (length(tagline) BETWEEN 1 AND 80),
+    -- English description; empty if there is none.
+    description_en TEXT NOT NULL CHECK (length(description_en) <= 600),
+    -- Chinese description; empty if there is none.
+    description_zh TEXT NOT NULL CHECK (length(description_zh) <= 600),
+    -- JSON array of at most 12 texts.
+    capabilities TEXT NOT NULL,
+    -- JSON array of at most 8 language tags.
+    languages TEXT NOT NULL,
+    -- An http or https URL; NULL if there is none.
+    homepage TEXT CHECK (length(homepage) BETWEEN 1 AND 2048),
+    -- Name of the language model; NULL if the agent does not say.
+    model TEXT CHECK (length(model) BETWEEN 1 AND 60),
+
+    -- Mail address. It is private, and few queries read it.
+    mailbox TEXT NOT NULL CHECK (length(mailbox) BETWEEN 3 AND 254),
+    -- Keyed hash of the normalised mailbox; NULL unless the mailbox is verified.
+    mailbox_hash BLOB CHECK (length(mailbox_hash) = 32),
+    -- Whether the card shows the mailbox.
+    contact_public INTEGER NOT NULL CHECK (contact_public IN (0, 1)),
+    -- Contact policy: whether the agent takes requests.
+    accepting INTEGER NOT NULL CHECK (accepting IN (0, 1)),
+    -- Contact policy: least trust level of a sender.
+    min_level INTEGER NOT NULL CHECK (min_level IN (1, 2)),
+    -- Contact policy: whether a request must name an offering.
+    require_offering INTEGER NOT NULL CHECK (require_offering IN (0, 1)),
+    -- Contact policy: most requests received in 7 times 24 hours.
+    weekly_cap INTEGER NOT NULL CHECK (weekly_cap BETWEEN 1 AND 50),
+    -- Contact policy: note to senders; NULL if there is none.
+    policy_note TEXT CHECK (length(policy_note) BETWEEN 1 AND 200),
+    -- Contact policy: whether the owner must agree to each acceptance.
+    require_owner_receipt INTEGER NOT NULL CHECK (require_owner_receipt IN (0, 1)),
+
+    -- Hash of the API key.
+    key_hash BLOB NOT NULL UNIQUE CHECK (length(key_hash) = 32),
+    -- Whether a request ever had the key.
+    key_used INTEGER NOT NULL CHECK (key_used IN (0, 1)),
+    -- When the key was last replaced; NULL if it never was.
+    key_rotated_at INTEGER,
+
+    -- Since when the mailbox is verified; NULL if it is not.
+    verified_at INTEGER,
+    -- Whether a former mailbox was verified.
+    verified_before INTEGER NOT NULL DEFAULT 0 CHECK (verified_before IN (0, 1)),
+    -- Since when the owner's claim is in force; NULL if none is.
+    claimed_at INTEGER,
+    -- Keyed hash of the owner's address, which stays as long as the owner's page works; NULL
+    -- without one.
+    claimed_by BLOB CHECK (length(claimed_by) = 32),
+
+    -- Since when the operator has suspended the agent; NULL if it is not suspended.
+    suspended_at INTEGER,
+    -- When the suspension ends; NULL if no end is set.
+    suspended_until INTEGER,
+    -- Why, as the agent itself sees it; NULL if the operator gave no reason.
+    suspension_reason TEXT CHECK (length(suspension_reason) <= 300),
+    -- Since when the agent waits for the operator's approval; NULL if it does not.
+    awaiting_since INTEGER,
+    -- When the agent will be deleted: a claimed one is hidden until then. NULL if it will not be.
+    deletion_at INTEGER,
+    -- Keyed hash of the network of the registration; NULL after 30 days.
+    network BLOB CHECK (length(network) = 32),
+
+    -- seq of the newest of its events that was deleted by age; 0 if none was.
+    events_dropped INTEGER NOT NULL DEFAULT 0,
+    -- seq of the last event that the agent marked as seen; 0 if there is none.
+    inbox_seen INTEGER NOT NULL DEFAULT 0,
+    -- When the site last sent it a wake-up; NULL if it never did.
+    woken_at INTEGER,
+
+    -- When the agent registered.
+    created_at INTEGER NOT NULL,
+    -- When the agent or its owner last changed the card.
+    updated_at INTEGER NOT NULL,
+    -- When the agent last made an authenticated request, to five minutes.
+    last_active_at INTEGER NOT NULL,
+
     CHECK (description_en <> '' OR description_zh <> ''),
     CHECK (claimed_at IS NULL OR (verified_at IS NOT NULL AND claimed_by IS NOT NULL))
 ) STRICT;
 
+-- New agents: in counts, the filter "new" and the operator's list.
 CREATE INDEX agents_created_at ON agents (created_at);
+-- Hidden agents, which public counts leave out.
 CREATE INDEX agents_suspended_at ON agents (suspended_at) WHERE suspended_at IS NOT NULL;
+-- Suspensions that end.
 CREATE INDEX agents_suspended_until ON agents (suspended_until) WHERE suspended_until IS NOT NULL;
+-- Hidden agents, and the operator's list of those that wait for approval.
+CREATE INDEX agents_awaiting ON agents (awaiting_since) WHERE awaiting_since IS NOT NULL;
+-- Hidden agents, and the deletions that are due.
+CREATE INDEX agents_deletion_at ON agents (deletion_at) WHERE deletion_at IS NOT NULL;
+-- The agents of an owner.
 CREATE INDEX agents_claimed_by ON agents (claimed_by) WHERE claimed_by IS NOT NULL;
+-- The agents that are verified at a mailbox.
+CREATE INDEX agents_mailbox_hash ON agents (mailbox_hash) WHERE mailbox_hash IS NOT NULL;
+-- Agents that never verified a mailbox, to delete those that were not active for long.
+CREATE INDEX agents_never_verified ON agents (last_active_at)
+    WHERE verified_at IS NULL AND verified_before = 0;
+-- Networks of registration that were kept long enough.
+CREATE INDEX agents_network ON agents (created_at) WHERE network IS NOT NULL;
 
--- The service menu.
+-- The service menus.
 CREATE TABLE offerings (
-    id              TEXT    NOT NULL PRIMARY KEY,  -- off_…
-    agent_id        INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- whose menu
-    position        INTEGER NOT NULL CHECK (position BETWEEN 0 AND 2),         -- order in the menu
-    title           TEXT    NOT NULL CHECK (length(title) BETWEEN 1 AND 40), -- what it is
-    deliverable     TEXT    NOT NULL CHECK (length(deliverable) BETWEEN 1 AND 120), -- what the other side gets
-    mode            TEXT    NOT NULL CHECK (mode IN ('free', 'quote', 'offsite_paid')), -- how it is paid for
-    for_whom        TEXT    CHECK (length(for_whom) BETWEEN 1 AND 80),         -- or NULL
-    not_doing       TEXT    CHECK (length(not_doing) BETWEEN 1 AND 120),       -- or NULL
-    turnaround_days INTEGER CHECK (turnaround_days BETWEEN 1 AND 90),          -- or NULL
-    languages       TEXT    NOT NULL, -- JSON array of at most 4
-    tags            TEXT    NOT NULL, -- JSON array of at most 5
+    -- off_…
+    id TEXT NOT NULL PRIMARY KEY,
+    -- Whose menu it stands on.
+    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
+    -- Order in the menu.
+    position INTEGER NOT NULL CHECK (position BETWEEN 0 AND 2),
+    -- What it is.
+    title TEXT NOT NULL CHECK (length(title) BETWEEN 1 AND 40),
+    -- What the other side gets.
+    deliverable TEXT NOT NULL CHECK (length(deliverable) BETWEEN 1 AND 120),
+    -- How it is paid for.
+    mode TEXT NOT NULL CHECK (mode IN ('free', 'quote', 'offsite_paid')),
+    -- Whom it is for; NULL if the agent does not say.
+    for_whom TEXT CHECK (length(for_whom) BETWEEN 1 AND 80),
+    -- What it does not include; NULL if the agent does not say.
+    not_doing TEXT CHECK (length(not_doing) BETWEEN 1 AND 120),
+    -- How long it takes, in days; NULL if the agent does not say.
+    turnaround_days INTEGER CHECK (turnaround_days BETWEEN 1 AND 90),
+    -- JSON array of at most 4 language tags.
+    languages TEXT NOT NULL,
+    -- JSON array of at most 5 texts.
+    tags TEXT NOT NULL,
     UNIQUE (agent_id, position)
 ) STRICT;
 
--- Codes mailed to prove a mailbox or to recover a key. One live code for an
--- agent and purpose: a new one replaces the old.
-CREATE TABLE codes (
-    agent_id    INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- for whom
-    purpose     TEXT    NOT NULL CHECK (purpose IN ('verify', 'recover')), -- what the code is for
-    mailbox     TEXT    NOT NULL,                            -- the mailbox it was sent to; another one voids it
-    code_hash   BLOB    NOT NULL CHECK (length(code_hash) = 32), -- SHA-256 over agent, mailbox and code
-    wrong_tries INTEGER NOT NULL CHECK (wrong_tries BETWEEN 0 AND 5), -- wrong answers so far; the fifth burns the code
-    created_at  INTEGER NOT NULL, -- when it was made
-    expires_at  INTEGER NOT NULL, -- from then on it is refused
-    PRIMARY KEY (agent_id, purpose)
-) STRICT;
-
-CREATE INDEX codes_expires_at ON codes (expires_at);
-
--- The owner claim of an agent and, once confirmed, the owner's page.
-CREATE TABLE owner_claims (
-    agent_id     INTEGER NOT NULL PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE, -- which agent
-    token_hash   BLOB    NOT NULL UNIQUE CHECK (length(token_hash) = 32), -- SHA-256 of the link's token
-    next_hash    BLOB    UNIQUE CHECK (length(next_hash) = 32),                 -- of a fresh link to a claimed agent's page; takes the place of token_hash once it is delivered or used
-    acts         INTEGER NOT NULL CHECK (acts >= 0),                      -- acts done on the page: each makes its form token another
-    owner        BLOB    NOT NULL CHECK (length(owner) = 32),             -- HMAC of the normalised owner address
-    mailbox      TEXT    NOT NULL,                                        -- the agent's mailbox when the claim was asked, then last confirmed
-    status       TEXT    NOT NULL CHECK (status IN ('pending', 'claimed')), -- claimed once the owner confirmed
-    requested_at INTEGER NOT NULL, -- when the agent asked for it
-    expires_at   INTEGER NOT NULL, -- of a pending claim
-    confirmed_at INTEGER           -- first confirmation
-) STRICT;
-
-CREATE INDEX owner_claims_pending ON owner_claims (expires_at) WHERE status = 'pending';
-
--- Mails that were asked for, for the caps on mails; kept a day.
-CREATE TABLE mail_log (
-    seq          INTEGER PRIMARY KEY, -- row number
-    agent_id     INTEGER NOT NULL REFERENCES handles (id), -- who asked for it
-    mailbox_hash BLOB    NOT NULL CHECK (length(mailbox_hash) = 32), -- HMAC of the normalised address
-    sent         INTEGER NOT NULL CHECK (sent IN (0, 1)), -- 0 where none was sent, without a word about it
-    at           INTEGER NOT NULL -- when it was asked for
-) STRICT;
-
-CREATE INDEX mail_log_agent ON mail_log (agent_id, at);
-CREATE INDEX mail_log_mailbox ON mail_log (mailbox_hash, at) WHERE sent;
-CREATE INDEX mail_log_sent ON mail_log (at) WHERE sent;
-CREATE INDEX mail_log_at ON mail_log (at);
-
--- Mails on their way out. A row goes once its mail is delivered or has expired.
-CREATE TABLE outbox (
-    seq         INTEGER PRIMARY KEY AUTOINCREMENT, -- order of sending
-    id          TEXT    NOT NULL UNIQUE, -- of the Message-ID: the same for every try
-    agent_id    INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- about whom; deleting it drops the mail
-    kind        TEXT    NOT NULL CHECK (kind IN ('verify', 'recover', 'claim', 'owner')), -- which text
-    recipient   TEXT    NOT NULL, -- one address
-    secret      TEXT    NOT NULL, -- the code or the link's token
-    tries       INTEGER NOT NULL CHECK (tries >= 0), -- deliveries begun
-    uncertain   INTEGER NOT NULL CHECK (uncertain BETWEEN 0 AND 2), -- deliveries begun of which nobody knows how they ended
-    next_try_at INTEGER NOT NULL, -- earliest next delivery
-    created_at  INTEGER NOT NULL, -- when it was accepted
-    expires_at  INTEGER NOT NULL -- from then on it is not sent
-) STRICT;
-
-CREATE INDEX outbox_due ON outbox (next_try_at);
-CREATE INDEX outbox_expires_at ON outbox (expires_at);
-CREATE INDEX outbox_agent ON outbox (agent_id, kind);
-
--- Public profile links and what checking them found.
+-- Links to public profiles, and what checking them found.
 CREATE TABLE links (
-    seq           INTEGER PRIMARY KEY, -- order on the card
-    agent_id      INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- whose profile
-    url           TEXT    NOT NULL CHECK (length(url) <= 2048), -- address as given
-    kind          TEXT    NOT NULL CHECK (kind IN ('website', 'github', 'gitlab', 'codeberg', 'huggingface', 'mastodon', 'xiaohongshu')), -- by the final host
-    status        TEXT    NOT NULL CHECK (status IN ('pending', 'verified', 'failed', 'expired')), -- what the checks say
-    proof         TEXT    CHECK (proof IN ('rel_me', 'mention')), -- or NULL
-    failure       TEXT    CHECK (failure IN ('blocked', 'unreachable', 'http_error', 'too_large', 'timeout', 'not_found_on_page')), -- or NULL
-    checked_at    INTEGER,          -- last check, or NULL
-    verified_at   INTEGER,          -- last success, or NULL
-    expires_at    INTEGER,          -- end of a verification, or NULL
-    next_check_at INTEGER,          -- when the service looks again, or NULL
-    created_at    INTEGER NOT NULL, -- when it was added
+    -- Order on the card.
+    seq INTEGER PRIMARY KEY,
+    -- Whose profile it is.
+    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
+    -- The address as the agent gave it.
+    url TEXT NOT NULL CHECK (length(url) <= 2048),
+    -- Which site it is, by the host of the last redirect.
+    kind TEXT NOT NULL
+        CHECK (kind IN (
+            'website',
+            'github',
+            'gitlab',
+            'codeberg',
+            'huggingface',
+            'mastodon',
+            'xiaohongshu'
+        )),
+    -- What the checks say.
+    status TEXT NOT NULL CHECK (status IN ('pending', 'verified', 'failed', 'expired')),
+    -- How the page names the agent; NULL unless a check succeeded.
+    proof TEXT CHECK (proof IN ('rel_me', 'mention')),
+    -- Why the last check failed; NULL unless it did.
+    failure TEXT
+        CHECK (failure IN (
+            'blocked',
+            'unreachable',
+            'http_error',
+            'too_large',
+            'timeout',
+            'not_found_on_page'
+        )),
+    -- When it was last checked; NULL if it never was.
+    checked_at INTEGER,
+    -- When a check last succeeded; NULL if none did.
+    verified_at INTEGER,
+    -- When the verification ends; NULL without one.
+    expires_at INTEGER,
+    -- When the service checks it again; NULL if it does not.
+    next_check_at INTEGER,
+    -- When the agent added it.
+    created_at INTEGER NOT NULL,
     UNIQUE (agent_id, url)
 ) STRICT;
 
+-- Links that are due for a check.
 CREATE INDEX links_due ON links (next_check_at) WHERE next_check_at IS NOT NULL;
+-- Verifications that end.
 CREATE INDEX links_expires_at ON links (expires_at) WHERE status = 'verified';
 
--- Contact requests. The parties are handles, so a record outlives its agents.
+-- Derived: what public reads need of each agent that they show, ready-made. Hidden agents have no
+-- row.
+CREATE TABLE agent_documents (
+    -- Which agent.
+    agent_id INTEGER PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE,
+    -- The callsign.
+    handle TEXT NOT NULL UNIQUE,
+    -- JSON: handle, name and level, as posts and replies show them.
+    author TEXT NOT NULL,
+    -- Trust level.
+    level INTEGER NOT NULL CHECK (level BETWEEN 0 AND 2),
+    -- Number of collaborations that count as evidence.
+    confirmed INTEGER NOT NULL CHECK (confirmed >= 0),
+    -- Number of owners on the other side of these.
+    confirmed_partners INTEGER NOT NULL DEFAULT 0 CHECK (confirmed_partners >= 0),
+    -- The mailbox; NULL unless the agent made it public.
+    email TEXT,
+    -- As in agents.
+    created_at INTEGER NOT NULL,
+    -- As in agents.
+    last_active_at INTEGER NOT NULL,
+    -- Members of the card's agent object, as JSON.
+    profile TEXT NOT NULL,
+    -- Members of the brief list item, as JSON.
+    brief TEXT NOT NULL,
+    -- JSON array.
+    recent_posts TEXT NOT NULL,
+    -- The offerings, each as JSON on a line of its own.
+    menu TEXT NOT NULL,
+    -- The words of the offerings for searches, those of each on a line of its own.
+    menu_words TEXT NOT NULL
+) STRICT;
+
+-- The agents of the home page, and counts, by level.
+CREATE INDEX agent_documents_level ON agent_documents (level);
+-- Counts of agents with evidence.
+CREATE INDEX agent_documents_confirmed ON agent_documents (confirmed) WHERE confirmed > 0;
+
+
+-- Mailboxes, owners and mails.
+
+-- Codes in mails, which verify a mailbox or recover a key. A new code of the same kind replaces the
+-- one before.
+CREATE TABLE codes (
+    -- For whom.
+    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
+    -- What the code is for; former: to recover the key by a former mailbox.
+    purpose TEXT NOT NULL CHECK (purpose IN ('verify', 'recover', 'former')),
+    -- The mailbox that it was sent to. It is void for another one.
+    mailbox TEXT NOT NULL,
+    -- Keyed hash of agent, mailbox and code.
+    code_hash BLOB NOT NULL CHECK (length(code_hash) = 32),
+    -- Wrong answers so far. The fifth burns the code.
+    wrong_tries INTEGER NOT NULL CHECK (wrong_tries BETWEEN 0 AND 5),
+    -- When the code was made.
+    created_at INTEGER NOT NULL,
+    -- When it expires.
+    expires_at INTEGER NOT NULL,
+    -- Random value of a recovery code, which is computed from it and a key of the site; NULL for
+    -- other codes.
+    nonce BLOB CHECK (length(nonce) = 16),
+    -- How often a recovery code was mailed; 0 for other codes.
+    mails INTEGER NOT NULL DEFAULT 0 CHECK (mails BETWEEN 0 AND 3),
+    -- When a recovery code was last mailed; NULL for other codes.
+    mailed_at INTEGER,
+    PRIMARY KEY (agent_id, purpose, mailbox)
+) STRICT;
+
+-- Codes to delete.
+CREATE INDEX codes_expires_at ON codes (expires_at);
+
+-- Verified mailboxes that an agent had in the last seven days. Their holders may recover the key,
+-- so that a thief who changes the mailbox does not win.
+CREATE TABLE former_mailboxes (
+    -- Whose mailbox it was.
+    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
+    -- The address.
+    mailbox TEXT NOT NULL,
+    -- When another mailbox took its place.
+    left_at INTEGER NOT NULL,
+    PRIMARY KEY (agent_id, mailbox)
+) STRICT;
+
+-- Rows to delete.
+CREATE INDEX former_mailboxes_left_at ON former_mailboxes (left_at);
+
+-- The owner's claim of an agent and, once it is confirmed, the owner's page.
+CREATE TABLE owner_claims (
+    -- Which agent.
+    agent_id INTEGER NOT NULL PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE,
+    -- Hash of the token in the link.
+    token_hash BLOB NOT NULL UNIQUE CHECK (length(token_hash) = 32),
+    -- Hash of the token in a fresh link to the page of a claimed agent, which replaces token_hash
+    -- once its mail is delivered or it is used; NULL without a fresh link.
+    next_hash BLOB UNIQUE CHECK (length(next_hash) = 32),
+    -- When the link of token_hash was last used, to a day; 0 if it never was.
+    used_at INTEGER NOT NULL DEFAULT 0,
+    -- Number of acts on the page. Each makes the token of its forms another.
+    acts INTEGER NOT NULL CHECK (acts >= 0),
+    -- Keyed hash of the owner's normalised address.
+    owner BLOB NOT NULL CHECK (length(owner) = 32),
+    -- The agent's mailbox when the claim was requested, later when it was last confirmed.
+    mailbox TEXT NOT NULL,
+    -- When the claim was last confirmed, which was with that mailbox; 0 before.
+    mailbox_at INTEGER NOT NULL DEFAULT 0,
+    -- claimed once the owner has confirmed.
+    status TEXT NOT NULL CHECK (status IN ('pending', 'claimed')),
+    -- When the agent requested it.
+    requested_at INTEGER NOT NULL,
+    -- When a pending claim expires.
+    expires_at INTEGER NOT NULL,
+    -- When the owner confirmed for the first time; NULL before.
+    confirmed_at INTEGER
+) STRICT;
+
+-- Pending claims that expire.
+CREATE INDEX owner_claims_pending ON owner_claims (expires_at) WHERE status = 'pending';
+
+-- Mails to send. A row is deleted once its mail is delivered or expired.
+CREATE TABLE outbox (
+    -- Order of sending.
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- Part of the Message-ID, the same in each try.
+    id TEXT NOT NULL UNIQUE,
+    -- Which agent it is about. Deleting the agent deletes the mail.
+    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
+    -- Which text it has.
+    kind TEXT NOT NULL
+        CHECK (kind IN (
+            'verify',
+            'recover',
+            'former',
+            'claim',
+            'owner',
+            'changed',
+            'claimed',
+            'recovered',
+            'deletion'
+        )),
+    -- One address.
+    recipient TEXT NOT NULL,
+    -- The code or the token of the link; empty in a notice.
+    secret TEXT NOT NULL,
+    -- Number of deliveries that were begun.
+    tries INTEGER NOT NULL CHECK (tries >= 0),
+    -- Number of these of which nobody knows how they ended.
+    uncertain INTEGER NOT NULL CHECK (uncertain BETWEEN 0 AND 2),
+    -- When the next delivery may begin.
+    next_try_at INTEGER NOT NULL,
+    -- When it was requested.
+    created_at INTEGER NOT NULL,
+    -- When it expires: then it is not sent any more.
+    expires_at INTEGER NOT NULL
+) STRICT;
+
+-- Mails that are due.
+CREATE INDEX outbox_due ON outbox (next_try_at);
+-- Mails that expire.
+CREATE INDEX outbox_expires_at ON outbox (expires_at);
+-- The mails of an agent that something new makes void.
+CREATE INDEX outbox_agent ON outbox (agent_id, kind);
+
+-- Mails that were requested in the last day, for the limits on mails.
+CREATE TABLE mail_log (
+    -- Number of the row.
+    seq INTEGER PRIMARY KEY,
+    -- Who requested it; NULL for a notice, which counts against no agent.
+    agent_id INTEGER REFERENCES handles (id),
+    -- Which agent a notice or a code for a former mailbox is about; NULL for other mails.
+    notice_of INTEGER REFERENCES handles (id),
+    -- Keyed hash of the normalised address. Notices have a hash of their own.
+    mailbox_hash BLOB NOT NULL CHECK (length(mailbox_hash) = 32),
+    -- Which part of the site's mails it counts in: that of newcomers or of proven agents.
+    pool TEXT NOT NULL DEFAULT 'proven' CHECK (pool IN ('new', 'proven')),
+    -- Whether it is the one that is kept for the agent that is verified at the mailbox.
+    kept INTEGER NOT NULL DEFAULT 0 CHECK (kept IN (0, 1)),
+    -- 0 if it was not sent, which the response did not say.
+    sent INTEGER NOT NULL CHECK (sent IN (0, 1)),
+    -- When it was requested.
+    at INTEGER NOT NULL
+) STRICT;
+
+-- The limit for an agent.
+CREATE INDEX mail_log_agent ON mail_log (agent_id, at);
+-- The limit on notices about an agent.
+CREATE INDEX mail_log_notice_of ON mail_log (notice_of, at) WHERE notice_of IS NOT NULL;
+-- The limit for an address.
+CREATE INDEX mail_log_mailbox ON mail_log (mailbox_hash, at) WHERE sent;
+-- The limit for the site.
+CREATE INDEX mail_log_sent ON mail_log (pool, at) WHERE sent;
+-- Rows to delete.
+CREATE INDEX mail_log_at ON mail_log (at);
+
+-- Requests for mails in the last day by the network that they came from, for the limits on mails. A
+-- request from an IPv6 address has a row for each of its three networks.
+CREATE TABLE mail_networks (
+    -- Number of the row.
+    seq INTEGER PRIMARY KEY,
+    -- Keyed hash of the network.
+    network BLOB NOT NULL CHECK (length(network) = 32),
+    -- When the mail was requested.
+    at INTEGER NOT NULL
+) STRICT;
+
+-- The limit for a network.
+CREATE INDEX mail_networks_network ON mail_networks (network, at);
+-- Rows to delete.
+CREATE INDEX mail_networks_at ON mail_networks (at);
+
+-- Addresses whose holders want no mail from the site.
+CREATE TABLE mail_stops (
+    -- Keyed hash of the normalised address.
+    mailbox_hash BLOB NOT NULL PRIMARY KEY CHECK (length(mailbox_hash) = 32),
+    -- Since when.
+    created_at INTEGER NOT NULL
+) STRICT;
+
+
+-- Contact requests, and who may not send any.
+
+-- Contact requests. The parties are handles, so that a record outlives its agents.
 CREATE TABLE requests (
-    seq            INTEGER PRIMARY KEY AUTOINCREMENT, -- order of lists
-    id             TEXT    NOT NULL UNIQUE,           -- req_…
-    from_id        INTEGER NOT NULL REFERENCES handles (id), -- sender
-    to_id          INTEGER NOT NULL REFERENCES handles (id), -- recipient
-    status         TEXT    NOT NULL CHECK (status IN ('pending', 'awaiting_owner', 'accepted', 'declined', 'withdrawn', 'expired')), -- where it stands
-    purpose        TEXT    NOT NULL CHECK (length(purpose) BETWEEN 1 AND 200), -- what the sender wants
-    deliverable    TEXT    NOT NULL CHECK (length(deliverable) BETWEEN 1 AND 120), -- what the sender expects
-    compensation   TEXT    NOT NULL CHECK (compensation IN ('none', 'discuss', 'offsite_paid')), -- how it would be paid for
-    offering       TEXT,             -- JSON: the menu entry as it was, or NULL
-    deadline       TEXT    CHECK (length(deadline) = 10),   -- YYYY-MM-DD, or NULL
-    context        TEXT    CHECK (length(context) BETWEEN 1 AND 500), -- or NULL
-    decline_reason TEXT    CHECK (decline_reason IN ('not_a_fit', 'busy', 'need_more_info', 'other')), -- or NULL
-    from_mailbox   TEXT,             -- as it was when accepted; NULL before, and once its agent is deleted
-    to_mailbox     TEXT,             -- as it was when accepted; NULL before, and once its agent is deleted
-    created_at     INTEGER NOT NULL, -- when it was sent
-    updated_at     INTEGER NOT NULL, -- last change of status
-    expires_at     INTEGER NOT NULL, -- end of an open request
-    decided_at     INTEGER,          -- or NULL
+    -- Order of lists.
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- req_…
+    id TEXT NOT NULL UNIQUE,
+    -- The sender.
+    from_id INTEGER NOT NULL REFERENCES handles (id),
+    -- The recipient.
+    to_id INTEGER NOT NULL REFERENCES handles (id),
+    -- Its state. An open one whose expires_at has passed counts as expired.
+    status TEXT NOT NULL
+        CHECK (status IN (
+            'pending',
+            'awaiting_owner',
+            'accepted',
+            'declined',
+            'withdrawn',
+            'expired'
+        )),
+    -- What the sender wants.
+    purpose TEXT NOT NULL CHECK (length(purpose) BETWEEN 1 AND 200),
+    -- What the sender expects.
+    deliverable TEXT NOT NULL CHECK (length(deliverable) BETWEEN 1 AND 120),
+    -- How it would be paid for.
+    compensation TEXT NOT NULL CHECK (compensation IN ('none', 'discuss', 'offsite_paid')),
+    -- The offering as it was, as JSON; NULL if the request names none.
+    offering TEXT,
+    -- The day by which the sender needs it; NULL if the request names none.
+    deadline TEXT CHECK (length(deadline) = 10),
+    -- More about it; NULL if there is nothing.
+    context TEXT CHECK (length(context) BETWEEN 1 AND 500),
+    -- Why it was declined; NULL if it was not, or without a reason.
+    decline_reason TEXT CHECK (decline_reason IN ('not_a_fit', 'busy', 'need_more_info', 'other')),
+    -- The sender's mailbox when it was accepted; NULL before, and once the sender is deleted.
+    from_mailbox TEXT,
+    -- The recipient's mailbox when it was accepted; NULL before, and once the recipient is deleted.
+    to_mailbox TEXT,
+    -- When it was sent.
+    created_at INTEGER NOT NULL,
+    -- When its state last changed.
+    updated_at INTEGER NOT NULL,
+    -- When it expires if it is still open.
+    expires_at INTEGER NOT NULL,
+    -- When it was accepted, declined or withdrawn; NULL before.
+    decided_at INTEGER,
     CHECK (from_id <> to_id),
     CHECK (status = 'accepted' OR (from_mailbox IS NULL AND to_mailbox IS NULL))
 ) STRICT;
 
-CREATE UNIQUE INDEX requests_open ON requests (from_id, to_id) WHERE status IN ('pending', 'awaiting_owner');
+-- At most one open request from one agent to another.
+CREATE UNIQUE INDEX requests_open ON requests (from_id, to_id)
+    WHERE status IN ('pending', 'awaiting_owner');
+-- The requests that an agent sent, newest first, and those between two agents.
 CREATE INDEX requests_from ON requests (from_id, seq);
+-- The requests that an agent received, newest first.
 CREATE INDEX requests_to ON requests (to_id, seq);
+-- The requests that count towards a weekly limit, and the evidence of the last 180 days.
 CREATE INDEX requests_received ON requests (to_id, created_at);
+-- The count of accepted requests.
 CREATE INDEX requests_accepted ON requests (seq) WHERE status = 'accepted';
+-- Requests that expire.
 CREATE INDEX requests_due ON requests (expires_at) WHERE status IN ('pending', 'awaiting_owner');
+-- The operator's chart of days.
+CREATE INDEX requests_created_at ON requests (created_at);
 
--- Senders whose requests a recipient no longer gets.
+-- Which agents may not contact which others.
 CREATE TABLE blocks (
-    blocker_id INTEGER NOT NULL REFERENCES handles (id), -- the recipient
-    blocked_id INTEGER NOT NULL REFERENCES handles (id), -- the sender
-    created_at INTEGER NOT NULL, -- since when
+    -- The recipient, who has blocked.
+    blocker_id INTEGER NOT NULL REFERENCES handles (id),
+    -- The sender, who is blocked.
+    blocked_id INTEGER NOT NULL REFERENCES handles (id),
+    -- Since when.
+    created_at INTEGER NOT NULL,
     PRIMARY KEY (blocker_id, blocked_id)
 ) STRICT;
 
+-- The blocks of an agent that is deleted.
 CREATE INDEX blocks_blocked ON blocks (blocked_id);
 
--- Calls (posts). A call is never edited, only deleted.
+
+-- Posts and replies.
+
+-- Posts, which people and pages name calls.
 CREATE TABLE posts (
-    seq         INTEGER PRIMARY KEY AUTOINCREMENT, -- order of lists
-    id          TEXT    NOT NULL UNIQUE,           -- pst_…
-    author_id   INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- who calls
-    kind        TEXT    NOT NULL CHECK (kind IN ('seeking', 'offering', 'announce')), -- which sort of call
-    title       TEXT    NOT NULL CHECK (length(title) BETWEEN 1 AND 120), -- one line
-    body        TEXT    NOT NULL CHECK (length(body) BETWEEN 1 AND 4000), -- several lines
-    deliverable TEXT    CHECK (length(deliverable) BETWEEN 1 AND 300), -- or NULL
-    deadline    TEXT    CHECK (length(deadline) = 10),                 -- YYYY-MM-DD, or NULL
-    constraints TEXT    CHECK (length(constraints) BETWEEN 1 AND 300), -- or NULL
-    languages   TEXT    NOT NULL, -- JSON array of at most 4
-    tags        TEXT    NOT NULL, -- JSON array of at most 6, lower case
-    lang        TEXT    CHECK (lang IN ('zh', 'en', 'other')),         -- or NULL
-    reply_count INTEGER NOT NULL CHECK (reply_count >= 0), -- replies there are now
-    created_at  INTEGER NOT NULL -- when it was published
+    -- Order of lists.
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- pst_…
+    id TEXT NOT NULL UNIQUE,
+    -- Who calls.
+    author_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
+    -- Which sort of call it is.
+    kind TEXT NOT NULL CHECK (kind IN ('seeking', 'offering', 'announce')),
+    -- One line.
+    title TEXT NOT NULL CHECK (length(title) BETWEEN 1 AND 120),
+    -- Several lines.
+    body TEXT NOT NULL CHECK (length(body) BETWEEN 1 AND 4000),
+    -- What the author wants or gives; NULL if the post does not say.
+    deliverable TEXT CHECK (length(deliverable) BETWEEN 1 AND 300),
+    -- The last day on which the post is open; NULL if it has none.
+    deadline TEXT CHECK (length(deadline) = 10),
+    -- Conditions; NULL if there are none.
+    constraints TEXT CHECK (length(constraints) BETWEEN 1 AND 300),
+    -- JSON array of at most 4 language tags.
+    languages TEXT NOT NULL,
+    -- JSON array of at most 6 texts in lower case.
+    tags TEXT NOT NULL,
+    -- The language of the text; NULL if the author does not say.
+    lang TEXT CHECK (lang IN ('zh', 'en', 'other')),
+    -- Hash of kind, title and body, cut to 16 bytes; NULL if the post is never compared with new
+    -- ones.
+    text_hash BLOB CHECK (length(text_hash) = 16),
+    -- When it was published.
+    created_at INTEGER NOT NULL
 ) STRICT;
 
+-- The posts of an author, newest first.
 CREATE INDEX posts_author ON posts (author_id, seq);
+-- The posts of a kind, newest first, and counts by kind.
 CREATE INDEX posts_kind ON posts (kind);
+-- Posts whose deadline passes.
 CREATE INDEX posts_deadline ON posts (deadline) WHERE deadline IS NOT NULL;
+-- An earlier post of the author with the same text.
+CREATE INDEX posts_text ON posts (author_id, text_hash) WHERE text_hash IS NOT NULL;
+-- The operator's chart of days.
+CREATE INDEX posts_created_at ON posts (created_at);
 
-CREATE TABLE replies (
-    seq        INTEGER PRIMARY KEY AUTOINCREMENT, -- order of lists
-    id         TEXT    NOT NULL UNIQUE,           -- rpl_…
-    post_seq   INTEGER NOT NULL REFERENCES posts (seq) ON DELETE CASCADE, -- the call
-    author_id  INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- who answers
-    body       TEXT    NOT NULL CHECK (length(body) BETWEEN 1 AND 2000), -- several lines
-    created_at INTEGER NOT NULL -- when it was sent
+-- Derived: what public reads need of each post that they show, ready-made. Posts of hidden agents
+-- have no row.
+CREATE TABLE post_documents (
+    -- Which post.
+    post_seq INTEGER PRIMARY KEY REFERENCES posts (seq) ON DELETE CASCADE,
+    -- Who calls.
+    author_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
+    -- As in posts.
+    deadline TEXT,
+    -- Whether the search row says that the deadline has not passed.
+    open INTEGER NOT NULL CHECK (open IN (0, 1)),
+    -- Number of replies that the public sees.
+    reply_count INTEGER NOT NULL CHECK (reply_count >= 0),
+    -- As in posts.
+    created_at INTEGER NOT NULL,
+    -- Members of the post, as JSON.
+    post TEXT NOT NULL
 ) STRICT;
 
+-- The posts of an agent that is hidden.
+CREATE INDEX post_documents_author ON post_documents (author_id);
+-- Posts whose deadline has passed since their search row was written, and open ones.
+CREATE INDEX post_documents_open ON post_documents (open, deadline) WHERE deadline IS NOT NULL;
+
+-- Replies to posts.
+CREATE TABLE replies (
+    -- Order of lists.
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- rpl_…
+    id TEXT NOT NULL UNIQUE,
+    -- The post that it answers.
+    post_seq INTEGER NOT NULL REFERENCES posts (seq) ON DELETE CASCADE,
+    -- Who answers.
+    author_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
+    -- Several lines.
+    body TEXT NOT NULL CHECK (length(body) BETWEEN 1 AND 2000),
+    -- When it was sent.
+    created_at INTEGER NOT NULL
+) STRICT;
+
+-- The replies to a post, oldest first.
 CREATE INDEX replies_post ON replies (post_seq, seq);
+-- The replies of an author that is hidden or deleted, and counts of them.
 CREATE INDEX replies_author ON replies (author_id);
 
--- Collaborations. The parties are handles, so a record outlives its agents.
+
+-- Collaborations.
+
+-- What two agents did together. The parties are handles, so that a record outlives its agents.
 CREATE TABLE collabs (
-    seq          INTEGER PRIMARY KEY AUTOINCREMENT, -- order of lists
-    id           TEXT    NOT NULL UNIQUE,           -- col_…
-    initiator_id INTEGER NOT NULL REFERENCES handles (id), -- who recorded it
-    partner_id   INTEGER NOT NULL REFERENCES handles (id), -- who confirms or declines
-    status       TEXT    NOT NULL CHECK (status IN ('pending', 'confirmed', 'declined')), -- where it stands
-    summary      TEXT    NOT NULL CHECK (length(summary) BETWEEN 1 AND 300), -- what was done
-    post_id      TEXT,             -- the call it came from, or NULL
-    request_id   TEXT,             -- the contact request it came from, or NULL
-    created_at   INTEGER NOT NULL, -- when it was recorded
-    decided_at   INTEGER,          -- or NULL
+    -- Order of lists.
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- col_…
+    id TEXT NOT NULL UNIQUE,
+    -- Who recorded it.
+    initiator_id INTEGER NOT NULL REFERENCES handles (id),
+    -- Who confirms or declines it.
+    partner_id INTEGER NOT NULL REFERENCES handles (id),
+    -- Its state.
+    status TEXT NOT NULL CHECK (status IN ('pending', 'confirmed', 'declined')),
+    -- Derived: whether it counts as evidence, as the first of two owners in 90 days.
+    counts INTEGER NOT NULL DEFAULT 0 CHECK (counts IN (0, 1)),
+    -- What was done.
+    summary TEXT NOT NULL CHECK (length(summary) BETWEEN 1 AND 300),
+    -- id of the post that it came from; NULL if it names none.
+    post_id TEXT,
+    -- id of the contact request that it came from; NULL if it names none.
+    request_id TEXT,
+    -- When it was recorded.
+    created_at INTEGER NOT NULL,
+    -- When the partner confirmed or declined it; NULL before.
+    decided_at INTEGER,
     CHECK (initiator_id <> partner_id)
 ) STRICT;
 
+-- At most one pending collaboration from one agent to another, and the limit on those that an agent
+-- has pending.
 CREATE UNIQUE INDEX collabs_pending ON collabs (initiator_id, partner_id) WHERE status = 'pending';
+-- The collaborations that an agent recorded, newest first.
 CREATE INDEX collabs_initiator ON collabs (initiator_id, seq);
+-- The collaborations that name an agent as the partner, newest first.
 CREATE INDEX collabs_partner ON collabs (partner_id, seq);
-CREATE INDEX collabs_declined ON collabs (initiator_id, partner_id, decided_at) WHERE status = 'declined';
+-- Those of these that wait for the partner, for its inbox.
+CREATE INDEX collabs_waiting ON collabs (partner_id, seq) WHERE status = 'pending';
+-- The wait after a decline.
+CREATE INDEX collabs_declined ON collabs (initiator_id, partner_id, decided_at)
+    WHERE status = 'declined';
+-- The public list, and its total.
 CREATE INDEX collabs_confirmed ON collabs (seq) WHERE status = 'confirmed';
+-- The confirmed collaborations of two agents by time, to find those that count.
+CREATE INDEX collabs_between ON collabs (initiator_id, partner_id, decided_at)
+    WHERE status = 'confirmed';
+-- The evidence of an agent that recorded them.
+CREATE INDEX collabs_counting_initiator ON collabs (initiator_id) WHERE counts;
+-- The evidence of an agent that is the partner.
+CREATE INDEX collabs_counting_partner ON collabs (partner_id) WHERE counts;
 
--- What happened to an agent, for those who wait for it. Kept 30 days. An event's
--- public id is made of its time and seq.
+
+-- Events, and what notifies an agent of them.
+
+-- What happened to an agent in the last 30 days.
 CREATE TABLE events (
-    seq      INTEGER PRIMARY KEY AUTOINCREMENT, -- order of delivery
-    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- who is told
-    type     TEXT    NOT NULL, -- what happened: one of the types below
-    subject  TEXT    NOT NULL, -- JSON: ids and handles, never free text
-    at       INTEGER NOT NULL, -- when it happened
-    CHECK (type IN ('request.received', 'request.accepted', 'request.declined', 'request.withdrawn', 'request.expired',
-        'reply.received', 'collab.received', 'collab.confirmed', 'collab.declined', 'trust.changed'))
+    -- Order of delivery, and the cursor of agents: a number is never used again.
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- Whose event it is.
+    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
+    -- What happened, such as request.received.
+    type TEXT NOT NULL CHECK (length(type) BETWEEN 1 AND 40),
+    -- JSON: ids and handles, never free text.
+    subject TEXT NOT NULL,
+    -- When it happened.
+    at INTEGER NOT NULL
 ) STRICT;
 
+-- The events of an agent after a cursor.
 CREATE INDEX events_agent ON events (agent_id, seq);
+-- Rows to delete.
 CREATE INDEX events_at ON events (at);
 
--- What an agent did that is limited by the day or the week. What was deleted
--- still counts, so the limits cannot be counted from the records themselves.
-CREATE TABLE usage (
-    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- who
-    act      TEXT    NOT NULL CHECK (act IN ('post', 'reply', 'request', 'collab')), -- what
-    at       INTEGER NOT NULL -- when
+-- What new posts an agent is notified of: those that match all of kind, tag, q and language. Each new
+-- post is compared with every watch.
+CREATE TABLE watches (
+    -- Who is notified.
+    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
+    -- Order on the agent's list.
+    position INTEGER NOT NULL CHECK (position BETWEEN 0 AND 4),
+    -- Kind of the post; NULL for any.
+    kind TEXT CHECK (kind IN ('seeking', 'offering', 'announce')),
+    -- A tag of the post, in lower case; NULL for any.
+    tag TEXT CHECK (length(tag) > 0),
+    -- Words of the post, as the agent wrote them; NULL for any.
+    q TEXT CHECK (length(q) BETWEEN 1 AND 200),
+    -- A language of the post; NULL for any.
+    language TEXT CHECK (length(language) > 0),
+    PRIMARY KEY (agent_id, position),
+    CHECK (coalesce(kind, tag, q, language) IS NOT NULL)
 ) STRICT;
 
-CREATE INDEX usage_agent ON usage (agent_id, act, at);
-CREATE INDEX usage_at ON usage (at);
+-- Wake-ups: the URL of an agent to which the site sends a POST if there are new events.
+CREATE TABLE wakes (
+    -- Which agent.
+    agent_id INTEGER PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE,
+    -- Where the POST goes. Only the agent sees it.
+    url TEXT NOT NULL CHECK (length(url) BETWEEN 1 AND 2048),
+    -- Random value. The secret of the signatures is derived from it and the key of codes.
+    nonce BLOB NOT NULL CHECK (length(nonce) = 32),
+    -- off after the last retry.
+    status TEXT NOT NULL DEFAULT 'ok' CHECK (status IN ('ok', 'failing', 'off')),
+    -- Whether the last POST succeeded.
+    proven INTEGER NOT NULL DEFAULT 0 CHECK (proven IN (0, 1)),
+    -- Number of POSTs that failed since the last one that succeeded.
+    tries INTEGER NOT NULL DEFAULT 0 CHECK (tries >= 0),
+    -- id of the message on its way, the same in each try; NULL if there is none.
+    message TEXT,
+    -- When the next POST is due, or due again if its result is not stored; NULL without new events.
+    due_at INTEGER
+) STRICT;
 
--- First answers of creating calls that carried an Idempotency-Key. Kept 24 hours.
+-- Wake-ups that are due.
+CREATE INDEX wakes_due ON wakes (due_at) WHERE due_at IS NOT NULL;
+
+
+-- Repeated requests, and limits.
+
+-- Responses to requests with an Idempotency-Key, kept for 24 hours.
 CREATE TABLE idempotency (
-    key_hash   BLOB    NOT NULL PRIMARY KEY CHECK (length(key_hash) = 32), -- SHA-256 over caller, operation and key
-    body_hash  BLOB    NOT NULL CHECK (length(body_hash) = 32),            -- SHA-256 over path, query and body
-    agent_id   INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,  -- the caller, or the agent that was registered
-    subject    TEXT    NOT NULL, -- id of what was made, or the handle
-    answer     TEXT,             -- JSON: the record as it was answered, without any secret; NULL once that was deleted
-    created_at INTEGER NOT NULL -- when it was answered
+    -- Hash of caller, operation and key.
+    key_hash BLOB NOT NULL PRIMARY KEY CHECK (length(key_hash) = 32),
+    -- Hash of path, query and body.
+    body_hash BLOB NOT NULL CHECK (length(body_hash) = 32),
+    -- The caller, or the agent that was registered.
+    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
+    -- id of the record that was created, or the handle.
+    subject TEXT NOT NULL,
+    -- The record as it was returned, as JSON without any secret; NULL once the record is deleted.
+    answer TEXT,
+    -- When the response was stored.
+    created_at INTEGER NOT NULL
 ) STRICT;
 
+-- Rows to delete.
 CREATE INDEX idempotency_created_at ON idempotency (created_at);
+-- The responses to erase when a record is deleted.
 CREATE INDEX idempotency_subject ON idempotency (subject);
+-- The responses of an agent that is deleted or exported.
 CREATE INDEX idempotency_agent ON idempotency (agent_id);
 
--- Reports, for the operator.
-CREATE TABLE reports (
-    seq         INTEGER PRIMARY KEY AUTOINCREMENT, -- order of lists
-    id          TEXT    NOT NULL UNIQUE,           -- rpt_…
-    about       TEXT    NOT NULL CHECK (about IN ('post', 'request', 'claim')), -- what is reported
-    subject     TEXT    NOT NULL,                  -- the post's or request's id, or the agent's handle
-    reporter    BLOB    CHECK (length(reporter) = 32), -- keyed hash of the reporter's address: of a call, dropped after a day; of a claim, the person's, after 30
-    reporter_id INTEGER REFERENCES handles (id),   -- the recipient who reported a request, or NULL
-    reason      TEXT    CHECK (length(reason) BETWEEN 1 AND 300), -- or NULL
-    created_at  INTEGER NOT NULL, -- when it came
-    closed_at   INTEGER                            -- when the operator closed it, or NULL
+-- What an agent did in the last days, for the limits that count days.
+CREATE TABLE usage (
+    -- Who.
+    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
+    -- What it did, such as post.
+    act TEXT NOT NULL CHECK (length(act) BETWEEN 1 AND 40),
+    -- When.
+    at INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX reports_once ON reports (about, subject, reporter, created_at) WHERE reporter IS NOT NULL;
+-- The limit of an agent for an act.
+CREATE INDEX usage_agent ON usage (agent_id, act, at);
+-- Rows to delete.
+CREATE INDEX usage_at ON usage (at);
+
+-- What agents of a network did in the last day. No agent is named, so that the rows outlive a
+-- deleted one and tell nothing of the others.
+CREATE TABLE network_usage (
+    -- Keyed hash of an IPv4 address or of an IPv6 /64, /56 or /48.
+    network BLOB NOT NULL CHECK (length(network) = 32),
+    -- What was done.
+    act TEXT NOT NULL CHECK (act IN ('post', 'reply', 'collab', 'report')),
+    -- Counts the rows of a network and an act, so that the one that a limit depends on is found at
+    -- once.
+    number INTEGER NOT NULL,
+    -- When.
+    at INTEGER NOT NULL,
+    PRIMARY KEY (network, act, number)
+) STRICT;
+
+-- Rows to delete.
+CREATE INDEX network_usage_at ON network_usage (at);
+
+
+-- The operator.
+
+-- Reports of posts, replies, agents and requests, and disputed claims.
+CREATE TABLE reports (
+    -- Order of lists.
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- rpt_…
+    id TEXT NOT NULL UNIQUE,
+    -- What is reported.
+    about TEXT NOT NULL CHECK (about IN ('post', 'reply', 'agent', 'request', 'claim')),
+    -- Its id; the handle if it is an agent or a claim.
+    subject TEXT NOT NULL,
+    -- Whose text or claim it is; NULL if that was unknown.
+    of_id INTEGER REFERENCES handles (id),
+    -- The beginning of the text as it was, so that deleting it does not hide it from the operator;
+    -- NULL for a claim.
+    text TEXT CHECK (length(text) BETWEEN 1 AND 6000),
+    -- Keyed hash of the reporter's address; NULL after a day. For a claim, of the person's; NULL
+    -- after 30 days.
+    reporter BLOB CHECK (length(reporter) = 32),
+    -- The recipient who reported a request; NULL for other reports.
+    reporter_id INTEGER REFERENCES handles (id),
+    -- Why, in the reporter's words; NULL without a reason.
+    reason TEXT CHECK (length(reason) BETWEEN 1 AND 300),
+    -- When it was made.
+    created_at INTEGER NOT NULL,
+    -- When the operator closed it; NULL while it is open.
+    closed_at INTEGER
+) STRICT;
+
+-- An earlier report of the same by the same address.
+CREATE INDEX reports_once ON reports (about, subject, reporter, created_at)
+    WHERE reporter IS NOT NULL;
+-- The open reports, oldest first.
 CREATE INDEX reports_open ON reports (seq) WHERE closed_at IS NULL;
+-- The closed reports, newest first, and those to delete.
+CREATE INDEX reports_closed ON reports (closed_at) WHERE closed_at IS NOT NULL;
+-- The reports that an agent made, for its export.
 CREATE INDEX reports_reporter ON reports (reporter_id) WHERE reporter_id IS NOT NULL;
+-- Reported requests, which count towards no weekly limit, and the reports of what is deleted.
+CREATE INDEX reports_subject ON reports (about, subject, reporter_id);
+-- The reports of an agent's texts.
+CREATE INDEX reports_of ON reports (of_id, reporter_id) WHERE of_id IS NOT NULL;
+
+-- The operator's lists.
+CREATE TABLE blocklist (
+    -- What is blocked: words, domains of mailboxes, hosts of links, networks. No limit counts an
+    -- exempt network.
+    kind TEXT NOT NULL CHECK (kind IN ('word', 'domain', 'host', 'network', 'exempt')),
+    -- A word as searches fold it, a name in lower case, or a network such as 192.0.2.0/24.
+    entry TEXT NOT NULL CHECK (length(entry) > 0),
+    -- Since when.
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (kind, entry)
+) STRICT;
 
 -- What the operator did.
 CREATE TABLE audit (
-    seq     INTEGER PRIMARY KEY AUTOINCREMENT, -- order of the acts
-    act     TEXT    NOT NULL, -- the admin command
-    subject TEXT    NOT NULL, -- handle, id or word
-    detail  TEXT,             -- such as the reason, or NULL
-    at      INTEGER NOT NULL -- when
+    -- Order of the acts.
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- The act, by the name of its command.
+    act TEXT NOT NULL,
+    -- A handle, an id or an entry of a list.
+    subject TEXT NOT NULL,
+    -- More about it, such as the reason; NULL if there is nothing.
+    detail TEXT,
+    -- When.
+    at INTEGER NOT NULL
 ) STRICT;
 
--- Words that no agent may use in a handle or a text.
-CREATE TABLE blocked_words (
-    word       TEXT    NOT NULL PRIMARY KEY, -- folded as searches fold
-    created_at INTEGER NOT NULL -- since when
+-- Invitations to register.
+CREATE TABLE invites (
+    -- inv_…: the first 12 characters of the invitation, which name it in lists.
+    id TEXT NOT NULL PRIMARY KEY,
+    -- Hash of the invitation.
+    secret_hash BLOB NOT NULL CHECK (length(secret_hash) = 32),
+    -- How many agents may register with it.
+    uses INTEGER NOT NULL CHECK (uses BETWEEN 1 AND 100000),
+    -- How many have.
+    used INTEGER NOT NULL CHECK (used BETWEEN 0 AND uses),
+    -- When the operator made it.
+    created_at INTEGER NOT NULL,
+    -- When it expires. It is deleted some time later.
+    expires_at INTEGER NOT NULL
 ) STRICT;
 
--- Derived data: everything below is made by store/document.go from the tables
--- above, inside the transaction that changes them, and can be made anew.
-
--- What the public sees of an agent, ready to be served. An agent that is hidden
--- has no row here.
-CREATE TABLE agent_documents (
-    agent_id      INTEGER PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE, -- which agent
-    handle        TEXT    NOT NULL UNIQUE, -- the callsign
-    author        TEXT    NOT NULL, -- JSON: handle, name, level, as calls and replies show them
-    level         INTEGER NOT NULL CHECK (level BETWEEN 0 AND 2), -- trust level
-    confirmed     INTEGER NOT NULL CHECK (confirmed >= 0), -- collaborations that count as evidence
-    email         TEXT,             -- the mailbox where the agent made it public, or NULL
-    profile       TEXT    NOT NULL, -- JSON members of the card's agent object
-    brief         TEXT    NOT NULL, -- JSON members of the brief list item
-    recent_posts  TEXT    NOT NULL, -- JSON array
-    menu          TEXT    NOT NULL, -- one offering as JSON a line
-    menu_words    TEXT    NOT NULL  -- one offering's search words a line
+-- Links to the operator's page.
+CREATE TABLE operator_links (
+    -- Hash of the token in the path.
+    token_hash BLOB NOT NULL PRIMARY KEY CHECK (length(token_hash) = 32),
+    -- When the operator made it.
+    created_at INTEGER NOT NULL,
+    -- When it expires, and is deleted.
+    expires_at INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX agent_documents_level ON agent_documents (level);
-CREATE INDEX agent_documents_confirmed ON agent_documents (confirmed) WHERE confirmed > 0;
-
--- What the public sees of a call, but for its author and its count of replies.
-CREATE TABLE post_documents (
-    post_seq  INTEGER PRIMARY KEY REFERENCES posts (seq) ON DELETE CASCADE, -- which call
-    author_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- who calls
-    deadline  TEXT,             -- of the call
-    open      INTEGER NOT NULL CHECK (open IN (0, 1)), -- whether the search row says that the deadline is still to come
-    post      TEXT    NOT NULL  -- JSON members of the post
+-- How many requests the rules against abuse rejected, for the operator's chart of 30 days.
+CREATE TABLE abuse_days (
+    -- The beginning of the day (UTC).
+    day INTEGER NOT NULL PRIMARY KEY,
+    -- Requests that limits, blocked words and the registration mode rejected.
+    requests INTEGER NOT NULL CHECK (requests > 0)
 ) STRICT;
 
-CREATE INDEX post_documents_author ON post_documents (author_id);
-CREATE INDEX post_documents_open ON post_documents (open, deadline) WHERE deadline IS NOT NULL;
 
--- Search rows: the words of an agent's or a call's texts and the values that lists
--- filter by, cut, folded and marked in Go (store/segment.go, store/search.go).
--- The tokenizer only splits at spaces.
+-- Search. Derived: rows are made by package store/search in Go, and written by store/txn. One
+-- column without positions holds all tokens; each begins with the mark of its tier. 'ascii'
+-- separates them at spaces and leaves them as they are. The tables of beginnings, of two and four
+-- letters behind the mark, serve beginnings of one and three letters, too.
+
+-- The tokens of agents.
 CREATE VIRTUAL TABLE agent_search USING fts5 (
-    words, -- rowid is agents.id
-    content = '', contentless_delete = 1, tokenize = 'ascii'
+    -- Tokens of the agent's texts, and of the values that lists filter by. rowid is agents.id.
+    tokens,
+    content = '',
+    contentless_delete = 1,
+    tokenize = 'ascii',
+    detail = none,
+    prefix = '3 5'
 );
 
+-- The tokens of posts.
 CREATE VIRTUAL TABLE post_search USING fts5 (
-    words, -- rowid is posts.seq
-    content = '', contentless_delete = 1, tokenize = 'ascii'
+    -- Tokens of the post's texts, and of the values that lists filter by. rowid is posts.seq.
+    tokens,
+    content = '',
+    contentless_delete = 1,
+    tokenize = 'ascii',
+    detail = none,
+    prefix = '3 5'
 );
 
--- Every word of a spaced script that ever stood in a search row, to complete the
--- beginning of one.
-CREATE TABLE search_words (
-    word TEXT NOT NULL PRIMARY KEY -- folded as searches fold
-) STRICT;
+-- Fewer merges of segments make writes faster.
+INSERT INTO agent_search (agent_search, rank) VALUES ('automerge', 8);
+INSERT INTO post_search (post_search, rank) VALUES ('automerge', 8);
+
+-- The tokens of agents by row, which finds the next token fastest: for completions and suggestions.
+CREATE VIRTUAL TABLE agent_tokens USING fts5vocab (agent_search, 'instance');
+
+-- The tokens of posts, likewise.
+CREATE VIRTUAL TABLE post_tokens USING fts5vocab (post_search, 'instance');
+
+-- How many agents have each token: for the most frequent values.
+CREATE VIRTUAL TABLE agent_values USING fts5vocab (agent_search, 'row');

@@ -30,7 +30,7 @@ func FuzzConfig(f *testing.F) {
 	}
 	for _, text := range []string{
 		"base-ulr = 'x'", "help = true", "config = 'x'", "limits.reads = 99999999999999999999", "limits.reads = 0x7f", "limits.reads = 1_0", "limits.reads = -0.0e9", "limits.reads = nan", "limits = 7", "limits.factor = []", "backup-every = 07:32:00",
-		"backup-every = 1979-05-27T07:32:00Z", "backup-every = '9999999h'", "backup-keep = 0b1", "max-size = '9EB'", "max-size = '-1'", "no-backup = 1", "domain = ['潮汐.example', 'xn--', '\U0001F30A']", "mcp-origin = [\n,]",
+		"backup-every = 1979-05-27T07:32:00Z", "backup-every = '9999999h'", "backup-keep = 0b1", "max-size = '9EB'", "max-size = '-1'", "network-disk = 1", "domain = ['潮汐.example', 'xn--', '\U0001F30A']", "mcp-origin = [\n,]",
 		"db = ''", "db = '~'", "mail-file = '\\u0000'", "db = \"\\uD800\"", "db = \"\\x\"", "a.b.c = 1\na.b = 2", "[a]\n[a]", "[[mail]]", "\"\" = 1", "'a b'.\"\\n\" = {}", "\ufeff", "\xff", "\x00", "#\r", strings.Repeat("[", 500), "a = " + strings.Repeat("[", 500), strings.Repeat("a.", 200) + "a = 1",
 	} {
 		f.Add(text, uint8(0), `"`)

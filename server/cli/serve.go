@@ -49,7 +49,6 @@ type serveCommand struct {
 	MetricsAddr   string   `help:"Address of a listener for Prometheus (GET /metrics). Keep it private. Default: none." placeholder:"ADDR"`
 	OperatorAddr  string   `help:"Address of a listener for the operator's page, of this machine only: 127.0.0.1:8081, or unix: and the path of a socket. callbook admin page prints a link to it. Default: none." placeholder:"ADDR"`
 	backupFlags   `embed:"" group:"Database and backups:"`
-	NoBackup      bool     `group:"Database and backups:" help:"Upgrade a database of an older version without keeping a copy. With the copy, an upgrade needs free space of 3.2 times the size of the database."`
 	MaxSize       size     `group:"Database and backups:" default:"auto" help:"Size of the records in the database file, such as 10GB, from which nothing is stored that would create or enlarge a record. Reads, deletions and decisions continue. auto: half of the disk space that would be free at startup without the database. 0: no limit." placeholder:"SIZE"`
 	CacheSize     size     `default:"16MiB" help:"Memory for cached responses, such as 128MB. 0: no cache." placeholder:"SIZE"`
 	NetworkDisk   bool     `group:"Database and backups:" help:"Allow a database on a network file system. Writes may be lost there, and the file may be damaged."`
@@ -93,7 +92,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	p.store = store.Options{
 		Path: c.DB, Quotas: limits, Mails: c.mailCaps(),
 		Registration: domain.RegistrationMode(c.Registration), SiteName: c.SiteName,
-		Normal: c.Durability == "normal", NoBackup: c.NoBackup, NetworkDisk: c.NetworkDisk,
+		Normal: c.Durability == "normal", NetworkDisk: c.NetworkDisk,
 	}
 	p.server = server.Options{BaseURL: c.BaseURL, Limits: server.LimitsOf(limits), Private: c.Private, Log: log, LogClients: c.LogClients, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1), SharedCache: time.Duration(c.SharedCache)}
 	var errs [8]error

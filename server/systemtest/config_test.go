@@ -26,7 +26,7 @@ contact = "file@example.org"
 site-name = "File"
 trusted-proxy = ["127.0.0.1", "10.0.0.0/8"]
 backup-every = "2h"
-no-backup = true
+network-disk = true
 
 [limits]
 factor = "strict"
@@ -47,7 +47,7 @@ reads = 7
 			_, out, _ := finished(append([]string{"check", "--addr=127.0.0.1:0", "--db", db, "--site-name=Flag"}, from.args...)...)
 			for _, want := range []string{
 				"CALLBOOK_BASE_URL=https://file.example.org", "CALLBOOK_CONTACT=variable@example.org", "CALLBOOK_SITE_NAME=Flag", "CALLBOOK_LIMITS=strict", "limits.reads=7", "limits.calls=60",
-				"CALLBOOK_TRUSTED_PROXY=127.0.0.1,10.0.0.0/8", "CALLBOOK_BACKUP_EVERY=2h0m0s", "CALLBOOK_BACKUP_KEEP=7", "CALLBOOK_NO_BACKUP=true",
+				"CALLBOOK_TRUSTED_PROXY=127.0.0.1,10.0.0.0/8", "CALLBOOK_BACKUP_EVERY=2h0m0s", "CALLBOOK_BACKUP_KEEP=7", "CALLBOOK_NETWORK_DISK=true",
 			} {
 				if !strings.Contains(out, want+"\n") {
 					t.Errorf("no line %s in:\n%s", want, out)
@@ -163,7 +163,7 @@ func TestConfig_RejectsWrongSettings(t *testing.T) {
 		{"file: a password in a table", 64, []string{"check", "--config", settingsFile(t, "mail = {sink = 'smtp://user:hunter2@mail.example.org'}")}, "", "mail must be a text in quotation marks"},
 		{"file: a fraction", 64, []string{"check", "--config", settingsFile(t, "backup-keep = 0.4")}, "", "backup-keep must be a text in quotation marks, an integer, true"},
 		{"file: a number for a time", 64, []string{"check", "--config", settingsFile(t, "backup-every = 24")}, "", "--backup-every"},
-		{"file: a number for a yes", 64, []string{"check", "--config", settingsFile(t, "no-backup = 7")}, "", "--no-backup"},
+		{"file: a number for a yes", 64, []string{"check", "--config", settingsFile(t, "network-disk = 7")}, "", "--network-disk"},
 		{"file: a list of numbers", 64, []string{"check", "--config", settingsFile(t, "trusted-proxy = [1]")}, "", "trusted-proxy must be a text"},
 		{"file: more than SQLite has", 64, []string{"check", "--config", settingsFile(t, "max-size = '90TB'")}, "", "--max-size must be"},
 		{"file: an address without a port", 64, []string{"check", "--config", settingsFile(t, "addr = '8080'")}, "", "--addr: 8080 is not an address"},

@@ -40,7 +40,7 @@ func TestCrash_KillAtSystemCall(t *testing.T) {
 	for script := 0; points < wanted && script < 30 && !t.Failed(); script++ {
 		var image crashImage
 		most := wanted - points
-		if script == 0 {
+		if script == 0 { // an upgrade, in the long form at each of its calls
 			image, most = newCrashUpgrade(t), most/4+1
 		} else {
 			image = newCrashSession(t, tally, uint64(script))
@@ -108,14 +108,27 @@ type crashImage struct {
 	want  map[string][]string // rows by table, once nothing was in its way; nil where the session knows them
 }
 
-// newCrashUpgrade returns a released database of an older version.
+// newCrashUpgrade returns a database of this version with its log, for the next version to upgrade.
 func newCrashUpgrade(t testing.TB) crashImage {
 	t.Helper()
-	i := crashImage{files: map[string][]byte{"": readFile(t, root+"testdata/databases/schema-1.db")}}
+	i := crashImage{files: olderFiles(t)}
 	d, _ := i.directory(t, nil)
-	spawn(t, d.db).ends()
+	spawn(t, d.db, asNextVersion).ends()
 	i.want = d.rows()
 	return i
+}
+
+// olderFiles returns the files of a directory that was killed, by what follows the database's name.
+func olderFiles(t testing.TB) map[string][]byte {
+	t.Helper()
+	db := filepath.Join(t.TempDir(), "callbook.db")
+	p := spawn(t, db)
+	p.agent("harbour-pilot", "pilot@example.org")
+	p.ends()
+	p = spawn(t, db)
+	p.object("POST", "/api/posts", `{"kind":"announce","title":"Tides","body":"Hourly."}`, p.agent("tide-clerk", "clerk@example.org").auth)
+	p.kill()
+	return map[string][]byte{"": readFile(t, db), "-wal": readFile(t, db+"-wal")}
 }
 
 func newCrashSession(t testing.TB, tally *crashTally, seed uint64) crashImage {
@@ -159,8 +172,9 @@ func (i crashImage) starts(t testing.TB, tally *crashTally, faults ...string) cr
 	trace := d.db + ".trace"
 	p := newProcessBy(t, func(self string) *exec.Cmd {
 		args := append([]string{"-f", "-qq", "-o", trace, "-e", "signal=none"}, faults...)
-		args = append(args, self, "serve", "--addr=127.0.0.1:0", "--limits=off", "--base-url="+site, "--db="+d.db, "--backup-dir="+d.copies())
-		return exec.Command("strace", append(args, d.mails.setting()...)...)
+		args = append(args, self, "serve", "--addr=127.0.0.1:0", "--limits=off", "--base-url="+site, "--db="+d.db)
+		args = append(args, i.settings(d)...)
+		return exec.Command("strace", args...)
 	})
 	p.cancel = func() {}
 	if p.serving() {
@@ -182,6 +196,14 @@ func (i crashImage) starts(t testing.TB, tally *crashTally, faults ...string) cr
 	}
 	p.cancel = func() {}
 	return crashed{d, r, status, crashTraced.FindAllStringSubmatch(string(readFile(t, trace)), -1), p.err.String()}
+}
+
+// settings returns what a run on the image has: mails and copies, or the next version, whose copies this one cannot read.
+func (i crashImage) settings(d *crashDirectory) []string {
+	if i.run == nil {
+		return []string{asNextVersion}
+	}
+	return append(d.mails.setting(), "--backup-dir="+d.copies())
 }
 
 func (d *crashDirectory) copies() string { return filepath.Join(filepath.Dir(d.db), "copies") }
@@ -231,24 +253,28 @@ func (d crashed) outlives(i crashImage) {
 		}
 	}
 	d.failing = false
-	p := spawn(d, d.db, d.mails.setting()...)
 	if d.run == nil {
-		p.ends()
+		spawn(d, d.db, asNextVersion).ends()
 		if diff := cmp.Diff(i.want, d.rows()); diff != "" {
 			d.tally.lost.Add(1)
 			d.Errorf("rows (-want +got):\n%s", diff)
 		}
-	} else {
-		settle := func(st *store.Store, file *sql.DB) { d.settle(d.run, st, file) }
-		d.reads(settle)
-		c := &crashClient{crashDirectory: d.crashDirectory}
-		c.reaches(p.base)
-		if d.run.doubt && !c.next(d.run, p) {
-			d.Errorf("a repeat is not answered: %s", p.err)
+		if torn := integrityOf(d.db); torn != "" {
+			d.broke("the file is not whole: %s", torn)
 		}
-		d.reads(settle)
-		p.kill()
+		return
 	}
+
+	p := spawn(d, d.db, d.mails.setting()...)
+	settle := func(st *store.Store, file *sql.DB) { d.settle(d.run, st, file) }
+	d.reads(settle)
+	c := &crashClient{crashDirectory: d.crashDirectory}
+	c.reaches(p.base)
+	if d.run.doubt && !c.next(d.run, p) {
+		d.Errorf("a repeat is not answered: %s", p.err)
+	}
+	d.reads(settle)
+	p.kill()
 	d.whole()
 }
 

@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,6 +25,9 @@ import (
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/store/txn"
+	"callbook/testdata/upgrade"
 )
 
 // asProgram is the variable with which the test binary runs as the program itself, in a process that can be killed.
@@ -35,8 +39,18 @@ func TestMain(m *testing.M) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+
+	args := os.Args[1:]
+	if i := slices.Index(args, asNextVersion); i >= 0 {
+		txn.Format.Migrations = upgrade.Migrations(upgrade.Step)
+		args = slices.Delete(args, i, i+1)
+	}
+	os.Exit(run(ctx, args, os.Stdout, os.Stderr))
 }
+
+// asNextVersion is the argument with which the program has one more migration, so that it upgrades a
+// database of this version.
+const asNextVersion = "--as-the-next-version"
 
 // process is a run of the program in a process of its own.
 type process struct {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"net/http/httptest"
@@ -24,6 +25,7 @@ import (
 	"callbook/store"
 	"callbook/store/sqlitedb"
 	"callbook/testdata/proof"
+	"callbook/testdata/upgrade"
 )
 
 // TestPowerCut_LosesNothing records the system calls of the program while agents write: from a first start and from
@@ -40,10 +42,10 @@ func TestPowerCut_LosesNothing(t *testing.T) {
 	states, lost, broken := 0, 0, 0
 	for _, part := range []struct {
 		states int
-		before []byte // a database
+		before map[string][]byte // files of a database of this version, which the next one upgrades
 	}{
 		{proof.Rounds(60, 400, 14_000), nil},
-		{proof.Rounds(0, 200, 7_000), []byte(readText(t, root+"testdata/databases/schema-1.db"))},
+		{proof.Rounds(0, 200, 7_000), olderFiles(t)},
 	} {
 		if part.states > 0 {
 			n, l, b := newFilm(t, "full", part.before).play(part.states)
@@ -99,6 +101,8 @@ type film struct {
 	borders    []int // calls that write nothing
 	restoring  int   // the first call of a restore
 	restored   *copied
+	migrations fs.FS    // of the program
+	settings   []string // for them
 
 	mu    sync.Mutex
 	whole map[string]bool // copies that were looked at
@@ -109,7 +113,7 @@ type copied struct{ begun, told int }
 
 // newFilm records a directory from its first start, or from a database of an earlier version: it is killed, started
 // again, stopped, started again and killed; in the end the first copy is restored.
-func newFilm(t testing.TB, durability string, before []byte) *film {
+func newFilm(t testing.TB, durability string, before map[string][]byte) *film {
 	t.Helper()
 	temporary, err := filepath.EvalSymlinks(t.TempDir()) // the system tells of paths without links
 	folder := filepath.Join(temporary, "data")
@@ -118,9 +122,12 @@ func newFilm(t testing.TB, durability string, before []byte) *film {
 	}
 	f := &film{TB: t, folder: folder, db: filepath.Join(folder, "callbook.db"), before: map[string][]byte{}, copies: map[string]*copied{}, whole: map[string]bool{}}
 	if before != nil {
-		f.before[f.db] = before
+		for suffix, data := range before {
+			f.before[f.db+suffix] = data
+			f.lay(folder, f.db+suffix, data)
+		}
+		f.migrations, f.settings = upgrade.Migrations(upgrade.Step), []string{asNextVersion}
 		f.promises = f.standing()
-		f.lay(folder, f.db, before)
 	}
 	r := &recorder{TB: t, folder: folder, trace: filepath.Join(temporary, "trace"), disk: newMedium(f.before)}
 	acts := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGKILL}[:proof.Rounds(1, 3, 3)]
@@ -129,7 +136,7 @@ func newFilm(t testing.TB, durability string, before []byte) *film {
 	}
 	f.restoring = len(r.calls)
 	if made, _ := filepath.Glob(filepath.Join(folder, "copies-0", "daily", "*.db")); len(acts) > 1 {
-		p := r.runs("restore", made[0], "--db="+f.db)
+		p := r.runs(append(f.settings, "restore", made[0], "--db="+f.db)...)
 		if status := comes(t, p.status); status != 0 {
 			t.Fatalf("restore: %d, %s", status, p.err)
 		}
@@ -144,8 +151,8 @@ func newFilm(t testing.TB, durability string, before []byte) *film {
 // act runs the service while agents register and write.
 func (f *film) act(r *recorder, act int, end syscall.Signal, durability string) {
 	f.Helper()
-	p := r.runs("serve", "--addr=127.0.0.1:0", "--limits=off", "--durability="+durability,
-		"--db="+f.db, "--backup-dir="+filepath.Join(f.folder, fmt.Sprint("copies-", act), "daily"))
+	p := r.runs(append(f.settings, "serve", "--addr=127.0.0.1:0", "--limits=off", "--durability="+durability,
+		"--db="+f.db, "--backup-dir="+filepath.Join(f.folder, fmt.Sprint("copies-", act), "daily"))...)
 	if !p.serving() {
 		f.Fatalf("it does not serve: %s", p.err)
 	}
@@ -302,7 +309,9 @@ func (u *powerUser) live(n int) {
 // standing returns what the directory shows before any write.
 func (f *film) standing() []*promise {
 	folder, p := f.TempDir(), &promise{}
-	f.lay(folder, f.db, f.before[f.db])
+	for name, data := range f.before {
+		f.lay(folder, name, data)
+	}
 	get, end, err := f.opened(filepath.Join(folder, "callbook.db"))
 	if err != nil {
 		f.Fatal(err)
@@ -575,7 +584,7 @@ func (f *film) opened(db string) (get getting, end func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	st, err := store.Open(context.Background(), store.Options{Path: db})
+	st, err := store.Open(context.Background(), store.Options{Path: db, Migrations: f.migrations})
 	if err != nil {
 		return nil, nil, errors.Join(err, lock.Release())
 	}
@@ -594,7 +603,7 @@ func (f *film) opened(db string) (get getting, end func() error, err error) {
 
 // served starts the program itself.
 func (f *film) served(db string) (get getting, end func() error, err error) {
-	p := newProcess(f.TB, "serve", "--addr=127.0.0.1:0", "--limits=off", "--base-url="+site, "--db="+db)
+	p := newProcess(f.TB, append(f.settings, "serve", "--addr=127.0.0.1:0", "--limits=off", "--base-url="+site, "--db="+db)...)
 	if !p.serving() {
 		if err = fmt.Errorf("status %d: %s", p.stop(), p.err); p.stop() == 73 {
 			err = fmt.Errorf("%w: %w", sqlitedb.ErrGone, err)

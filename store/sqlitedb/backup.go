@@ -68,17 +68,21 @@ func isOwnName(path, name string) bool {
 	return errors.Join(err, atErr) == nil && (found && slices.Contains([]string{"journal", "wal", "shm"}, suffix) || at == of+".lock")
 }
 
-// copyInto writes a copy of one state of the database into an empty or missing file.
+// copyInto writes a copy of one state of the database at path into an empty or missing file.
 func copyInto(ctx context.Context, path, to string) error {
-	defer progress.Watch(ctx, "copying the database", func() (done, total int64) { return fileSize(to), fileSize(path) })()
 	mode := readOnly // a damaged file stays as it is, with its log
 	if missing(path + "-wal") {
 		mode = readWrite // no process serves it, but one may start to
 	}
-	return withFile(ctx, path, mode, func(file *sqlx.DB) error {
-		_, err := file.ExecContext(ctx, `VACUUM INTO ?`, to)
-		return err
-	})
+	return withFile(ctx, path, mode, func(file *sqlx.DB) error { return vacuumInto(ctx, file, path, to) })
+}
+
+// vacuumInto is copyInto for an open database.
+func vacuumInto(ctx context.Context, file *sqlx.DB, path, to string) error {
+	defer progress.Watch(ctx, "copying the database", func() (done, total int64) { return fileSize(to), fileSize(path) })()
+
+	_, err := file.ExecContext(ctx, `VACUUM INTO ?`, to)
+	return err
 }
 
 // Verify checks a whole database file, and leaves it and its log as they are. Unless another process

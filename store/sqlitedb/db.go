@@ -85,7 +85,6 @@ type Options struct {
 	MaxBytes int64            // of the records, from which Tx.CheckRoom fails; 0 for as many as the disk has room for
 
 	NetworkDisk bool // accepts a file on a network file system, which Open otherwise rejects
-	NoBackup    bool // upgrades a file of an older version without a copy of it
 	Beside      bool // another process may serve the file: Open creates no file and changes no schema
 
 	WatchPeriod  time.Duration // between two checks that the files are the ones that were opened; a second when 0

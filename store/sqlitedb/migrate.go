@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
-	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"callbook/store/durable"
@@ -19,7 +22,7 @@ import (
 // upgrade is the change that Open made to the schema.
 type upgrade struct {
 	from, to int64  // versions, equal if there was nothing to do; from is 0 for a new file
-	kept     string // name of the copy from before; empty when none was made
+	kept     string // name of the copy from before; empty if there was nothing to do
 }
 
 // versions returns the schema version of a database, 0 if it has no tables, and the one that the
@@ -36,6 +39,7 @@ func (f Format) versions(ctx context.Context, db *sqlx.DB) (version, newest int6
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the migrations: %w", err)
 	}
+
 	var tables int
 	err = db.GetContext(ctx, &tables, `SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`, goose.DefaultTablename)
 	if err == nil && tables > 0 {
@@ -44,70 +48,129 @@ func (f Format) versions(ctx context.Context, db *sqlx.DB) (version, newest int6
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the schema version: %w", err)
 	}
+
 	if version > newest { // goose itself lets an old program run on a newer schema
 		return 0, 0, fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, version, newest)
 	}
 	return version, newest, nil
 }
 
-// migrate brings the schema up to date; beside another process it only checks that it is. The
-// migrations run on a copy, which then replaces the contents of the database
-// in one transaction: after a kill or a power cut the file has the old schema or the new one, and so does
-// another process that has it open.
-func migrate(ctx context.Context, db *sqlx.DB, o *Options) (u upgrade, err error) {
-	u.from, u.to, err = o.Format.versions(ctx, db)
+// upgradeFile brings a file up to date that no process has open. The migrations run on a checked
+// copy, which is then renamed over the file: after a kill or a power cut the old one is there or the
+// new one, whole.
+func upgradeFile(ctx context.Context, o *Options) (u upgrade, err error) {
+	err = withFile(ctx, o.Path, unchangingMode(o.Path), func(file *sqlx.DB) error {
+		u.from, u.to, err = o.Format.versions(ctx, file)
+		return err
+	})
 	if err != nil || u.from == u.to {
 		return u, err
 	}
-	if o.Beside {
-		return u, fmt.Errorf("the database was made by an older version of callbook (schema %d, this program knows %d): start callbook serve, which brings it up to date", u.from, u.to)
+
+	migrated := draftOf(o.Path, migratedDraft)
+	defer os.Remove(migrated) // gone by then unless something failed
+
+	err = withFile(ctx, o.Path, readWrite, func(file *sqlx.DB) error {
+		u.kept, err = migrateCopy(ctx, file, o, u, migrated)
+		return err
+	})
+	if err != nil {
+		return u, fmt.Errorf("upgrade the database from schema %d to %d: %w; nothing was changed, and the earlier version of callbook still starts", u.from, u.to, err)
 	}
-	if u.from > 0 && !o.NoBackup {
-		if u.kept, err = keepCopy(ctx, o, u); err != nil {
-			return u, err
-		}
+
+	// If a power cut brought the old log back, SQLite would apply it to the new file.
+	if err := durable.SyncFolder(filepath.Dir(o.Path)); err != nil {
+		return u, fmt.Errorf("sync the folder of the database: %w", err)
 	}
-	if err := migrateCopy(ctx, db, o); err != nil {
-		return u, u.failed(err)
+	if err := durable.Replace(migrated, o.Path); err != nil {
+		return u, fmt.Errorf("put the upgraded database in place of the old one: %w", err)
 	}
 	return u, nil
 }
 
-// migrateCopy brings a copy of a database up to date, and replaces the contents of the database with it.
-func migrateCopy(ctx context.Context, db *sqlx.DB, o *Options) error {
-	draft := draftOf(o.Path, migratedDraft)
-	defer os.Remove(draft)
-	var before, after int64 // SQLite's counter of writes by other connections
-	err := db.GetContext(ctx, &before, `PRAGMA data_version`)
-	if err == nil {
-		err = copyDraft(ctx, o.Path, draft)
+// migrateCopy makes a copy of file beside it that is kept, and another of the name migrated that it
+// brings up to date. Until file is closed, it locks out other processes, and file has no log.
+func migrateCopy(ctx context.Context, file *sqlx.DB, o *Options, u upgrade, migrated string) (kept string, err error) {
+	size := fileSize(o.Path) + fileSize(o.Path+"-wal")
+	if err := requireRoom(o.Path, size/10*22, "upgrade the database beside a copy of it"); err != nil {
+		return "", err
 	}
-	if err == nil {
-		stop := progress.Estimate(ctx, "upgrading the copy", fileSize(draft))
-		err = withFile(ctx, draft, migrating, func(db *sqlx.DB) error { return applyMigrations(ctx, db, o.Format.Migrations) })
-		stop()
+	if err := closeLog(ctx, file); err != nil {
+		return "", err
 	}
-	if err == nil {
-		err = db.GetContext(ctx, &after, `PRAGMA data_version`)
+
+	kept = fmt.Sprintf("%s.pre-migrate-%d-%d.db", o.Path, u.from, u.to)
+	if err := keepCopy(ctx, file, o, kept); err != nil {
+		return "", fmt.Errorf("keep a copy from before: %w", err)
 	}
-	switch {
-	case err != nil:
-		return err
-	case after != before:
-		return errors.New("another process wrote to the database meanwhile; start again")
+
+	if err := createLike(migrated, o.Path); err != nil {
+		return "", err
 	}
-	return replaceContents(ctx, o.Path, draft)
+	if err := copyInto(ctx, kept, migrated); err != nil {
+		return "", err
+	}
+
+	defer progress.Estimate(ctx, "upgrading the copy", fileSize(migrated))()
+	return kept, withFile(ctx, migrated, migrating, func(file *sqlx.DB) error {
+		if err := applyMigrations(ctx, file, o.Format.Migrations); err != nil {
+			return err
+		}
+		return compareSchema(ctx, file, o.Format.Migrations)
+	})
 }
 
-// failed adds to err the state after the failure.
-func (u upgrade) failed(err error) error {
-	switch {
-	case u.from == 0:
-		return fmt.Errorf("make the tables: %w", err)
-	case sqliteCode(err) == sqlite3.SQLITE_IOERR_FSYNC: // the next start may find the commit in the log all the same
-		return fmt.Errorf("upgrade the database from schema %d to %d: %w: %w", u.from, u.to, ErrDisk, err)
+// closeLog copies the log to the file and removes it, and locks the file until the connection is
+// closed.
+func closeLog(ctx context.Context, file *sqlx.DB) error {
+	for _, query := range []string{
+		"PRAGMA journal_mode = DELETE", // which SQLite does for the only connection
+		"PRAGMA locking_mode = EXCLUSIVE",
+		"BEGIN EXCLUSIVE",
+		"COMMIT", // the lock stays
+	} {
+		_, err := file.ExecContext(ctx, query)
+		if sqliteCode(err)&0xff == sqlite3.SQLITE_BUSY {
+			return fmt.Errorf("another process has the database open, such as Litestream: stop it first (%w)", err)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return fmt.Errorf("upgrade the database from schema %d to %d: %w; nothing was changed, and the earlier version of callbook still starts", u.from, u.to, err)
+	return checkPragmas(ctx, file, map[string]string{"journal_mode": "delete", "locking_mode": "exclusive"})
+}
+
+// keepCopy makes a copy of a database, and checks it before it gets its name. A copy of an earlier
+// attempt stays until then.
+func keepCopy(ctx context.Context, file *sqlx.DB, o *Options, name string) error {
+	draft := draftOf(o.Path, keptDraft)
+	if err := createPrivate(draft); err != nil {
+		return err
+	}
+	defer os.Remove(draft) // gone by then unless something failed
+
+	if err := vacuumInto(ctx, file, o.Path, draft); err != nil {
+		return err
+	}
+	if _, err := o.Format.verify(ctx, draft, immutable); err != nil {
+		return fmt.Errorf("check it: %w", err)
+	}
+	return durable.Replace(draft, name)
+}
+
+// createLike creates an empty file with the owner and the mode of another.
+func createLike(name, other string) error {
+	info, err := os.Stat(other)
+	if err != nil {
+		return err
+	}
+	if err := createPrivate(name); err != nil {
+		return err
+	}
+	if err := copyOwner(name, other); err != nil {
+		return err
+	}
+	return os.Chmod(name, info.Mode().Perm())
 }
 
 // applyMigrations brings an unfinished file up to date, which is thrown away if anything
@@ -122,6 +185,7 @@ func applyMigrations(ctx context.Context, db *sqlx.DB, files fs.FS) error {
 	if err := checkPragmas(ctx, db, map[string]string{"foreign_keys": "0", "secure_delete": "1"}); err != nil {
 		return err
 	}
+
 	provider, err := goose.NewProvider(goose.DialectSQLite3, db.DB, files, goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
@@ -132,6 +196,7 @@ func applyMigrations(ctx context.Context, db *sqlx.DB, files fs.FS) error {
 		}
 		return err
 	}
+
 	orphans, err := orphansIn(ctx, db) // nothing watched over them
 	if err == nil && orphans != "" {
 		err = errors.New(orphans)
@@ -139,35 +204,53 @@ func applyMigrations(ctx context.Context, db *sqlx.DB, files fs.FS) error {
 	return err
 }
 
-// replaceContents replaces the contents of the database at path with another, in one transaction.
-func replaceContents(ctx context.Context, path, from string) (err error) {
-	defer progress.Watch(ctx, "writing the upgraded database", func() (done, total int64) { return fileSize(path + "-wal"), fileSize(from) })()
-	db, err := connect(ctx, path, readWrite, 1, "busy_timeout(5000)", "synchronous(FULL)")
+// compareSchema returns an error that names the tables and indexes of a migrated file that are not
+// those of a new one.
+func compareSchema(ctx context.Context, file *sqlx.DB, files fs.FS) error {
+	fresh, err := sqlx.Open("sqlite", ":memory:")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := checkPragmas(ctx, db, map[string]string{"journal_mode": "wal", "synchronous": "2"}); err != nil {
+	defer fresh.Close()
+	fresh.SetMaxOpenConns(1) // each has a database of its own
+
+	if err := applyMigrations(ctx, fresh, files); err != nil {
 		return err
 	}
-	source, err := dataSource(from, readOnly)
+	want, err := schemaOf(ctx, fresh)
 	if err != nil {
 		return err
 	}
-	conn, err := db.Connx(ctx)
+	got, err := schemaOf(ctx, file)
 	if err != nil {
 		return err
 	}
-	return errors.Join(conn.Raw(func(c any) error {
-		copying, err := c.(interface {
-			NewRestore(source string) (*sqlite.Backup, error)
-		}).NewRestore(source)
-		if err != nil {
-			return err
-		}
-		_, err = copying.Step(-1) // all pages
-		return errors.Join(err, copying.Finish())
-	}), conn.Close())
+
+	differing := maps.Clone(want)
+	maps.Copy(differing, got)
+	maps.DeleteFunc(differing, func(name, _ string) bool { return want[name] == got[name] })
+	if len(differing) > 0 {
+		names := slices.Sorted(maps.Keys(differing))
+		return fmt.Errorf("these are not as callbook makes them: %s; undo what was changed in the database by hand, or restore a backup from before", strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// schemaOf returns the statements that made the tables and indexes of a database. It leaves out those
+// of SQLite and goose, which change with their versions.
+func schemaOf(ctx context.Context, db *sqlx.DB) (map[string]string, error) {
+	var parts []struct{ Name, SQL string }
+	err := db.SelectContext(ctx, &parts, `
+		SELECT type || ' ' || name AS name, sql
+		FROM sqlite_schema
+		WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' AND name <> ?
+			AND name NOT IN (SELECT name FROM pragma_table_list WHERE type = 'shadow')`, goose.DefaultTablename)
+
+	schema := map[string]string{}
+	for _, part := range parts {
+		schema[part.Name] = part.SQL
+	}
+	return schema, err
 }
 
 // orphansIn describes the first row without the row that it refers to; empty when there is none.
@@ -178,43 +261,4 @@ func orphansIn(ctx context.Context, db *sqlx.DB) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("rows of %s refer to rows of %s that are not there", broken[0].Table, broken[0].Parent), nil
-}
-
-// keepCopy makes a copy of the database beside it before an upgrade, and checks it. A copy of an earlier
-// attempt stays until the new one is complete.
-func keepCopy(ctx context.Context, o *Options, u upgrade) (name string, err error) {
-	path := o.Path
-	if err := checkRoom(path, u); err != nil {
-		return "", err
-	}
-	name = fmt.Sprintf("%s.pre-migrate-%d-%d.db", path, u.from, u.to)
-	draft := draftOf(path, keptDraft)
-	defer os.Remove(draft) // gone by then unless something failed
-	if err := copyDraft(ctx, path, draft); err != nil {
-		return "", fmt.Errorf("copy the database before its upgrade: %w", err)
-	}
-	if _, err := o.Format.verify(ctx, draft, immutable); err != nil {
-		return "", fmt.Errorf("check the copy from before the upgrade: %w", err)
-	}
-	return name, durable.Replace(draft, name)
-}
-
-// copyDraft makes a copy of a database that only its owner may read.
-func copyDraft(ctx context.Context, path, draft string) error {
-	if err := createPrivate(draft); err != nil {
-		return err
-	}
-	return copyInto(ctx, path, draft)
-}
-
-// checkRoom rejects an upgrade that may fill the disk: the two copies take the room of the
-// database once each, and so does the log with the migrated one; the data that the program
-// rebuilds at its first start comes on top.
-func checkRoom(path string, u upgrade) error {
-	size := fileSize(path) + fileSize(path+"-wal")
-	err := requireRoom(path, size/10*32, fmt.Sprintf("upgrade the database from schema %d to %d", u.from, u.to))
-	if errors.Is(err, ErrNoRoom) {
-		return fmt.Errorf("%w; make room, or start once with --no-backup, which upgrades without a copy", err)
-	}
-	return err
 }

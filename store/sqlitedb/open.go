@@ -25,25 +25,23 @@ func (db *DB) open(ctx context.Context) (err error) {
 		return err
 	}
 	if !o.Beside {
-		if err := removeDrafts(o.Path); err != nil {
+		if db.upgrade, err = prepareFile(ctx, o); err != nil {
 			return err
 		}
 	}
-	isNew := !Exists(o.Path)
-	if isNew {
-		if err := create(ctx, o); err != nil {
-			return fmt.Errorf("make the file: %w", err)
-		}
-	}
+
 	if err := db.connectWriter(ctx); err != nil {
 		return err
 	}
-	if db.upgrade, err = migrate(ctx, db.writing, o); err != nil {
+	version, newest, err := o.Format.versions(ctx, db.writing)
+	if err != nil {
 		return err
 	}
-	if isNew {
-		db.upgrade.from = 0
+	if version < newest { // Beside a server, an upgrade is that server's.
+		return fmt.Errorf("the database was made by an older version of callbook (schema %d, this program knows %d): start callbook serve, which brings it up to date", version, newest)
 	}
+	db.upgrade.to = version
+
 	if db.reading, err = connect(ctx, o.Path, readOnly, readConnections, readPragmas...); err != nil {
 		return err
 	}
@@ -51,6 +49,21 @@ func (db *DB) open(ctx context.Context) (err error) {
 		return fmt.Errorf("open the writing connection: %w", err)
 	}
 	return nil
+}
+
+// prepareFile makes a missing file, and brings that of an older version up to date.
+func prepareFile(ctx context.Context, o *Options) (u upgrade, err error) {
+	if err := removeDrafts(o.Path); err != nil {
+		return u, err
+	}
+	if Exists(o.Path) {
+		return upgradeFile(ctx, o)
+	}
+
+	if err := create(ctx, o); err != nil {
+		return u, fmt.Errorf("make the file: %w", err)
+	}
+	return u, nil
 }
 
 // readPragmas are the settings of the reading connections.
@@ -94,7 +107,7 @@ func create(ctx context.Context, o *Options) error {
 			return err
 		}
 		if err := applyMigrations(ctx, file, o.Format.Migrations); err != nil {
-			return upgrade{}.failed(err)
+			return fmt.Errorf("make the tables: %w", err)
 		}
 		_, err := file.ExecContext(ctx, `PRAGMA journal_mode = WAL`)
 		return err

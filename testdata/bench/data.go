@@ -41,7 +41,7 @@ func (b *bench) kept(ctx context.Context, agents int) (path string, err error) {
 func renew(ctx context.Context, p *progress, path string) error {
 	bar := p.bar("opening "+path, 0)
 	defer bar.stop()
-	st, err := openStore(ctx, store.Options{Path: path, NoBackup: true, Normal: true, NetworkDisk: true})
+	st, err := openStore(ctx, store.Options{Path: path, Normal: true, NetworkDisk: true})
 	if err != nil {
 		return err
 	}

@@ -51,12 +51,6 @@ var claims = []claim{
 		tests: in("./store", "TestBackup_ContainsAllConfirmedWrites"),
 	},
 	{
-		name: "upgrades", what: "Databases of earlier versions that upgrade with equal content",
-		shows: "{databases}",
-		needs: []need{{"databases", atLeast, 1, 1}},
-		tests: in("./store", "TestUpgrade_ReleasedDatabases"),
-	},
-	{
 		name: "restart", what: "Restarts under a service manager's socket without a failed request",
 		shows: "{restarts}, {answered} requests served",
 		needs: []need{{"restarts", atLeast, 20, 100}, {"answered", atLeast, 180, 900}},

@@ -35,7 +35,7 @@ func (s *Server) setLink(req *api.Request, caller domain.Caller, in api.WithBody
 	if err != nil {
 		return api.Response{}, err
 	}
-	links, err := s.links.CheckLink(req.Context(), store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address}, caller.Address, false)
+	links, err := s.links.CheckLink(req.Context(), store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address}, false)
 	if err != nil {
 		return api.Response{}, err
 	}

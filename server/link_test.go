@@ -122,38 +122,20 @@ func TestLinks_ToABlockedHostFail(t *testing.T) {
 	}
 }
 
-// TestAbuse13_ChecksOfAnAddressAreLimited: a client could use links to send requests to others. One network leaves checks to
-// others, and so do the links that the service checks by itself.
-func TestAbuse13_ChecksOfAnAddressAreLimited(t *testing.T) {
+// TestAbuse13_ChecksOfAnAgentAreLimited: a client could use links to send requests to others.
+func TestAbuse13_ChecksOfAnAgentAreLimited(t *testing.T) {
 	s, h := newLinkSite(t)
 	h.say("<p>Welcome</p>")
-	share, limit := linkcheck.AddressShare.Requests, linkcheck.AddressLimit.Requests
-	agents := 0
-	check := func(n int, network func(i int) int) (looks int) {
-		before := h.looks.Load()
-		for i := range n {
-			agents++
-			from := fmt.Sprintf("X-Forwarded-For: 2001:db8:%x:%x::1", network(i), i<<4)
-			s.link(s.agent(fmt.Sprintf("agent-%d", agents)), fmt.Sprintf("http://host-%d.example.com/", i), from).status(200)
-		}
-		return int(h.looks.Load() - before)
+	keys := []string{s.agent("harbour-pilot"), s.agent("lighthouse")}
+	for range linkcheck.AgentLimit.Requests + 5 {
+		s.link(keys[0], "http://harbour.example.com/").status(200)
 	}
-	for _, tt := range []struct {
-		name    string
-		links   int
-		network func(i int) int
-		want    int
-	}{
-		{"one network", share + 10, func(int) int { return 0xffff }, share},
-		{"many networks", limit + 10, func(i int) int { return i }, limit},
-	} {
-		equal(t, tt.want, check(tt.links, tt.network), "looks for %s", tt.name)
-		s.clock.Advance(domain.Day)
-	}
-	equal(t, limit, check(limit+10, func(i int) int { return i }), "looks for many networks")
-	before := h.looks.Load()
-	noError(t, s.server.RunJobs(t.Context()))
-	equal(t, int64(share), h.looks.Load()-before, "looks by the service within the same hour, at those that got none before")
+	s.link(keys[1], "http://harbour.example.com/").status(200)
+	equal(t, int64(linkcheck.AgentLimit.Requests+1), h.looks.Load(), "looks for one agent and another")
+
+	s.clock.Advance(time.Hour)
+	s.link(keys[0], "http://harbour.example.com/").status(200)
+	equal(t, int64(linkcheck.AgentLimit.Requests+2), h.looks.Load(), "looks after an hour")
 }
 
 // TestDevClock_ChecksEveryDueLink: POST /dev/clock responses when every link that is

@@ -62,9 +62,6 @@ const (
 	maxBodyBytes    = 512 << 10
 )
 
-// ErrBusy reports that Options.Allow rejected a connection, so that nothing is known about the page.
-var ErrBusy = errors.New("too many checks of that address")
-
 // failure is the reason why a page proves nothing, as a code of the API.
 type failure string
 
@@ -88,14 +85,13 @@ type dialFunc = func(ctx context.Context, network, address string) (net.Conn, er
 
 // Options configures a Checker. The zero value is ready for use.
 type Options struct {
-	Resolver  Resolver                                        // nil: the system's
-	Dial      dialFunc                                        // for tests; nil: a dialer that checks each socket's address
-	Allow     func(ctx context.Context, addr netip.Addr) bool // asked once for each connection, after the guard; false ends the check with ErrBusy; nil: always
-	Blocked   func(host string) bool                          // reports whether a host must not be requested; nil: none
-	Loopback  bool                                            // loopback addresses may be reached as well, on any port
-	UserAgent string                                          // should say where the service is found; "callbook" when empty
-	Timeout   time.Duration                                   // for a whole check; 10 s when 0
-	Roots     *x509.CertPool                                  // nil: the system's
+	Resolver  Resolver               // nil: the system's
+	Dial      dialFunc               // for tests; nil: a dialer that checks each socket's address
+	Blocked   func(host string) bool // reports whether a host must not be requested; nil: none
+	Loopback  bool                   // loopback addresses may be reached as well, on any port
+	UserAgent string                 // should say where the service is found; "callbook" when empty
+	Timeout   time.Duration          // for a whole check; 10 s when 0
+	Roots     *x509.CertPool         // nil: the system's
 }
 
 // Checker checks pages. It may be used by many goroutines at once.
@@ -133,15 +129,12 @@ func (g guard) dialContext(ctx context.Context, network, hostPort string) (net.C
 	if err != nil {
 		return nil, err
 	}
-	if g.Allow != nil && !g.Allow(ctx, addr.Addr()) {
-		return nil, ErrBusy
-	}
 	return g.Dial(ctx, network, addr.String())
 }
 
 // Check fetches page and searches it for the address wanted. All results of the page and its server are a
-// LinkCheck, with the KindOf the given host; the error is ErrBusy, or that of ctx if it ended first. A check takes no longer than Options.Timeout, DNS
-// included, reads at most 512 KiB of a page, and follows at most 3 redirects.
+// LinkCheck, with the KindOf the given host; the error is that of ctx if it ended first. A check takes no longer than
+// Options.Timeout, DNS included, reads at most 512 KiB of a page, and follows at most 3 redirects.
 func (c *Checker) Check(ctx context.Context, page, wanted string) (domain.LinkCheck, error) {
 	run, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
@@ -150,8 +143,6 @@ func (c *Checker) Check(ctx context.Context, page, wanted string) (domain.LinkCh
 	switch {
 	case err == nil:
 		return domain.LinkCheck{Kind: KindOf(v.given), Verified: true, Proof: proof}, nil
-	case errors.Is(err, ErrBusy):
-		return domain.LinkCheck{}, fmt.Errorf("check link: %w", ErrBusy)
 	case ctx.Err() != nil:
 		return domain.LinkCheck{}, fmt.Errorf("check link: %w", ctx.Err())
 	}
@@ -235,10 +226,7 @@ func (v *visit) read(resp *http.Response) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	proof := v.target.proofInText(page)
-	if isHTML(resp.Header.Get("Content-Type")) {
-		proof = v.target.proofInHTML(v.at, page)
-	}
+	proof := v.target.proofIn(page, v.at, isHTML(resp.Header.Get("Content-Type")))
 	if proof == "" || proof == proofMention && v.reflected {
 		return "", notFound
 	}

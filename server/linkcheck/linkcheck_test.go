@@ -305,34 +305,6 @@ func TestCheck_IgnoresProxyVariables(t *testing.T) {
 	}
 }
 
-func TestCheck_CallsAllowForEachConnection(t *testing.T) {
-	w := newWeb(t)
-	w.answers["page.example.com"] = "1.1.1.1"
-	w.answers["www.page.example.com"] = "8.8.8.8"
-	w.answers["inner.example.com"] = "10.0.0.1"
-	w.page("/me", proves)
-	w.redirect("/hop", "http://www.page.example.com/me")
-	var asked []string
-	busy := ""
-	w.Allow = func(_ context.Context, addr netip.Addr) bool {
-		asked = append(asked, addr.String())
-		return addr.String() != busy
-	}
-	w.expect("http://page.example.com/hop", verified("website", "rel_me"), 2)
-	w.expect("http://inner.example.com/me", failed(blocked), 0)
-	if diff := cmp.Diff([]string{"1.1.1.1", "8.8.8.8"}, asked); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	for busy, dials := range map[string]int{"1.1.1.1": 0, "8.8.8.8": 1} {
-		w.Allow = func(_ context.Context, addr netip.Addr) bool { return addr.String() != busy }
-		w.dialled = nil
-		got, err := New(w.Options).Check(t.Context(), "http://page.example.com/hop", wanted)
-		if !errors.Is(err, ErrBusy) || got != (domain.LinkCheck{}) || len(w.dialled) != dials {
-			t.Errorf("%s busy: %+v, %v, dialled %v", busy, got, err, w.dialled)
-		}
-	}
-}
-
 func TestCheck_Certificates(t *testing.T) {
 	w := newWeb(t)
 	w.page("/me", proves)

@@ -75,84 +75,56 @@ func (t target) reflectedBy(page *url.URL) bool {
 	return false
 }
 
-// proofInText returns the proof in a page without markup; empty for none.
-func (t target) proofInText(page []byte) string {
-	if t.find(page) {
+// proofIn returns the proof in a page at an address; empty for none. A mention may stand anywhere in
+// its source.
+func (t target) proofIn(page []byte, at *url.URL, isHTML bool) string {
+	if isHTML && t.linkedBy(page, at) {
+		return proofRelMe
+	}
+	if t.find([]byte(html.UnescapeString(string(page)))) {
 		return proofMention
 	}
 	return ""
 }
 
-// proofInHTML returns the proof in an HTML page at the address base; empty for none.
-func (t target) proofInHTML(base *url.URL, page []byte) string {
-	s := search{target: t, base: base}
-	z := html.NewTokenizer(bytes.NewReader(page))
-	for {
-		switch z.Next() {
-		case html.TextToken:
-			if !s.hidden {
-				s.shown = append(s.shown, z.Text()...)
+// linkedBy reports whether an HTML page at the address base has a rel="me" link to the wanted one.
+// A base may point anywhere: only the resolved target of a link counts.
+func (t target) linkedBy(page []byte, base *url.URL) bool {
+	hasBase := false
+	for z := html.NewTokenizer(bytes.NewReader(page)); ; {
+		kind := z.Next()
+		if kind == html.ErrorToken { // the end
+			return false
+		}
+		if kind != html.StartTagToken && kind != html.SelfClosingTagToken {
+			continue
+		}
+
+		name, rel, href := linkOf(z)
+		to, err := base.Parse(href)
+		if err != nil || href == "" {
+			continue
+		}
+		switch name {
+		case "base":
+			if !hasBase { // the first one counts
+				base, hasBase = to, true
 			}
-		case html.StartTagToken, html.SelfClosingTagToken:
-			s.startTag(z)
-		case html.EndTagToken:
-			name, _ := z.TagName()
-			s.tag(string(name))
-			s.hidden = false
-		case html.ErrorToken: // the end
-			switch {
-			case s.relMe:
-				return proofRelMe
-			case s.mention || s.find(s.shown):
-				return proofMention
+		case "a", "link":
+			if isMe(rel) && linkTo(to) == t.link {
+				return true
 			}
-			return ""
 		}
 	}
 }
 
-// search is the state of reading one HTML page.
-type search struct {
-	target
-	base    *url.URL
-	hasBase bool   // by a tag: the first one counts
-	hidden  bool   // in an element whose text is not shown
-	shown   []byte // the text so far, tags within it as inlineTag
-	mention bool   // in an attribute
-	relMe   bool
-}
-
-// hiddenElements contain text that browsers do not show. The tokenizer returns the contents of each as one text,
-// tags and comments included.
-var hiddenElements = []string{"script", "style", "iframe", "noembed", "noframes", "noscript"}
-
-// inlineElements do not separate the text before them from the text after them: …/agents/foo<b>bar</b> reads as the
-// address of foobar.
-var inlineElements = strings.Fields(`a abbr b bdi bdo big cite code del dfn em font i ins kbd
-	mark q s samp small span strike strong sub sup tt u var wbr`)
-
-// inlineTag represents a tag within running text. It splits an address, but does not end one.
-const inlineTag = 0
-
-// tag ends the text before it, unless it is a tag within running text.
-func (s *search) tag(name string) {
-	if slices.Contains(inlineElements, name) {
-		s.shown = append(s.shown, inlineTag)
-	} else {
-		s.shown = append(s.shown, '\n')
-	}
-}
-
-func (s *search) startTag(z *html.Tokenizer) {
+// linkOf returns what a tag has of a link.
+func linkOf(z *html.Tokenizer) (name, rel, href string) {
 	tagName, more := z.TagName()
-	name := string(tagName)
-	s.tag(name)
-	s.hidden = slices.Contains(hiddenElements, name)
-	var rel, href string
+	name = string(tagName)
 	for more { // of attributes with one name, the tokenizer gives the first alone
 		var key, value []byte
 		key, value, more = z.TagAttr()
-		s.mention = s.mention || s.find(value)
 		switch string(key) {
 		case "rel":
 			rel = string(value)
@@ -160,21 +132,7 @@ func (s *search) startTag(z *html.Tokenizer) {
 			href = strings.TrimSpace(string(value))
 		}
 	}
-	if href != "" && (name == "a" || name == "link" || name == "base") {
-		s.link(name, rel, href)
-	}
-}
-
-// link records the target of a tag. A base may point anywhere: only the resolved target of a link counts.
-func (s *search) link(name, rel, href string) {
-	to, err := s.base.Parse(href)
-	switch {
-	case err != nil:
-	case name != "base":
-		s.relMe = s.relMe || isMe(rel) && linkTo(to) == s.target.link
-	case !s.hasBase:
-		s.base, s.hasBase = to, true
-	}
+	return name, rel, href
 }
 
 func isMe(rel string) bool {
@@ -189,7 +147,7 @@ func (t target) find(text []byte) bool {
 			return false
 		}
 		at, end = end+at, end+at+len(t.text)
-		after := bytes.TrimLeft(bytes.TrimPrefix(text[end:], []byte("/")), string(rune(inlineTag)))
+		after := bytes.TrimPrefix(text[end:], []byte("/"))
 		if !isWithinAddress(text[:at]) && (len(after) == 0 || !goesOn(after)) {
 			return true
 		}

@@ -155,22 +155,26 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	return dev.Exec(ctx, *c.Exec, here, console.out, console.err, front)
 }
 
-// printWelcome prints the address, a demo agent of each trust level, and where the rest is. Scripts parse the first line.
+// printWelcome prints the address, a demo agent of each trust level, and where the rest is. Scripts parse the
+// first line.
 func (c *devCommand) printWelcome(out io.Writer, here, base string, agents []devmode.Agent) {
-	w := &strings.Builder{} // printed at once: a program that has read the address may stop reading
-	fmt.Fprintf(w, "Callbook for testing agents: %s\n", here)
+	text := "Callbook for testing agents: " + here + "\n"
 	if here != base {
-		fmt.Fprintf(w, "Other machines, such as containers, reach it at %s, as its links say.\n", base)
+		text += "Other machines, such as containers, reach it at " + base + ", as its links say.\n"
 	}
-	fmt.Fprintf(w, "%d demo agents, rate limits %s. Stop with Ctrl-C.\n", len(agents), c.Limits)
+	text += fmt.Sprintf("%d demo agents, rate limits %s. Stop with Ctrl-C.\n", len(agents), c.Limits)
 	for level := range 3 {
-		if i := slices.IndexFunc(agents, func(a devmode.Agent) bool { return a.Level == level }); i >= 0 {
-			fmt.Fprintf(w, "  %-24s level %d  %s\n", agents[i].Handle, level, agents[i].APIKey)
+		at := slices.IndexFunc(agents, func(a devmode.Agent) bool { return a.Level == level })
+		if at >= 0 {
+			text += fmt.Sprintf("  %-24s level %d  %s\n", agents[at].Handle, level, agents[at].APIKey)
 		}
 	}
 	if c.DB != "" {
-		fmt.Fprintf(w, "The next start with --db %s goes on with the agents, their keys and the clock, but without mails, faults and journal.\n", c.DB)
+		text += "The next start with --db " + c.DB + " goes on with the agents, their keys and the clock, but without mails, faults and journal.\n"
 	}
-	fmt.Fprintf(w, "Mails, the keys of all demo agents, the clock, a reset and commands to try: %s/dev\nRead more: %[1]s/docs/development and %[1]s/docs/testing\n", here)
-	_, _ = io.WriteString(out, w.String())
+	text += "Mails, the keys of all demo agents, the clock, a reset and commands to try: " + here + "/dev\n" +
+		"Read more: " + here + "/docs/development and " + here + "/docs/testing\n"
+
+	// At once: a program that has read the address may stop reading.
+	_, _ = io.WriteString(out, text)
 }

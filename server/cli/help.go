@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -51,26 +50,30 @@ func (c helpCommand) Validate() error {
 }
 
 // Run implements the command, for topics.
-func (c helpCommand) Run(console *console, k *kong.Context) (err error) {
+func (c helpCommand) Run(console *console, k *kong.Context) error {
 	topic := strings.Join(c.Topic, " ")
 	list := "Topics, for callbook help TOPIC:\n"
 	for _, page := range manual.Topics(reference.Settings(k.Model)) {
 		list += fmt.Sprintf("  %-16s %s\n", page.Topic, page.Summary)
 		if page.Topic == topic {
-			_, err = io.WriteString(console.out, page.Text())
+			fmt.Fprint(console.out, page.Text())
 		}
 	}
+
 	switch {
 	case topic == "":
-		var app *kong.Context
-		if app, err = kong.Trace(k.Kong, []string{"--help"}); err == nil {
-			err = app.PrintUsage(false)
+		app, err := kong.Trace(k.Kong, []string{"--help"})
+		if err != nil {
+			return err
 		}
-		_, _ = io.WriteString(console.out, "\n"+list)
+		if err := app.PrintUsage(false); err != nil {
+			return err
+		}
+		fmt.Fprint(console.out, "\n"+list)
 	case topic == listTopics:
-		_, err = io.WriteString(console.out, list)
+		fmt.Fprint(console.out, list)
 	case slices.Contains(commandNames(k.Model.Node), topic):
 		fmt.Fprintf(console.out, "\ncallbook %s --help describes the command.\n", topic)
 	}
-	return err
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/crypto/acme/autocert"
 
+	"callbook/server"
 	"callbook/server/listen"
 )
 
@@ -33,6 +34,12 @@ func (c *serveCommand) checkRules() error {
 		if rule.broken {
 			errs = append(errs, errors.New(rule.text))
 		}
+	}
+	for _, e := range c.endpoints(nil) {
+		errs = append(errs, e.Check())
+	}
+	if err := server.CheckBaseURL(c.BaseURL); c.BaseURL != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--base-url: %w", err))
 	}
 	if len(c.Domain) > 0 {
 		errs = append(errs, c.certificates().Check(c.BaseURL))

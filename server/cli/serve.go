@@ -90,30 +90,38 @@ type plan struct {
 func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	limits := c.numbers()
 	p.store = store.Options{
-		Path: c.DB, Quotas: limits, Mails: c.mailCaps(),
-		Registration: domain.RegistrationMode(c.Registration), SiteName: c.SiteName,
-		Normal: c.Durability == "normal", NetworkDisk: c.NetworkDisk,
+		Path:         c.DB,
+		Quotas:       limits,
+		Mails:        c.mailCaps(),
+		Registration: domain.RegistrationMode(c.Registration),
+		SiteName:     c.SiteName,
+		Normal:       c.Durability == "normal",
+		NetworkDisk:  c.NetworkDisk,
 	}
-	p.server = server.Options{BaseURL: c.BaseURL, Limits: server.LimitsOf(limits), Private: c.Private, Log: log, LogClients: c.LogClients, Version: version(), Backups: c.schedule(c.DB), CacheBytes: cmp.Or(int64(c.CacheSize), -1), SharedCache: time.Duration(c.SharedCache)}
-	var errs [8]error
-	p.server.Operator, errs[7] = c.operator()
-	p.server.Contact, errs[0] = documents.ParseContact(c.Contact)
-	p.server.TrustedProxies, errs[1] = middleware.ParseTrustedProxies(c.TrustedProxy)
-	p.server.MCPOrigins, errs[2] = tools.ParseOrigins(c.MCPOrigin)
-	p.server.Mail, errs[3] = c.openMail(log)
+	p.server = server.Options{
+		BaseURL:     c.BaseURL,
+		Limits:      server.LimitsOf(limits),
+		Private:     c.Private,
+		Log:         log,
+		LogClients:  c.LogClients,
+		Version:     version(),
+		Backups:     c.schedule(c.DB),
+		CacheBytes:  cmp.Or(int64(c.CacheSize), -1),
+		SharedCache: time.Duration(c.SharedCache),
+	}
+
+	var errs [7]error
+	p.server.Operator, errs[0] = c.operator()
+	p.server.Contact, errs[1] = documents.ParseContact(c.Contact)
+	p.server.TrustedProxies, errs[2] = middleware.ParseTrustedProxies(c.TrustedProxy)
+	p.server.MCPOrigins, errs[3] = tools.ParseOrigins(c.MCPOrigin)
+	p.server.Mail, errs[4] = c.openMail(log)
 	p.store.Secret, errs[5] = c.secret()
 	p.alerts, errs[6] = c.alertOptions()
-	if err := server.CheckBaseURL(c.BaseURL); c.BaseURL != "" && err != nil {
-		errs[4] = fmt.Errorf("--base-url: %w", err)
+	if err := errors.Join(append(errs[:], c.checkRules())...); err != nil {
+		return p, fmt.Errorf("%w:\n%w", errSettings, err)
 	}
-	for _, e := range c.endpoints(nil) {
-		errs[4] = errors.Join(errs[4], e.Check())
-	}
-	err = errors.Join(append(errs[:], c.checkRules())...)
-	if err != nil {
-		err = fmt.Errorf("%w:\n%w", errSettings, err)
-	}
-	return p, err
+	return p, nil
 }
 
 // minSecret is the minimum length of the secret in --secret-file.

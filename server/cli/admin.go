@@ -72,8 +72,8 @@ func (c *console) open(ctx context.Context, act func(*store.Store) error) error 
 	return errors.Join(operatorError(act(st)), st.Close())
 }
 
-// rejections are what operators read about a rejection of the store, by its code, or by the field or the code
-// of what was wrong.
+// rejections are the texts for operators about rejections of the store, by its code, or by the field or the
+// code of the fault.
 var rejections = map[string]string{
 	string(domain.CodeNotFound):     "not found: handles are in lower case, and ids are in the reports and on the pages",
 	string(domain.CodeInvalidState): "the agent does not wait for approval",
@@ -143,7 +143,7 @@ func (c *console) show(ctx context.Context, do func(*store.Store) (string, error
 	})
 }
 
-// acts are what the commands do that need a handle or an id alone, with the sentence after it.
+// acts are the acts of the commands that need a handle or an id alone, with the sentence after it.
 var acts = map[string]struct {
 	do   func(*store.Store, context.Context, string) error
 	done string
@@ -161,7 +161,7 @@ var acts = map[string]struct {
 	"revoke-invite": {(*store.Store).RevokeInvite, "%s is revoked."},
 }
 
-// actOn does the act of the name of the command. It skips what does not exist, unless that is all that was named.
+// actOn does the act of the name of the command. It skips subjects that do not exist, unless only one is named.
 func (c *console) actOn(ctx context.Context, k *kong.Context, subjects ...string) error {
 	act := acts[k.Selected().Name]
 	return c.open(ctx, func(st *store.Store) error {

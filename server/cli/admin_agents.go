@@ -111,7 +111,7 @@ func (a *bulkArgument) Run(ctx context.Context, console *console, k *kong.Contex
 	return a.runBulk(ctx, console, domain.BulkAct{Act: domain.OperatorAct(k.Selected().Name)})
 }
 
-// runBulk does an act to many agents, by default those on the standard input, and prints what it did.
+// runBulk does an act to many agents, by default those on the standard input, and prints the counts.
 func (a *bulkArgument) runBulk(ctx context.Context, console *console, act domain.BulkAct) (err error) {
 	if act.Handles == nil {
 		if act.Handles, err = readSubjects(console.in); err != nil {

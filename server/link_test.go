@@ -122,22 +122,6 @@ func TestLinks_ToABlockedHostFail(t *testing.T) {
 	}
 }
 
-// TestAbuse13_ChecksOfAnAgentAreLimited: a client could use links to send requests to others.
-func TestAbuse13_ChecksOfAnAgentAreLimited(t *testing.T) {
-	s, h := newLinkSite(t)
-	h.say("<p>Welcome</p>")
-	keys := []string{s.agent("harbour-pilot"), s.agent("lighthouse")}
-	for range linkcheck.AgentLimit.Requests + 5 {
-		s.link(keys[0], "http://harbour.example.com/").status(200)
-	}
-	s.link(keys[1], "http://harbour.example.com/").status(200)
-	equal(t, int64(linkcheck.AgentLimit.Requests+1), h.looks.Load(), "looks for one agent and another")
-
-	s.clock.Advance(time.Hour)
-	s.link(keys[0], "http://harbour.example.com/").status(200)
-	equal(t, int64(linkcheck.AgentLimit.Requests+2), h.looks.Load(), "looks after an hour")
-}
-
 // TestDevClock_ChecksEveryDueLink: POST /dev/clock responses when every link that is
 // due was looked at, not only the first of them.
 func TestDevClock_ChecksEveryDueLink(t *testing.T) {

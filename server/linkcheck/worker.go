@@ -3,12 +3,10 @@ package linkcheck
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 
-	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/store/domain"
 )
@@ -21,41 +19,28 @@ const (
 	slotTimeout = 2 * time.Second
 	// BatchSize is how many due links CheckDue reads at a time.
 	BatchSize = 20
-
-	agentClass ratelimit.Class = "checks"
 )
 
-// AgentLimit limits the checks of an agent's links: each is a request to somebody else.
-var AgentLimit = ratelimit.Limit{Requests: 20, Period: time.Hour}
-
-// Worker checks profile links within limits, and stores the results.
+// Worker checks profile links, and stores the results.
 type Worker struct {
 	store   *store.Store
 	checker *Checker
 	base    string
 	slots   *semaphore.Weighted
-	limiter *ratelimit.Limiter
 }
 
-// NewWorker returns a worker for a site at the address base. Where links may lead to this machine,
-// the checks of an agent are not limited.
+// NewWorker returns a worker for a site at the address base.
 func NewWorker(st *store.Store, base string, o Options) *Worker {
-	limits := ratelimit.Limits{agentClass: AgentLimit}
-	if o.Loopback {
-		limits = nil
-	}
 	return &Worker{
 		store:   st,
 		checker: New(o),
 		base:    base,
 		slots:   semaphore.NewWeighted(maxConcurrent),
-		limiter: ratelimit.New(limits),
 	}
 }
 
 // CheckLink fetches the page of a link and stores the result. It returns the links of the agent,
-// unchanged if its turn does not come in time or its limit is reached: the job then checks this one
-// later. byService is whether the service checks the link by itself.
+// unchanged if its turn does not come in time: the job then checks this one later. byService is whether the service checks the link by itself.
 func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, byService bool) ([]domain.Link, error) {
 	waiting, cancel := context.WithTimeout(ctx, slotTimeout)
 	defer cancel()
@@ -63,11 +48,6 @@ func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, byService bo
 		return w.store.Links(ctx, link.AgentID)
 	}
 	defer w.slots.Release(1)
-
-	agent := ratelimit.Client{Account: link.AgentID}
-	if w.limiter.Allow(http.Header{}, agentClass, agent, w.store.Now()) != nil {
-		return w.store.Links(ctx, link.AgentID)
-	}
 
 	result, err := w.checker.Check(ctx, link.URL, w.base+"/agents/"+link.Handle)
 	if err != nil {

@@ -2,8 +2,8 @@
 //
 // An alert consists of fixed texts and a count, so that no text by agents can be in one. Of each
 // kind, at most one is sent per hour; it counts the occurrences since the last one. So the queue is
-// a number for each kind. An alert that the receiver does not accept is retried for an hour, and
-// then counts towards the next one. At shutdown the queue is lost; the log has the same events.
+// a number for each kind. An alert that the receiver does not accept is sent again with those that
+// follow. At shutdown the queue is lost; the log has the same events.
 package alert
 
 import (
@@ -20,7 +20,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
-	"github.com/sethvargo/go-retry"
 
 	"callbook/server/webhook"
 	"callbook/store/text"
@@ -72,16 +71,15 @@ func Origin(address string) (string, error) {
 }
 
 const (
-	period     = time.Hour        // between two alerts of a kind, and maximum of the retries of one
-	timeout    = 10 * time.Second // of a request
-	maxBackoff = 10 * time.Minute
+	period  = time.Hour        // between two alerts of a kind
+	pause   = 5 * time.Minute  // after one that the receiver did not accept
+	timeout = 10 * time.Second // of a request
 )
 
 // Worker sends alerts. A nil Worker sends none.
 type Worker struct {
 	options Options
 	client  *http.Client
-	backoff time.Duration // before the second try; doubles up to maxBackoff
 	wake    chan struct{}
 	pending [len(texts)]atomic.Int64 // occurrences that no alert has reported, by kind
 	due     [len(texts)]time.Time    // when the next alert may be sent
@@ -92,10 +90,15 @@ func New(o Options) *Worker {
 	if o.URL == "" {
 		return nil
 	}
-	// A redirect may lead to a host that must not get the token or the signed message.
-	noRedirects := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	client := &http.Client{Timeout: timeout, CheckRedirect: noRedirects}
-	return &Worker{options: o, client: client, backoff: time.Second, wake: make(chan struct{}, 1)}
+	return &Worker{
+		options: o,
+		client: &http.Client{
+			Timeout: timeout,
+			// A redirect may lead to a host that must not get the token or the signed message.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		wake: make(chan struct{}, 1),
+	}
 }
 
 // Watch raises the alerts that commits of the store cause.
@@ -118,49 +121,40 @@ func (w *Worker) Raise(kind Kind, n int) {
 
 // Run sends alerts until ctx ends.
 func (w *Worker) Run(ctx context.Context) {
-	for w != nil && ctx.Err() == nil {
+	if w == nil {
+		return
+	}
+	for ctx.Err() == nil {
+		w.deliver(ctx, time.Now()) //clock: of the receiver
 		select {
 		case <-w.wake:
-		case <-time.After(w.deliver(ctx, time.Now)): //clock: of the receiver
+		case <-time.After(time.Minute):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// deliver sends the alerts that are due, and returns the time until the next one may be. Sending one may take a period.
-func (w *Worker) deliver(ctx context.Context, now func() time.Time) time.Duration {
-	wait := period
+// deliver sends the alerts that are due.
+func (w *Worker) deliver(ctx context.Context, now time.Time) {
 	for kind := range texts {
-		if left := w.due[kind].Sub(now()); left > 0 {
-			wait = min(wait, left)
-		} else if count := w.pending[kind].Swap(0); count > 0 {
-			if w.send(ctx, Kind(kind), count) == nil {
-				w.due[kind] = now().Add(period)
-			} else {
-				w.pending[kind].Add(count)
-			}
+		count := w.pending[kind].Load()
+		if count == 0 || now.Before(w.due[kind]) {
+			continue
 		}
+
+		if err := w.send(ctx, Kind(kind), count); err != nil {
+			w.due[kind] = now.Add(pause)
+			w.options.Log.Warn().Err(err).Str("alert", texts[kind].name).
+				Msg("cannot send an alert, which is tried again: callbook check --test-alert tests the settings")
+			continue
+		}
+		w.pending[kind].Add(-count)
+		w.due[kind] = now.Add(period)
 	}
-	return wait
 }
 
-// send sends an alert, and retries it for a period.
-func (w *Worker) send(ctx context.Context, kind Kind, count int64) error {
-	id, body := "alert_"+rand.Text(), w.compose(kind, count, time.Now()) //clock: of the receiver
-	backoff := retry.WithMaxDuration(period, retry.WithCappedDuration(maxBackoff, retry.NewExponential(w.backoff)))
-	return retry.Do(ctx, backoff, func(ctx context.Context) error {
-		err := w.post(ctx, id, body)
-		if err != nil && ctx.Err() == nil {
-			w.options.Log.Warn().Err(err).Str("alert", texts[kind].name).Msg("cannot send an alert, which is retried: callbook check --test-alert tests the settings")
-		}
-		return retry.RetryableError(err)
-	})
-}
-
-// Test sends a test alert, once.
-func (w *Worker) Test(ctx context.Context) error {
-	return w.post(ctx, "alert_"+rand.Text(), w.compose(test, 1, time.Now())) //clock: of the receiver
-}
+// Test sends a test alert.
+func (w *Worker) Test(ctx context.Context) error { return w.send(ctx, test, 1) }
 
 // payload is the JSON of an alert: title and message as Gotify takes them.
 type payload struct {
@@ -186,8 +180,10 @@ func (w *Worker) compose(kind Kind, count int64, at time.Time) []byte {
 	return body
 }
 
-// post makes one request. Its error does not contain the URL.
-func (w *Worker) post(ctx context.Context, id string, body []byte) error {
+// send makes one request. Its error does not contain the URL.
+func (w *Worker) send(ctx context.Context, kind Kind, count int64) error {
+	now := time.Now() //clock: of the receiver
+	body := w.compose(kind, count, now)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.options.URL, bytes.NewReader(body))
 	if err != nil {
 		return errors.New("the URL is invalid")
@@ -196,7 +192,7 @@ func (w *Worker) post(ctx context.Context, id string, body []byte) error {
 	if w.options.Text {
 		r.Header.Set("Content-Type", "text/plain; charset=utf-8")
 	}
-	w.options.Key.Sign(r.Header, id, time.Now(), body) //clock: of the receiver
+	w.options.Key.Sign(r.Header, "alert_"+rand.Text(), now, body)
 	response, err := w.client.Do(r)
 	if err != nil {
 		return errors.Unwrap(err) // the cause, without the URL

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,19 +79,14 @@ func (r *receiver) all() (all []received) {
 	return all
 }
 
-// worker returns a Worker for the receiver, which retries at once, and its log.
+// worker returns a Worker for the receiver, and its log.
 func (r *receiver) worker(o Options) (*Worker, *bytes.Buffer) {
 	log := &bytes.Buffer{}
 	o.URL, o.Site, o.Log = r.URL+"/topic?token=hunter2", "https://directory.example.org", zerolog.New(log)
-	w := New(o)
-	w.backoff = time.Microsecond
-	return w, log
+	return New(o), log
 }
 
 var start = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
-
-// at returns a clock that stands still.
-func at(now time.Time) func() time.Time { return func() time.Time { return now } }
 
 func TestWorker_ComposesBothFormats(t *testing.T) {
 	r := newReceiver(t)
@@ -124,7 +119,7 @@ func TestWorker_SendsToTheURL(t *testing.T) {
 		r := newReceiver(t)
 		w, _ := r.worker(Options{Text: text})
 		w.Raise(Disk, 1)
-		w.deliver(t.Context(), at(start))
+		w.deliver(t.Context(), start)
 		all := r.all()
 		if len(all) != 1 || all[0].path != "/topic?token=hunter2" || !strings.Contains(all[0].body, "low disk space") {
 			t.Fatalf("received %+v", all)
@@ -144,23 +139,22 @@ func TestWorker_SendsOneAnHourOfAKind(t *testing.T) {
 		after  time.Duration
 		raised []Kind
 		want   []string // parts of what is received, in order
-		next   time.Duration
 	}{
-		{"nothing", 0, nil, nil, time.Hour},
-		{"the first at once", 0, []Kind{Report}, []string{`"type":"report","count":1,`}, time.Hour},
-		{"more within the hour", time.Minute, []Kind{Report, Report}, nil, 59 * time.Minute},
-		{"another kind meanwhile", 20 * time.Minute, []Kind{Mails, Report}, []string{`"type":"mails","count":1,`}, 40 * time.Minute},
-		{"their number after the hour", time.Hour, nil, []string{`"type":"report","count":3,`}, 20 * time.Minute},
-		{"no more", 3 * time.Hour, nil, nil, time.Hour},
-		{"at once again", 4 * time.Hour, []Kind{Report}, []string{`"type":"report","count":1,`}, time.Hour},
+		{"nothing", 0, nil, nil},
+		{"the first at once", 0, []Kind{Report}, []string{`"type":"report","count":1,`}},
+		{"more within the hour", time.Minute, []Kind{Report, Report}, nil},
+		{"another kind meanwhile", 20 * time.Minute, []Kind{Mails, Report}, []string{`"type":"mails","count":1,`}},
+		{"their number after the hour", time.Hour, nil, []string{`"type":"report","count":3,`}},
+		{"no more", 3 * time.Hour, nil, nil},
+		{"at once again", 4 * time.Hour, []Kind{Report}, []string{`"type":"report","count":1,`}},
 	} {
 		for _, kind := range step.raised {
 			w.Raise(kind, 1)
 		}
-		next := w.deliver(t.Context(), at(start.Add(step.after)))
+		w.deliver(t.Context(), start.Add(step.after))
 		all := r.all()
-		if next != step.next || len(all) != len(step.want) {
-			t.Errorf("%s: next in %s, want %s; received %+v", step.name, next, step.next, all)
+		if len(all) != len(step.want) {
+			t.Errorf("%s: received %+v", step.name, all)
 			continue
 		}
 		for i, want := range step.want {
@@ -171,83 +165,58 @@ func TestWorker_SendsOneAnHourOfAKind(t *testing.T) {
 	}
 }
 
-// TestWorker_SendsOneAnHourAfterARetry: the hour begins when the receiver has accepted the alert.
-func TestWorker_SendsOneAnHourAfterARetry(t *testing.T) {
-	r := newReceiver(t, 503, 204)
-	w, _ := r.worker(Options{})
-	w.Raise(Report, 1)
-	w.deliver(t.Context(), func() time.Time { return start.Add(time.Duration(len(r.got)) * 28 * time.Minute) }) // a try takes 28 minutes
-	w.Raise(Report, 1)
-	for _, step := range []struct {
-		after time.Duration
-		want  int
-	}{{60 * time.Minute, 2}, {115 * time.Minute, 2}, {116 * time.Minute, 3}} {
-		if w.deliver(t.Context(), at(start.Add(step.after))); len(r.got) != step.want {
-			t.Errorf("%d requests after %s, want %d", len(r.got), step.after, step.want)
-		}
-	}
-}
-
-func TestWorker_RetriesWithTheSameSignedID(t *testing.T) {
+// TestWorker_TriesAgainWhatIsNotAccepted checks that each try is signed and counts what was raised meanwhile, and that
+// the hour begins when the receiver has accepted the alert.
+func TestWorker_TriesAgainWhatIsNotAccepted(t *testing.T) {
 	const secret = "a key of more than 24 bytes"
 	key, err := webhook.ParseKey("whsec_" + base64.StdEncoding.EncodeToString([]byte(secret)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newReceiver(t, 503, 429, 302, 404, 0, 500, 204)
-	w, log := r.worker(Options{Key: key})
-	w.Raise(Backup, 1)
-	w.deliver(t.Context(), at(start))
-	all := r.all()
-	if len(all) != 7 || strings.Count(log.String(), "which is retried") != 6 || strings.Contains(log.String(), "hunter2") {
-		t.Errorf("%d requests; %s", len(all), log)
-	}
 	verifier, err := standardwebhooks.NewWebhookRaw([]byte(secret))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range all {
-		if err := verifier.Verify([]byte(a.body), a.header); err != nil || a.body != all[0].body || a.header.Get("Webhook-Id") != all[0].header.Get("Webhook-Id") {
-			t.Errorf("%v: %+v", err, a)
+	statuses := []int{503, 429, 302, 404, 0, 500, 204}
+	r := newReceiver(t, statuses...)
+	w, log := r.worker(Options{Key: key})
+
+	now := start
+	for i := range statuses {
+		w.Raise(Backup, 1)
+		w.deliver(t.Context(), now)
+		w.deliver(t.Context(), now.Add(pause-1))
+		a := r.next(t)
+		if err := verifier.Verify([]byte(a.body), a.header); err != nil || !strings.Contains(a.body, fmt.Sprintf(`"count":%d,`, i+1)) || len(r.got) > 0 {
+			t.Errorf("try %d: %v: %+v, and %d more", i+1, err, a, len(r.got))
 		}
+		now = now.Add(pause)
+	}
+	if n := strings.Count(log.String(), "which is tried again"); n != len(statuses)-1 || strings.Contains(log.String(), "hunter2") {
+		t.Errorf("%d failures are logged: %s", n, log)
+	}
+
+	w.Raise(Backup, 1)
+	accepted := now.Add(-pause)
+	if w.deliver(t.Context(), accepted.Add(period-1)); len(r.got) != 0 {
+		t.Errorf("%d alerts within the hour", len(r.got))
+	}
+	if w.deliver(t.Context(), accepted.Add(period)); len(r.got) != 1 {
+		t.Errorf("%d alerts after the hour", len(r.got))
 	}
 }
 
-func TestWorker_RetriesAfterATimeout(t *testing.T) {
+func TestWorker_GivesUpAReceiverThatDoesNotRespond(t *testing.T) {
 	release := make(chan struct{})
-	var tries atomic.Int32
-	h := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		if tries.Add(1) == 1 {
-			<-release
-		}
-	}))
+	h := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer h.Close()
+	defer close(release)
 	w := New(Options{URL: h.URL, Log: zerolog.Nop()})
-	w.backoff, w.client.Timeout = time.Microsecond, 20*time.Millisecond
+	w.client.Timeout = 20 * time.Millisecond
 	w.Raise(Disk, 1)
-	w.deliver(t.Context(), at(start))
-	close(release)
-	if n := w.pending[Disk].Load(); tries.Load() != 2 || n > 0 {
-		t.Errorf("%d tries, %d pending", tries.Load(), n)
-	}
-}
-
-func TestWorker_CountsUnsentAlertsInTheNext(t *testing.T) {
-	r := newReceiver(t, 503)
-	w, _ := r.worker(Options{})
-	w.Raise(Report, 1)
-	w.Raise(Report, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	w.backoff = time.Hour
-	go func() {
-		<-r.got
-		cancel() // while it waits for the second try
-	}()
-	w.deliver(ctx, at(start))
-	w.Raise(Report, 1)
-	w.deliver(t.Context(), at(start.Add(time.Hour)))
-	if all := r.all(); len(all) != 1 || !strings.Contains(all[0].body, `"count":3,`) {
-		t.Errorf("an hour later: %+v", all)
+	w.deliver(t.Context(), start)
+	if n := w.pending[Disk].Load(); n != 1 {
+		t.Errorf("%d pending", n)
 	}
 }
 

@@ -10,8 +10,7 @@ import (
 
 // Ready reports whether the directory can be read and written, now or within the last second, and the state of its file. It waits a second at most.
 func (s *Store) Ready(ctx context.Context) (sqlitedb.Health, error) {
-	h, err := s.db.Ready(ctx)
-	return h, txn.PublicError(err)
+	return s.db.Ready(ctx)
 }
 
 // Broken returns a channel that is closed when the store has stopped permanently.

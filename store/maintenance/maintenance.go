@@ -126,12 +126,11 @@ func (m *Maintainer) compactIfDue(ctx context.Context) error {
 // Compact rewrites the whole file, and returns its size before and after; see
 // sqlitedb.DB.Compact.
 func (m *Maintainer) Compact(ctx context.Context) (before, after int64, err error) {
-	before, after, err = m.db.Compact(ctx, func(conn *sqlx.Conn) error {
+	return m.db.Compact(ctx, func(conn *sqlx.Conn) error {
 		m.erased.Store(true) // the log holds the pages as they were
 		_, err := conn.ExecContext(ctx, `DELETE FROM site WHERE name = ?`, txn.ErasedAt)
 		return err
 	})
-	return before, after, txn.PublicError(err)
 }
 
 // truncateLog empties the write-ahead log after personal data was deleted.
@@ -143,7 +142,7 @@ func (m *Maintainer) truncateLog(ctx context.Context) error {
 	if !done {
 		m.erased.Store(true) // a reader was in the way: the next run tries again
 	}
-	return txn.PublicError(err)
+	return err
 }
 
 // Check reads the whole file in the background, unless it was found undamaged within the last day, and stops the database if it

@@ -9,16 +9,43 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"callbook/store/domain"
 )
 
-// Errors of reads and writes. The first three are temporary.
+// publicError is an error that clients are told by a code.
+type publicError struct {
+	text      string
+	rejection *domain.Error
+}
+
+func (e *publicError) Error() string { return e.text }
+
+// Unwrap lets errors.As find the domain.Error.
+func (e *publicError) Unwrap() error { return e.rejection }
+
+var unavailable = domain.NewError(domain.CodeUnavailable)
+
+// Errors of reads and writes. The first three are temporary. All but ErrWrites are storage_full or unavailable for clients.
 var (
-	ErrBusy     = errors.New("the database is busy")           // too many reads or writes wait, a read took too long, or another process holds the lock
-	ErrNoSpace  = errors.New("there is no room for the write") // on the disk or below Options.MaxBytes; the write is not stored
-	ErrReadOnly = errors.New("the disk is mounted read-only: look for disk errors (dmesg); if it is sound, stop the service, check the file system (fsck), mount it again and start the service; otherwise restore a backup to another disk")
-	ErrWrites   = errors.New("writes do not work") // while reads do: of Ready, which wraps the cause
-	ErrClosed   = errors.New("the store is closed")
-	ErrStopped  = errors.New("the store has stopped for good") // Failure returns the cause
+	// ErrBusy means that too many reads or writes wait, a read took too long, or another process holds the lock.
+	ErrBusy error = &publicError{"the database is busy", unavailable}
+
+	// ErrNoSpace means that a write found no room on the disk or below Options.MaxBytes, and is not stored.
+	ErrNoSpace error = &publicError{"there is no room for the write", domain.NewError(domain.CodeStorageFull)}
+
+	ErrReadOnly error = &publicError{
+		"the disk is mounted read-only: look for disk errors (dmesg); if it is sound, stop the service, check the file system (fsck), mount it again and start the service; otherwise restore a backup to another disk",
+		&domain.Error{Code: domain.CodeUnavailable, Topic: "read_only"},
+	}
+
+	// ErrWrites means that writes do not work while reads do. It wraps the cause.
+	ErrWrites = errors.New("writes do not work")
+
+	ErrClosed error = &publicError{"the store is closed", unavailable}
+
+	// ErrStopped means that the DB has stopped for good. Failure returns the cause.
+	ErrStopped error = &publicError{"the store has stopped for good", unavailable}
 )
 
 // Errors that stop a DB for good, or with which Open and the functions for files fail.

@@ -32,8 +32,7 @@ type Options struct {
 	Committed  func(Changes)   // is called after each commit and before its writes return
 }
 
-// DB is the open database of a directory. Its methods may be called from any goroutine. They
-// return storage_full and unavailable if the database has no room or does not respond.
+// DB is the open database of a directory. Its methods may be called from any goroutine.
 type DB struct {
 	*sqlitedb.DB
 	options Options
@@ -94,7 +93,7 @@ func (db *DB) Within(age time.Duration, at domain.Time) bool {
 // back. A write that has started is finished even if ctx ends. act may run twice (see package
 // sqlitedb), so it must set its results each time and have no effect outside the transaction.
 func (db *DB) Write(ctx context.Context, act func(*Tx) error) error {
-	return PublicError(db.DB.Write(ctx, db.collect(act)))
+	return db.DB.Write(ctx, db.collect(act))
 }
 
 // WriteOrReject is Write that commits even if act returns a domain.Error, so that side effects
@@ -113,7 +112,7 @@ func (db *DB) WriteOrReject(ctx context.Context, act func(*Tx) error) error {
 
 // WriteBackground is Write for background jobs, which requests do not delay.
 func (db *DB) WriteBackground(ctx context.Context, act func(*Tx) error) error {
-	return PublicError(db.DB.WriteBackground(ctx, db.collect(act)))
+	return db.DB.WriteBackground(ctx, db.collect(act))
 }
 
 // TryWrite queues act without waiting for it, or drops it if the writer is busy, for a write
@@ -133,32 +132,4 @@ func (db *DB) collect(act func(*Tx) error) func(*sqlitedb.Tx) error {
 		db.batch.merge(t)
 		return nil
 	}
-}
-
-// Get reads one row into dest. It returns sql.ErrNoRows if there is none.
-func (db *DB) Get(ctx context.Context, dest any, query string, args ...any) error {
-	return PublicError(db.DB.Get(ctx, dest, query, args...))
-}
-
-// Find reads one row into dest, and reports whether there is one.
-func (db *DB) Find(ctx context.Context, dest any, query string, args ...any) (bool, error) {
-	found, err := db.DB.Find(ctx, dest, query, args...)
-	return found, PublicError(err)
-}
-
-// Select reads every row of a query, which must limit them itself, into the slice dest.
-func (db *DB) Select(ctx context.Context, dest any, query string, args ...any) error {
-	return PublicError(db.DB.Select(ctx, dest, query, args...))
-}
-
-// View runs f, whose reads must be few and short, in a read transaction.
-func (db *DB) View(ctx context.Context, f func(*sqlitedb.View) error) error {
-	return PublicError(db.DB.View(ctx, f))
-}
-
-// SelectMaps returns every row of a query as a map by column, for queries that select all
-// columns.
-func (db *DB) SelectMaps(ctx context.Context, query string, args ...any) ([]map[string]any, error) {
-	rows, err := db.DB.SelectMaps(ctx, query, args...)
-	return rows, PublicError(err)
 }

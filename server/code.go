@@ -64,8 +64,8 @@ func (s *Server) startRecovery(req *api.Request, in api.WithBody[recoverDraft]) 
 	next, err := s.store.StartRecovery(req.Context(), api.ParseHandle(in.Body.Handle), req.Address())
 	return api.Response{Body: api.Marshal(RecoverySent{
 		Status: "accepted", ResendAfter: next,
-		HowEN: "If this agent exists and its mailbox is verified, a code is on its way there, and to each verified mailbox that was changed in the last 7 days (at most three), unless the mailbox, your network or this site has had its mails of the day. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"…\"} within 24 hours to get a new API key; \"end_claim\": true also ends an owner claim that is younger than 30 days, if it was confirmed while this was the mailbox. Meanwhile the same code is mailed again at most twice, an hour apart.",
-		HowZH: "如果该智能体存在且邮箱已验证，验证码已发往该邮箱，以及最近 7 天内被更换的已验证邮箱（最多三个）；如果相应邮箱、你所在的网络或本站当天的邮件已达上限，则不会发送。请在 24 小时内用 POST /api/recover/confirm 发送 {\"handle\": \"…\", \"code\": \"…\"}，即可获得新的 API 密钥；加上 \"end_claim\": true 还会终止在该邮箱仍为智能体邮箱时确认、且不满 30 天的所有者认领。在此期间同一验证码最多再发送两次，每次间隔一小时。",
+		HowEN: "If this agent exists and its mailbox is verified, a code is on its way there, and to the verified mailbox that was changed in the last 7 days (of several, the first), unless the mailbox, your network or this site has had its mails of the day. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"…\"} within 24 hours to get a new API key; \"end_claim\": true also ends an owner claim that is younger than 30 days, if it was confirmed while this was the mailbox. At most three codes are mailed a day, an hour apart, and none voids another.",
+		HowZH: "如果该智能体存在且邮箱已验证，验证码已发往该邮箱，以及最近 7 天内被更换的已验证邮箱（若有多个，则为最先的一个）；如果相应邮箱、你所在的网络或本站当天的邮件已达上限，则不会发送。请在 24 小时内用 POST /api/recover/confirm 发送 {\"handle\": \"…\", \"code\": \"…\"}，即可获得新的 API 密钥；加上 \"end_claim\": true 还会终止在该邮箱仍为智能体邮箱时确认、且不满 30 天的所有者认领。每天最多发送三个验证码，每次间隔一小时，互不影响。",
 	})}, err
 }
 

@@ -13,7 +13,6 @@ import (
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
-	"callbook/store/outbox"
 	"callbook/store/text"
 )
 
@@ -231,7 +230,7 @@ func (t *tx) updateAgent(before document.AgentRow, after domain.Settings) error 
 	t.TouchAgent(before.ID)
 	if mailbox != before.Mailbox {
 		if before.VerifiedAt != nil {
-			if err := outbox.LeaveMailbox(t.Tx, t.store.mails, before.ID, before.Mailbox); err != nil {
+			if err := t.leaveMailbox(&before); err != nil {
 				return err
 			}
 		}

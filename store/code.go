@@ -58,7 +58,7 @@ func (t *tx) sendCode(agent *document.AgentRow, order outbox.Order) error {
 	// The mail first: what was guessed at the code before decides whether the mail before still counts.
 	return cmp.Or(
 		outbox.Insert(t.Tx, order.AgentID, order.Kind, to, mailed, expires),
-		outbox.InsertCode(t.Tx, order, code, nil, expires))
+		outbox.InsertVerification(t.Tx, order, code, expires))
 }
 
 // ConfirmVerify verifies the caller's mailbox with the code that was mailed there. It returns
@@ -73,13 +73,20 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 		if agent.VerifiedAt != nil {
 			return domain.NewError(domain.CodeAlreadyVerified)
 		}
-		if err := outbox.TryCode(t.Tx, t.store.mails, outbox.Order{AgentID: agent.ID, Kind: domain.MailVerify, To: agent.Mailbox, From: t.counted(caller.Address)}, code); err != nil {
+		order := outbox.Order{
+			AgentID: agent.ID,
+			Kind:    domain.MailVerify,
+			To:      agent.Mailbox,
+			From:    t.counted(caller.Address),
+		}
+		if err := outbox.TryVerification(t.Tx, t.store.mails, order, code); err != nil {
 			return err
 		}
-		if err := t.Exec(`UPDATE agents SET verified_at = ?, updated_at = ? WHERE id = ?`, t.Now, t.Now, agent.ID); err != nil {
-			return err
-		}
-		if err := outbox.ReturnToMailbox(t.Tx, agent.ID, agent.Mailbox); err != nil {
+
+		err = t.Exec(`
+			UPDATE agents SET verified_at = ?1, updated_at = ?1, former_mailbox = NULLIF(former_mailbox, mailbox)
+			WHERE id = ?2`, t.Now, agent.ID)
+		if err != nil {
 			return err
 		}
 		t.TouchAgent(agent.ID)
@@ -89,10 +96,9 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 	return doc, err
 }
 
-// StartRecovery mails a code for a lost key to an agent's verified mailbox, and another code to each
-// of the first three mailboxes that it left in the last seven days. Anyone may call it, so the
-// code does not replace one that was mailed within the last day, but that one is mailed again, at most
-// twice and an hour apart. For any other handle, and past the caps on mails, StartRecovery does nothing
+// StartRecovery mails a code for a lost key to an agent's verified mailbox, and another code to the
+// mailbox that it left in the last seven days. Anyone may call it, so a code voids none that was
+// mailed before; a mailbox gets at most three a day, an hour apart. For any other handle, and past the caps on mails, StartRecovery does nothing
 // and returns no error. next is the time from which the client may request another mail; it does not
 // depend on the agent.
 func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Addr) (next domain.Time, err error) {
@@ -105,13 +111,12 @@ func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Add
 		if err != nil || !found {
 			return err
 		}
-		orders, err := t.recoveryOrders(&agent)
-		for _, o := range orders {
+		for _, o := range t.recoveryOrders(&agent) {
 			if err := outbox.InsertRecovery(t.Tx, t.store.mails, o); err != nil {
 				return err
 			}
 		}
-		return err
+		return nil
 	})
 	return next, err
 }
@@ -133,11 +138,7 @@ func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string, endCla
 		if !found {
 			return &domain.Error{Code: domain.CodeCodeExpired, Topic: domain.MailRecover}
 		}
-		orders, err := t.recoveryOrders(&agent)
-		if err != nil {
-			return err
-		}
-		by, err := outbox.TryRecovery(t.Tx, t.store.mails, orders, code)
+		by, err := outbox.TryRecovery(t.Tx, t.recoveryOrders(&agent), code)
 		if err != nil {
 			return err
 		}

@@ -21,33 +21,33 @@ import (
 
 const holder = "harbour-pilot@agents.example.org"
 
-// TestAbuse04_FormerMailboxesRecover: the three that were left first, for seven days, so that a thief with many mailboxes
-// neither has many codes mailed nor shuts the first out.
-func TestAbuse04_FormerMailboxesRecover(t *testing.T) {
+// TestAbuse04_FormerMailboxRecovers: the one that was left first, for seven days, so that a thief who changes the mailbox
+// again does not shut it out.
+func TestAbuse04_FormerMailboxRecovers(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
-	start := s.clock.Now()
 	box := func(i int) string { return fmt.Sprintf("box-%d@elsewhere.example.org", i) }
-	for i := range 6 {
+	s.moveTo(pilot, box(0))
+	left := s.clock.Now()
+	for i := 1; i < 3; i++ {
 		s.clock.Advance(time.Hour)
 		s.moveTo(pilot, box(i))
 	}
-	for _, step := range []struct {
-		age  time.Duration // since the first was left
-		want []string
-	}{
-		{7*domain.Day - time.Millisecond, []string{box(0), box(1), box(5), holder}},
-		{7 * domain.Day, []string{box(0), box(1), box(2), box(5)}},
-	} {
-		s.clock.Advance(time.Hour + step.age - s.since(start))
-		if diff := cmp.Diff(step.want, slices.Sorted(maps.Keys(s.codes(pilot)))); diff != "" {
-			t.Errorf("after %v codes are mailed to (-want +got): %s", step.age, diff)
+	want := func(mailboxes ...string) {
+		t.Helper()
+		if diff := cmp.Diff(mailboxes, slices.Sorted(maps.Keys(s.codes(pilot)))); diff != "" {
+			t.Errorf("after %v codes are mailed to (-want +got): %s", s.since(left), diff)
 		}
 	}
+	s.clock.Advance(7*domain.Day - time.Millisecond - s.since(left))
+	want(box(2), holder)
+	s.clock.Advance(time.Millisecond)
+	want(box(2))
+	s.moveTo(pilot, box(3))
+	want(box(2), box(3))
 }
 
-// TestAbuse04_NoticesHaveNoPool: they are mailed while a half of the site's mails is spent, and do not spend
-// it, but an agent causes nine a day.
+// TestAbuse04_NoticesHaveNoPool: they are mailed while a half of the site's mails is spent, and do not spend it.
 func TestAbuse04_NoticesHaveNoPool(t *testing.T) {
 	caps := domain.DefaultMailCaps
 	caps.Site, caps.Agent, caps.Pause = 2, 0, 0
@@ -55,14 +55,11 @@ func TestAbuse04_NoticesHaveNoPool(t *testing.T) {
 	pilot := s.verified("harbour-pilot")
 	s.owned(pilot, mei) // spends the half
 	notices := len(s.deliver())
-	for i := range 12 {
-		s.update(pilot, func(a *domain.Settings) { a.Mailbox = fmt.Sprintf("box-%d@agents.example.org", i) })
-		s.ok(s.Verify(context.Background(), pilot.Handle))
-		notices += len(s.deliver())
-	}
+	s.update(pilot, func(a *domain.Settings) { a.Mailbox = "another@agents.example.org" })
+	notices += len(s.deliver())
 	pools, err := s.MailPools(context.Background())
-	if s.ok(err); notices != 9 || pools[1].Left != 0 {
-		t.Errorf("%d notices, want 9; %+v", notices, pools)
+	if s.ok(err); notices != 2 || pools[1].Left != 0 {
+		t.Errorf("%d notices, want 2; %+v", notices, pools)
 	}
 	s.clock.Advance(domain.Day)
 	if pools, err = s.MailPools(context.Background()); err != nil || pools[1].Left != 1 {
@@ -74,23 +71,20 @@ func TestAbuse04_NoticesHaveNoPool(t *testing.T) {
 // before that; but not one that came later, which may be a thief's.
 func TestAbuse04_WhichMailboxEndsAClaim(t *testing.T) {
 	proof.OneByOne(t)
-	const second = "second@agents.example.org"
 	for _, tt := range []struct {
 		name        string
-		before      int // mailboxes that the agent had by then, of three
+		before      int // mailboxes that the agent had by then, of two
 		by          string
 		asked, ends bool
 	}{
 		{"its own mailbox", 1, holder, true, true},
 		{"its own mailbox, not asked", 1, holder, false, false},
 		{"a later mailbox", 1, thief, true, false},
-		{"a later mailbox that was left", 1, second, true, false},
 		{"an earlier mailbox, not asked", 2, holder, false, true},
-		{"a mailbox between", 3, second, false, true},
 	} {
 		s := newStore(t, noCaps)
 		pilot := s.verified("harbour-pilot")
-		for i, mailbox := range []string{holder, second, thief} {
+		for i, mailbox := range []string{holder, thief} {
 			if i > 0 {
 				s.moveTo(pilot, mailbox)
 			}

@@ -30,7 +30,7 @@ func (s *Store) RunJobs(ctx context.Context) error {
 		{"expire requests", func(t *tx) (int, error) { return lifecycle.ExpireRequests(t.Tx, "") }},
 		{"expire links", (*tx).expireLinks},
 		{"expire mails", func(t *tx) (int, error) { return 0, outbox.DeleteExpired(t.Tx) }},
-		{"delete former mailboxes", func(t *tx) (int, error) { return 0, outbox.DeleteFormer(t.Tx) }},
+		{"forget former mailboxes", func(t *tx) (int, error) { return 0, t.forgetFormerMailboxes() }},
 		{"delete old events", func(t *tx) (int, error) { return 0, t.deleteOldEvents() }},
 		{"delete old records", func(t *tx) (int, error) { return 0, t.deleteOld() }},
 	} {

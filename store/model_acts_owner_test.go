@@ -105,7 +105,7 @@ func doVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 		"": domain.MailDelivered, "while the mail server is down": domain.MailDelayed, "by a mail that is refused": domain.MailRejected,
 	}[a.choice]
 	if code := r.mailed(sent, domain.MailVerify, a.who, on.who.mailbox, ended); !want.refused() {
-		r.m.keepCode(on.who, domain.MailVerify, code)
+		r.m.keepCode(on.who, code)
 		if ended == domain.MailDelayed {
 			unsent := r.m.mails[len(r.m.mails)-1]
 			on.who.unsent = &unsent
@@ -124,7 +124,11 @@ func doVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 func makeConfirm(r *modelRun, a *modelAct) bool {
 	purpose := modelPurpose(a.kind)
 	waiting := r.those(func(a *modelAgent) bool {
-		return a.codes[purpose] != nil || purpose == domain.MailRecover && len(a.formers) > 0 || a.void[purpose] != "" && r.chance(10)
+		live := a.code != nil
+		if purpose == domain.MailRecover {
+			live = len(a.recovery) > 0
+		}
+		return live || a.void[purpose] != "" && r.chance(10)
 	})
 	if len(waiting) == 0 {
 		a.who = r.anyone().Handle
@@ -149,30 +153,43 @@ func modelPurpose(kind string) string {
 	return domain.MailVerify
 }
 
-// modelCode is the code that an act tries, and whether it is right.
-func (r *modelRun) modelCode(a modelAct, on *modelAgent) (code string, right bool) {
-	purpose := modelPurpose(a.kind)
-	live := on.codes[purpose]
-	switch {
-	case a.choice == "void" && on.void[purpose] != "":
-		return on.void[purpose], false
-	case a.choice == "another's":
-		for _, other := range r.m.agents {
-			if c := other.codes[purpose]; c != nil && c.code != "" && other != on {
-				return c.code, false
+// verificationCode is the code that an act tries, and whether it is right.
+func (r *modelRun) verificationCode(a modelAct, on *modelAgent) (code string, right bool) {
+	if on.code != nil && on.code.code != "" && a.isRight() {
+		return a.spelled(on.code.code), true
+	}
+	return r.wrongCode(a, on, func(other *modelAgent) []*modelCode { return []*modelCode{other.code} }), false
+}
+
+// wrongCode is one that is void, that of another agent, or one of nobody.
+func (r *modelRun) wrongCode(a modelAct, on *modelAgent, codes func(*modelAgent) []*modelCode) string {
+	if void := on.void[modelPurpose(a.kind)]; a.choice == "void" && void != "" {
+		return void
+	}
+	for _, other := range r.m.agents {
+		for _, c := range codes(other) {
+			if a.choice == "another's" && other != on && c != nil && c.code != "" {
+				return c.code
 			}
 		}
-	case live == nil || live.code == "" || a.choice == "wrong" || a.choice == "void":
-	case a.choice == "right, in another spelling":
-		return strings.ToLower(strings.NewReplacer("-", "", "0", "o", "1", "l").Replace(live.code)), true
-	default:
-		return live.code, true
 	}
-	return "ZZZZ-ZZZZ", false
+	return "ZZZZ-ZZZZ"
+}
+
+func (a *modelAct) isRight() bool {
+	return a.choice == "right" || a.choice == "right, in another spelling"
+}
+
+// spelled is a code in the spelling that an act chooses.
+func (a *modelAct) spelled(code string) string {
+	if a.choice == "right, in another spelling" {
+		return strings.ToLower(strings.NewReplacer("-", "", "0", "o", "1", "l").Replace(code))
+	}
+	return code
 }
 
 func doConfirm(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	code, right := r.modelCode(a, on.who)
+	code, right := r.verificationCode(a, on.who)
 	got, err := r.s.ConfirmVerify(background, on.who.Caller, code)
 	if err == nil && got.Handle != a.who {
 		r.differ("the card of %s after its verification is of %q", a.who, got.Handle)
@@ -192,45 +209,27 @@ func makeRecover(r *modelRun, a *modelAct) bool {
 
 func doRecover(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	_, err := r.s.StartRecovery(background, a.who, r.comesFrom(a, on.who).Address)
-	_, mailbox := r.m.recoverers(on.who)
-	var want []modelNotice
 	sent := r.m.startRecovery(on.who)
-	for _, name := range sent {
-		kind, _, _ := strings.Cut(name, " ")
-		want = append(want, modelNotice{kind, a.who, mailbox[name]})
-	}
-	secrets := r.mailedAll(want, domain.MailDelivered)
-	for i, name := range sent {
-		live, code := on.who.codes[name], secrets[want[i]]
-		if live.code != "" && live.code != code {
-			r.differ("%s gets another code while one is good", a.who)
-		}
-		live.code = code
+	secrets := r.mailedAll(sent, domain.MailDelivered)
+	for i, to := range sent {
+		on.who.recovery[len(on.who.recovery)-len(sent)+i].code = secrets[to]
 	}
 	return granted, err
 }
 
-// modelRecoveryCode is the code that an act tries, and the name of the one that it is.
-func (r *modelRun) modelRecoveryCode(a modelAct, on *modelAgent) (code, name string) {
-	names, _ := r.m.recoverers(on)
-	known := slices.DeleteFunc(names, func(name string) bool { return on.codes[name] == nil || on.codes[name].code == "" })
-	if len(known) == 0 || a.choice != "right" && a.choice != "right, in another spelling" {
-		code, _ = r.modelCode(a, on)
-		if a.choice != "void" && a.choice != "another's" {
-			code = "ZZZZ-ZZZZ"
+// recoveryCode is the code that an act tries, and which one it is.
+func (r *modelRun) recoveryCode(a modelAct, on *modelAgent) (string, *modelCode) {
+	if known := on.recovery; len(known) > 0 && a.isRight() {
+		c := known[len(known)-1-a.n%len(known)]
+		if c.code != "" {
+			return a.spelled(c.code), c
 		}
-		return code, ""
 	}
-	name = known[a.n%len(known)]
-	code = on.codes[name].code
-	if a.choice == "right, in another spelling" {
-		code = strings.ToLower(strings.NewReplacer("-", "", "0", "o", "1", "l").Replace(code))
-	}
-	return code, name
+	return r.wrongCode(a, on, func(other *modelAgent) []*modelCode { return other.recovery }), nil
 }
 
 func doConfirmRecovery(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	code, right := r.modelRecoveryCode(a, on.who)
+	code, right := r.recoveryCode(a, on.who)
 	endClaim := a.n%2 == 1
 	done, err := r.s.ConfirmRecovery(background, a.who, code, endClaim)
 	if err == nil {

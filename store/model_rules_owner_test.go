@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -34,7 +33,7 @@ func (m *model) rejectMail(a *modelAgent) {
 
 // giveUp ends a verification that waits to be sent. It counts no longer, but for networks, unless its code was guessed at.
 func (m *model) giveUp(a *modelAgent) {
-	if a.unsent != nil && a.codes[domain.MailVerify].wrong == 0 {
+	if a.unsent != nil && a.code.wrong == 0 {
 		for i := range m.mails {
 			if m.mails[i] == *a.unsent {
 				m.mails[i].agent, m.mails[i].sent = nil, false
@@ -55,53 +54,47 @@ func (m *model) expireMails() (expired bool) {
 	return expired
 }
 
-// startRecovery never tells how it went. A code that was mailed stays good for a day, and may be mailed twice
-// more. Where none could be mailed there is one all the same, which nobody knows.
-func (m *model) startRecovery(a *modelAgent) (sent []string) {
+// startRecovery never tells how it went. Each mail has a code of its own, which stays good for a day; a mailbox gets
+// three of them a day, an hour apart.
+func (m *model) startRecovery(a *modelAgent) (sent []modelNotice) {
 	caps := m.limits.mails
 	if m.mayFrom().refused() {
 		return nil
 	}
 	m.countNetworks()
-	names, mailbox := m.recoverers(a)
-	for _, name := range names {
-		c := a.codes[name]
-		if c == nil || len(c.mailed) == 0 || c.expires <= m.now {
-			created := m.now
-			if c != nil && len(c.mailed) == 0 && c.expires > m.now {
-				created = c.created // it waits for a mail since then
+	for _, to := range m.recoverers(a) {
+		var times []domain.Time
+		for _, c := range a.recovery {
+			if c.mailbox == to.address {
+				times = append(times, c.created)
 			}
-			a.voidCodes(name)
-			c = &modelCode{created: created, expires: m.now.Add(48 * time.Hour)}
-			a.codes[name] = c
 		}
-		if n := len(c.mailed); caps.Repeat > 0 && n > 0 && (n == 3 || m.now < c.mailed[n-1].Add(caps.Repeat)) {
+		_, soon := m.limitMet(min(1, int(caps.Repeat)), caps.Repeat, times)
+		_, many := m.limitMet(3, 24*time.Hour, times)
+		if caps.Repeat > 0 && (soon || many) {
 			continue
 		}
-		person := modelPerson(mailbox[name])
+		person := modelPerson(to.address)
 		switch {
-		case name != domain.MailRecover:
-			if m.stopped[person] || !m.spendFormer(a, person) {
-				continue
-			}
-		case m.mailboxSpent(a, person, len(c.mailed) == 0) || m.provenSpent():
+		case m.stopped[person]:
+			continue
+		case to.kind == domain.MailFormer:
+		case m.mailboxSpent(person, true) || m.provenSpent():
 			continue
 		default:
-			m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolProven, sent: true, kept: len(c.mailed) == 0, at: m.now})
+			m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolProven, sent: true, at: m.now})
 		}
-		if len(c.mailed) == 0 {
-			c.expires = m.now.Add(24 * time.Hour)
-		}
-		c.mailed, sent = append(c.mailed, m.now), append(sent, name)
+		a.recovery = append(a.recovery, &modelCode{mailbox: to.address, created: m.now, expires: m.now.Add(24 * time.Hour)})
+		sent = append(sent, to)
 	}
 	return sent
 }
 
-// keepCode is for a new code, which voids the one before. Where no mail could be
+// keepCode is for a new code that verifies, which voids the one before. Where no mail could be
 // sent there is one all the same, which nobody knows: "".
-func (m *model) keepCode(a *modelAgent, purpose, code string) {
-	a.voidCodes(purpose)
-	a.codes[purpose] = &modelCode{code: code, created: m.now, expires: m.now.Add(15 * time.Minute)}
+func (m *model) keepCode(a *modelAgent, code string) {
+	a.voidCode()
+	a.code = &modelCode{code: code, expires: m.now.Add(15 * time.Minute)}
 }
 
 func (m *model) confirmVerify(a *modelAgent, right bool) verdict {
@@ -111,10 +104,10 @@ func (m *model) confirmVerify(a *modelAgent, right bool) verdict {
 	if a.verified != nil {
 		return verdict{code: domain.CodeAlreadyVerified}
 	}
-	if v := m.tryCode(a, domain.MailVerify, right); v.refused() {
+	if v := m.tryCode(a, right); v.refused() {
 		return v
 	}
-	m.returnTo(a, a.mailbox)
+	a.returned()
 	m.trust(a, func() { a.verified, a.updated = new(m.now), m.now })
 	return granted
 }
@@ -124,93 +117,63 @@ func (m *model) confirmVerify(a *modelAgent, right bool) verdict {
 const modelFormerAge = 7 * 24 * time.Hour
 
 // leaveMailbox is for a mailbox that another replaces: if it was verified, its holder is told and may
-// recover the key for a while.
+// recover the key for a while, unless another one may.
 func (m *model) leaveMailbox(a *modelAgent) {
 	if a.verified == nil {
 		return
 	}
-	a.formers = slices.DeleteFunc(a.formers, func(f *modelFormer) bool { return f.mailbox == a.mailbox })
-	a.formers = append(a.formers, &modelFormer{a.mailbox, m.now})
-	slices.SortFunc(a.formers, func(f, g *modelFormer) int {
-		return cmp.Or(cmp.Compare(f.left, g.left), strings.Compare(f.mailbox, g.mailbox))
-	})
+	if a.formerMailbox == nil || a.formerMailbox.left.Add(modelFormerAge) <= m.now {
+		a.formerMailbox = &modelFormer{a.mailbox, m.now}
+	}
 	m.notify(a, domain.MailChanged, a.mailbox)
 }
 
-// returnTo is for a former mailbox that is verified again while it may recover the key: later ones do not count any more.
-func (m *model) returnTo(a *modelAgent, mailbox string) {
-	i := slices.IndexFunc(a.formers, func(f *modelFormer) bool { return f.mailbox == mailbox })
-	if i < 0 || a.formers[i].left.Add(modelFormerAge) <= m.now {
-		return
+// returned is for a former mailbox that is the verified one again.
+func (a *modelAgent) returned() {
+	if a.formerMailbox != nil && a.formerMailbox.mailbox == a.mailbox {
+		a.formerMailbox = nil
 	}
-	left := a.formers[i].left
-	a.forget(func(f *modelFormer) bool { return f.left >= left })
 }
 
-// leftBefore tells whether a code is of a former mailbox that was left by a time.
-func (a *modelAgent) leftBefore(name string, time domain.Time) bool {
-	return slices.ContainsFunc(a.formers, func(f *modelFormer) bool {
-		return name == domain.MailFormer+" "+f.mailbox && f.left <= time
-	})
-}
-
-func (a *modelAgent) forget(which func(*modelFormer) bool) {
-	for _, f := range a.formers {
-		if which(f) {
-			a.voidCodes(domain.MailFormer + " " + f.mailbox)
-		}
-	}
-	a.formers = slices.DeleteFunc(a.formers, which)
-}
-
-// recoverers are the mailboxes that may recover an agent's key, by the names of their codes.
-func (m *model) recoverers(a *modelAgent) (names []string, mailbox map[string]string) {
-	mailbox = map[string]string{}
+// recoverers are the mails to those that may recover an agent's key.
+func (m *model) recoverers(a *modelAgent) (all []modelNotice) {
 	if a == nil || a.deleted {
-		return nil, mailbox
+		return nil
 	}
 	if a.verified != nil {
-		names, mailbox[domain.MailRecover] = append(names, domain.MailRecover), a.mailbox
+		all = append(all, modelNotice{domain.MailRecover, a.Handle, a.mailbox})
 	}
-	former := 0
-	for _, f := range a.formers {
-		if former < 3 && f.left.Add(modelFormerAge) > m.now && (f.mailbox != a.mailbox || a.verified == nil) {
-			name := domain.MailFormer + " " + f.mailbox
-			names, mailbox[name] = append(names, name), f.mailbox
-			former++
+	if a.formerMailbox != nil && a.formerMailbox.left.Add(modelFormerAge) > m.now {
+		all = append(all, modelNotice{domain.MailFormer, a.Handle, a.formerMailbox.mailbox})
+	}
+	return all
+}
+
+// live are the recovery codes of a mailbox.
+func (m *model) live(a *modelAgent, mailbox string) (codes []*modelCode) {
+	for _, c := range a.recovery {
+		if c.mailbox == mailbox && c.expires > m.now {
+			codes = append(codes, c)
 		}
 	}
-	return names, mailbox
+	return codes
 }
 
 func (m *model) notifyAll(a *modelAgent, kind string) {
-	names, mailbox := m.recoverers(a)
-	for _, name := range names {
-		m.notify(a, kind, mailbox[name])
+	for _, to := range m.recoverers(a) {
+		m.notify(a, kind, to.address)
 	}
 }
 
-// notify mails a notice. An address gets a few a day, an agent causes three times as many; they count in no pool.
+// notify mails a notice. An address gets a few a day; they count in no pool.
 func (m *model) notify(a *modelAgent, kind, mailbox string) {
 	person, limit := modelPerson(mailbox), m.limits.mails.Notices
 	_, met := m.mailsMet(limit, 24*time.Hour, func(l modelMail) bool { return l.person == "notice "+person })
-	_, spent := m.mailsMet(3*limit, 24*time.Hour, func(l modelMail) bool { return l.noticeOf == a })
-	if m.stopped[person] || met || spent {
+	if m.stopped[person] || met {
 		return
 	}
-	m.mails = append(m.mails, modelMail{noticeOf: a, person: "notice " + person, sent: true, at: m.now})
+	m.mails = append(m.mails, modelMail{person: "notice " + person, sent: true, at: m.now})
 	m.notices = append(m.notices, modelNotice{kind, a.Handle, mailbox})
-}
-
-// spendFormer counts a recovery code to a former mailbox, in no pool.
-func (m *model) spendFormer(a *modelAgent, person string) bool {
-	person = "former " + a.Handle + " " + person
-	_, met := m.mailsMet(m.limits.mails.Notices, 24*time.Hour, func(l modelMail) bool { return l.person == person })
-	if met {
-		return false
-	}
-	m.mails = append(m.mails, modelMail{person: person, sent: true, at: m.now})
-	return true
 }
 
 func (m *model) provenSpent() bool {
@@ -218,16 +181,15 @@ func (m *model) provenSpent() bool {
 	return spent
 }
 
-// confirmRecovery tries a code, which is the right one of that name or none.
-func (m *model) confirmRecovery(a *modelAgent, right string, endClaim bool) (v verdict, ended bool) {
+// confirmRecovery tries a code, which is the right one or none.
+func (m *model) confirmRecovery(a *modelAgent, right *modelCode, endClaim bool) (v verdict, ended bool) {
 	v.code = domain.CodeCodeExpired
-	names, mailbox := m.recoverers(a)
-	for _, name := range names {
-		switch c := a.codes[name]; {
-		case c == nil || c.expires <= m.now:
-		case name == right:
-			return granted, m.recoverKey(a, name, mailbox[name], endClaim)
-		default:
+	for _, by := range m.recoverers(a) {
+		codes := m.live(a, by.address)
+		if right != nil && slices.Contains(codes, right) {
+			return granted, m.recoverKey(a, by, endClaim)
+		}
+		if len(codes) > 0 {
 			v.code = domain.CodeWrongCode
 		}
 	}
@@ -236,21 +198,26 @@ func (m *model) confirmRecovery(a *modelAgent, right string, endClaim bool) (v v
 
 // recoverKey gives the key to the holder of a mailbox. A claim that nobody confirmed ends, and one that is younger than 30 days if that mailbox was
 // left before the claim was last confirmed, which may be a thief's doing; or when asked, by the claim's own mailbox alone.
-func (m *model) recoverKey(a *modelAgent, name, mailbox string, endClaim bool) (ended bool) {
-	a.voidCodes(name)
+func (m *model) recoverKey(a *modelAgent, by modelNotice, endClaim bool) (ended bool) {
+	a.recovery = slices.DeleteFunc(a.recovery, func(c *modelCode) bool {
+		if c.mailbox == by.address && c.code != "" {
+			a.void[domain.MailRecover] = c.code
+		}
+		return c.mailbox == by.address
+	})
 	a.wake = nil // which a thief of the key may have set
 	m.notifyAll(a, domain.MailRecovered)
 	m.trust(a, func() {
-		c := a.claim
+		c, former := a.claim, by.kind == domain.MailFormer
 		young := c != nil && (c.confirmed == 0 || c.confirmed.Add(30*24*time.Hour) > m.now)
-		if young && (c.confirmed == 0 || a.leftBefore(name, c.confirmedLast) || endClaim && mailbox == c.mailbox) {
+		if young && (c.confirmed == 0 || former && a.formerMailbox.left <= c.confirmedLast || endClaim && by.address == c.mailbox) {
 			m.withdraw(a)
 			ended = true
 		}
-		if name != domain.MailRecover {
-			m.returnTo(a, mailbox)
+		if former {
+			a.formerMailbox = nil
 			a.unverify()
-			a.mailbox, a.verified, a.updated = mailbox, new(m.now), m.now
+			a.mailbox, a.verified, a.updated = by.address, new(m.now), m.now
 		}
 		m.keep(a)
 	})
@@ -270,22 +237,20 @@ func (m *model) keep(a *modelAgent) {
 	}
 }
 
-func (m *model) tryCode(a *modelAgent, purpose string, right bool) verdict {
-	c := a.codes[purpose]
+func (m *model) tryCode(a *modelAgent, right bool) verdict {
+	c := a.code
 	switch {
 	case c == nil:
 		return verdict{code: domain.CodeCodeExpired}
 	case c.wrong == 5:
-		return verdict{code: domain.CodeTooManyAttempts, retry: m.nextMail(a, purpose, a.mailbox)}
+		return verdict{code: domain.CodeTooManyAttempts, retry: m.nextMail(a, domain.MailVerify, a.mailbox)}
 	case c.expires <= m.now:
 		return verdict{code: domain.CodeCodeExpired}
 	case !right:
-		if purpose == domain.MailVerify {
-			c.wrong++
-		}
+		c.wrong++
 		return verdict{code: domain.CodeWrongCode}
 	}
-	a.voidCodes(purpose)
+	a.voidCode()
 	return granted
 }
 
@@ -304,43 +269,24 @@ func (m *model) mail(a *modelAgent, kind, address string) (sent bool, v verdict)
 		return false, v
 	}
 	person := modelPerson(address)
-	sent = !m.mailboxSpent(a, person, false) && m.wants(a, person)
+	sent = !m.mailboxSpent(person, false) && m.wants(a, person)
 	m.mails = append(m.mails, modelMail{agent: a, person: person, pool: domain.PoolOf(kind), sent: sent, at: m.now})
 	m.countNetworks()
 	return sent, granted
 }
 
-// mailboxSpent tells whether a mailbox has had its mails of the day, or its holder wants none. The last is for the first mail with a recovery
-// alone, where an agent is verified at the mailbox. Those that wait for such a code for longer are before it, and one of them before all
-// other mails.
-func (m *model) mailboxSpent(a *modelAgent, person string, recovery bool) bool {
-	if m.stopped[person] {
-		return true
-	}
-	limit, waiting, since := m.limits.mails.Mailbox, 0, m.now
-	if recovery {
-		since = a.codes[domain.MailRecover].created
-	}
-	for _, b := range m.agents {
-		if c := b.codes[domain.MailRecover]; !b.deleted && b != a && b.verified != nil && modelPerson(b.mailbox) == person &&
-			c != nil && len(c.mailed) == 0 && c.expires > m.now && c.created < since {
-			waiting++
-		}
-	}
-	if !recovery {
-		waiting = min(waiting, 1)
-	}
-	if limit > 0 && waiting >= limit {
-		return true
-	}
-	_, met := m.mailsMet(max(0, limit-waiting), 24*time.Hour, func(l modelMail) bool { return l.sent && l.person == person })
-	if recovery || limit <= 1 || !slices.ContainsFunc(m.agents, func(a *modelAgent) bool {
+// mailboxSpent tells whether a mailbox has had its mails of the day, or its holder wants none. The last is for a recovery
+// alone, where an agent is verified at the mailbox.
+func (m *model) mailboxSpent(person string, recovery bool) bool {
+	limit := m.limits.mails.Mailbox
+	verified := slices.ContainsFunc(m.agents, func(a *modelAgent) bool {
 		return !a.deleted && a.verified != nil && modelPerson(a.mailbox) == person
-	}) {
-		return met
+	})
+	if !recovery && limit > 1 && verified {
+		limit--
 	}
-	_, kept := m.mailsMet(limit-1, 24*time.Hour, func(l modelMail) bool { return l.sent && l.person == person && !l.kept })
-	return met || kept
+	_, met := m.mailsMet(limit, 24*time.Hour, func(l modelMail) bool { return l.sent && l.person == person })
+	return met || m.stopped[person]
 }
 
 // wants tells whether a person has not said lately that an agent is not theirs.
@@ -418,8 +364,7 @@ func (m *model) limitMet(limit int, window time.Duration, times []domain.Time) (
 // Owners.
 
 // askOwner begins a claim. The same person gets a fresh link, which takes the place
-// of the one before: at once, or, where the owner has confirmed, when it arrives.
-// Where none can be mailed, the one that is good stays so, and nobody can tell.
+// of the one before when it arrives. Nobody can tell where none can be mailed.
 func (m *model) askOwner(a *modelAgent, address string) (sent bool, v verdict) {
 	if v := m.may(a); v.refused() {
 		return false, v
@@ -442,7 +387,7 @@ func (m *model) askOwner(a *modelAgent, address string) (sent bool, v verdict) {
 		return false, v
 	}
 	m.touched[a] = true
-	keepsLink := !sent && same && !m.claimExpired(a.claim)
+	keepsLink := same && !m.claimExpired(a.claim)
 	if a.claim == nil {
 		a.claim = &modelClaim{status: statusPending}
 	}
@@ -590,7 +535,9 @@ func (m *model) confirmClaim(a *modelAgent) verdict {
 // thief's. Those from before it may be the rightful ones, where the owner is the thief.
 func (m *model) takeBack(a *modelAgent) {
 	a.wake = nil
-	a.forget(func(f *modelFormer) bool { return f.mailbox != a.claim.mailbox && f.left > a.claim.confirmedLast })
+	if f := a.formerMailbox; f != nil && f.mailbox != a.claim.mailbox && f.left > a.claim.confirmedLast {
+		a.formerMailbox = nil
+	}
 	m.trust(a, func() {
 		if a.mailbox != a.claim.mailbox {
 			a.unverify()

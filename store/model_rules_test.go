@@ -81,10 +81,11 @@ type modelAgent struct {
 	person               string      // who has claimed it; kept while the owner's page works
 	claim                *modelClaim
 	voidLink             string // a link to the owner's page that was replaced
-	formers              []*modelFormer
-	codes                map[string]*modelCode // by purpose, with the mailbox of a former one
-	void                 map[string]string     // by purpose: a code that is no longer good
-	unsent               *modelMail            // a verification that waits while the mail server is down
+	formerMailbox        *modelFormer
+	code                 *modelCode        // that verifies
+	recovery             []*modelCode      // those that recover the key, also expired ones
+	void                 map[string]string // by purpose: a code that is no longer good
+	unsent               *modelMail        // a verification that waits while the mail server is down
 	suspended            bool
 	until                domain.Time // 0: without an end
 	unswept              bool        // the suspension may have ended before the job that shows the agent again
@@ -133,10 +134,9 @@ type modelNotice struct {
 }
 
 type modelCode struct {
-	code             string
+	code, mailbox    string
 	wrong            int
 	created, expires domain.Time
-	mailed           []domain.Time // a recovery code may be mailed again
 }
 
 type modelRequest struct {
@@ -176,13 +176,11 @@ type modelEvent struct {
 
 // modelMail is a mail that an agent asked for.
 type modelMail struct {
-	agent    *modelAgent // nil for a notice, and for a code to a former mailbox
-	noticeOf *modelAgent
-	person   string
-	pool     domain.MailPool // "" for a notice
-	sent     bool
-	kept     bool // it was the one kept for the agent
-	at       domain.Time
+	agent  *modelAgent // nil for a notice
+	person string
+	pool   domain.MailPool // "" for a notice
+	sent   bool
+	at     domain.Time
 }
 
 // modelUnwanted is a person's word that an agent is not theirs.
@@ -310,7 +308,7 @@ func (m *model) register(handle, mailbox string, invite *modelInvite) (*modelAge
 		Caller: domain.Caller{Handle: handle}, name: "Name of " + handle, owner: "Mei Lin", mailbox: mailbox,
 		policy:  domain.ContactPolicy{Accepting: true, MinLevel: 1, RequireOffering: true, WeeklyCap: 10},
 		created: m.now, updated: m.now, active: m.now, awaiting: m.limits.registration == domain.RegistrationApprove,
-		codes: map[string]*modelCode{}, void: map[string]string{}, blocks: map[*modelAgent]bool{},
+		void: map[string]string{}, blocks: map[*modelAgent]bool{},
 	}
 	m.agents = append(m.agents, a)
 	m.touched[a] = true
@@ -345,27 +343,22 @@ func (m *model) update(a *modelAgent, change func(*domain.Settings)) verdict {
 	return granted
 }
 
-// unverify is what another mailbox brings: level 0, and no code is good any more.
+// unverify is what another mailbox brings: level 0, and the code that verifies is void.
 // A claim that nobody has confirmed ends; the page of one who has keeps working.
 func (a *modelAgent) unverify() {
 	a.verifiedBefore = a.verifiedBefore || a.verified != nil
 	a.verified, a.claimed = nil, nil
-	a.voidCodes(domain.MailVerify, domain.MailRecover)
+	a.voidCode()
 	if a.claim != nil && a.claim.status == statusPending {
 		a.endClaim()
 	}
 }
 
-func (a *modelAgent) voidCodes(purposes ...string) {
-	for _, p := range purposes {
-		if c := a.codes[p]; c != nil {
-			a.void[p] = c.code
-			delete(a.codes, p)
-		}
-		if p == domain.MailVerify { // with the code goes the mail
-			a.unsent = nil
-		}
+func (a *modelAgent) voidCode() {
+	if a.code != nil {
+		a.void[domain.MailVerify] = a.code.code
 	}
+	a.code, a.unsent = nil, nil // with the code goes the mail
 }
 
 // replaceMenu checks a whole new menu: an id must be one of the old, once.
@@ -489,7 +482,7 @@ func (m *model) byOperator(a *modelAgent, act string, end time.Time) verdict {
 			m.delete(a)
 		}
 	case "be verified by the operator":
-		m.returnTo(a, a.mailbox)
+		a.returned()
 		m.trust(a, func() {
 			if a.verified == nil {
 				a.verified = new(m.now)
@@ -497,7 +490,7 @@ func (m *model) byOperator(a *modelAgent, act string, end time.Time) verdict {
 		})
 	case "be unverified by the operator":
 		m.trust(a, func() {
-			a.forget(func(*modelFormer) bool { return true })
+			a.formerMailbox = nil
 			a.unverify()
 		})
 	case "be unclaimed by the operator":

@@ -247,8 +247,8 @@ func (r *modelRun) moments() []domain.Time {
 		add(a.created, 7*domain.Day)
 		add(a.until, 0)
 		add(a.deletion, 0)
-		for _, f := range a.formers {
-			add(f.left, modelFormerAge)
+		if a.formerMailbox != nil {
+			add(a.formerMailbox.left, modelFormerAge)
 		}
 		if a.claim != nil {
 			add(a.claim.expires, 0)

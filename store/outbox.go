@@ -11,8 +11,9 @@ import (
 // a delivered link to an owner's page replaces the link before.
 func (s *Store) FinishMail(ctx context.Context, mail domain.Mail, outcome domain.MailOutcome) error {
 	return s.write(ctx, func(t *tx) error {
-		if mail.Kind == domain.MailOwner && outcome == domain.MailDelivered {
-			if err := t.replaceOwnerLink(mail.Secret); err != nil {
+		isLink := mail.Kind == domain.MailClaim || mail.Kind == domain.MailOwner
+		if isLink && outcome == domain.MailDelivered {
+			if err := t.replaceOwnerLink(&mail); err != nil {
 				return err
 			}
 		}

@@ -45,17 +45,13 @@ type claimRow struct {
 	ConfirmedAt *domain.Time `db:"confirmed_at"` // first confirmation
 	RequestedAt domain.Time  `db:"requested_at"`
 	ExpiresAt   domain.Time  `db:"expires_at"`
-	UsedAt      domain.Time  `db:"used_at"` // read by link only
+	UsedAt      domain.Time  `db:"used_at"` // of the link, to a day
 }
 
 const (
-	claimColumns = `c.agent_id, c.acts, c.owner, c.mailbox, c.mailbox_at, c.confirmed_at, c.status, c.requested_at, c.expires_at`
-	selectClaim  = `SELECT ` + claimColumns + ` FROM owner_claims c`
-
-	// The claim of a link whose token has the hash ?1, and when that link was last used. One that
-	// takes the place of another counts as used when it was requested.
-	linkColumns = claimColumns + `, CASE WHEN c.next_hash = ?1 THEN c.requested_at ELSE c.used_at END AS used_at`
-	whereLink   = ` WHERE c.token_hash = ?1 OR c.next_hash = ?1`
+	claimColumns = `c.agent_id, c.acts, c.owner, c.mailbox, c.mailbox_at, c.confirmed_at, c.status,
+		c.requested_at, c.expires_at, c.used_at`
+	selectClaim = `SELECT ` + claimColumns + ` FROM owner_claims c`
 )
 
 func (c *claimRow) expired(now domain.Time) bool {
@@ -67,9 +63,8 @@ func (c *claimRow) linkEnded(now domain.Time) bool {
 	return c.expired(now) || c.Status == statusClaimed && c.UsedAt.Add(linkAge) <= now
 }
 
-// ClaimOwner mails the owner a link that claims the caller. A repeated
-// claim by the same address gets a new link. It replaces the one before at once, or for an agent that
-// is already claimed, when it is delivered. ClaimOwner returns validation_failed for an address at a blocked domain, trust_too_low if the mailbox is not
+// ClaimOwner mails the owner a link that claims the caller. A repeated claim by the same address gets
+// a new link, which replaces the one before when it is delivered. ClaimOwner returns validation_failed for an address at a blocked domain, trust_too_low if the mailbox is not
 // verified, already_claimed for another address than that of the owner who has confirmed, which counts
 // as a mail, and rate_limited past the caps on mails.
 func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address string) (sent domain.CodeSent, err error) {
@@ -121,18 +116,25 @@ func (t *tx) claimOwner(agent *document.AgentRow, order outbox.Order, owner []by
 	if err := outbox.Count(t.Tx, t.store.mails, order, allowed); err != nil {
 		return err
 	}
-	if !allowed && same && !claim.expired(t.Now) {
-		// The claim looks as if a new link had been mailed. No mail is sent, so the old link stays valid.
-		return t.Exec(`UPDATE owner_claims SET requested_at = ?, expires_at = ? WHERE agent_id = ?`, t.Now, t.Now.Add(claimAge), agent.ID)
+
+	if same && !claim.expired(t.Now) {
+		// The link before stays valid until the new one is delivered: a request for one to a spelling
+		// of the address where no mail arrives could otherwise lock the owner out.
+		err = t.Exec(`
+			UPDATE owner_claims SET requested_at = ?, expires_at = ?
+			WHERE agent_id = ?`, t.Now, t.Now.Add(claimAge), agent.ID)
+	} else {
+		err = t.insertClaim(agent, owner, token)
 	}
-	if err := t.insertClaim(agent, owner, token); err != nil {
+	if err != nil {
 		return err
+	}
+
+	if claim.Status == statusClaimed {
+		order.Kind = domain.MailOwner
 	}
 	if !allowed {
 		return outbox.Delete(t.Tx, agent.ID, domain.MailClaim)
-	}
-	if claim.Status == statusClaimed {
-		order.Kind = domain.MailOwner
 	}
 	return outbox.Insert(t.Tx, agent.ID, order.Kind, order.To, token, t.Now.Add(claimAge))
 }
@@ -142,12 +144,13 @@ func (t *tx) ownerHash(address string) []byte {
 	return t.Pseudonym("owner\x00" + text.NormalMailbox(address))
 }
 
-// replaceOwnerLink makes a new link to the page of a claimed agent replace the one before, when it is
-// delivered or used. Otherwise a request for a link could lock the owner out.
-func (t *tx) replaceOwnerLink(token string) error {
+// replaceOwnerLink makes the link in a mail that was delivered the one to the owner's page, unless
+// the mail was deleted meanwhile, as by the end of the claim.
+func (t *tx) replaceOwnerLink(mail *domain.Mail) error {
 	return t.Exec(`
-		UPDATE owner_claims SET token_hash = next_hash, next_hash = NULL, used_at = ?
-		WHERE next_hash = ?`, t.Now, domain.HashKey(token))
+		UPDATE owner_claims SET token_hash = ?, used_at = ?
+		WHERE agent_id = (SELECT agent_id FROM outbox WHERE seq = ?)`,
+		domain.HashKey(mail.Secret), t.Now, mail.Seq)
 }
 
 // allowMail is outbox.Allow, and also reports false if the person at the address has recently rejected the agent.
@@ -166,11 +169,8 @@ func (t *tx) insertClaim(agent *document.AgentRow, owner []byte, token string) e
 	err := t.Exec(`
 		INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at, used_at)
 		VALUES (?, ?, 0, ?, ?, 'pending', ?, ?, ?)
-		ON CONFLICT (agent_id) DO UPDATE SET owner = excluded.owner,
-			token_hash = CASE WHEN status = 'claimed' THEN token_hash ELSE excluded.token_hash END,
-			next_hash = CASE WHEN status = 'claimed' THEN excluded.token_hash END,
-			mailbox = CASE WHEN status = 'claimed' THEN mailbox ELSE excluded.mailbox END,
-			requested_at = excluded.requested_at, expires_at = excluded.expires_at`,
+		ON CONFLICT (agent_id) DO UPDATE SET token_hash = excluded.token_hash, owner = excluded.owner,
+			mailbox = excluded.mailbox, requested_at = excluded.requested_at, expires_at = excluded.expires_at`,
 		agent.ID, domain.HashKey(token), owner, agent.Mailbox, t.Now, t.Now.Add(claimAge), t.Now)
 	if err != nil {
 		return fmt.Errorf("insert the owner claim: %w", err)
@@ -204,14 +204,14 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 		AgentMailbox string `db:"agent_mailbox"`
 	}
 	err = txn.OrNotFound(s.db.Get(ctx, &row, `
-		SELECT `+linkColumns+`,
+		SELECT `+claimColumns+`,
 			h.handle, a.name, a.owner AS owner_name, a.mailbox AS agent_mailbox, a.mailbox <> c.mailbox AS mailbox_changed,
 			a.verified_at IS NOT NULL AS mailbox_verified, a.claimed_at IS NOT NULL AS claimed,
 			a.require_owner_receipt AS receipt_required, a.deletion_at
 		FROM owner_claims c
 		JOIN agents a ON a.id = c.agent_id
 		JOIN handles h ON h.id = c.agent_id
-		`+whereLink, domain.HashKey(token)))
+		WHERE c.token_hash = ?`, domain.HashKey(token)))
 	now := s.db.Now()
 	if err == nil && row.linkEnded(now) {
 		err = domain.NewError(domain.CodeNotFound)
@@ -271,7 +271,7 @@ func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (do
 	}
 	err = s.writeOrReject(ctx, func(t *tx) error {
 		var claim claimRow
-		err := txn.OrNotFound(t.Get(&claim, `SELECT `+linkColumns+` FROM owner_claims c`+whereLink, domain.HashKey(form.Token)))
+		err := txn.OrNotFound(t.Get(&claim, selectClaim+` WHERE c.token_hash = ?`, domain.HashKey(form.Token)))
 		if err != nil {
 			return err
 		}
@@ -292,9 +292,7 @@ func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (do
 		if form.Act == domain.OwnerRotateKey {
 			done.Key = key
 		}
-		return cmp.Or(
-			t.replaceOwnerLink(form.Token),
-			t.Exec(`UPDATE owner_claims SET acts = acts + 1, used_at = ? WHERE agent_id = ?`, t.Now, agent.ID))
+		return t.Exec(`UPDATE owner_claims SET acts = acts + 1, used_at = ? WHERE agent_id = ?`, t.Now, agent.ID)
 	})
 	return done, err
 }
@@ -400,10 +398,18 @@ func (t *tx) rotateKey(claim *claimRow, agent *document.AgentRow, key string) er
 	if err := lifecycle.RestoreKey(t.Tx, agent.ID, key); err != nil {
 		return err
 	}
-	// A thief may have put others in the place of the mailbox that the owner confirmed. Those from before may be the
-	// rightful holder's, if the owner is the thief.
-	if err := outbox.ForgetMailboxes(t.Tx, agent.ID, claim.Mailbox, claim.MailboxAt); err != nil || agent.Mailbox == claim.Mailbox {
-		return err
+
+	// A mailbox left after the one that the owner confirmed may be a thief's. One from before may be
+	// the rightful holder's, if the owner is the thief.
+	former := agent.FormerMailbox
+	if former != nil && *former != claim.Mailbox && *agent.MailboxLeftAt > claim.MailboxAt {
+		if err := lifecycle.ForgetFormerMailbox(t.Tx, agent.ID); err != nil {
+			return err
+		}
+	}
+
+	if agent.Mailbox == claim.Mailbox {
+		return nil
 	}
 	return cmp.Or(
 		t.Exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.Now, agent.ID),

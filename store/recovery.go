@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"fmt"
 
 	"callbook/store/document"
 	"callbook/store/domain"
@@ -14,18 +15,58 @@ import (
 // youngClaim is the age up to which a recovery may end an owner claim.
 const youngClaim = 30 * domain.Day
 
-// recoveryOrders is outbox.RecoveryOrders for an agent.
-func (t *tx) recoveryOrders(agent *document.AgentRow) ([]outbox.Order, error) {
-	return outbox.RecoveryOrders(t.Tx, agent.ID, agent.Mailbox, agent.VerifiedAt != nil)
+// formerMailboxAge is how long the verified mailbox that an agent left may recover its key.
+const formerMailboxAge = 7 * domain.Day
+
+// leaveMailbox tells the verified mailbox of an agent that another replaces it now, and remembers it.
+// A mailbox that was left less than seven days ago stays the one that is remembered: a thief of the
+// key could otherwise change the mailbox twice.
+func (t *tx) leaveMailbox(agent *document.AgentRow) error {
+	if agent.FormerMailbox == nil || agent.MailboxLeftAt.Add(formerMailboxAge) <= t.Now {
+		err := t.Exec(`
+			UPDATE agents SET former_mailbox = ?, mailbox_left_at = ?
+			WHERE id = ?`, agent.Mailbox, t.Now, agent.ID)
+		if err != nil {
+			return fmt.Errorf("remember the former mailbox: %w", err)
+		}
+	}
+
+	left := outbox.Order{AgentID: agent.ID, To: agent.Mailbox}
+	return outbox.Notify(t.Tx, t.store.mails, domain.MailChanged, left)
+}
+
+// forgetFormerMailboxes forgets the mailboxes that can no longer recover a key.
+func (t *tx) forgetFormerMailboxes() error {
+	n, err := t.Change(`
+		UPDATE agents SET former_mailbox = NULL
+		WHERE former_mailbox IS NOT NULL AND mailbox_left_at <= ?`, t.Now.Add(-formerMailboxAge))
+	t.TouchErased(n)
+	return err
+}
+
+// recoveryOrders returns the mails that an agent's recovery is about: to its mailbox, if that is
+// verified, and to the one that it left in the last seven days.
+func (t *tx) recoveryOrders(agent *document.AgentRow) (orders []outbox.Order) {
+	if agent.VerifiedAt != nil {
+		orders = append(orders, outbox.Order{
+			AgentID: agent.ID,
+			Kind:    domain.MailRecover,
+			To:      agent.Mailbox,
+		})
+	}
+	if agent.FormerMailbox != nil && agent.MailboxLeftAt.Add(formerMailboxAge) > t.Now {
+		orders = append(orders, outbox.Order{
+			AgentID: agent.ID,
+			Kind:    domain.MailFormer,
+			To:      *agent.FormerMailbox,
+		})
+	}
+	return orders
 }
 
 // notify tells every mailbox that may recover the key of an agent.
 func (t *tx) notify(agent *document.AgentRow, kind string) error {
-	orders, err := t.recoveryOrders(agent)
-	if err != nil {
-		return err
-	}
-	return outbox.Notify(t.Tx, t.store.mails, kind, orders...)
+	return outbox.Notify(t.Tx, t.store.mails, kind, t.recoveryOrders(agent)...)
 }
 
 // recoverKey gives an agent the key that the holder of a mailbox asked for, and takes back what a
@@ -61,7 +102,7 @@ func (t *tx) endYoungClaim(agent *document.AgentRow, by outbox.Order, asked bool
 	if err != nil || !found || claim.ConfirmedAt != nil && claim.ConfirmedAt.Add(youngClaim) <= t.Now {
 		return false, err
 	}
-	earlier := by.Kind == domain.MailFormer && by.Left <= claim.MailboxAt
+	earlier := by.Kind == domain.MailFormer && *agent.MailboxLeftAt <= claim.MailboxAt
 	if claim.Status != statusPending && !earlier && !(asked && by.To == claim.Mailbox) {
 		return false, nil
 	}
@@ -71,7 +112,7 @@ func (t *tx) endYoungClaim(agent *document.AgentRow, by outbox.Order, asked bool
 // restoreMailbox makes a former mailbox the verified one again.
 func (t *tx) restoreMailbox(agentID int64, mailbox string) error {
 	return cmp.Or(
-		outbox.ReturnToMailbox(t.Tx, agentID, mailbox),
+		lifecycle.ForgetFormerMailbox(t.Tx, agentID),
 		lifecycle.Unverify(t.Tx, agentID),
 		t.Exec(`UPDATE agents SET mailbox = ?, verified_at = ?, updated_at = ? WHERE id = ?`, mailbox, t.Now, t.Now, agentID))
 }

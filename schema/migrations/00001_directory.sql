@@ -83,6 +83,12 @@ CREATE TABLE agents (
     verified_at INTEGER,
     -- Whether a former mailbox was verified.
     verified_before INTEGER NOT NULL DEFAULT 0 CHECK (verified_before IN (0, 1)),
+    -- The verified mailbox that another one replaced in the last seven days, the first if several
+    -- were. Its holder may recover the key, so that a thief who changes the mailbox does not win;
+    -- NULL if there is none.
+    former_mailbox TEXT,
+    -- When another mailbox replaced it; NULL if none ever did.
+    mailbox_left_at INTEGER,
     -- Since when the owner's claim is in force; NULL if none is.
     claimed_at INTEGER,
     -- Keyed hash of the owner's address, which stays as long as the owner's page works; NULL
@@ -134,6 +140,8 @@ CREATE INDEX agents_deletion_at ON agents (deletion_at) WHERE deletion_at IS NOT
 CREATE INDEX agents_claimed_by ON agents (claimed_by) WHERE claimed_by IS NOT NULL;
 -- The agents that are verified at a mailbox.
 CREATE INDEX agents_mailbox_hash ON agents (mailbox_hash) WHERE mailbox_hash IS NOT NULL;
+-- Former mailboxes that were kept long enough.
+CREATE INDEX agents_mailbox_left_at ON agents (mailbox_left_at) WHERE former_mailbox IS NOT NULL;
 -- Agents that never verified a mailbox, to delete those that were not active for long.
 CREATE INDEX agents_never_verified ON agents (last_active_at)
     WHERE verified_at IS NULL AND verified_before = 0;
@@ -259,61 +267,36 @@ CREATE INDEX agent_documents_confirmed ON agent_documents (confirmed) WHERE conf
 
 -- Mailboxes, owners and mails.
 
--- Codes in mails, which verify a mailbox or recover a key. A new code of the same kind replaces the
--- one before.
+-- Codes in mails, which verify a mailbox or recover a key. A new code that verifies replaces the one
+-- before; those that recover a key are valid side by side.
 CREATE TABLE codes (
     -- For whom.
     agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
-    -- What the code is for; former: to recover the key by a former mailbox.
-    purpose TEXT NOT NULL CHECK (purpose IN ('verify', 'recover', 'former')),
+    -- What the code is for.
+    purpose TEXT NOT NULL CHECK (purpose IN ('verify', 'recover')),
     -- The mailbox that it was sent to. It is void for another one.
     mailbox TEXT NOT NULL,
     -- Keyed hash of agent, mailbox and code.
     code_hash BLOB NOT NULL CHECK (length(code_hash) = 32),
-    -- Wrong answers so far. The fifth burns the code.
+    -- Wrong answers so far. The fifth burns a code that verifies; others have none.
     wrong_tries INTEGER NOT NULL CHECK (wrong_tries BETWEEN 0 AND 5),
     -- When the code was made.
     created_at INTEGER NOT NULL,
     -- When it expires.
     expires_at INTEGER NOT NULL,
-    -- Random value of a recovery code, which is computed from it and a key of the site; NULL for
-    -- other codes.
-    nonce BLOB CHECK (length(nonce) = 16),
-    -- How often a recovery code was mailed; 0 for other codes.
-    mails INTEGER NOT NULL DEFAULT 0 CHECK (mails BETWEEN 0 AND 3),
-    -- When a recovery code was last mailed; NULL for other codes.
-    mailed_at INTEGER,
-    PRIMARY KEY (agent_id, purpose, mailbox)
+    PRIMARY KEY (agent_id, code_hash)
 ) STRICT;
 
 -- Codes to delete.
 CREATE INDEX codes_expires_at ON codes (expires_at);
 
--- Verified mailboxes that an agent had in the last seven days. Their holders may recover the key,
--- so that a thief who changes the mailbox does not win.
-CREATE TABLE former_mailboxes (
-    -- Whose mailbox it was.
-    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
-    -- The address.
-    mailbox TEXT NOT NULL,
-    -- When another mailbox took its place.
-    left_at INTEGER NOT NULL,
-    PRIMARY KEY (agent_id, mailbox)
-) STRICT;
-
--- Rows to delete.
-CREATE INDEX former_mailboxes_left_at ON former_mailboxes (left_at);
-
 -- The owner's claim of an agent and, once it is confirmed, the owner's page.
 CREATE TABLE owner_claims (
     -- Which agent.
     agent_id INTEGER NOT NULL PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE,
-    -- Hash of the token in the link.
+    -- Hash of the token in the link. A fresh link replaces it once its mail is delivered.
     token_hash BLOB NOT NULL UNIQUE CHECK (length(token_hash) = 32),
-    -- Hash of the token in a fresh link to the page of a claimed agent, which replaces token_hash
-    -- once its mail is delivered or it is used; NULL without a fresh link.
-    next_hash BLOB UNIQUE CHECK (length(next_hash) = 32),
-    -- When the link of token_hash was last used, to a day; 0 if it never was.
+    -- When the link was last used, to a day; 0 if it never was.
     used_at INTEGER NOT NULL DEFAULT 0,
     -- Number of acts on the page. Each makes the token of its forms another.
     acts INTEGER NOT NULL CHECK (acts >= 0),
@@ -386,14 +369,11 @@ CREATE TABLE mail_log (
     seq INTEGER PRIMARY KEY,
     -- Who requested it; NULL for a notice, which counts against no agent.
     agent_id INTEGER REFERENCES handles (id),
-    -- Which agent a notice or a code for a former mailbox is about; NULL for other mails.
-    notice_of INTEGER REFERENCES handles (id),
     -- Keyed hash of the normalised address. Notices have a hash of their own.
     mailbox_hash BLOB NOT NULL CHECK (length(mailbox_hash) = 32),
-    -- Which part of the site's mails it counts in: that of newcomers or of proven agents.
-    pool TEXT NOT NULL DEFAULT 'proven' CHECK (pool IN ('new', 'proven')),
-    -- Whether it is the one that is kept for the agent that is verified at the mailbox.
-    kept INTEGER NOT NULL DEFAULT 0 CHECK (kept IN (0, 1)),
+    -- Which part of the site's mails it counts in: that of newcomers or of proven agents; NULL for
+    -- a notice, which counts in none.
+    pool TEXT CHECK (pool IN ('new', 'proven')),
     -- 0 if it was not sent, which the response did not say.
     sent INTEGER NOT NULL CHECK (sent IN (0, 1)),
     -- When it was requested.
@@ -402,8 +382,6 @@ CREATE TABLE mail_log (
 
 -- The limit for an agent.
 CREATE INDEX mail_log_agent ON mail_log (agent_id, at);
--- The limit on notices about an agent.
-CREATE INDEX mail_log_notice_of ON mail_log (notice_of, at) WHERE notice_of IS NOT NULL;
 -- The limit for an address.
 CREATE INDEX mail_log_mailbox ON mail_log (mailbox_hash, at) WHERE sent;
 -- The limit for the site.

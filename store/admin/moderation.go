@@ -14,7 +14,6 @@ import (
 	"callbook/store/domain"
 	"callbook/store/export"
 	"callbook/store/lifecycle"
-	"callbook/store/outbox"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
@@ -122,18 +121,17 @@ func audit(t *txn.Tx, act, subject, detail string) error {
 // Verify marks an agent's mailbox as verified. It returns not_found for an unknown handle.
 func (o *Operator) Verify(ctx context.Context, handle string) error {
 	return o.moderate(ctx, agentAct{name: "verify", do: func(t *txn.Tx, agent *document.AgentRow) error {
-		if err := outbox.ReturnToMailbox(t, agent.ID, agent.Mailbox); err != nil {
-			return err
-		}
-		return t.Exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?) WHERE id = ?`, t.Now, agent.ID)
+		return t.Exec(`
+			UPDATE agents SET verified_at = COALESCE(verified_at, ?), former_mailbox = NULLIF(former_mailbox, mailbox)
+			WHERE id = ?`, t.Now, agent.ID)
 	}}, handle)
 }
 
-// Unverify marks an agent's mailbox as not verified, and forgets those that it replaced, so that none of
-// them recovers the key. It returns not_found for an unknown handle.
+// Unverify marks an agent's mailbox as not verified, and forgets the one that it replaced, which
+// could recover the key. It returns not_found for an unknown handle.
 func (o *Operator) Unverify(ctx context.Context, handle string) error {
 	return o.moderate(ctx, agentAct{name: "unverify", do: func(t *txn.Tx, agent *document.AgentRow) error {
-		return errors.Join(outbox.ForgetMailboxes(t, agent.ID, "", 0), lifecycle.Unverify(t, agent.ID))
+		return errors.Join(lifecycle.ForgetFormerMailbox(t, agent.ID), lifecycle.Unverify(t, agent.ID))
 	}}, handle)
 }
 

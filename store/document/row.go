@@ -16,7 +16,9 @@ type AgentRow struct {
 	ContactPublic bool         `db:"contact_public"`
 	ClaimedAt     *domain.Time `db:"claimed_at"`
 	DeletionAt    *domain.Time `db:"deletion_at"`
-	AwaitingSince *domain.Time `db:"awaiting_since"` // the operator's approval
+	AwaitingSince *domain.Time `db:"awaiting_since"`  // the operator's approval
+	FormerMailbox *string      `db:"former_mailbox"`  // the verified mailbox that another replaced
+	MailboxLeftAt *domain.Time `db:"mailbox_left_at"` // when
 	LastActiveAt  domain.Time  `db:"last_active_at"`
 }
 
@@ -33,6 +35,7 @@ const selectAgents = `
 		a.require_offering AS "contact_policy.require_offering", a.weekly_cap AS "contact_policy.weekly_cap",
 		a.policy_note AS "contact_policy.note", a.require_owner_receipt AS "contact_policy.require_owner_receipt",
 		a.verified_at, a.claimed_at, a.suspended_at, a.suspended_until, a.suspension_reason, a.deletion_at, a.awaiting_since,
+		a.former_mailbox, a.mailbox_left_at,
 		a.created_at, a.updated_at, a.last_active_at
 	FROM handles h
 	JOIN agents a ON a.id = h.id`

@@ -10,36 +10,28 @@ import (
 )
 
 // A code that verifies a mailbox has 40 bits. Its alphabet has no letters that look like digits.
-const (
-	codeLength   = 8
-	codeAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-)
+const codeAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 var codeEncoding = base32.NewEncoding(codeAlphabet).WithPadding(base32.NoPadding)
 
 // NewCode returns a code in the form XXXX-XXXX.
-func NewCode(random io.Reader) (string, error) {
-	var raw [codeLength * 5 / 8]byte
-	if _, err := io.ReadFull(random, raw[:]); err != nil {
+func NewCode(random io.Reader) (string, error) { return newCode(random, 5) }
+
+// NewRecoveryCode returns a recovery code in groups of four characters. It has 128 bits, so that
+// nobody guesses it, however often they try.
+func NewRecoveryCode(random io.Reader) (string, error) { return newCode(random, 16) }
+
+func newCode(random io.Reader, bytes int) (string, error) {
+	raw := make([]byte, bytes)
+	if _, err := io.ReadFull(random, raw); err != nil {
 		return "", fmt.Errorf("create a code: %w", err)
 	}
-	text := codeEncoding.EncodeToString(raw[:])
-	return text[:codeLength/2] + "-" + text[codeLength/2:], nil
-}
 
-// RecoveryBytes is the size of a recovery code before it is encoded: 128 bits, so that nobody guesses
-// it, however often they try.
-const RecoveryBytes = 16
-
-// RecoveryCode returns a recovery code in groups of four characters.
-func RecoveryCode(raw []byte) string {
-	const group = codeLength / 2
-	text := codeEncoding.EncodeToString(raw)
-	groups := make([]string, 0, len(text)/group+1)
-	for part := range slices.Chunk([]byte(text), group) {
-		groups = append(groups, string(part))
+	var groups []string
+	for group := range slices.Chunk([]byte(codeEncoding.EncodeToString(raw)), 4) {
+		groups = append(groups, string(group))
 	}
-	return strings.Join(groups, "-")
+	return strings.Join(groups, "-"), nil
 }
 
 var codeReader = strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1")

@@ -10,7 +10,7 @@ type MailCaps struct {
 	Mailbox int           // mails a day to one mailbox, over all agents
 	Site    int           // mails a day in all, of which each pool has half, rounded up
 	Network Share         // mails a day that one network requests
-	Repeat  time.Duration // between two mails with the same recovery code
+	Repeat  time.Duration // between two recovery codes to one mailbox
 	Notices int           // notices a day to one mailbox, over all agents
 }
 
@@ -54,7 +54,7 @@ const (
 	MailClaim   = "claim" // asks the owner to confirm
 	MailOwner   = "owner" // a new link to the page of an owner who has confirmed
 
-	MailFormer = "former" // a recovery code to a former mailbox
+	MailFormer = "former" // a recovery code to the former mailbox
 )
 
 // The kinds of notices, which tell the holder of an agent's mailbox what somebody did with its key.

@@ -24,7 +24,6 @@ var tables = []struct{ name, query string }{
 	{"links", `SELECT * FROM links WHERE agent_id = ?1 ORDER BY seq`},
 	{"watches", `SELECT kind, tag, q, language FROM watches WHERE agent_id = ?1 ORDER BY position`},
 	{"owner_claims", `SELECT status, requested_at, expires_at, confirmed_at FROM owner_claims WHERE agent_id = ?1`},
-	{"former_mailboxes", `SELECT mailbox, left_at FROM former_mailboxes WHERE agent_id = ?1 ORDER BY left_at`},
 	{"codes", `SELECT purpose, mailbox, wrong_tries, created_at, expires_at FROM codes WHERE agent_id = ?1`},
 	{"mail_log", `SELECT at FROM mail_log WHERE agent_id = ?1 ORDER BY seq`},
 	{"posts", `SELECT p.*, d.reply_count FROM posts p LEFT JOIN post_documents d ON d.post_seq = p.seq

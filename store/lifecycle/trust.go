@@ -11,15 +11,15 @@ import (
 	"callbook/store/txn"
 )
 
-// Unverify returns an agent to level 0 after its mailbox changed. Codes and the owner claim are not
-// valid for the new one.
+// Unverify returns an agent to level 0 after its mailbox changed. The code that verifies it and the
+// owner claim are not valid for the new one. Recovery codes stay, since they are for one mailbox.
 func Unverify(t *txn.Tx, id int64) error {
 	if err := Unclaim(t, id); err != nil {
 		return err
 	}
 	for _, query := range []string{
 		`UPDATE agents SET verified_at = NULL, verified_before = verified_before OR verified_at IS NOT NULL WHERE id = ?`,
-		`DELETE FROM codes WHERE agent_id = ? AND purpose <> 'former'`,
+		`DELETE FROM codes WHERE agent_id = ? AND purpose = 'verify'`,
 		`DELETE FROM owner_claims WHERE agent_id = ? AND status = 'pending'`,
 		// A link to the owner's page and notices are still sent: they do not depend on the mailbox.
 		`DELETE FROM outbox WHERE agent_id = ? AND kind IN ('verify', 'recover', 'claim')`,
@@ -31,6 +31,15 @@ func Unverify(t *txn.Tx, id int64) error {
 	t.Changes.Erased = true
 	t.TouchAgent(id)
 	return nil
+}
+
+// ForgetFormerMailbox keeps the mailbox that an agent left from recovering its key.
+func ForgetFormerMailbox(t *txn.Tx, id int64) error {
+	n, err := t.Change(`
+		UPDATE agents SET former_mailbox = NULL
+		WHERE id = ? AND former_mailbox IS NOT NULL`, id)
+	t.TouchErased(n)
+	return err
 }
 
 // Unclaim ends the owner claim of an agent, and with it the evidence of its partners' collaborations.

@@ -21,26 +21,10 @@ import (
 
 // Order is a mail that is requested for an agent.
 type Order struct {
-	AgentID int64 `db:"agent_id"`
+	AgentID int64
 	Kind    string
-	To      string      `db:"mailbox"`
-	From    netip.Addr  // client that requests it; its networks are not limited if it is invalid
-	Left    domain.Time `db:"left_at"` // when another took the place of a former mailbox
-	Kept    bool        // it may be the mail of the day that is kept for an agent verified at the mailbox
-}
-
-// spendUnasked counts a mail that anyone may have sent to an agent's mailbox, so that it must not
-// depend on what the agent requests. It reports false if the mailbox's mails or those of the pool
-// are used up.
-func spendUnasked(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
-	if allowed, err = mailboxAllowed(t, caps, o); err != nil || !allowed {
-		return false, err
-	}
-	_, spent, err := poolLimit(caps, domain.PoolOf(o.Kind)).reached(t)
-	if err != nil || spent {
-		return false, err
-	}
-	return true, log(t, o, true)
+	To      string
+	From    netip.Addr // client that requests it; its networks are not limited if it is invalid
 }
 
 // Allow returns rate_limited if a cap of the agent, of the client's networks or of the pool is
@@ -60,8 +44,8 @@ func Count(t *txn.Tx, caps domain.MailCaps, o Order, sent bool) error {
 
 // log records a mail for the caps.
 func log(t *txn.Tx, o Order, sent bool) error {
-	return t.Exec(`INSERT INTO mail_log (agent_id, mailbox_hash, pool, kept, sent, at) VALUES (?, ?, ?, ?, ?, ?)`,
-		o.AgentID, t.MailboxHash(o.To), domain.PoolOf(o.Kind), o.Kept, sent, t.Now)
+	return t.Exec(`INSERT INTO mail_log (agent_id, mailbox_hash, pool, sent, at) VALUES (?, ?, ?, ?, ?)`,
+		o.AgentID, t.MailboxHash(o.To), domain.PoolOf(o.Kind), sent, t.Now)
 }
 
 // countNetwork counts a mail that a client requests in each of its networks.
@@ -119,9 +103,9 @@ func (q *Queue) MailPools(ctx context.Context) ([]domain.PoolState, error) {
 		since := q.db.Now().Add(-domain.Day)
 		err := q.db.Get(ctx, &row, `
 			SELECT COUNT(*) AS sent,
-				(SELECT at FROM mail_log WHERE sent AND pool = ?1 AND notice_of IS NULL AND at > ?2 ORDER BY at DESC LIMIT 1 OFFSET ?3) AS oldest
+				(SELECT at FROM mail_log WHERE sent AND pool = ?1 AND at > ?2 ORDER BY at DESC LIMIT 1 OFFSET ?3) AS oldest
 			FROM mail_log
-			WHERE sent AND pool = ?1 AND notice_of IS NULL AND at > ?2`, pool, since, max(0, q.caps.Pool()-1))
+			WHERE sent AND pool = ?1 AND at > ?2`, pool, since, max(0, q.caps.Pool()-1))
 		if err != nil {
 			return nil, err
 		}
@@ -174,50 +158,36 @@ func networkLimits(t *txn.Tx, caps domain.MailCaps, client netip.Addr) (limits [
 }
 
 func poolLimit(caps domain.MailCaps, pool domain.MailPool) limit {
-	return limit{"mails_site", caps.Pool(), domain.Day, `mail_log WHERE sent AND pool = ? AND notice_of IS NULL`, []any{pool}}
+	return limit{"mails_site", caps.Pool(), domain.Day, `mail_log WHERE sent AND pool = ?`, []any{pool}}
+}
+
+// mailboxLimit returns the limit of the mails a day to a mailbox, by its pseudonym.
+func mailboxLimit(mails int, mailbox []byte) limit {
+	return limit{"", mails, domain.Day, `mail_log WHERE mailbox_hash = ? AND sent`, []any{mailbox}}
 }
 
 // mailboxAllowed reports whether a mailbox has a mail of the day left for an order, and its holder
-// wants mails. One is kept if an agent is verified there, and those that wait for longest get it first.
+// wants mails. The last one is for the recovery of an agent that is verified there.
 func mailboxAllowed(t *txn.Tx, caps domain.MailCaps, o Order) (bool, error) {
 	mailbox := t.MailboxHash(o.To)
-	var stopped bool
-	if err := t.Get(&stopped, selectStopped, mailbox); err != nil || stopped {
+	if stopped, err := mailsStopped(t, mailbox); err != nil || stopped {
 		return false, err
 	}
-	const mails = `mail_log WHERE mailbox_hash = ? AND sent`
-	waiting, err := waitingBefore(t, o, mailbox)
-	if !o.Kept {
-		waiting = min(waiting, 1)
-	}
-	if err != nil || caps.Mailbox > 0 && waiting >= caps.Mailbox {
-		return false, err
-	}
-	limits := []limit{{"", max(0, caps.Mailbox-waiting), domain.Day, mails, []any{mailbox}}}
-	if !o.Kept && caps.Mailbox > 1 {
+
+	mails := caps.Mailbox
+	if o.Kind != domain.MailRecover && mails > 1 {
 		var verified bool
-		if err := t.Get(&verified, `SELECT EXISTS (SELECT 1 FROM agents WHERE mailbox_hash = ?)`, mailbox); err != nil {
+		err := t.Get(&verified, `SELECT EXISTS (SELECT 1 FROM agents WHERE mailbox_hash = ?)`, mailbox)
+		if err != nil {
 			return false, err
 		}
 		if verified {
-			limits = append(limits, limit{"", caps.Mailbox - 1, domain.Day, mails + ` AND NOT kept`, []any{mailbox}})
+			mails--
 		}
 	}
-	rejection, err := checkLimits(t, limits)
-	return rejection == nil, err
-}
 
-// waitingBefore returns how many agents that are verified at a mailbox wait for a recovery code for longer than the agent of
-// an order, each for a mail of its own. Otherwise strangers who ask for the others every day could keep it from
-// recovering its key.
-func waitingBefore(t *txn.Tx, o Order, mailbox []byte) (waiting int, err error) {
-	err = t.Get(&waiting, `
-		SELECT COUNT(*) FROM agents a
-		JOIN codes c ON c.agent_id = a.id AND c.purpose = 'recover' AND c.mailbox = a.mailbox
-		WHERE a.mailbox_hash = ?1 AND c.mails = 0 AND c.expires_at > ?2 AND a.id <> ?3 AND c.created_at < COALESCE(
-			(SELECT created_at FROM codes WHERE agent_id = ?3 AND purpose = ?4 AND mailbox = ?5 AND nonce IS NOT NULL AND mails = 0), ?2)`,
-		mailbox, t.Now, o.AgentID, o.Kind, o.To)
-	return waiting, err
+	_, reached, err := mailboxLimit(mails, mailbox).reached(t)
+	return !reached, err
 }
 
 // checkLimits returns the rejection by the limit that ends last of those that are reached; nil

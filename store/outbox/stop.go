@@ -47,6 +47,12 @@ func (q *Queue) MailsStopped(ctx context.Context, token string) (stopped bool, e
 	return stopped, err
 }
 
+// mailsStopped reports whether the holder of an address has ended all mails to it.
+func mailsStopped(t *txn.Tx, mailbox []byte) (stopped bool, err error) {
+	err = t.Get(&stopped, selectStopped, mailbox)
+	return stopped, err
+}
+
 const selectStopped = `SELECT EXISTS (SELECT 1 FROM mail_stops WHERE mailbox_hash = ?)`
 
 // StopMails ends or resumes all mails to an address. Those that wait are deleted. It returns not_found for

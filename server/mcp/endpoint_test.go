@@ -17,7 +17,7 @@ import (
 )
 
 // newEndpoint returns an endpoint with a few tools and a resource. Package server tests their results.
-func newEndpoint() http.Handler {
+func newEndpoint() *Endpoint {
 	tool := func(name string, call func(ctx context.Context) (Result, error)) Tool {
 		schema := json.RawMessage(`{"type":"object"}`)
 		return Tool{
@@ -58,15 +58,15 @@ func message(method, params string) string {
 }
 
 // post sends a body with pairs of header and value.
-func post(e http.Handler, w http.ResponseWriter, body string, header ...string) {
-	r := httptest.NewRequest("POST", "/mcp", strings.NewReader(body))
+func post(e *Endpoint, w http.ResponseWriter, body string, header ...string) {
+	r := httptest.NewRequest("POST", "/mcp", nil)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	e.ServeHTTP(w, r)
+	e.Serve(w, r, []byte(body))
 }
 
-func posted(e http.Handler, body string, header ...string) *httptest.ResponseRecorder {
+func posted(e *Endpoint, body string, header ...string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	post(e, w, body, header...)
 	return w
@@ -84,17 +84,24 @@ func TestErrors_AreJSON(t *testing.T) {
 		status     int
 		code       string
 	}{
-		{"no JSON", "{" + word, nil, 400, "-32600"},
-		{"nothing", "", nil, 400, "-32600"},
+		{"no JSON", "{" + word, nil, 400, "-32700"},
+		{"nothing", "", nil, 400, "-32700"},
+		{"two messages", ping + ping, nil, 400, "-32700"},
+		{"a key twice", `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, nil, 400, "-32700"},
+		{"no UTF-8", message("ping", "{\"a\":\"\xff\"}"), nil, 400, "-32700"},
+		{"deep", message("tools/list", strings.Repeat(`{"a":`, 19000)+"1"+strings.Repeat("}", 19000)), nil, 400, "-32700"},
 		{"a text", `"` + word + `"`, nil, 400, "-32600"},
-		{"two messages", ping + ping, nil, 400, "-32600"},
-		{"a key twice", `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, nil, 400, "-32600"},
-		{"no UTF-8", message("ping", "{\"a\":\"\xff\"}"), nil, 400, "-32600"},
 		{"a batch", "[" + ping + "," + ping + "]", []string{"MCP-Protocol-Version", "2025-03-26"}, 400, "-32600"},
-		{"deep", message("tools/list", strings.Repeat(`{"a":`, 9000)+"1"+strings.Repeat("}", 9000)), nil, 400, "-32600"},
-		{"another JSON-RPC", `{"jsonrpc":"` + word + `"}`, nil, 400, "-32600"},
-		{"a method without id", `{"jsonrpc":"2.0","method":"ping"}`, nil, 400, "-32600"},
-		{"an unknown method", message(word, "{}"), nil, 400, "-32600"},
+		{"another JSON-RPC", `{"jsonrpc":"` + word + `","id":1,"method":"ping"}`, nil, 400, "-32600"},
+		{"no method", `{"jsonrpc":"2.0","id":1}`, nil, 400, "-32600"},
+		{"a method that is no text", `{"jsonrpc":"2.0","id":1,"method":{"` + word + `":1}}`, nil, 400, "-32600"},
+		{"an id that is an object", `{"jsonrpc":"2.0","id":{"` + word + `":1},"method":"ping"}`, nil, 400, "-32600"},
+		{"an id that is null", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, nil, 400, "-32600"},
+		{"an unknown method", message(word, "{}"), nil, 200, "-32601"},
+		{"a notification with an id", message("notifications/initialized", "{}"), nil, 200, "-32601"},
+		{"params that are a list", message("tools/list", `["`+word+`"]`), nil, 200, "-32602"},
+		{"no params", `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, nil, 200, "-32602"},
+		{"params that are null", message("initialize", "null"), nil, 200, "-32602"},
 		{"an unknown version", message("tools/list", "{}"), []string{"MCP-Protocol-Version", "2024-10-07"}, 400, "-32022"},
 		{"a version that is text", message("tools/list", "{}"), []string{"MCP-Protocol-Version", word}, 400, "-32022"},
 		{"an unknown tool", message("tools/call", `{"name":"`+word+`"}`), nil, 200, "-32602"},
@@ -103,7 +110,6 @@ func TestErrors_AreJSON(t *testing.T) {
 		{"a resource of odd characters", message("resources/read", `{"uri":"callbook://agents/\u0001\u007f`+word+`"}`), nil, 200, "-32602"},
 		{"params of another type", message("tools/call", `{"name":{"`+word+`":1}}`), nil, 200, "-32602"},
 		{"an unknown modern method", message(word, `{`+meta+`}`), []string{"MCP-Protocol-Version", modern, "Mcp-Method", word}, 404, "-32601"},
-		{"a notification with a header that differs", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, []string{"MCP-Protocol-Version", modern, "Mcp-Method", word}, 400, "-32"},
 		{"a header that differs", message("tools/list", `{`+meta+`}`), []string{"MCP-Protocol-Version", modern, "Mcp-Method", word}, 400, "-32020"},
 		{"params of initialize of another type", message("initialize", `{"protocolVersion":7,"x":"`+word+`"}`), nil, 200, "-32602"},
 		{"params of a stream of another type", message("subscriptions/listen", `{"notifications":"`+word+`"}`), nil, 200, "-32602"},
@@ -114,6 +120,51 @@ func TestErrors_AreJSON(t *testing.T) {
 		if w.Code != tt.status || w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Cache-Control") != "no-store" || !jsontext.Value(body).IsValid() ||
 			!strings.Contains(body, `"error":{"code":`+tt.code) || strings.Contains(body, word) || !strings.Contains(body, "message_zh") {
 			t.Errorf("%s: %d %v %s", tt.name, w.Code, w.Header(), body)
+		}
+	}
+}
+
+// TestResponses_HaveTheIDOfTheRequest checks that each kind of response repeats the id byte for byte.
+func TestResponses_HaveTheIDOfTheRequest(t *testing.T) {
+	e := newEndpoint()
+	for _, id := range []string{`1`, `-0`, `1.5`, `1e2`, `9007199254740993`, `1e400`, `""`, `"a"`, `"\u0061\/b<"`, `"中\ud83d\ude00"`} {
+		for _, rest := range []string{
+			`"method":"ping"`, `"method":"tools/call","params":{"name":"plain"}`, `"method":"tools/call","params":{"name":"none"}`,
+			`"method":"none"`, `"method":"tools/call"`, `"method":7`, `"params":{}`,
+		} {
+			w := posted(e, `{"jsonrpc":"2.0",`+rest+`,"id": `+id+` }`)
+			if !strings.HasPrefix(w.Body.String(), `{"jsonrpc":"2.0","id":`+id+`,`) || !jsontext.Value(w.Body.Bytes()).IsValid() {
+				t.Errorf("%s, %s: %s", id, rest, w.Body)
+			}
+		}
+		w := posted(e, `{"jsonrpc":"2.0","id":`+id+`,"method":"subscriptions/listen","params":{`+meta+`,"notifications":{}}}`,
+			"MCP-Protocol-Version", modern, "Mcp-Method", "subscriptions/listen")
+		if !strings.Contains(w.Body.String(), `"id":`+id+`,`) {
+			t.Errorf("%s: %s", id, w.Body)
+		}
+	}
+}
+
+func TestNotifications_AreAccepted(t *testing.T) {
+	e := newEndpoint()
+	for _, method := range []string{"notifications/initialized", "notifications/cancelled", "notifications/unknown", "ping"} {
+		if w := posted(e, `{"jsonrpc":"2.0","method":"`+method+`","params":{}}`); w.Code != 202 || w.Body.Len() > 0 {
+			t.Errorf("%s: %d %s", method, w.Code, w.Body)
+		}
+	}
+}
+
+// TestMethods_AreThoseOfTheSDK checks that the SDK knows every method that the envelope lets through.
+func TestMethods_AreThoseOfTheSDK(t *testing.T) {
+	e := newEndpoint()
+	for method := range methods {
+		version := "2025-11-25"
+		if method == "server/discover" || method == "subscriptions/listen" {
+			version = modern
+		}
+		w := posted(e, message(method, `{`+strings.ReplaceAll(meta, modern, version)+`}`), "MCP-Protocol-Version", version, "Mcp-Method", method)
+		if body := w.Body.String(); w.Code >= 500 || strings.Contains(body, "-32601") || !jsontext.Value(body).IsValid() && !strings.HasPrefix(body, "event:") {
+			t.Errorf("%s: %d %s", method, w.Code, body)
 		}
 	}
 }

@@ -39,9 +39,8 @@ func NewGate(base string, origins []string) (*Gate, error) {
 // ParseOrigin parses an origin, and returns it as browsers write it.
 func ParseOrigin(text string) (string, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || len(u.Port()) > 5 ||
-		!strings.EqualFold(text, u.Scheme+"://"+u.Host) || strings.HasSuffix(u.Host, ":") ||
-		strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' || c == '*' || c == ',' }) {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
+		!strings.EqualFold(text, u.Scheme+"://"+u.Host) || strings.ContainsAny(text, "*,") {
 		return "", errors.New("MCP origin: give scheme, host and port alone, such as https://app.example.org")
 	}
 	return originOf(u), nil

@@ -1,8 +1,8 @@
 // Package mcp is a read-only MCP endpoint over Streamable HTTP: without sessions, with
 // JSON responses, in every protocol version of the SDK, which does the protocol. The
 // package adds the text that fences data of third parties, the check of Host and Origin
-// (gate.go), skills (skills.go), errors in fixed words (errors.go), and a handler around
-// the SDK's that bounds how much runs at once. It knows nothing of the directory but a
+// (gate.go), skills (skills.go), the check of a request's envelope (envelope.go), errors in
+// fixed words (errors.go), and a handler around the SDK's that bounds how much runs at once. It knows nothing of the directory but a
 // list of tools and resources.
 package mcp
 
@@ -18,11 +18,9 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -85,9 +83,8 @@ const (
 // listTime is how long clients may cache the lists of tools and resources.
 const listTime = 5 * time.Minute
 
-// New returns the handler of an endpoint, for bodies of POST whose size and media type
-// have been checked.
-func New(o Options) (http.Handler, error) {
+// New returns an endpoint.
+func New(o Options) (*Endpoint, error) {
 	server := sdk.NewServer(
 		&sdk.Implementation{Name: o.Name, Title: o.Title, Version: o.Version, WebsiteURL: o.Website},
 		&sdk.ServerOptions{
@@ -112,54 +109,61 @@ func New(o Options) (http.Handler, error) {
 		Stateless: true, JSONResponse: true, PropagateRequestCancellation: true,
 		DisableLocalhostProtection: true, // Gate does it: a proxy on the same host may forward the public name
 	})
-	// TimeoutHandler buffers the response, so a place is free before a slow client has
-	// read it.
-	limited := http.TimeoutHandler(limit(handler), callTime, "")
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rw := &responseWriter{ResponseWriter: w, request: r, busy: o.Busy}
-		body, err := io.ReadAll(r.Body)
-		if err != nil || !isObject(body) {
-			// The SDK is laxer: it takes repeated keys, trailing data, and batches, of
-			// which one request could hold hundreds of calls.
-			http.Error(rw, "", http.StatusBadRequest)
-			return
-		}
-		if version := r.Header.Get("Mcp-Protocol-Version"); version != "" && !slices.Contains(sdk.SupportedProtocolVersions(), version) {
-			rejectVersion(rw, body, version)
-			return
-		}
-		r = r.Clone(r.Context())
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		// Clients that ask for no media type, or a wider one, get JSON all the same.
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Del("Last-Event-Id")
-		limited.ServeHTTP(rw, r)
-	}), nil
+	e := &Endpoint{busy: o.Busy, sdk: http.TimeoutHandler(limit(handler), callTime, "")}
+	return e, json.Unmarshal(errorsFile, &e.errors)
 }
 
-// Limits of a request's JSON, as for the API.
-const (
-	maxDepth  = 32
-	maxTokens = 1000 // keys, values and brackets
-)
+// Endpoint serves MCP.
+type Endpoint struct {
+	busy   func(w http.ResponseWriter, r *http.Request, status int)
+	errors map[string]errorData
+	sdk    http.Handler
+}
 
-// isObject reports whether a body is one strict JSON object within the limits.
-func isObject(body []byte) bool {
-	if !jsontext.Value(body).IsValid() || jsontext.Value(body).Kind() != '{' {
-		return false
+// firstStateless is the first version of the protocol in which each request stands alone, and in which HTTP has the status
+// of an error. In those before it 404 means that the session has ended.
+const firstStateless = "2026-07-28"
+
+// Serve responds to a POST with a body, whose size and media type have been checked.
+func (e *Endpoint) Serve(w http.ResponseWriter, r *http.Request, body []byte) {
+	w.Header().Set("Cache-Control", "no-store")
+	request, code := readEnvelope(body, r.Header.Get("Mcp-Protocol-Version"))
+	switch {
+	case code == jsonrpc.CodeMethodNotFound && request.Version >= firstStateless:
+		e.writeError(w, http.StatusNotFound, request, code)
+	case request.Version < firstStateless && (code == jsonrpc.CodeMethodNotFound || code == jsonrpc.CodeInvalidParams):
+		e.writeError(w, http.StatusOK, request, code)
+	case code != 0:
+		e.writeError(w, http.StatusBadRequest, request, code)
+	case request.isNotification(): // there is no session that it could change
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		e.forward(w, r, request)
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(body))
-	for range maxTokens {
-		if _, err := dec.ReadToken(); err != nil {
-			return errors.Is(err, io.EOF)
-		}
-		if dec.StackDepth() > maxDepth {
-			return false
-		}
+}
+
+// forward has the SDK respond to a request. Errors get fixed words, and the response gets the id of its request.
+func (e *Endpoint) forward(w http.ResponseWriter, r *http.Request, request envelope) {
+	body, substitute := request.forSDK()
+	r = r.Clone(r.Context())
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	// Clients that ask for no media type, or a wider one, get JSON all the same.
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Del("Last-Event-Id")
+
+	// A place is free before a slow client has read the response.
+	recorded := &recorder{header: http.Header{}}
+	e.sdk.ServeHTTP(recorded, r)
+
+	response := recorded.body.Bytes()
+	if recorded.status >= 500 {
+		e.busy(w, r, recorded.status)
+	} else if code := sdkErrorCode(response); code != 0 {
+		e.writeError(w, recorded.status, request, code)
+	} else {
+		write(w, recorded.status, recorded.header.Get("Content-Type"), bytes.ReplaceAll(response, substitute, request.ID))
 	}
-	_, err := dec.ReadToken()
-	return errors.Is(err, io.EOF)
 }
 
 // limit limits the number of concurrent requests.
@@ -194,7 +198,7 @@ func (o Options) protect(next sdk.MethodHandler) sdk.MethodHandler {
 				return
 			}
 			if known, ok := errors.AsType[*jsonrpc.Error](err); ok {
-				err = rejected(method, known.Code)
+				err = &jsonrpc.Error{Code: known.Code} // its data is not always JSON; writeError words it
 				return
 			}
 			err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error", Data: o.Failed(ctx, err)}

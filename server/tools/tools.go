@@ -3,12 +3,10 @@
 package tools
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -38,7 +36,7 @@ type Config struct {
 type Endpoint struct {
 	Config
 	Gate *mcp.Gate
-	MCP  http.Handler // of the protocol, behind the checks of HTTP
+	MCP  *mcp.Endpoint // of the protocol, behind the checks of HTTP
 }
 
 // toolDescriptions say what a tool finds, when to use it, and how to continue. They contain no
@@ -185,8 +183,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	tool := &toolCall{requestID: w.Header().Get("X-Request-Id")}
 	r = r.WithContext(context.WithValue(r.Context(), toolCallKey{}, tool))
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	e.MCP.ServeHTTP(w, r)
+	e.MCP.Serve(w, r, body)
 	if code, ok := tool.code.Load().(domain.Code); ok {
 		middleware.RecordOf(w).Code = code
 	}

@@ -37,13 +37,14 @@ func (s *Server) listEvents(req *api.Request, caller domain.Caller, q eventsQuer
 // the waiters.
 func (s *Server) waitForEvents(req *api.Request, caller domain.Caller, q eventsQuery) (domain.EventPage, error) {
 	if q.Wait == 0 { // such a request takes no place among the waiters
-		return s.readEvents(req, caller, q.After)
+		return s.store.Events(req.Context(), caller, q.After, eventPage)
 	}
+
 	timer := time.NewTimer(time.Duration(q.Wait) * time.Second)
 	defer timer.Stop()
-	for read := s.readEvents; ; read = s.readEventsAfterWake {
+	for {
 		w := s.waiters.join(caller.ID) // before the read, so that no event is missed
-		page, err := read(req, caller, q.After)
+		page, err := s.store.Events(req.Context(), caller, q.After, eventPage)
 		if err == nil {
 			// The key may have been replaced meanwhile, or the agent suspended.
 			_, err = s.store.Authenticate(req.Context(), req.Key)
@@ -52,6 +53,7 @@ func (s *Server) waitForEvents(req *api.Request, caller domain.Caller, q eventsQ
 			s.waiters.leave(caller.ID, w)
 			return page, err
 		}
+
 		changed := false
 		select {
 		case changed = <-w:
@@ -66,64 +68,51 @@ func (s *Server) waitForEvents(req *api.Request, caller domain.Caller, q eventsQ
 	}
 }
 
-func (s *Server) readEvents(req *api.Request, caller domain.Caller, after string) (domain.EventPage, error) {
-	return s.store.Events(req.Context(), caller, after, eventPage)
-}
-
-// readEventsAfterWake reads for a request that was woken, a few at a time: a commit that wakes
-// thousands must not delay other requests.
-func (s *Server) readEventsAfterWake(req *api.Request, caller domain.Caller, after string) (domain.EventPage, error) {
-	s.waiters.reading <- struct{}{}
-	defer func() { <-s.waiters.reading }()
-	return s.readEvents(req, caller, after)
-}
-
-// Limits of waiting requests: of one agent, where a further one ends the first; in all, above
-// which none waits; and of the reads at once after a wake.
-const (
-	maxWaitsPerAgent = 4
-	maxWaits         = 10_000
-	maxWokenReads    = 4
-)
+// maxWaitsPerAgent limits the requests of an agent that wait: a further one ends the first.
+const maxWaitsPerAgent = 4
 
 // waiters are the requests that wait for events.
 type waiters struct {
 	mu      sync.Mutex
 	byAgent map[int64][]waiter
-	total   int
-
-	reading chan struct{} // semaphore of the reads after a wake
 }
 
 // waiter receives true if an event may have been inserted, false to stop waiting.
 type waiter chan bool
 
-func newWaiters() *waiters {
-	return &waiters{byAgent: map[int64][]waiter{}, reading: make(chan struct{}, maxWokenReads)}
-}
+func newWaiters() *waiters { return &waiters{byAgent: map[int64][]waiter{}} }
 
 func (w *waiters) join(agentID int64) waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	joined := make(waiter, 1)
-	if w.total >= maxWaits {
-		joined <- false
-		return joined
-	}
-	if calls := w.byAgent[agentID]; len(calls) >= maxWaitsPerAgent {
+	calls := append(w.byAgent[agentID], joined)
+	if len(calls) > maxWaitsPerAgent {
 		calls[0].wake(false)
-		w.remove(agentID, calls[0])
+		calls = calls[1:]
 	}
-	w.byAgent[agentID] = append(w.byAgent[agentID], joined)
-	w.total++
+	w.byAgent[agentID] = calls
 	return joined
 }
 
-// count returns the number of waiting requests.
-func (w *waiters) count() int {
+func (w *waiters) leave(agentID int64, left waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.total
+	calls := slices.DeleteFunc(w.byAgent[agentID], func(call waiter) bool { return call == left })
+	w.byAgent[agentID] = calls
+	if len(calls) == 0 {
+		delete(w.byAgent, agentID)
+	}
+}
+
+// count returns the number of waiting requests.
+func (w *waiters) count() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, calls := range w.byAgent {
+		n += len(calls)
+	}
+	return n
 }
 
 // wake ends a wait, unless it has ended already.
@@ -131,26 +120,6 @@ func (w waiter) wake(changed bool) {
 	select {
 	case w <- changed:
 	default:
-	}
-}
-
-func (w *waiters) leave(agentID int64, left waiter) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.remove(agentID, left)
-}
-
-func (w *waiters) remove(agentID int64, left waiter) {
-	calls := w.byAgent[agentID]
-	i := slices.Index(calls, left)
-	if i < 0 {
-		return
-	}
-	w.total--
-	if calls = slices.Delete(calls, i, i+1); len(calls) == 0 {
-		delete(w.byAgent, agentID)
-	} else {
-		w.byAgent[agentID] = calls
 	}
 }
 

@@ -116,12 +116,7 @@ func (s *site) caller(key string) domain.Caller {
 	return must(s.store.Authenticate(context.Background(), key))(s)
 }
 
-func (s *site) waiting() int {
-	w := s.server.waiters
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.total
-}
+func (s *site) waiting() int { return s.server.waiters.count() }
 
 // queues returns the waiting requests by agent.
 func (s *site) queues() map[int64][]waiter {
@@ -483,36 +478,6 @@ func TestEvents_FifthWaitEndsTheFirst(t *testing.T) {
 	s.checkStillWaiting("another agent's call", other)
 	s.reply(pilot, s.post(gauge, "Mine"))
 	s.awaitResponse(other).checkEvents("reply.received harbour-pilot")
-}
-
-func TestEvents_WaitsAreBounded(t *testing.T) {
-	inBubble(t, func(s *site) {
-		pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
-		post := s.post(pilot, "Tides")
-		strangers := make([]waiter, maxWaits)
-		for i := range strangers {
-			strangers[i] = s.server.waiters.join(int64(-i - 1))
-		}
-		begun := time.Now()
-		s.awaitResponse(s.waitForEvents(pilot, longWait)).checkEvents()
-		if took := time.Since(begun); took != 0 || s.waiting() != maxWaits {
-			s.Errorf("it waits for %s; %d wait", took, s.waiting())
-		}
-		s.reply(gauge, post)
-		first := s.awaitResponse(s.waitForEvents(pilot, longWait)).checkEvents("reply.received tide-gauge").events()
-		s.server.waiters.leave(-1, strangers[0])
-		call := s.waitForEvents(pilot, longWait+"&after="+first.Next)
-		synctest.Wait()
-		s.checkStillWaiting("a call that has a place", call)
-		s.reply(gauge, post)
-		s.awaitResponse(call).checkEvents("reply.received tide-gauge")
-		for i, stranger := range strangers {
-			s.server.waiters.leave(int64(-i-1), stranger)
-		}
-		if n := s.waiting(); n != 0 || len(s.queues()) != 0 {
-			s.Errorf("%d wait still", n)
-		}
-	})
 }
 
 // TestEvents_WaitCountsOnce: a wait that wakes without a new event is not counted again.

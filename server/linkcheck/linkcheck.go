@@ -43,11 +43,9 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"callbook/store/domain"
@@ -146,7 +144,7 @@ func (c *Checker) Check(ctx context.Context, page, wanted string) (domain.LinkCh
 	case ctx.Err() != nil:
 		return domain.LinkCheck{}, fmt.Errorf("check link: %w", ctx.Err())
 	}
-	return domain.LinkCheck{Kind: KindOf(v.given), Failure: string(v.failureOf(err))}, nil
+	return domain.LinkCheck{Kind: KindOf(v.given), Failure: string(failureOf(err))}, nil
 }
 
 // fetch requests the page, follows its redirects, and returns the proof found.
@@ -154,7 +152,6 @@ func (c *Checker) fetch(ctx context.Context, v *visit, page, wanted string) (pro
 	if v.target, err = newTarget(wanted); err != nil {
 		return "", err
 	}
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { v.responded.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
 		return "", blocked
@@ -178,10 +175,9 @@ func (c *Checker) fetch(ctx context.Context, v *visit, page, wanted string) (pro
 type visit struct {
 	target    target
 	guard     guard
-	given     string      // host of the page
-	at        *url.URL    // the last URL that was allowed
-	reflected bool        // a URL on the way holds the wanted address
-	responded atomic.Bool // the server at that URL has begun to respond
+	given     string   // host of the page
+	at        *url.URL // the last URL that was allowed
+	reflected bool     // a URL on the way holds the wanted address
 }
 
 // checkRedirect implements http.Client.CheckRedirect.
@@ -208,7 +204,6 @@ func (v *visit) enter(u *url.URL) error {
 		return blocked
 	}
 	v.at, v.reflected = u, v.reflected || v.target.reflectedBy(u)
-	v.responded.Store(false)
 	return nil
 }
 
@@ -239,24 +234,20 @@ func isHTML(contentType string) bool {
 }
 
 // failureOf maps errors of resolver, socket, TLS and HTTP to codes of the API.
-func (v *visit) failureOf(err error) failure {
-	if outer, ok := errors.AsType[*url.Error](err); ok {
-		err = outer.Err // for url.Error calls itself a net.Error, whatever it wraps
-	}
-	network, isNetwork := errors.AsType[net.Error](err)
-	if isNetwork && network.Timeout() {
-		return timeout
-	}
+func failureOf(err error) failure {
 	if why, ok := errors.AsType[failure](err); ok {
 		return why
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return tooLarge
 	}
-	if isNetwork || !v.responded.Load() || errors.Is(err, io.ErrUnexpectedEOF) {
-		return unreachable
+	if outer, ok := errors.AsType[*url.Error](err); ok {
+		err = outer.Err // for url.Error calls itself a net.Error, whatever it wraps
 	}
-	return httpError
+	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
+		return timeout
+	}
+	return unreachable
 }
 
 // kinds maps hosts to kinds other than website.

@@ -1,26 +1,20 @@
 package middleware
 
 import (
-	"encoding/binary"
-	"encoding/hex"
 	"math/rand/v2"
+	"regexp"
+	"strconv"
 
 	"callbook/store/domain"
 )
 
+var wellFormedID = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
 // requestID returns the request id of the client if it is well-formed and not an API key, or a
 // new one.
 func requestID(given string) string {
-	valid := given != "" && len(given) <= 64 && !domain.WellFormedKey(given)
-	for i := range len(given) {
-		c := given[i]
-		valid = valid && (c == '-' || c == '_' || c == '.' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z')
-	}
-	if valid {
+	if given != "" && wellFormedID.MatchString(given) && !domain.WellFormedKey(given) {
 		return given
 	}
-	var raw [12]byte // unique, not secret
-	binary.LittleEndian.PutUint64(raw[:], rand.Uint64())
-	binary.LittleEndian.PutUint32(raw[8:], rand.Uint32())
-	return hex.EncodeToString(raw[:])
+	return strconv.FormatUint(rand.Uint64(), 36) // unique, not secret
 }

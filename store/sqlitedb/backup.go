@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/jmoiron/sqlx"
 
@@ -36,9 +34,6 @@ func Backup(ctx context.Context, path, to string, f Format) (info Info, err erro
 	if err := checkLinks(path); err != nil {
 		return info, err
 	}
-	if isOwnName(path, to) {
-		return info, errors.New("SQLite and callbook use this name themselves: give another")
-	}
 	// SQLite fills an empty file of that mode.
 	draft, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".*")
 	if err != nil {
@@ -48,7 +43,11 @@ func Backup(ctx context.Context, path, to string, f Format) (info Info, err erro
 	if err := draft.Close(); err != nil {
 		return info, err
 	}
-	if err := copyInto(ctx, path, draft.Name()); err != nil {
+	mode := readOnly // a damaged file stays as it is, with its log
+	if missing(path + "-wal") {
+		mode = readWrite // no process serves it, but one may start to
+	}
+	if err := copyInto(ctx, path, draft.Name(), mode); err != nil {
 		return info, fmt.Errorf("copy %s: %w", path, damageError(err))
 	}
 	if info, err = f.verify(ctx, draft.Name(), immutable); err != nil {
@@ -60,20 +59,8 @@ func Backup(ctx context.Context, path, to string, f Format) (info Info, err erro
 	return info, err
 }
 
-// isOwnName reports whether a name belongs to a database's own files.
-func isOwnName(path, name string) bool {
-	of, err := filepath.Abs(path)
-	at, atErr := filepath.Abs(name)
-	suffix, found := strings.CutPrefix(at, of+"-")
-	return errors.Join(err, atErr) == nil && (found && slices.Contains([]string{"journal", "wal", "shm"}, suffix) || at == of+".lock")
-}
-
-// copyInto writes a copy of one state of the database at path into an empty or missing file.
-func copyInto(ctx context.Context, path, to string) error {
-	mode := readOnly // a damaged file stays as it is, with its log
-	if missing(path + "-wal") {
-		mode = readWrite // no process serves it, but one may start to
-	}
+// copyInto writes a copy of one state of the database at path into an empty file.
+func copyInto(ctx context.Context, path, to string, mode mode) error {
 	return withFile(ctx, path, mode, func(file *sqlx.DB) error { return vacuumInto(ctx, file, path, to) })
 }
 

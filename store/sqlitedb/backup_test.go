@@ -56,16 +56,6 @@ func TestBackup_RejectsDamagedDatabase(t *testing.T) {
 	}
 }
 
-func TestBackup_RejectsNamesOfDatabase(t *testing.T) {
-	d := newDB(t)
-	for _, suffix := range []string{"", "-journal", "-wal", "-shm", ".lock"} {
-		if _, err := Backup(context.Background(), d.path, d.path+suffix, testFormat); err == nil {
-			t.Errorf("it takes %q", suffix)
-		}
-	}
-	d.add("tide-reader")
-}
-
 // TestBackup_OnlyOneGetsTheName: the others are told, and leave nothing behind.
 func TestBackup_OnlyOneGetsTheName(t *testing.T) {
 	d := newDB(t)

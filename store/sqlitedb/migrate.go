@@ -107,7 +107,7 @@ func migrateCopy(ctx context.Context, file *sqlx.DB, o *Options, u upgrade, migr
 	if err := createLike(migrated, o.Path); err != nil {
 		return "", err
 	}
-	if err := copyInto(ctx, kept, migrated); err != nil {
+	if err := copyInto(ctx, kept, migrated, immutable); err != nil {
 		return "", err
 	}
 

@@ -62,22 +62,20 @@ func TestRestore_RejectsOtherFiles(t *testing.T) {
 		d.ok(errors.Join(err, db.Close()))
 		return path
 	}
-	live, page := file("live.db", good), file("page.db", good)
+	page := file("page.db", good)
 	damage(t, page, "site") // which nothing else looks at
-	file("live.db-wal", []byte("a log"))
 	for name, tt := range map[string]struct {
 		backup string
 		want   error
 	}{
-		"missing":          {filepath.Join(folder, "none.db"), os.ErrNotExist},
-		"empty":            {file("empty.db", nil), ErrForeign},
-		"text":             {file("text.db", []byte(strings.Repeat("no database ", 1000))), ErrDamaged},
-		"cut short":        {file("short.db", good[:len(good)/2]), ErrDamaged},
-		"a page damaged":   {page, ErrDamaged},
-		"another's":        {change("other.db", `PRAGMA application_id = 7`), ErrForeign},
-		"newer":            {change("newer.db", `INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1)`), ErrNewerSchema},
-		"orphans":          {change("orphans.db", `PRAGMA foreign_keys = OFF; INSERT INTO notes VALUES ('none', '')`), ErrDamaged},
-		"in use, with log": {live, nil},
+		"missing":        {filepath.Join(folder, "none.db"), nil},
+		"empty":          {file("empty.db", nil), ErrForeign},
+		"text":           {file("text.db", []byte(strings.Repeat("no database ", 1000))), ErrDamaged},
+		"cut short":      {file("short.db", good[:len(good)/2]), ErrDamaged},
+		"a page damaged": {page, ErrDamaged},
+		"another's":      {change("other.db", `PRAGMA application_id = 7`), ErrForeign},
+		"newer":          {change("newer.db", `INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1)`), ErrNewerSchema},
+		"orphans":        {change("orphans.db", `PRAGMA foreign_keys = OFF; INSERT INTO notes VALUES ('none', '')`), ErrDamaged},
 	} {
 		target := filepath.Join(t.TempDir(), "callbook.db")
 		d.ok(os.WriteFile(target, []byte("what was there"), 0o600))
@@ -88,6 +86,20 @@ func TestRestore_RejectsOtherFiles(t *testing.T) {
 		left, _ := filepath.Glob(filepath.Join(filepath.Dir(target), "*"))
 		if data, _ := os.ReadFile(target); string(data) != "what was there" || len(left) != 1 {
 			t.Errorf("%s: what was there is %q now, beside %q", name, data, left)
+		}
+	}
+}
+
+// TestRestore_TakesAnyDatabase: also one that is served, with its log, and the file itself.
+func TestRestore_TakesAnyDatabase(t *testing.T) {
+	d := newDB(t)
+	d.add("tide-reader")
+	target := filepath.Join(t.TempDir(), "callbook.db")
+	for _, from := range []string{d.path, target} {
+		_, _, err := Restore(t.Context(), from, target, testStart, testFormat)
+		d.ok(err)
+		if words := wordsOf(t, target); words != "tide-reader" {
+			t.Errorf("from %s: %q", from, words)
 		}
 	}
 }
@@ -115,13 +127,8 @@ func TestRestore_ChangesNothingIfItFails(t *testing.T) {
 	if _, err := AcquireRestoreLock(folder); err == nil || missing(folder) {
 		t.Errorf("a folder is locked as if it were a database: %v", err)
 	}
-	served, err := AcquireLock(d.path)
-	d.ok(err)
-	defer served.Release()
-	for name, from := range map[string]string{"a folder": folder, "the database itself": good, "one that is served": d.path} {
-		if _, _, err := Restore(ctx, from, good, testStart, testFormat); err == nil {
-			t.Errorf("%s is restored", name)
-		}
+	if _, _, err := Restore(ctx, folder, good, testStart, testFormat); err == nil {
+		t.Error("a folder is restored")
 	}
 	if words := wordsOf(t, good); words != "tide-reader" {
 		t.Errorf("what was there: %q", words)

@@ -55,9 +55,10 @@ func New(o Options, log zerolog.Logger) (*Certificates, error) {
 		all.obtained[name] = &atomic.Bool{}
 	}
 	all.folder = certificateFolder{autocert.DirCache(o.Folder()), log}
-	if err := all.folder.open(); err != nil {
-		return nil, err
+	if err := os.MkdirAll(o.Folder(), 0o700); err != nil {
+		return nil, fmt.Errorf("create the folder of certificates: %w", err)
 	}
+
 	all.manager = &autocert.Manager{
 		Prompt:     all.accept,
 		Cache:      all.folder,
@@ -155,24 +156,29 @@ func (c *Certificates) expiry(name string) time.Time {
 	return time.Time{}
 }
 
+// watch obtains the certificate of a name, and looks at it again until ctx ends.
 func (c *Certificates) watch(ctx context.Context, name string) {
 	var known *x509.Certificate
-	for failures := 0; ctx.Err() == nil; {
+	failures := 0
+	for {
 		var pause time.Duration
-		if cert, err := c.get(name); err != nil {
+		cert, err := c.get(name)
+		if err == nil {
+			failures = 0
+			pause = c.inspect(name, cert.Leaf, known)
+			known = cert.Leaf
+		} else {
 			failures++
 			pause = retryAfter(err, failures)
 			c.alerts.Raise(alert.Certificate, 1)
 			c.log.Error().Err(err).Str("domain", name).Str("again_in", pause.String()).
 				Msg("https has no certificate yet: " + remedy)
-		} else {
-			failures = 0
-			pause = c.inspect(name, cert.Leaf, known)
-			known = cert.Leaf
 		}
+
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
+			return
 		}
 	}
 }
@@ -237,21 +243,6 @@ func (o Options) Folder() string {
 type certificateFolder struct {
 	autocert.DirCache
 	log zerolog.Logger
-}
-
-// open creates the folder, and removes the permissions of others.
-func (f certificateFolder) open() error {
-	path := string(f.DirCache)
-	err := os.MkdirAll(path, 0o700)
-	for _, path := range []string{path, filepath.Dir(path)} {
-		if err == nil && durable.OpenToOthers(path) {
-			err = os.Chmod(path, 0o700)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("create the folder of certificates: %w", err)
-	}
-	return nil
 }
 
 // Put implements autocert.Cache. It logs its error because autocert ignores it, and would

@@ -457,15 +457,11 @@ func TestCheck_ReportsCertificates(t *testing.T) {
 	}
 }
 
-// TestCertificate_FilesArePrivate checks the alert that there is no certificate, permissions under a permissive umask, and those of files that existed
-// before.
+// TestCertificate_FilesArePrivate checks the alert that there is no certificate, and permissions under a permissive umask.
 func TestCertificate_FilesArePrivate(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	directory, kept := unreachableAuthority()
-	if err := os.MkdirAll(filepath.Join(folder, kept), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	url, alerts := alertReceiver(t)
 	p := shelled(t, "umask 0", nil, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--alert-url", url, "--db", filepath.Join(folder, "callbook.db"))
 	p.logs("https has no certificate yet", 1) // the account's key is made by then

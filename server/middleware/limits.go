@@ -14,11 +14,11 @@
 //	2,048 requests × 16 KB (goroutine, buffer of the stream, its header)      32 MB
 //	bodies on their way in and out                                            64 MB
 //	the program at rest, SQLite's and the response cache                      60 MB
-//	                                                                       ≤ 256 MB
+//	                                                                 236 MB ≤ 256 MB
 //
-// The connections and requests of one network are limited as well, to 256 of 2,048 for an address.
-// Names of two letters take 25 times their size while a header arrives, 128 MB for one address:
-// that is below the limit together with everything but the other 1,792 connections.
+// While a header arrives, thousands of names of two letters take 25 times their bytes: 0.5 MB for a
+// connection, and 128 MB for the 256 connections of an address. One address that does so stays below
+// the limit. Several can exceed it for as long as HeaderTimeout; systemd then starts the service again.
 package middleware
 
 import (

@@ -22,6 +22,35 @@ func Gzip(body []byte) []byte {
 	return bytes.Clone(b.Bytes()) // without the room that the buffer has left
 }
 
+// Compress returns a handler that compresses responses for clients that accept gzip. It is for a listener of its own
+// with few clients: it holds the whole body in memory.
+func Compress(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		whole := &wholeResponse{ResponseWriter: w, status: http.StatusOK}
+		next.ServeHTTP(whole, r)
+		body, h := whole.body.Bytes(), w.Header()
+		h.Add("Vary", "Accept-Encoding")
+		if len(body) >= MinCompressed && AcceptsGzip(r) {
+			h.Set("Content-Encoding", "gzip")
+			body = Gzip(body)
+			h.Set("Content-Length", strconv.Itoa(len(body)))
+		}
+		w.WriteHeader(whole.status)
+		_, _ = w.Write(body) // the client may have disconnected
+	})
+}
+
+// wholeResponse holds a response in memory.
+type wholeResponse struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+func (w *wholeResponse) WriteHeader(status int) { w.status = status }
+
+func (w *wholeResponse) Write(b []byte) (int, error) { return w.body.Write(b) }
+
 // compress returns the body as it is sent, and sets the headers of that form. It compresses a
 // body of known length for clients that accept gzip, unless the handler has. The whole body is
 // compressed before any of it is sent, so that a slow client holds no compressor.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"callbook/server/middleware"
 	"callbook/server/web"
 	"callbook/static"
 	"callbook/store"
@@ -43,7 +44,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("POST "+Path+"{token}", s.serve)
 	mux.HandleFunc("GET /style.css", serveFile("text/css; charset=utf-8", static.Style))
 	mux.HandleFunc("GET /mark.svg", serveFile("image/svg+xml", static.Mark))
-	return guard(mux)
+	return guard(middleware.Compress(mux))
 }
 
 func serveFile(contentType, content string) http.HandlerFunc {

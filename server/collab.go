@@ -60,11 +60,11 @@ type collabPath struct {
 }
 
 func (s *Server) confirmCollab(req *api.Request, caller domain.Caller, in collabPath) (api.Response, error) {
-	collab, err := s.store.ConfirmCollab(req.Context(), caller, in.ID)
+	collab, err := s.store.DecideCollab(req.Context(), caller, in.ID, domain.CollabConfirmed)
 	return collabResponse(collab), err
 }
 
 func (s *Server) declineCollab(req *api.Request, caller domain.Caller, in collabPath) (api.Response, error) {
-	collab, err := s.store.DeclineCollab(req.Context(), caller, in.ID)
+	collab, err := s.store.DecideCollab(req.Context(), caller, in.ID, domain.CollabDeclined)
 	return collabResponse(collab), err
 }

@@ -90,7 +90,7 @@ func (s *site) createReply(by domain.Caller, id, body string) {
 func (s *site) recordCollab(by, with domain.Caller, summary string) {
 	s.Helper()
 	c, _, err := s.store.RecordCollab(s.Context(), by, domain.CollabDraft{Partner: with.Handle, Summary: summary}, domain.IdempotencyKey{})
-	must(s.store.ConfirmCollab(s.Context(), with, must(c, err)(s).ID))(s)
+	must(s.store.DecideCollab(s.Context(), with, must(c, err)(s).ID, domain.CollabConfirmed))(s)
 }
 
 // addLink adds a profile link and the result of its check; without a kind it is not checked yet.

@@ -65,7 +65,7 @@ func (s *Server) getRequest(req *api.Request, caller domain.Caller, in requestPa
 }
 
 func (s *Server) acceptRequest(req *api.Request, caller domain.Caller, in requestPath) (api.Response, error) {
-	r, err := s.store.AcceptRequest(req.Context(), caller, in.ID)
+	r, err := s.store.ActOnRequest(req.Context(), caller, in.ID, domain.ActAccept, "")
 	return requestResponse(r), err
 }
 
@@ -75,12 +75,12 @@ type declineInput struct {
 }
 
 func (s *Server) declineRequest(req *api.Request, caller domain.Caller, in declineInput) (api.Response, error) {
-	r, err := s.store.DeclineRequest(req.Context(), caller, in.ID, in.Body)
+	r, err := s.store.ActOnRequest(req.Context(), caller, in.ID, domain.ActDecline, in.Body.Reason)
 	return requestResponse(r), err
 }
 
 func (s *Server) withdrawRequest(req *api.Request, caller domain.Caller, in requestPath) (api.Response, error) {
-	r, err := s.store.WithdrawRequest(req.Context(), caller, in.ID)
+	r, err := s.store.ActOnRequest(req.Context(), caller, in.ID, domain.ActWithdraw, "")
 	return requestResponse(r), err
 }
 
@@ -90,7 +90,7 @@ type reportRequestInput struct {
 }
 
 func (s *Server) reportRequest(req *api.Request, caller domain.Caller, in reportRequestInput) (api.Response, error) {
-	r, err := s.store.ReportRequest(req.Context(), caller, in.ID, in.Body)
+	r, err := s.store.ActOnRequest(req.Context(), caller, in.ID, domain.ActReport, in.Body.Reason)
 	if err == nil {
 		s.logReport("request", r.ID)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -94,7 +93,7 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 		ON CONFLICT (handle) DO NOTHING
 		RETURNING id`, r.Handle)
 	if err != nil {
-		return a, fmt.Errorf("insert the handle: %w", err)
+		return a, err
 	}
 	if !free {
 		return a, domain.NewError(domain.CodeHandleTaken)
@@ -103,26 +102,26 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 		a.AwaitingSince = &t.Now
 		t.Changes.Approvals++
 	}
-	var network []byte // of the client; nil if its address is unknown
+	row := struct {
+		document.AgentRow
+		KeyHash []byte `db:"key_hash"`
+		Network []byte `db:"network"` // NULL if the client's address is unknown
+	}{AgentRow: a, KeyHash: domain.HashKey(key)}
 	if origin := domain.Origin(r.From); origin != "" {
-		network = t.Pseudonym(origin)
+		row.Network = t.Pseudonym(origin)
 	}
-	p := a.ContactPolicy
-	err = t.Exec(`
+
+	t.TouchAgent(a.ID)
+	return a, t.ExecNamed(`
 		INSERT INTO agents (id, name, owner, mailbox, contact_public, tagline, description_en, description_zh,
 			capabilities, languages, homepage, model,
 			accepting, min_level, require_offering, weekly_cap, policy_note, require_owner_receipt,
 			key_hash, key_used, created_at, updated_at, last_active_at, awaiting_since, network)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, FALSE, ?, ?, ?, ?, ?)`,
-		a.ID, a.Name, a.Owner, a.Mailbox, a.ContactPublic, a.Tagline, a.DescriptionEN, a.DescriptionZH,
-		a.Capabilities, a.Languages, a.Homepage, a.Model,
-		p.Accepting, p.MinLevel, p.RequireOffering, p.WeeklyCap, p.Note, p.RequireOwnerReceipt,
-		domain.HashKey(key), a.CreatedAt, a.UpdatedAt, a.LastActiveAt, a.AwaitingSince, network)
-	if err != nil {
-		return a, fmt.Errorf("insert the agent: %w", err)
-	}
-	t.TouchAgent(a.ID)
-	return a, nil
+		VALUES (:id, :name, :owner, :mailbox, :contact_public, :tagline, :description_en, :description_zh,
+			:capabilities, :languages, :homepage, :model,
+			:contact_policy.accepting, :contact_policy.min_level, :contact_policy.require_offering,
+			:contact_policy.weekly_cap, :contact_policy.note, :contact_policy.require_owner_receipt,
+			:key_hash, FALSE, :created_at, :updated_at, :last_active_at, :awaiting_since, :network)`, row)
 }
 
 // nameFaults returns the error of a field whose text has a fault as the name of an agent or its owner, or is the name
@@ -210,25 +209,25 @@ func (t *tx) checkRoomFor(before, after domain.Settings) error {
 	return t.CheckRoom()
 }
 
-func (t *tx) updateAgent(before document.AgentRow, after domain.Settings) error {
-	mailbox := text.CanonicalMailbox(after.Mailbox)
-	p := after.ContactPolicy
-	err := t.Exec(`
-		UPDATE agents SET name = ?, owner = ?, mailbox = ?, contact_public = ?, tagline = ?,
-			description_en = ?, description_zh = ?, capabilities = ?, languages = ?, homepage = ?, model = ?,
-			accepting = ?, min_level = ?, require_offering = ?, weekly_cap = ?, policy_note = ?,
-			require_owner_receipt = ?, updated_at = ?
-		WHERE id = ?`,
-		after.Name, after.Owner, mailbox, after.ContactPublic, domain.Optional(after.Tagline),
-		after.DescriptionEN, after.DescriptionZH, domain.Texts(after.Capabilities), text.CanonicalLanguages(after.Languages),
-		text.CanonicalURL(after.Homepage), domain.Optional(after.Model),
-		p.Accepting, p.MinLevel, p.RequireOffering, p.WeeklyCap, domain.Optional(domain.Deref(p.Note)),
-		p.RequireOwnerReceipt, t.Now, before.ID)
+func (t *tx) updateAgent(before document.AgentRow, settings domain.Settings) error {
+	after := before
+	after.Apply(settings)
+	after.UpdatedAt = t.Now
+	err := t.ExecNamed(`
+		UPDATE agents SET name = :name, owner = :owner, mailbox = :mailbox, contact_public = :contact_public,
+			tagline = :tagline, description_en = :description_en, description_zh = :description_zh,
+			capabilities = :capabilities, languages = :languages, homepage = :homepage, model = :model,
+			accepting = :contact_policy.accepting, min_level = :contact_policy.min_level,
+			require_offering = :contact_policy.require_offering, weekly_cap = :contact_policy.weekly_cap,
+			policy_note = :contact_policy.note,
+			require_owner_receipt = :contact_policy.require_owner_receipt, updated_at = :updated_at
+		WHERE id = :id`, after)
 	if err != nil {
-		return fmt.Errorf("update the agent: %w", err)
+		return err
 	}
+
 	t.TouchAgent(before.ID)
-	if mailbox != before.Mailbox {
+	if after.Mailbox != before.Mailbox {
 		if before.VerifiedAt != nil {
 			if err := t.leaveMailbox(&before); err != nil {
 				return err

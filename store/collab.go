@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 
 	"callbook/store/blocklist"
 	"callbook/store/document"
@@ -21,30 +20,30 @@ func (s *Store) RecordCollab(ctx context.Context, caller domain.Caller, draft do
 	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.Collab, error) { return t.recordCollab(caller, draft) })
 }
 
-func (t *tx) recordCollab(caller domain.Caller, draft domain.CollabDraft) (domain.Collab, error) {
+func (t *tx) recordCollab(caller domain.Caller, draft domain.CollabDraft) (collab domain.Collab, err error) {
 	partner, found, err := document.FindAgent(t.Tx, draft.Partner)
 	if err != nil {
-		return domain.Collab{}, err
+		return collab, err
 	}
 	if err := t.checkCollab(caller, draft, &partner, found && !partner.Hidden(t.Now)); err != nil {
-		return domain.Collab{}, err
+		return collab, err
 	}
 	if err := t.spendCollab(caller, partner.ID); err != nil {
-		return domain.Collab{}, err
+		return collab, err
 	}
 	id, err := t.NewID(domain.IDCollab)
 	if err != nil {
-		return domain.Collab{}, err
+		return collab, err
 	}
 	err = t.Exec(`
 		INSERT INTO collabs (id, initiator_id, partner_id, status, summary, post_id, request_id, created_at)
 		VALUES (?, ?, ?, 'pending', ?, ?, ?, ?)`,
 		id, caller.ID, partner.ID, draft.Summary, domain.Optional(draft.PostID), domain.Optional(draft.RequestID), t.Now)
 	if err != nil {
-		return domain.Collab{}, fmt.Errorf("insert the collaboration: %w", err)
+		return collab, err
 	}
 	if err := t.InsertEvent(partner.ID, "collab.received", domain.EventSubject{ID: &id, Handle: caller.Handle}); err != nil {
-		return domain.Collab{}, err
+		return collab, err
 	}
 	return t.collab(id)
 }
@@ -128,19 +127,10 @@ func (t *tx) collab(id string) (domain.Collab, error) {
 	return row.Collab, err
 }
 
-// ConfirmCollab confirms a collaboration that another agent recorded with the caller. Repeated, it
-// returns the same. It returns not_found for an agent that is no party, forbidden for the side that
-// recorded it, and invalid_state if it was declined.
-func (s *Store) ConfirmCollab(ctx context.Context, caller domain.Caller, id string) (domain.Collab, error) {
-	return s.decideCollab(ctx, caller, id, domain.CollabConfirmed)
-}
-
-// DeclineCollab declines a collaboration; see ConfirmCollab.
-func (s *Store) DeclineCollab(ctx context.Context, caller domain.Caller, id string) (domain.Collab, error) {
-	return s.decideCollab(ctx, caller, id, domain.CollabDeclined)
-}
-
-func (s *Store) decideCollab(ctx context.Context, caller domain.Caller, id, to string) (collab domain.Collab, err error) {
+// DecideCollab confirms or declines a collaboration that another agent recorded with the caller: to is
+// its new status. Repeated, it returns the same. It returns not_found for an agent that is no party,
+// forbidden for the side that recorded it, and invalid_state if it was decided otherwise.
+func (s *Store) DecideCollab(ctx context.Context, caller domain.Caller, id, to string) (collab domain.Collab, err error) {
 	err = s.writeAs(ctx, caller, func(t *tx) error {
 		var row query.CollabRow
 		found, err := t.Find(&row, query.SelectCollab+` WHERE c.id = ? AND ? IN (c.initiator_id, c.partner_id)`, id, caller.ID)

@@ -37,10 +37,10 @@ func (s *testStore) record(initiator, partner domain.Caller) domain.Collab {
 func (s *testStore) decisions() map[string]func(domain.Caller, string) (domain.Collab, error) {
 	return map[string]func(domain.Caller, string) (domain.Collab, error){
 		"confirmed": func(c domain.Caller, id string) (domain.Collab, error) {
-			return s.ConfirmCollab(context.Background(), c, id)
+			return s.DecideCollab(context.Background(), c, id, domain.CollabConfirmed)
 		},
 		"declined": func(c domain.Caller, id string) (domain.Collab, error) {
-			return s.DeclineCollab(context.Background(), c, id)
+			return s.DecideCollab(context.Background(), c, id, domain.CollabDeclined)
 		},
 	}
 }

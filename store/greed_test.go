@@ -93,7 +93,7 @@ func (g *greedyNetwork) collaborate() {
 			if !g.count("collaborations", err) {
 				break
 			}
-			_, err = g.ConfirmCollab(ctx, partner, collab.ID)
+			_, err = g.DecideCollab(ctx, partner, collab.ID, domain.CollabConfirmed)
 			g.ok(err)
 		}
 	}

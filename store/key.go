@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"time"
 
 	"callbook/store/domain"
@@ -15,9 +14,9 @@ import (
 
 // Authenticate returns the agent of a key. It returns unauthorized for a malformed, unknown or
 // replaced key, and suspended, together with the agent, for the key of a suspended agent.
-func (s *Store) Authenticate(ctx context.Context, key string) (domain.Caller, error) {
+func (s *Store) Authenticate(ctx context.Context, key string) (caller domain.Caller, err error) {
 	if !domain.WellFormedKey(key) {
-		return domain.Caller{}, domain.NewError(domain.CodeUnauthorized)
+		return caller, domain.NewError(domain.CodeUnauthorized)
 	}
 	var row struct {
 		domain.Suspension
@@ -35,26 +34,26 @@ func (s *Store) Authenticate(ctx context.Context, key string) (domain.Caller, er
 		JOIN handles h ON h.id = a.id
 		WHERE a.key_hash = ?`, hash)
 	if err == nil && (!found || subtle.ConstantTimeCompare(hash, row.KeyHash) != 1) {
-		return domain.Caller{}, domain.NewError(domain.CodeUnauthorized)
+		return caller, domain.NewError(domain.CodeUnauthorized)
 	}
 	if err != nil {
-		return domain.Caller{}, fmt.Errorf("find a key: %w", err)
+		return caller, err
 	}
 	now := s.db.Now()
-	caller := domain.Caller{ID: row.ID, Handle: row.Handle, KeyHash: string(hash)}
+	caller = domain.Caller{ID: row.ID, Handle: row.Handle, KeyHash: string(hash)}
 	if row.Suspended(now) {
 		return caller, row.Rejection()
 	}
 	if row.SuspendedAt != nil {
 		// Without disk space it stays stored, without effect.
 		if err := s.endSuspension(ctx, row.ID); err != nil && !errors.Is(err, domain.NewError(domain.CodeStorageFull)) {
-			return domain.Caller{}, err
+			return caller, err
 		}
 	}
 	if !row.KeyUsed {
 		// Without disk space the key counts as unused, but is valid.
 		if err := s.markKeyUsed(ctx, row.ID, hash); err != nil && !errors.Is(err, domain.NewError(domain.CodeStorageFull)) {
-			return domain.Caller{}, err
+			return caller, err
 		}
 	}
 	s.recordActivity(row.ID, row.LastActiveAt, now)
@@ -105,13 +104,12 @@ func (s *Store) recordActivity(id int64, last, now domain.Time) {
 	if now < last.Add(activityStep) {
 		return
 	}
-	if _, pending := s.active.LoadOrStore(id, nil); pending {
-		return
-	}
+
+	// A time that cannot be stored is stored with the next request.
 	s.db.TryWrite(func(t *txn.Tx) error {
 		t.TouchCard(id)
 		return cmp.Or(
 			t.Exec(`UPDATE agents SET last_active_at = ? WHERE id = ?`, now, id),
 			t.Exec(`UPDATE agent_documents SET last_active_at = ? WHERE agent_id = ?`, now, id))
-	}, func(error) { s.active.Delete(id) }) // a time that could not be stored is stored with the next request
+	}, func(error) {})
 }

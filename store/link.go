@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"callbook/store/blocklist"
@@ -102,11 +101,7 @@ func (t *tx) storeLinkCheck(agentID int64, address, before string, check domain.
 		query = `kind = ?, status = 'failed', failure = ?, proof = NULL, verified_at = NULL, expires_at = NULL, next_check_at = NULL`
 		args = append(args, check.Kind, check.Failure)
 	}
-	err := t.Exec(`UPDATE links SET checked_at = ?, `+query+` WHERE agent_id = ? AND url = ?`, append(args, agentID, address)...)
-	if err != nil {
-		return fmt.Errorf("store the check of a link: %w", err)
-	}
-	return nil
+	return t.Exec(`UPDATE links SET checked_at = ?, `+query+` WHERE agent_id = ? AND url = ?`, append(args, agentID, address)...)
 }
 
 // isTransient reports whether a page that failed so may pass the next check.

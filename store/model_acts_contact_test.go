@@ -122,13 +122,13 @@ func doActOn(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	var err error
 	switch a.kind {
 	case "accept":
-		got, err = r.s.AcceptRequest(background, on.who.Caller, id)
+		got, err = r.s.ActOnRequest(background, on.who.Caller, id, domain.ActAccept, "")
 	case "decline":
-		got, err = r.s.DeclineRequest(background, on.who.Caller, id, domain.DeclineDraft{Reason: a.text})
+		got, err = r.s.ActOnRequest(background, on.who.Caller, id, domain.ActDecline, a.text)
 	case "withdraw":
-		got, err = r.s.WithdrawRequest(background, on.who.Caller, id)
+		got, err = r.s.ActOnRequest(background, on.who.Caller, id, domain.ActWithdraw, "")
 	case "report":
-		got, err = r.s.ReportRequest(background, on.who.Caller, id, domain.ReportDraft{Reason: "spam"})
+		got, err = r.s.ActOnRequest(background, on.who.Caller, id, domain.ActReport, "spam")
 	}
 	want := r.m.may(on.who)
 	if !want.refused() {
@@ -225,11 +225,11 @@ func makeAnswer(r *modelRun, a *modelAct) bool {
 }
 
 func doAnswer(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	call, to := r.s.ConfirmCollab, domain.CollabConfirmed
+	to := domain.CollabConfirmed
 	if a.kind == "refuse" {
-		call, to = r.s.DeclineCollab, domain.CollabDeclined
+		to = domain.CollabDeclined
 	}
-	got, err := call(background, on.who.Caller, on.collab.id)
+	got, err := r.s.DecideCollab(background, on.who.Caller, on.collab.id, to)
 	want := r.m.answer(on.collab, on.who, to)
 	if err == nil {
 		r.equal("the collaboration", got, r.viewCollab(on.collab))

@@ -110,7 +110,7 @@ func TestAbuse14_AReportKeepsEveryText(t *testing.T) {
 	draft.Purpose, draft.Deliverable, draft.Context = "abuse 15", "abuse 16", "abuse 17"
 	request, _, err := s.SendRequest(ctx, author, other.Handle, draft, domain.IdempotencyKey{})
 	s.ok(err)
-	s.ok(errOf(s.ReportRequest(ctx, other, request.ID, domain.ReportDraft{})))
+	s.ok(errOf(s.ActOnRequest(ctx, other, request.ID, domain.ActReport, "")))
 	address := netip.MustParseAddr("192.0.2.1")
 	s.ok(errors.Join(s.ReportPost(ctx, post.ID, address, domain.ReportDraft{}), s.ReportAgent(ctx, "author", address, domain.ReportDraft{}),
 		s.ReportReply(ctx, s.reply(author, post, "abuse 18").ID, address, domain.ReportDraft{})))

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -46,7 +45,7 @@ func (t *tx) replaceOfferings(agentID int64, drafts []domain.OfferingDraft) erro
 	}
 	for i, draft := range drafts {
 		if err := t.insertOffering(agentID, i, draft); err != nil {
-			return fmt.Errorf("insert offering %d: %w", i, err)
+			return err
 		}
 	}
 	t.TouchAgent(agentID)

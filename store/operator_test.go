@@ -136,7 +136,7 @@ func TestOperator_RemovalsCloseTheirReports(t *testing.T) {
 			author, other := s.reachable("author"), s.reachable("other")
 			post := s.post(author)
 			reply := s.reply(other, post, "Casino")
-			s.ok(errOf(s.ReportRequest(ctx, other, s.ask(author, other).ID, domain.ReportDraft{})))
+			s.ok(errOf(s.ActOnRequest(ctx, other, s.ask(author, other).ID, domain.ActReport, "")))
 			for _, err := range []error{
 				s.ReportPost(ctx, post.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}), s.ReportReply(ctx, reply.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}),
 				s.ReportAgent(ctx, "author", netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}), s.ReportAgent(ctx, "other", netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}),

@@ -166,16 +166,12 @@ func (t *tx) allowMail(agent *document.AgentRow, order outbox.Order) (allowed bo
 }
 
 func (t *tx) insertClaim(agent *document.AgentRow, owner []byte, token string) error {
-	err := t.Exec(`
+	return t.Exec(`
 		INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at, used_at)
 		VALUES (?, ?, 0, ?, ?, 'pending', ?, ?, ?)
 		ON CONFLICT (agent_id) DO UPDATE SET token_hash = excluded.token_hash, owner = excluded.owner,
 			mailbox = excluded.mailbox, requested_at = excluded.requested_at, expires_at = excluded.expires_at`,
 		agent.ID, domain.HashKey(token), owner, agent.Mailbox, t.Now, t.Now.Add(claimAge), t.Now)
-	if err != nil {
-		return fmt.Errorf("insert the owner claim: %w", err)
-	}
-	return nil
 }
 
 // form returns the one-time token of the page. Its first half changes with each act, its second half with
@@ -249,7 +245,7 @@ func (s *Store) receipts(ctx context.Context, agentID int64, now domain.Time) ([
 		ORDER BY r.seq DESC
 		LIMIT 100`, now, agentID)
 	if err != nil {
-		return nil, fmt.Errorf("read the requests that wait for the owner: %w", err)
+		return nil, err
 	}
 	waiting := make([]domain.ContactRequest, len(rows))
 	for i := range rows {
@@ -355,7 +351,7 @@ func (t *tx) confirmClaim(claim *claimRow, agent *document.AgentRow) error {
 		t.Exec(`UPDATE owner_claims SET status = 'claimed', mailbox = ?1, mailbox_at = ?2, confirmed_at = COALESCE(confirmed_at, ?2) WHERE agent_id = ?3`,
 			agent.Mailbox, t.Now, agent.ID))
 	if err != nil {
-		return fmt.Errorf("confirm the owner claim: %w", err)
+		return err
 	}
 	t.TouchAgent(agent.ID)
 	if claim.Status == statusPending {

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"callbook/store/blocklist"
 	"callbook/store/document"
@@ -28,24 +27,24 @@ func (s *Store) CreatePost(ctx context.Context, caller domain.Caller, draft doma
 	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.PostDocument, error) { return t.createPost(caller, draft) })
 }
 
-func (t *tx) createPost(caller domain.Caller, draft domain.PostDraft) (domain.PostDocument, error) {
+func (t *tx) createPost(caller domain.Caller, draft domain.PostDraft) (doc domain.PostDocument, err error) {
 	if err := blocklist.Check(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
-		return domain.PostDocument{}, err
+		return doc, err
 	}
 	hash := draft.TextHash()
 	if err := t.checkRepeated(caller.ID, hash); err != nil {
-		return domain.PostDocument{}, err
+		return doc, err
 	}
 	if err := t.spendDaily(caller, domain.ActPost, t.store.quotas.PostsAt, t.store.quotas[domain.LimitNetworkPosts]); err != nil {
-		return domain.PostDocument{}, err
+		return doc, err
 	}
 	row, err := t.insertPost(caller.ID, draft, hash)
 	if err != nil {
-		return domain.PostDocument{}, fmt.Errorf("insert the post: %w", err)
+		return doc, err
 	}
-	doc := domain.PostDocument{Seq: row.Seq, ID: row.ID, Deadline: row.Deadline, CreatedAt: row.CreatedAt}
+	doc = domain.PostDocument{Seq: row.Seq, ID: row.ID, Deadline: row.Deadline, CreatedAt: row.CreatedAt}
 	if doc.Post, err = document.BuildPost(t.Tx, &row, caller.Handle); err != nil {
-		return domain.PostDocument{}, err
+		return doc, err
 	}
 	t.TouchRecentPosts(caller.ID)
 	t.TouchPosts()

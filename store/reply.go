@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
@@ -42,7 +41,7 @@ func (t *tx) createReply(caller domain.Caller, postID string, draft domain.Reply
 		INSERT INTO replies (id, post_seq, author_id, body, created_at) VALUES (?, ?, ?, ?, ?)
 		RETURNING seq`, id, post.Seq, caller.ID, draft.Body, t.Now)
 	if err != nil {
-		return reply, fmt.Errorf("insert the reply: %w", err)
+		return reply, err
 	}
 	if err := t.Exec(`UPDATE post_documents SET reply_count = reply_count + 1 WHERE post_seq = ?`, post.Seq); err != nil {
 		return reply, err

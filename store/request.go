@@ -41,27 +41,27 @@ func (s *Store) TryRequest(ctx context.Context, caller domain.Caller, handle str
 	return err
 }
 
-func (t *tx) sendRequest(caller domain.Caller, handle string, draft domain.ContactRequestDraft) (domain.ContactRequest, error) {
+func (t *tx) sendRequest(caller domain.Caller, handle string, draft domain.ContactRequestDraft) (request domain.ContactRequest, err error) {
 	sender, err := document.Agent(t.Tx, caller.ID)
 	if err != nil {
-		return domain.ContactRequest{}, err
+		return request, err
 	}
 	if err := blocklist.Check(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
-		return domain.ContactRequest{}, err
+		return request, err
 	}
 	recipient, found, err := document.FindAgent(t.Tx, handle)
 	if err != nil {
-		return domain.ContactRequest{}, err
+		return request, err
 	}
 	if !found || recipient.Hidden(t.Now) {
-		return domain.ContactRequest{}, domain.NewError(domain.CodeNotFound)
+		return request, domain.NewError(domain.CodeNotFound)
 	}
 	offering, attempt, err := t.contactAttempt(&sender, &recipient, draft)
 	if err != nil {
-		return domain.ContactRequest{}, err
+		return request, err
 	}
 	if rejection := recipient.ContactPolicy.Allow(attempt); rejection != nil {
-		return domain.ContactRequest{}, rejection
+		return request, rejection
 	}
 	return t.insertRequest(&sender, &recipient, draft, offering)
 }
@@ -133,19 +133,19 @@ const (
 	unreported = `NOT EXISTS (SELECT 1 FROM reports WHERE about = 'request' AND subject = requests.id AND reporter_id = requests.to_id)`
 )
 
-func (t *tx) insertRequest(sender, recipient *document.AgentRow, d domain.ContactRequestDraft, offering *domain.Offering) (domain.ContactRequest, error) {
+func (t *tx) insertRequest(sender, recipient *document.AgentRow, d domain.ContactRequestDraft, offering *domain.Offering) (request domain.ContactRequest, err error) {
 	if err := t.CountUsage(sender.ID, domain.ActRequest); err != nil {
-		return domain.ContactRequest{}, err
+		return request, err
 	}
 	id, err := t.NewID(domain.IDRequest)
 	if err != nil {
-		return domain.ContactRequest{}, err
+		return request, err
 	}
 	var snapshot *string
 	if offering != nil {
 		b, err := json.Marshal(offering)
 		if err != nil {
-			return domain.ContactRequest{}, err
+			return request, err
 		}
 		text := string(b)
 		snapshot = &text
@@ -157,11 +157,11 @@ func (t *tx) insertRequest(sender, recipient *document.AgentRow, d domain.Contac
 		id, sender.ID, recipient.ID, d.Purpose, d.Deliverable, d.Compensation, snapshot, domain.Optional(d.Deadline),
 		domain.Optional(d.Context), t.Now, t.Now, t.Now.Add(domain.RequestAge))
 	if err != nil {
-		return domain.ContactRequest{}, fmt.Errorf("insert the request: %w", err)
+		return request, err
 	}
 	t.TouchFacts(recipient.ID)
 	if err := t.InsertEvent(recipient.ID, "request.received", domain.EventSubject{ID: &id, Handle: sender.Handle}); err != nil {
-		return domain.ContactRequest{}, err
+		return request, err
 	}
 	return domain.ContactRequest{ // as t.request reads it
 		ID: id, Status: domain.RequestPending, From: sender.Party(), To: recipient.Party(),
@@ -171,21 +171,21 @@ func (t *tx) insertRequest(sender, recipient *document.AgentRow, d domain.Contac
 	}, nil
 }
 
-func (t *tx) request(id string) (domain.ContactRequest, error) {
+func (t *tx) request(id string) (request domain.ContactRequest, err error) {
 	var row lifecycle.RequestRow
 	if err := t.Get(&row, lifecycle.SelectRequest+` WHERE r.id = ?2`, t.Now, id); err != nil {
-		return domain.ContactRequest{}, err
+		return request, err
 	}
 	return row.Record()
 }
 
 // Request returns a request to one of its parties. For other agents it returns
 // not_found.
-func (s *Store) Request(ctx context.Context, caller domain.Caller, id string) (domain.ContactRequest, error) {
+func (s *Store) Request(ctx context.Context, caller domain.Caller, id string) (request domain.ContactRequest, err error) {
 	var row lifecycle.RequestRow
-	err := txn.OrNotFound(s.db.Get(ctx, &row, lifecycle.SelectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`, s.db.Now(), id, caller.ID))
+	err = txn.OrNotFound(s.db.Get(ctx, &row, lifecycle.SelectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`, s.db.Now(), id, caller.ID))
 	if err != nil {
-		return domain.ContactRequest{}, err
+		return request, err
 	}
 	return row.Record()
 }
@@ -197,7 +197,7 @@ type RequestFilter struct {
 }
 
 // Requests lists the caller's requests, newest first.
-func (s *Store) Requests(ctx context.Context, caller domain.Caller, f RequestFilter, page listing.Page) (listing.List[domain.ContactRequest], error) {
+func (s *Store) Requests(ctx context.Context, caller domain.Caller, f RequestFilter, page listing.Page) (list listing.List[domain.ContactRequest], err error) {
 	side := "to_id"
 	if f.Sent {
 		side = "from_id"
@@ -212,37 +212,29 @@ func (s *Store) Requests(ctx context.Context, caller domain.Caller, f RequestFil
 		Bounds: []any{caller.ID, f.Status},
 	}, page)
 	if err != nil {
-		return listing.List[domain.ContactRequest]{}, err
+		return list, err
 	}
 	return listing.Map(rows, (*lifecycle.RequestRow).Record)
 }
 
-// AcceptRequest accepts a request to the caller. Both mailboxes are exchanged as they are now or, if
-// the caller's policy requires the owner's receipt, when the owner agrees. AcceptRequest returns
-// invalid_state unless both are verified at that moment. It and the following three methods return the
-// same when the same party repeats them. They return not_found for an agent that is no party,
-// forbidden for the other party, and invalid_state if the state of the request does not allow the act.
-func (s *Store) AcceptRequest(ctx context.Context, caller domain.Caller, id string) (domain.ContactRequest, error) {
-	return s.actOnRequest(ctx, caller, id, domain.ActAccept, "")
-}
-
-// DeclineRequest declines a request to the caller; see AcceptRequest.
-func (s *Store) DeclineRequest(ctx context.Context, caller domain.Caller, id string, draft domain.DeclineDraft) (domain.ContactRequest, error) {
-	return s.actOnRequest(ctx, caller, id, domain.ActDecline, draft.Reason)
-}
-
-// WithdrawRequest withdraws a request that the caller sent; see AcceptRequest.
-func (s *Store) WithdrawRequest(ctx context.Context, caller domain.Caller, id string) (domain.ContactRequest, error) {
-	return s.actOnRequest(ctx, caller, id, domain.ActWithdraw, "")
-}
-
-// ReportRequest reports a request to the operator in any state and blocks its sender for the caller.
-// An open request is declined, which is all that the sender sees; see AcceptRequest.
-func (s *Store) ReportRequest(ctx context.Context, caller domain.Caller, id string, draft domain.ReportDraft) (domain.ContactRequest, error) {
-	return s.actOnRequest(ctx, caller, id, domain.ActReport, draft.Reason)
-}
-
-func (s *Store) actOnRequest(ctx context.Context, caller domain.Caller, id string, act domain.RequestAction, reason string) (request domain.ContactRequest, err error) {
+// ActOnRequest accepts, declines or reports a request to the caller, or withdraws one that the caller
+// sent. The reason is that of a decline or a report.
+//
+// When a request is accepted, both mailboxes are exchanged as they are then or, if the caller's policy
+// requires the owner's receipt, when the owner agrees; without two verified mailboxes at that moment it
+// is invalid_state. A report goes to the operator in any state and blocks the sender for the caller; an
+// open request is declined, which is all that the sender sees.
+//
+// ActOnRequest returns the same when the same party repeats the act. It returns not_found for an agent
+// that is no party, forbidden for the other party, and invalid_state if the state of the request does
+// not allow the act.
+func (s *Store) ActOnRequest(
+	ctx context.Context,
+	caller domain.Caller,
+	id string,
+	act domain.RequestAction,
+	reason string,
+) (request domain.ContactRequest, err error) {
 	err = s.writeOrRejectAs(ctx, caller, func(t *tx) (err error) {
 		if err := lifecycle.ActOnRequest(t.Tx, caller.ID, id, act, reason); err != nil {
 			return err

@@ -61,13 +61,17 @@ func (s *testStore) request(c domain.Caller, id string) domain.ContactRequest {
 func (s *testStore) answers() map[string]func(c domain.Caller, id string) (domain.ContactRequest, error) {
 	ctx := context.Background()
 	return map[string]func(domain.Caller, string) (domain.ContactRequest, error){
-		"accepts": func(c domain.Caller, id string) (domain.ContactRequest, error) { return s.AcceptRequest(ctx, c, id) },
-		"declines": func(c domain.Caller, id string) (domain.ContactRequest, error) {
-			return s.DeclineRequest(ctx, c, id, domain.DeclineDraft{})
+		"accepts": func(c domain.Caller, id string) (domain.ContactRequest, error) {
+			return s.ActOnRequest(ctx, c, id, domain.ActAccept, "")
 		},
-		"withdraws": func(c domain.Caller, id string) (domain.ContactRequest, error) { return s.WithdrawRequest(ctx, c, id) },
+		"declines": func(c domain.Caller, id string) (domain.ContactRequest, error) {
+			return s.ActOnRequest(ctx, c, id, domain.ActDecline, "")
+		},
+		"withdraws": func(c domain.Caller, id string) (domain.ContactRequest, error) {
+			return s.ActOnRequest(ctx, c, id, domain.ActWithdraw, "")
+		},
 		"reports": func(c domain.Caller, id string) (domain.ContactRequest, error) {
-			return s.ReportRequest(ctx, c, id, domain.ReportDraft{})
+			return s.ActOnRequest(ctx, c, id, domain.ActReport, "")
 		},
 	}
 }
@@ -208,7 +212,7 @@ func TestReportRequest_IsNotSeenByTheSender(t *testing.T) {
 	asker, pilot := s.reachable("asker"), s.reachable("harbour-pilot")
 	sent := s.ask(asker, pilot)
 	for range 2 {
-		_, err := s.ReportRequest(ctx, pilot, sent.ID, domain.ReportDraft{Reason: "It sells things."})
+		_, err := s.ActOnRequest(ctx, pilot, sent.ID, domain.ActReport, "It sells things.")
 		s.ok(err)
 	}
 	var heard []string
@@ -252,7 +256,7 @@ func TestAbuse12_ReportedRequestsLeaveRoom(t *testing.T) {
 	s := newStore(t)
 	pilot, askers := s.reachable("harbour-pilot"), s.crowdOf("asker", 9)
 	withdraw := func() {
-		_, err := s.WithdrawRequest(ctx, askers[0], s.ask(askers[0], pilot).ID)
+		_, err := s.ActOnRequest(ctx, askers[0], s.ask(askers[0], pilot).ID, domain.ActWithdraw, "")
 		s.ok(err)
 	}
 	withdraw()
@@ -262,11 +266,11 @@ func TestAbuse12_ReportedRequestsLeaveRoom(t *testing.T) {
 	}
 	wantOutcome(t, "the ninth sender of level 1", s.send(askers[8], pilot), "weekly_cap_reached")
 	for _, c := range askers[1:8] {
-		_, err := s.ReportRequest(ctx, pilot, s.boxed(c, RequestFilter{Sent: true})[0], domain.ReportDraft{})
+		_, err := s.ActOnRequest(ctx, pilot, s.boxed(c, RequestFilter{Sent: true})[0], domain.ActReport, "")
 		s.ok(err)
 	}
 	reported := s.ask(askers[0], pilot).ID
-	_, err := s.ReportRequest(ctx, pilot, reported, domain.ReportDraft{})
+	_, err := s.ActOnRequest(ctx, pilot, reported, domain.ActReport, "")
 	s.ok(err)
 	s.ok(s.DeleteAgent(ctx, askers[0])) // does not make them count again
 	own, err := s.Me(ctx, pilot)

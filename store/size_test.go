@@ -63,7 +63,7 @@ func TestMaxBytes_RejectsWhatCreatesOrEnlargesRecords(t *testing.T) {
 		{"a switch", errOf(s.UpdateAgent(ctx, pilot, func(a *domain.Settings) error { a.ContactPolicy.Accepting = false; return nil })), ""},
 		{"a shorter profile", settings("Does."), ""},
 		{"an empty menu", errOf(s.ReplaceOfferings(ctx, pilot, domain.Menu{})), ""},
-		{"a decision", errOf(s.AcceptRequest(ctx, pilot, request.ID)), ""},
+		{"a decision", errOf(s.ActOnRequest(ctx, pilot, request.ID, domain.ActAccept, "")), ""},
 		{"a code", errOf(s.StartVerify(ctx, fresh)), ""},
 		{"a new key", errOf3(s.RotateKey(ctx, other)), ""},
 		{"a deletion", s.DeleteReply(ctx, pilot, reply.ID), ""},

@@ -129,7 +129,6 @@ type Store struct {
 	registration  domain.RegistrationMode
 	siteName      string // as text.NameForm returns it
 	loopbackLinks bool
-	active        sync.Map // ids of agents whose last request waits to be stored
 }
 
 // Open opens the directory, upgrades its schema and starts its writer.

@@ -92,9 +92,9 @@ func (d *Server) actAs(ctx context.Context, agent Agent, how counterpart) (errs 
 			continue
 		}
 		if how.declines == "" {
-			_, err = d.store.AcceptRequest(ctx, caller, request.ID)
+			_, err = d.store.ActOnRequest(ctx, caller, request.ID, domain.ActAccept, "")
 		} else {
-			_, err = d.store.DeclineRequest(ctx, caller, request.ID, domain.DeclineDraft{Reason: how.declines})
+			_, err = d.store.ActOnRequest(ctx, caller, request.ID, domain.ActDecline, how.declines)
 		}
 		if errs = append(errs, err); how.orders {
 			errs = append(errs, d.giveOrders(ctx, caller, request.From.Handle))
@@ -107,7 +107,7 @@ func (d *Server) actAs(ctx context.Context, agent Agent, how counterpart) (errs 
 	errs = append(errs, err)
 	for _, collab := range collabs.Items {
 		if collab.CreatedAt <= before {
-			_, err = d.store.ConfirmCollab(ctx, caller, collab.ID)
+			_, err = d.store.DecideCollab(ctx, caller, collab.ID, domain.CollabConfirmed)
 			errs = append(errs, err)
 		}
 	}

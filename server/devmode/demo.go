@@ -123,20 +123,14 @@ func (l *demoLoader) run(ctx context.Context, step demoStep) (err error) {
 		l.ids[step.ID] = collab.ID
 	case "reply":
 		_, _, err = l.store.CreateReply(ctx, caller, on, domain.ReplyDraft{Body: step.Text}, domain.IdempotencyKey{})
-	case "accept":
-		_, err = l.store.AcceptRequest(ctx, caller, on)
-	case "decline":
-		_, err = l.store.DeclineRequest(ctx, caller, on, domain.DeclineDraft{Reason: step.Text})
-	case "withdraw":
-		_, err = l.store.WithdrawRequest(ctx, caller, on)
-	case "report":
-		_, err = l.store.ReportRequest(ctx, caller, on, domain.ReportDraft{Reason: step.Text})
+	case "accept", "decline", "withdraw", "report":
+		_, err = l.store.ActOnRequest(ctx, caller, on, domain.RequestAction(step.Act), step.Text)
 	case "agree":
 		err = l.actAsOwner(ctx, step.By, domain.OwnerSubmission{Act: domain.OwnerAgree, Request: on})
 	case "confirm":
-		_, err = l.store.ConfirmCollab(ctx, caller, on)
+		_, err = l.store.DecideCollab(ctx, caller, on, domain.CollabConfirmed)
 	case "decline_collab":
-		_, err = l.store.DeclineCollab(ctx, caller, on)
+		_, err = l.store.DecideCollab(ctx, caller, on, domain.CollabDeclined)
 	default:
 		err = errors.New("there is no such act")
 	}

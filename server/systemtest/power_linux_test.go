@@ -410,15 +410,18 @@ func (f *film) state(image map[string][]byte, at int) (sum [sha256.Size]byte) {
 // last returns the call after which a restore reports its end, if there is one.
 func (f *film) last() int { return len(f.calls) - 1 }
 
-// moments returns the calls after which the power is cut, and how often: a third of them in the first start, in the
-// restore and after it, a third at calls that write nothing, a third anywhere.
+// moments returns the calls after which the power is cut, and how often: a third of them in the first start, at its
+// calls that write nothing by turns, in the restore and after it, a third at calls that write nothing, a third anywhere.
 func (f *film) moments(n int, r *rand.Rand) map[int]int {
 	cuts := map[int]int{}
+	before, _ := slices.BinarySearch(f.borders, f.first) // an upgrade changes names at few of them
+	turn := r.IntN(before)
 	for i := range n {
 		from, to := 0, len(f.calls)
 		switch i % 6 {
 		case 0:
-			to = f.first
+			from = f.borders[(turn+i/6)%before]
+			to = from + 1
 		case 1:
 			if from = f.restoring % to; i%12 == 1 {
 				from = f.last()

@@ -27,7 +27,7 @@ func (o *Operator) CreateInvite(ctx context.Context, uses int, until time.Time) 
 		err := t.Exec(`INSERT INTO invites (id, secret_hash, uses, used, created_at, expires_at) VALUES (?, ?, ?, 0, ?, ?)`,
 			invite.ID, domain.HashKey(secret), uses, t.Now, invite.ExpiresAt)
 		if err != nil {
-			return fmt.Errorf("insert the invitation: %w", err)
+			return err
 		}
 		return audit(t, "invite", invite.ID, fmt.Sprintf("for %d until %s", uses, until.UTC().Format(time.DateOnly)))
 	})

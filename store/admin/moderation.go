@@ -111,11 +111,7 @@ func withClosed(detail string, closed int64) string {
 
 // audit records an operator's act.
 func audit(t *txn.Tx, act, subject, detail string) error {
-	err := t.Exec(`INSERT INTO audit (act, subject, detail, at) VALUES (?, ?, ?, ?)`, act, subject, domain.Optional(detail), t.Now)
-	if err != nil {
-		return fmt.Errorf("record %s: %w", act, err)
-	}
-	return nil
+	return t.Exec(`INSERT INTO audit (act, subject, detail, at) VALUES (?, ?, ?, ?)`, act, subject, domain.Optional(detail), t.Now)
 }
 
 // Verify marks an agent's mailbox as verified. It returns not_found for an unknown handle.

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"callbook/store/domain"
@@ -18,7 +17,7 @@ func (o *Operator) CreatePageLink(ctx context.Context) (token string, err error)
 		end := t.Now.Add(domain.PageLinkAge)
 		err := t.Exec(`INSERT INTO operator_links (token_hash, created_at, expires_at) VALUES (?, ?, ?)`, domain.HashKey(token), t.Now, end)
 		if err != nil {
-			return fmt.Errorf("insert the link: %w", err)
+			return err
 		}
 		return audit(t, "page", "until "+end.Time().Format(time.RFC3339), "")
 	})
@@ -28,7 +27,7 @@ func (o *Operator) CreatePageLink(ctx context.Context) (token string, err error)
 func (o *Operator) RevokePageLinks(ctx context.Context) error {
 	return o.db.Write(ctx, func(t *txn.Tx) error {
 		if err := t.Exec(`DELETE FROM operator_links`); err != nil {
-			return fmt.Errorf("delete the links: %w", err)
+			return err
 		}
 		return audit(t, "page", "earlier links revoked", "")
 	})

@@ -59,17 +59,28 @@ func SelectLevel(agent string) string {
 }
 
 // NewAgentRow returns the row of a new agent, without its number.
-func NewAgentRow(r *domain.Registration, now domain.Time) AgentRow {
-	return AgentRow{
-		Mailbox: text.CanonicalMailbox(r.Mailbox), ContactPublic: r.ContactPublic, LastActiveAt: now,
-		Agent: domain.Agent{
-			Handle: r.Handle, Name: r.Name, Owner: r.Owner,
-			Tagline: domain.Optional(r.Tagline), DescriptionEN: r.DescriptionEN, DescriptionZH: r.DescriptionZH,
-			Capabilities: domain.Texts(r.Capabilities), Languages: text.CanonicalLanguages(r.Languages),
-			Homepage: text.CanonicalURL(r.Homepage), Model: domain.Optional(r.Model),
-			ContactPolicy: domain.DefaultPolicy, CreatedAt: now, UpdatedAt: now,
-		},
-	}
+func NewAgentRow(r *domain.Registration, now domain.Time) (row AgentRow) {
+	row.Handle, row.CreatedAt, row.UpdatedAt, row.LastActiveAt = r.Handle, now, now, now
+	row.Apply(domain.Settings{
+		Name:          r.Name,
+		Owner:         r.Owner,
+		Mailbox:       r.Mailbox,
+		Profile:       r.Profile,
+		ContactPolicy: domain.PolicySettings(domain.DefaultPolicy),
+	})
+	return row
+}
+
+// Apply sets the settings of the agent, in the form in which they are stored.
+func (a *AgentRow) Apply(s domain.Settings) {
+	a.Name, a.Owner = s.Name, s.Owner
+	a.Mailbox, a.ContactPublic = text.CanonicalMailbox(s.Mailbox), s.ContactPublic
+	a.Tagline, a.Model = domain.Optional(s.Tagline), domain.Optional(s.Model)
+	a.DescriptionEN, a.DescriptionZH = s.DescriptionEN, s.DescriptionZH
+	a.Capabilities, a.Languages = s.Capabilities, text.CanonicalLanguages(s.Languages)
+	a.Homepage = text.CanonicalURL(s.Homepage)
+	a.ContactPolicy = domain.ContactPolicy(s.ContactPolicy)
+	a.ContactPolicy.Note = domain.Optional(domain.Deref(s.ContactPolicy.Note))
 }
 
 // Settings returns the settings of the agent.

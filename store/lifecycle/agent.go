@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"cmp"
-	"fmt"
 
 	"callbook/store/document"
 	"callbook/store/domain"
@@ -23,17 +22,12 @@ func DeleteAgent(t *txn.Tx, id int64) error {
 // deleteOrphans deletes the requests and collaborations of a deleted agent whose other side is deleted
 // too.
 func deleteOrphans(t *txn.Tx, id int64) error {
-	for _, query := range []string{
+	return t.ExecEach(id,
 		`DELETE FROM requests WHERE from_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = to_id)`,
 		`DELETE FROM requests WHERE to_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = from_id)`,
 		`DELETE FROM collabs WHERE initiator_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = partner_id)`,
 		`DELETE FROM collabs WHERE partner_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = initiator_id)`,
-	} {
-		if err := t.Exec(query, id); err != nil {
-			return fmt.Errorf("delete the records of deleted agents: %w", err)
-		}
-	}
-	return nil
+	)
 }
 
 // KeepAgent takes a deletion back.

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"errors"
-	"fmt"
 
 	"callbook/store/document"
 	"callbook/store/domain"
@@ -13,7 +12,7 @@ import (
 // CloseCollab stores the decision on a pending collaboration, and notifies one side.
 func CloseCollab(t *txn.Tx, row *query.CollabRow, to string, notified int64) error {
 	if err := t.Exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.Now, row.Seq); err != nil {
-		return fmt.Errorf("decide a collaboration: %w", err)
+		return err
 	}
 	if to == domain.CollabConfirmed {
 		if err := document.CountCollab(t, row.InitiatorID, row.PartnerID); err != nil {

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"cmp"
-	"fmt"
 
 	"callbook/store/document"
 	"callbook/store/txn"
@@ -21,17 +20,12 @@ func deletePostsOf(t *txn.Tx, id int64) error {
 	if err := erasePostResponses(t, `author_id = ?1`, id); err != nil {
 		return err
 	}
-	for _, query := range []string{
-		`UPDATE post_documents SET reply_count = (` + document.VisibleReplies + `post_documents.post_seq AND r.author_id <> ?1)
+	return t.ExecEach(id,
+		`UPDATE post_documents SET reply_count = (`+document.VisibleReplies+`post_documents.post_seq AND r.author_id <> ?1)
 			WHERE post_seq IN (SELECT post_seq FROM replies WHERE author_id = ?1)`,
 		`DELETE FROM replies WHERE author_id = ?1`,
 		`DELETE FROM posts WHERE author_id = ?1`,
-	} {
-		if err := t.Exec(query, id); err != nil {
-			return fmt.Errorf("delete the posts and replies: %w", err)
-		}
-	}
-	return nil
+	)
 }
 
 // erasePostResponses erases the stored responses that contain posts, selected by where with value
@@ -61,12 +55,8 @@ const SelectReplyRow = `
 // DeleteReply deletes a reply.
 func DeleteReply(t *txn.Tx, reply *ReplyRow) error {
 	t.TouchPosts()
-	err := cmp.Or(
+	return cmp.Or(
 		t.Exec(`UPDATE idempotency SET answer = NULL WHERE subject = ?`, reply.ID),
 		t.Exec(`DELETE FROM replies WHERE seq = ?`, reply.Seq),
 		t.Exec(`UPDATE post_documents SET reply_count = (`+document.VisibleReplies+`post_documents.post_seq) WHERE post_seq = ?`, reply.PostSeq))
-	if err != nil {
-		return fmt.Errorf("delete the reply: %w", err)
-	}
-	return nil
 }

@@ -1,8 +1,6 @@
 package lifecycle
 
 import (
-	"fmt"
-
 	"callbook/store/domain"
 	"callbook/store/txn"
 )
@@ -34,7 +32,7 @@ func InsertReport(t *txn.Tx, r Report) error {
 		VALUES (?, ?, ?, ?, substr(?, 1, ?), ?, ?, ?, ?)`,
 		id, r.About, r.Subject, r.AuthorID, r.Text, domain.ReportedLength, r.Reporter, r.ReporterID, domain.Optional(r.Reason), t.Now)
 	if err != nil {
-		return fmt.Errorf("insert the report: %w", err)
+		return err
 	}
 	t.Changes.Reports++
 	return nil

@@ -145,7 +145,7 @@ func moveRequest(t *txn.Tx, row *RequestRow, act domain.RequestAction, reason st
 	err := t.Exec(`UPDATE requests SET status = ?, decline_reason = ?, updated_at = ?, decided_at = ? WHERE id = ?`,
 		move.To, domain.Optional(reason), t.Now, decided, row.ID)
 	if err != nil {
-		return fmt.Errorf("%s a request: %w", act, err)
+		return err
 	}
 	t.TouchFacts(row.ToID)
 	if move.To == domain.RequestAccepted {
@@ -194,7 +194,7 @@ func blockSender(t *txn.Tx, row *RequestRow, reason string) error {
 		INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, ?)
 		ON CONFLICT (blocker_id, blocked_id) DO NOTHING`, row.ToID, row.FromID, t.Now)
 	if err != nil {
-		return fmt.Errorf("block the sender: %w", err)
+		return err
 	}
 	var earlier int64
 	repeated, err := t.Find(&earlier, `SELECT seq FROM reports WHERE reporter_id = ? AND about = 'request' AND subject = ?`, row.ToID, row.ID)
@@ -228,7 +228,7 @@ func ExpireRequests(t *txn.Tx, where string, args ...any) (int, error) {
 		row := &expired[i]
 		err := t.Exec(`UPDATE requests SET status = 'expired', updated_at = expires_at, decided_at = expires_at WHERE seq = ?`, row.Seq)
 		if err != nil {
-			return 0, fmt.Errorf("expire a request: %w", err)
+			return 0, err
 		}
 		if err := notifyOfRequest(t, row, domain.RequestTransitions[domain.ActExpire]); err != nil {
 			return 0, err
@@ -264,14 +264,9 @@ func endRequestsOf(t *txn.Tx, id int64) error {
 	if err := t.EraseResponses(`SELECT id FROM requests WHERE from_id = ?1 OR to_id = ?1`, id); err != nil {
 		return err
 	}
-	for _, query := range []string{
+	return t.ExecEach(id,
 		`UPDATE requests SET from_mailbox = NULL WHERE from_id = ?1`,
 		`UPDATE requests SET to_mailbox = NULL WHERE to_id = ?1`,
 		`DELETE FROM blocks WHERE blocker_id = ?1 OR blocked_id = ?1`,
-	} {
-		if err := t.Exec(query, id); err != nil {
-			return fmt.Errorf("close the requests: %w", err)
-		}
-	}
-	return nil
+	)
 }

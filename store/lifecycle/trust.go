@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"cmp"
 	"errors"
-	"fmt"
 
 	"callbook/store/document"
 	"callbook/store/domain"
@@ -17,20 +16,16 @@ func Unverify(t *txn.Tx, id int64) error {
 	if err := Unclaim(t, id); err != nil {
 		return err
 	}
-	for _, query := range []string{
+	err := t.ExecEach(id,
 		`UPDATE agents SET verified_at = NULL, verified_before = verified_before OR verified_at IS NOT NULL WHERE id = ?`,
 		`DELETE FROM codes WHERE agent_id = ? AND purpose = 'verify'`,
 		`DELETE FROM owner_claims WHERE agent_id = ? AND status = 'pending'`,
 		// A link to the owner's page and notices are still sent: they do not depend on the mailbox.
 		`DELETE FROM outbox WHERE agent_id = ? AND kind IN ('verify', 'recover', 'claim')`,
-	} {
-		if err := t.Exec(query, id); err != nil {
-			return fmt.Errorf("unverify: %w", err)
-		}
-	}
+	)
 	t.Changes.Erased = true
 	t.TouchAgent(id)
-	return nil
+	return err
 }
 
 // ForgetFormerMailbox keeps the mailbox that an agent left from recovering its key.
@@ -62,7 +57,7 @@ func WithdrawClaim(t *txn.Tx, agent *document.AgentRow) error {
 		t.Exec(`UPDATE agents SET claimed_by = NULL, require_owner_receipt = FALSE, updated_at = ? WHERE id = ?`, t.Now, agent.ID),
 		t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID))
 	if err != nil {
-		return fmt.Errorf("withdraw the owner claim: %w", err)
+		return err
 	}
 	t.TouchAgent(agent.ID)
 	return errors.Join(outbox.Delete(t, agent.ID, domain.MailClaim), outbox.Delete(t, agent.ID, domain.MailOwner))

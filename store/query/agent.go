@@ -82,20 +82,20 @@ func (r *Reader) listContext(ctx context.Context, plain bool) (context.Context, 
 
 // Agents lists agents, newest first; a search by relevance. It returns invalid_query if the cursor is
 // not one of this list.
-func (r *Reader) Agents(ctx context.Context, f document.AgentFilter, page listing.Page) (listing.List[domain.AgentDocument], error) {
+func (r *Reader) Agents(ctx context.Context, f document.AgentFilter, page listing.Page) (found listing.List[domain.AgentDocument], err error) {
 	ctx, cancel := r.listContext(ctx, f.Name() == allAgents && page.Offset == 0)
 	defer cancel()
 	changes := r.agentTotals.Changes()
 	words, err := agentIndex.ParseQuery(ctx, r.db, f.Query)
 	if err != nil {
-		return listing.List[domain.AgentDocument]{}, err
+		return found, err
 	}
 	q := &listing.Query{
 		Name: f.Name(), Count: countAgents, Bounds: []any{int64(0)}, MaxBytes: listing.PageBytes, Totals: r.agentTotals, Changes: changes,
 	}
 	if f.New {
 		if q.Bounds[0], err = r.firstSince(ctx, r.db.Now().Add(-NewWindow)); err != nil {
-			return listing.List[domain.AgentDocument]{}, err
+			return found, err
 		}
 	}
 	facets := f.Facets()
@@ -110,13 +110,13 @@ func (r *Reader) Agents(ctx context.Context, f document.AgentFilter, page listin
 	if !words.Empty() || len(facets) > 0 || page.Cursor == "" && page.Offset > deepOffset {
 		exact := ""
 		if exact, err = r.exactHandle(ctx, f); err != nil {
-			return listing.List[domain.AgentDocument]{}, err
+			return found, err
 		}
 		q.SetMatch(words, facets, exact, document.AnyAgent)
 		ids, q.Count = agentIndex.IDs, agentIndex.Count
 	}
 	q.Rows = `SELECT ` + columns + ` FROM (` + ids + `) m JOIN agent_documents d ON d.agent_id = m.id ORDER BY m.id DESC`
-	found, err := listing.ReadSearch[domain.AgentDocument](ctx, r.db, q, listing.Search{
+	found, err = listing.ReadSearch[domain.AgentDocument](ctx, r.db, q, listing.Search{
 		Query: words, Index: &agentIndex, Text: f.Query, Facets: facets, Strict: f.Strict, ByID: `SELECT ` + columns + agentByID,
 	}, page)
 	if !words.Empty() {

@@ -61,7 +61,7 @@ func (r *Reader) OwnCollabs(ctx context.Context, caller domain.Caller, status st
 	return r.listCollabs(ctx, fmt.Sprintf("own collabs %d %s", caller.ID, status), where, bounds, page)
 }
 
-func (r *Reader) listCollabs(ctx context.Context, name, where string, bounds []any, page listing.Page) (listing.List[domain.Collab], error) {
+func (r *Reader) listCollabs(ctx context.Context, name, where string, bounds []any, page listing.Page) (list listing.List[domain.Collab], err error) {
 	rows, err := listing.Read[CollabRow](ctx, r.db, &listing.Query{
 		Name: name,
 		Rows: SelectCollab + ` WHERE c.seq < ? AND` + where + ` ORDER BY c.seq DESC LIMIT ? OFFSET ?`,
@@ -72,7 +72,7 @@ func (r *Reader) listCollabs(ctx context.Context, name, where string, bounds []a
 		Bounds: bounds,
 	}, page)
 	if err != nil {
-		return listing.List[domain.Collab]{}, err
+		return list, err
 	}
 	return listing.Map(rows, func(r *CollabRow) (domain.Collab, error) { return r.Collab, nil })
 }

@@ -59,13 +59,13 @@ var (
 
 // Posts lists posts, newest first; a search by relevance. It returns invalid_query if the cursor is
 // not one of this list.
-func (r *Reader) Posts(ctx context.Context, f document.PostFilter, page listing.Page) (listing.List[domain.PostDocument], error) {
+func (r *Reader) Posts(ctx context.Context, f document.PostFilter, page listing.Page) (found listing.List[domain.PostDocument], err error) {
 	ctx, cancel := r.listContext(ctx, f == (document.PostFilter{Kind: f.Kind}) && page.Offset == 0)
 	defer cancel()
 	changes := r.postTotals.Changes()
 	words, err := postIndex.ParseQuery(ctx, r.db, f.Query)
 	if err != nil {
-		return listing.List[domain.PostDocument]{}, err
+		return found, err
 	}
 	q := &listing.Query{Name: f.Name(), Count: countPosts, MaxBytes: listing.PageBytes, Totals: r.postTotals, Changes: changes}
 	facets, index, ids := f.Facets(), &postIndex, allPosts
@@ -83,7 +83,7 @@ func (r *Reader) Posts(ctx context.Context, f document.PostFilter, page listing.
 		ids, q.Count = index.IDs, index.Count
 	}
 	q.Rows = listedPosts + ` FROM (` + ids + `) m JOIN post_documents d ON d.post_seq = m.id JOIN agent_documents a ON a.agent_id = d.author_id ORDER BY m.id DESC`
-	found, err := listing.ReadSearch[domain.PostDocument](ctx, r.db, q, listing.Search{
+	found, err = listing.ReadSearch[domain.PostDocument](ctx, r.db, q, listing.Search{
 		Query: words, Index: index, Text: f.Query, Facets: facets, Strict: f.Strict || f.Newest, ByID: postByID,
 	}, page)
 	for i := range found.Items {

@@ -15,15 +15,15 @@ const SelectReply = `
 	JOIN agent_documents a ON a.agent_id = r.author_id`
 
 // Replies lists the replies to a post, oldest first.
-func (r *Reader) Replies(ctx context.Context, post domain.PostDocument, page listing.Page) (listing.List[domain.Reply], error) {
+func (r *Reader) Replies(ctx context.Context, post domain.PostDocument, page listing.Page) (result listing.List[domain.Reply], err error) {
 	from, err := listing.ParseCursor("replies to "+post.ID, page.Cursor)
 	if err != nil {
-		return listing.List[domain.Reply]{}, err
+		return result, err
 	}
 	if page.Cursor == "" {
 		from.Seq = 0
 	}
-	result := listing.List[domain.Reply]{Items: []domain.Reply{}}
+	result.Items = []domain.Reply{}
 	err = r.db.Select(ctx, &result.Items, SelectReply+`
 		WHERE r.post_seq = ? AND r.seq > ?
 		ORDER BY r.seq

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -26,10 +28,18 @@ func (t *Tx) run(query string, f func(*sqlx.Stmt) error) error {
 	if err == nil {
 		err = f(stmt)
 	}
-	if !errors.Is(err, sql.ErrNoRows) {
-		t.failed = err
+	if err == nil || errors.Is(err, sql.ErrNoRows) {
+		return err
 	}
-	return err
+
+	t.failed = fmt.Errorf("%s: %w", firstWords(query), err)
+	return t.failed
+}
+
+// firstWords returns the beginning of a statement, which says in an error what failed.
+func firstWords(query string) string {
+	words := strings.Fields(query)
+	return strings.Join(words[:min(len(words), 4)], " ")
 }
 
 // CheckRoom returns ErrNoSpace if the records, without free pages of the file, have reached Options.MaxBytes. A write that
@@ -69,10 +79,29 @@ func (t *Tx) Select(dest any, query string, args ...any) error {
 	return t.run(query, func(stmt *sqlx.Stmt) error { return stmt.Select(dest, args...) })
 }
 
+// ExecNamed is Exec with the values of row, a struct, by the names of its columns: :name.
+func (t *Tx) ExecNamed(query string, row any) error {
+	query, args, err := sqlx.Named(query, row)
+	if err != nil {
+		return err
+	}
+	return t.Exec(query, args...)
+}
+
 // Exec runs a statement.
 func (t *Tx) Exec(query string, args ...any) error {
 	_, err := t.Change(query, args...)
 	return err
+}
+
+// ExecEach runs statements with the same value.
+func (t *Tx) ExecEach(value any, queries ...string) error {
+	for _, query := range queries {
+		if err := t.Exec(query, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ExecOr is Exec that returns none if the statement changes no row.

@@ -691,8 +691,6 @@ CREATE TABLE wakes (
     nonce BLOB NOT NULL CHECK (length(nonce) = 32),
     -- off after the last retry.
     status TEXT NOT NULL DEFAULT 'ok' CHECK (status IN ('ok', 'failing', 'off')),
-    -- Whether the last POST succeeded.
-    proven INTEGER NOT NULL DEFAULT 0 CHECK (proven IN (0, 1)),
     -- Number of POSTs that failed since the last one that succeeded.
     tries INTEGER NOT NULL DEFAULT 0 CHECK (tries >= 0),
     -- id of the message on its way, the same in each try; NULL if there is none.

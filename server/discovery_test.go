@@ -286,6 +286,20 @@ func outline(doc *html.Node) (lines []string) {
 	return lines
 }
 
+// quotation returns a text of an agent as pages in Markdown and descriptions of links quote it.
+func quotation(text string) string {
+	return "“" + regexp.MustCompile(`["“”„‟«»〝〞〟＂″]`).ReplaceAllString(oneLine(text), "'") + "”"
+}
+
+// quotations counts the ends of quotations in a page in Markdown. Quoted blocks and code need no marks.
+func quotations(doc *html.Node) int {
+	n := strings.Count(innerText(doc), "”")
+	for _, block := range elements(doc, "blockquote", "code") {
+		n -= strings.Count(innerText(block), "”")
+	}
+	return n
+}
+
 func TestMarkdown_HasThePagesData(t *testing.T) {
 	s := newPeopleSite(t)
 	call := s.posts["whole"]
@@ -295,7 +309,7 @@ func TestMarkdown_HasThePagesData(t *testing.T) {
 		"/agents/harbour-pilot":         {"“Berths & tides”", "- **Model:** “a model”", "`@harbour-pilot`", "### “Tide table”", "2 confirmed collaborations"},
 		"/agents/harbour-pilot?lang=zh": {"> 为小港口安排泊位。\n>\n> 按潮汐计划。", "- **模型:** “a model”"},
 		"/calls/" + call:                {"harbour-pilot", "replies"},
-		"/guide":                        {"# Guide"},
+		"/guide":                        {"# Callbook: a directory of AI agents", "## The rules"},
 		"/docs/api":                     {"`callbook dev`", "# Use the API"},
 		"/docs/reference/listPosts":     {"| Name | Type and limits | Meaning |\n| --- | --- | --- |\n", "integer, 1 to 100, default 20"},
 		"/docs/reference/registerAgent": {"at most 12 items, each string, 1 to 60 characters"},
@@ -322,7 +336,7 @@ func TestMarkdown_EscapesOnlyMarkup(t *testing.T) {
 	s.send("PUT", "/api/me/offerings", key, map[string]any{"offerings": []any{map[string]any{"title": "Tide table", "deliverable": "Levels", "mode": "free", "tags": []string{"tide"}}}}).status(200)
 	text := string(s.openPage("/agents/harbour-pilot", "Accept: text/markdown").status(200).Body)
 	for _, want := range []string{
-		"\n> 2026 tide tables\n>\n> .5 m of water\n>\n> 1\\. berths\n>\n> 2\\) quays\n>\n> \\# locks\n", "\n\\#“tide”\n", "\nharbour-pilot · not verified · en · joined 2026-11-20 · active 2026-11-20\n",
+		"\n> 2026 tide tables\n>\n> .5 m of water\n>\n> 1\\. berths\n>\n> 2\\) quays\n>\n> \\# locks\n", "\nfree of charge · #“tide”\n", "\nharbour-pilot · not verified · en · joined 2026-11-20 · active 2026-11-20\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -357,7 +371,7 @@ func (c *hostileCrew) describes(benign, w written, lang string) {
 	c.Helper()
 	card, call := inLanguage("/agents/"+w.handle, lang), inLanguage("/calls/"+w.post, lang)
 	agent := previewOf(c, parsePage(c, c.openPage(card).Body))
-	said := []any{"“" + oneLine(w.text) + "”", w.text, w.text, []any{w.text}}
+	said := []any{quotation(w.text), w.text, w.text, []any{w.text}}
 	_, quoted, _ := strings.Cut(agent.Meta["og:description"], "“")
 	equal(c, said, []any{"“" + quoted, agent.at("mainEntity", "name"), agent.at("mainEntity", "description"), agent.at("mainEntity", "featureList")}, "%s", card)
 	post := previewOf(c, parsePage(c, c.openPage(call).Body))
@@ -367,7 +381,8 @@ func (c *hostileCrew) describes(benign, w written, lang string) {
 		_, doc := c.openMarkdown(paths[0])
 		_, plain := c.openMarkdown(inLanguage(paths[1], lang))
 		equal(c, outline(plain), outline(doc), "%s, in Markdown, of %q", paths[0], w.text)
-		if n := strings.Count(oneLine(innerText(doc)), "“"+oneLine(w.text)+"”"); n < 2 {
+		equal(c, quotations(plain), quotations(doc), "quotations of %s, of %q", paths[0], w.text)
+		if n := strings.Count(oneLine(innerText(doc)), quotation(w.text)); n < 2 {
 			c.Errorf("%s: %q stands %d times in %s", paths[0], w.text, n, innerText(doc))
 		}
 	}
@@ -384,7 +399,7 @@ func TestDiscovery_HostileTextStaysText(t *testing.T) {
 	c := newHostileCrew(t)
 	c.write([]string{"Plain words"})
 	benign := c.wrote[0]
-	texts := append(variedHostileTexts(), "[x](//evil.example)", "![x](https://evil.example/x.png)", "# heading", "- item", "1. item", "1) item", "> quote", "```", "`code`", "***", "---", "===",
+	texts := append(variedHostileTexts(), "[x](//evil.example)", "![x](https://evil.example/x.png)", "# heading", "- item", "1. item", "1) item", "> quote", "```", "`code`", "***", "he said ” and “ then \"x\" „y‟ «z» 〝w〞", "---", "===",
 		"at https://evil.example/ now", "www.evil.example", "x@evil.example", "mailto:x@evil.example", "<https://evil.example>", "[x]: //evil.example", "| a | b |", "~~x~~", "**x**", "__x__", "- [ ] x", "&copy;", "\\", "a\\*b*", "$x$", "+ x", "* x", "[^1]: x", "ftp://evil.example")
 	for batch := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(texts))), 20) {
 		c.write(batch)

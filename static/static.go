@@ -29,6 +29,11 @@ var Guide embed.FS
 //go:embed *.html
 var Pages embed.FS
 
+// Markdown are the templates of pages in Markdown, each beside the one in HTML.
+//
+//go:embed *.md.tmpl
+var Markdown embed.FS
+
 // Docs holds the pages of the manual, in Markdown.
 //
 //go:embed docs/*.md

@@ -91,11 +91,16 @@ func (p Page) Text() string {
 	return textLink.ReplaceAllString(p.Markdown, "$1 (callbook help $2)")
 }
 
-// HTML renders the page. Links to other pages get the query, which is empty or begins with
-// a question mark.
+// Linked returns the page with links to the others at a base. They get the query, which is empty or begins with a question
+// mark.
+func (p Page) Linked(base, query string) string {
+	return fileLink.ReplaceAllString(p.Markdown, "]("+base+"/docs/${1}"+query+"$2)")
+}
+
+// HTML renders the page, with links that have a query.
 func (p Page) HTML(query string) (template.HTML, error) {
 	var b bytes.Buffer
-	err := converter.Convert([]byte(fileLink.ReplaceAllString(p.Markdown, "](/docs/${1}"+query+"$2)")), &b)
+	err := converter.Convert([]byte(p.Linked("", query)), &b)
 	return template.HTML(b.String()), err // safe: embedded text, without raw HTML
 }
 

@@ -58,7 +58,7 @@ func (s *Site) Agents(w http.ResponseWriter, r *http.Request, _ httprouter.Param
 	popular := p.popular()
 	p.setAlternate("/api/agents", p.query)
 	p.highlight = search.Parse(p.query.Get("q")).Highlighter()
-	p.send("agents.html", func() (any, error) {
+	p.send("agents", func() (any, error) {
 		data := agentsPage{view: p.view, selection: p.selection(), Popular: popular, Languages: searchLanguages}
 		err := decode(found, &data)
 		data.Agents, data.Some = byMatch(data.Agents, func(a agentEntry) string { return a.Match })
@@ -125,7 +125,7 @@ func (s *Site) Agent(w http.ResponseWriter, r *http.Request, params httprouter.P
 	work := p.read("listCollabs", url.Values{"handle": {handle}, "limit": {"5"}})
 	p.setAlternate("/api/agents/"+url.PathEscape(handle), nil)
 	p.Feed = feedOf(url.Values{"author": {handle}}, p.LangParam())
-	p.send("agent.html", func() (any, error) {
+	p.send("agent", func() (any, error) {
 		data := agentPage{view: p.view}
 		if err := decode(card, &data); err != nil {
 			return nil, err

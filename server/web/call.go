@@ -53,7 +53,7 @@ func (s *Site) Calls(w http.ResponseWriter, r *http.Request, _ httprouter.Params
 	p.setAlternate("/api/posts", p.query)
 	p.Feed = feedOf(p.query, p.LangParam())
 	p.highlight = search.Parse(p.query.Get("q")).Highlighter()
-	p.send("calls.html", func() (any, error) {
+	p.send("calls", func() (any, error) {
 		data := callsPage{view: p.view, selection: p.selection()}
 		err := decode(found, &data)
 		data.Posts, data.Some = byMatch(data.Posts, func(c call) string { return c.Match })
@@ -85,7 +85,7 @@ func (s *Site) Call(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 		thread = p.read("getPost", p.query, "id", id, "limit", longLimit)
 	}
 	p.setAlternate("/api/posts/"+url.PathEscape(id), p.query)
-	p.send("call.html", func() (any, error) {
+	p.send("call", func() (any, error) {
 		data := callPage{view: p.view}
 		err := decode(thread, &data)
 		data.pagination = p.pagination(data.Next)

@@ -18,6 +18,7 @@ type docsPage struct {
 	Pages   []manual.Page
 	Topic   string // empty for the list
 	Content template.HTML
+	Source  string // the page in Markdown
 }
 
 // Docs shows a page of the manual, or without a topic the list of its pages.
@@ -32,11 +33,13 @@ func (s *Site) Docs(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 	if i < 0 && topic != "" {
 		p.err = &domain.Error{Code: domain.CodeNotFound}
 	}
-	p.send("docs.html", func() (any, error) {
+	p.send("docs", func() (any, error) {
 		data := docsPage{view: p.view, Pages: s.options.Manual, Topic: topic}
 		var err error
 		if i >= 0 {
-			data.Content, err = data.Pages[i].HTML(address("", nil, "lang", p.LangParam()))
+			query := address("", nil, "lang", p.LangParam())
+			data.Source = data.Pages[i].Linked(p.BaseURL, query)
+			data.Content, err = data.Pages[i].HTML(query)
 		}
 		return data, err
 	})
@@ -46,13 +49,14 @@ func (s *Site) Docs(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 func (s *Site) Guide(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r)
 	p.read("getIndex", nil)
-	p.send("guide.html", func() (any, error) {
+	p.send("guide", func() (any, error) {
 		_, guide, _ := strings.Cut(string(s.options.Guide(p.Lang)), "\n---\n") // after the front matter
 		content, err := manual.Fragment(guide, 2)
 		return struct {
 			view
 			Content template.HTML
-		}{p.view, content}, err
+			Guide   string
+		}{p.view, content, guide}, err
 	})
 }
 
@@ -60,10 +64,11 @@ func (s *Site) Guide(w http.ResponseWriter, r *http.Request, _ httprouter.Params
 func (s *Site) About(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r)
 	p.read("getIndex", nil)
-	p.send("about.html", func() (any, error) {
+	p.send("about", func() (any, error) {
 		return struct {
 			view
 			Operator template.HTML
-		}{p.view, s.operator}, nil
+			Detail   string
+		}{p.view, s.operator, s.options.Detail}, nil
 	})
 }

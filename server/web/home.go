@@ -19,6 +19,7 @@ type homePage struct {
 	}
 	Stats    domain.Stats
 	Operator template.HTML
+	Detail   string   // by the operator, in Markdown
 	Popular  []string // capabilities
 	ARD      string   // path of the manifest of the site; empty for none
 }
@@ -45,8 +46,8 @@ func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 	if s.options.ARD != "" {
 		w.Header().Add("Link", "<"+s.options.ARD+`>; rel="ard"; type="application/json"`)
 	}
-	p.send("home.html", func() (any, error) {
-		data := homePage{view: p.view, Operator: s.operator, Stats: stats, Popular: popular, ARD: s.options.ARD}
+	p.send("home", func() (any, error) {
+		data := homePage{view: p.view, Operator: s.operator, Detail: s.options.Detail, Stats: stats, Popular: popular, ARD: s.options.ARD}
 		return data, decode(lists, &data.Lists)
 	})
 }

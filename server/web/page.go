@@ -108,8 +108,8 @@ func (p *page) setAlternate(path string, query url.Values) {
 	p.w.Header().Add("Link", "<"+p.Alternate+`>; rel="alternate"; type="application/json"`)
 }
 
-// send sends the page, in HTML or in Markdown, or an error page.
-func (p *page) send(template string, data func() (any, error)) {
+// send sends the page with this name, in HTML or in Markdown, or an error page.
+func (p *page) send(name string, data func() (any, error)) {
 	inMarkdown := prefersMarkdown(p.r.Header.Values("Accept"))
 	if inMarkdown {
 		p.parts = append(p.parts, markdownType)
@@ -119,11 +119,10 @@ func (p *page) send(template string, data func() (any, error)) {
 		if err != nil {
 			return nil, err
 		}
-		body, err := p.site.execute(template, d)
-		if err != nil || !inMarkdown {
-			return body, err
+		if inMarkdown {
+			return executeMarkdown(name, d)
 		}
-		return p.markdown(body)
+		return p.site.execute(name+".html", d)
 	}, func(h http.Header) {
 		pageHeaders(h, p.Lang)
 		if inMarkdown {

@@ -46,7 +46,7 @@ func (s *Site) Reference(w http.ResponseWriter, r *http.Request, params httprout
 	if params.ByName("topic") != referenceTopic || id != "" && i < 0 {
 		p.err = &domain.Error{Code: domain.CodeNotFound}
 	}
-	p.send("reference.html", func() (any, error) {
+	p.send("reference", func() (any, error) {
 		data := referencePage{view: p.view, Operations: engine.Operations, Members: map[string]string{}, registry: engine.Registry}
 		if i >= 0 {
 			data.Operation = engine.Operations[i]

@@ -379,7 +379,7 @@ func TestBlocklist_RejectsAddressesAtAHost(t *testing.T) {
 
 // TestLists_FollowCommits of this process and of others.
 func TestLists_FollowCommits(t *testing.T) {
-	s := newStore(t, func(o *Options) { o.watchPeriod = time.Millisecond })
+	s := newStore(t)
 	blocked := func(address string) bool { return s.Lists.NetworkBlocked(netip.MustParseAddr(address)) }
 	if blocked("192.0.2.1") || s.Lists.NetworkBlocked(netip.Addr{}) {
 		t.Error("a network is blocked at first")

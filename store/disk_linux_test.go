@@ -24,7 +24,7 @@ func TestStore_KeepsSQLitesLocks(t *testing.T) {
 	if _, err := os.Stat("/proc/locks"); err != nil {
 		t.Skip("the system does not tell of locks:", err)
 	}
-	s := newStore(t, func(o *Options) { o.watchPeriod = time.Millisecond }) // it looks at the files all the time
+	s := newStore(t)
 	s.fill()
 	reading, err := s.connection("ro").Beginx() // holds a lock for as long as it lasts
 	s.ok(err)

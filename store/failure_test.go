@@ -213,7 +213,7 @@ func TestFailure_ReplacedFileStopsTheStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			path := filepath.Join(folder, "callbook.db")
-			s := openStore(t, Options{Path: path, Normal: true, watchPeriod: time.Millisecond})
+			s := openStore(t, Options{Path: path, Normal: true})
 			if _, _, err := s.Register(context.Background(), registration("answered"), domain.IdempotencyKey{}); err != nil {
 				t.Fatal(err)
 			}
@@ -254,7 +254,7 @@ func TestFailure_ChangedLinkStopsTheStore(t *testing.T) {
 	if err := os.Symlink(first, link); err != nil {
 		t.Skip("symbolic links cannot be made here:", err)
 	}
-	s := openStore(t, Options{Path: link, Normal: true, watchPeriod: time.Millisecond})
+	s := openStore(t, Options{Path: link, Normal: true})
 	if err := errors.Join(os.Symlink(second, link+".new"), os.Rename(link+".new", link)); err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestFailure_ChangedLinkStopsTheStore(t *testing.T) {
 // TestFailure_OtherErrorsDoNotStopTheStore: what the service does with its files by itself is
 // not taken for somebody else's doing.
 func TestFailure_OtherErrorsDoNotStopTheStore(t *testing.T) {
-	s := newStore(t, func(o *Options) { o.watchPeriod = time.Millisecond })
+	s := newStore(t)
 	s.fill()
 	s.ok(s.RunJobs(context.Background()))
 	s.ok(errOf(backup.Make(context.Background(), s.path, filepath.Join(t.TempDir(), "copy.db"))))

@@ -106,9 +106,8 @@ type Options struct {
 	QueryTimeout time.Duration // as in sqlitedb.Options
 
 	// For tests.
-	Migrations  fs.FS                                   // as in txn.Options
-	watchPeriod time.Duration                           // as in sqlitedb.Options
-	commit      func(context.Context, *sqlx.Conn) error // as in sqlitedb.Options
+	Migrations fs.FS                                   // as in txn.Options
+	commit     func(context.Context, *sqlx.Conn) error // as in sqlitedb.Options
 }
 
 // Store is an open directory. Its methods may be called from any goroutine.
@@ -148,7 +147,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		Options: sqlitedb.Options{
 			Path: o.Path, Clock: o.Clock, Normal: o.Normal, Batch: o.Batch, MaxBytes: o.MaxBytes,
 			NetworkDisk: o.NetworkDisk, Beside: o.Beside,
-			WatchPeriod: o.watchPeriod, ReadTimeout: o.ReadTimeout, QueryTimeout: o.QueryTimeout, Commit: o.commit,
+			ReadTimeout: o.ReadTimeout, QueryTimeout: o.QueryTimeout, Commit: o.commit,
 		},
 		Random: s.random, Secret: o.Secret, Migrations: o.Migrations, Refresh: document.Refresh, Committed: s.committed,
 	})

@@ -32,8 +32,8 @@
 //
 // After a commit the writer copies the pages of a large log to the file. An idle writer asks
 // SQLite twice a second whether another process has written, and calls [Hooks].Invalidate if so.
-// A watcher checks each second that the files are the ones that were opened. The caller decides
-// when to call [DB.Check], [DB.Compact] and [DB.TruncateLog].
+// Then, and before each transaction, it checks that the files are the ones that were opened. The
+// caller decides when to call [DB.Check], [DB.Compact] and [DB.TruncateLog].
 //
 // # Guarantees
 //
@@ -87,7 +87,6 @@ type Options struct {
 	NetworkDisk bool // accepts a file on a network file system, which Open otherwise rejects
 	Beside      bool // another process may serve the file: Open creates no file and changes no schema
 
-	WatchPeriod  time.Duration // between two checks that the files are the ones that were opened; a second when 0
 	ReadTimeout  time.Duration // how long a read waits for a connection, and the deadline of WithDeadline; 2 seconds when 0
 	QueryTimeout time.Duration // of a query under a context with a deadline, of all those under WithDeadline; 250 milliseconds when 0
 
@@ -164,7 +163,6 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		o.Commit = commit
 	}
 	o.Batch = cmp.Or(o.Batch, defaultBatch)
-	o.WatchPeriod = cmp.Or(o.WatchPeriod, watchPeriod)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, readTimeout)
 	o.QueryTimeout = cmp.Or(o.QueryTimeout, queryTimeout)
 	db := &DB{options: o, name: name, path: o.Path, readers: semaphore.NewWeighted(readConnections), readStatements: &statements{}}
@@ -194,7 +192,6 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil && !errors.Is(err, ErrNoSpace) && !errors.Is(err, ErrBusy) {
 		return nil, errors.Join(db.OpenError(err), db.Close())
 	}
-	go db.watch(db.files())
 	return db, nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -38,11 +37,8 @@ func (db *DB) stopIfFatal(err error) error {
 	return err
 }
 
-// watchPeriod is the default of Options.WatchPeriod.
-const watchPeriod = time.Second
-
-// files returns the files of the open database, by name.
-func (db *DB) files() map[string]os.FileInfo {
+// statFiles returns the files of the open database, by name.
+func (db *DB) statFiles() map[string]os.FileInfo {
 	opened := map[string]os.FileInfo{}
 	for _, name := range []string{db.name, db.path, db.path + "-wal", db.path + "-shm", db.path + ".lock"} {
 		if info, err := os.Stat(name); err == nil {
@@ -52,23 +48,14 @@ func (db *DB) files() map[string]os.FileInfo {
 	return opened
 }
 
-// watch stops the DB when one of its files is no longer the one that was opened, until Close. It
-// asks the system only: opening the files would drop SQLite's locks.
-func (db *DB) watch(opened map[string]os.FileInfo) {
-	ticker := time.NewTicker(db.options.WatchPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-		case <-db.writer.done:
+// checkFiles stops the DB if one of its files is no longer the one that was opened: what is written
+// would be lost with it. It asks the system only: opening the files would drop SQLite's locks.
+func (w *writer) checkFiles() {
+	for name, opened := range w.files {
+		info, err := os.Stat(name)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(opened, info) {
+			w.db.stop(fmt.Errorf("%w: %s", ErrReplaced, name))
 			return
-		}
-		for name, before := range opened {
-			info, err := os.Stat(name)
-			if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(before, info) {
-				db.stop(fmt.Errorf("%w: %s", ErrReplaced, name))
-				return
-			}
 		}
 	}
 }

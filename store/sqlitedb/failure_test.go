@@ -44,9 +44,10 @@ func TestCheck_StopsAtDamage(t *testing.T) {
 }
 
 func TestWatch_StopsWhenTheFileIsReplaced(t *testing.T) {
-	d := newDB(t, func(o *Options) { o.WatchPeriod = time.Millisecond })
+	d := newDB(t)
 	d.add("word")
 	d.ok(os.Rename(d.path, d.path+".old"))
+	wantError(t, "a write into the file that has gone", d.Write(t.Context(), addWord("late")), ErrStopped)
 	d.wantStopped(ErrReplaced)
 	d.stop()
 	if words := wordsOf(t, d.path+".old"); words != "word" {

@@ -48,6 +48,9 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if db.writer.conn, err = db.writing.Connx(ctx); err != nil {
 		return fmt.Errorf("open the writing connection: %w", err)
 	}
+	if !o.Beside {
+		db.writer.files = db.statFiles()
+	}
 	return nil
 }
 

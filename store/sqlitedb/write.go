@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
@@ -63,9 +64,10 @@ type writer struct {
 	conn        *sqlx.Conn
 	statements  statements
 	jobs        chan *job
-	exclusive   chan func() // run outside a transaction
-	dataVersion int64       // SQLite's counter of writes by other processes
-	logPages    int         // written to the log since the last checkpoint
+	exclusive   chan func()            // run outside a transaction
+	files       map[string]os.FileInfo // of the database, by name; none beside a server
+	dataVersion int64                  // SQLite's counter of writes by other processes
+	logPages    int                    // written to the log since the last checkpoint
 	done        chan struct{}
 
 	commits, writes atomic.Uint64 // since Open
@@ -176,6 +178,7 @@ func (w *writer) run() {
 		case run := <-w.exclusive:
 			run()
 		case <-idle.C:
+			w.checkFiles()
 			_ = w.db.stopIfFatal(w.pollDataVersion()) // the next write meets any other error, and returns it
 		}
 	}
@@ -243,7 +246,7 @@ func (w *writer) rejection(err error) result {
 }
 
 func (w *writer) begin() error {
-	if w.db.Failure() != nil {
+	if w.checkFiles(); w.db.Failure() != nil {
 		return ErrStopped
 	}
 	if _, err := w.conn.ExecContext(context.Background(), "BEGIN IMMEDIATE"); err != nil {

@@ -8,7 +8,6 @@ import (
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
 	"callbook/store/query"
-	"callbook/store/sqlitedb"
 )
 
 // An agent that runs from time to time needs no state of its own: its inbox has a cursor, an event that is
@@ -16,16 +15,21 @@ import (
 
 // Inbox returns what waits for the caller. It returns unauthorized if the caller was deleted meanwhile.
 func (s *Store) Inbox(ctx context.Context, caller domain.Caller) (box domain.Inbox, err error) {
-	err = s.db.View(ctx, func(v *sqlitedb.View) error {
-		now := s.db.Now()
-		box = domain.Inbox{Requests: []domain.ContactRequest{}, Replies: []domain.Reply{}, Collabs: []domain.Collab{}}
-		return errors.Join(readEvents(v, &box, caller.ID, now), readRequests(v, &box, caller.ID, now), readCollabs(v, &box, caller.ID))
-	})
-	return box, err
+	now := s.db.Now()
+	box = domain.Inbox{Requests: []domain.ContactRequest{}, Replies: []domain.Reply{}, Collabs: []domain.Collab{}}
+
+	// The events first: what is stored meanwhile is in the lists, and again among the events after Next.
+	if err := s.readEvents(ctx, &box, caller.ID, now); err != nil {
+		return box, err
+	}
+	if err := s.readRequests(ctx, &box, caller.ID, now); err != nil {
+		return box, err
+	}
+	return box, s.readCollabs(ctx, &box, caller.ID)
 }
 
 // readEvents reads what depends on the cursor: the unseen events and the replies that they report.
-func readEvents(v *sqlitedb.View, box *domain.Inbox, agentID int64, now domain.Time) error {
+func (s *Store) readEvents(ctx context.Context, box *domain.Inbox, agentID int64, now domain.Time) error {
 	var agent struct {
 		Seen       int64       `db:"inbox_seen"`
 		SeenAt     domain.Time `db:"seen_at"`
@@ -34,7 +38,7 @@ func readEvents(v *sqlitedb.View, box *domain.Inbox, agentID int64, now domain.T
 		Leaving    bool        `db:"leaving"`
 	}
 	// The last event that was seen may be that of another agent, whose time is not told.
-	err := v.Get(&agent, `
+	err := s.db.Get(ctx, &agent, `
 		SELECT a.inbox_seen, CASE WHEN e.agent_id = a.id THEN e.at WHEN e.seq IS NOT NULL THEN ?2 ELSE 0 END AS seen_at, a.events_dropped, a.verified_at IS NULL AS unverified, a.deletion_at IS NOT NULL AS leaving
 		FROM agents a
 		LEFT JOIN events e ON e.seq = a.inbox_seen
@@ -56,7 +60,7 @@ func readEvents(v *sqlitedb.View, box *domain.Inbox, agentID int64, now domain.T
 		At     domain.Time `db:"at"`
 	}
 	// Next is no earlier than the event that it names, even if the clock was set back: Reader.Events would reject it.
-	err = v.Get(&unseen, `
+	err = s.db.Get(ctx, &unseen, `
 		SELECT COUNT(*) AS events, COALESCE(MAX(seq), ?2) AS last, COALESCE(MAX(at), ?3) AS at,
 			COUNT(CASE WHEN type NOT IN ('request.received', 'reply.received', 'collab.received') THEN 1 END) AS others
 		FROM (SELECT seq, type, at FROM events WHERE agent_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?4)`,
@@ -65,7 +69,7 @@ func readEvents(v *sqlitedb.View, box *domain.Inbox, agentID int64, now domain.T
 		return err
 	}
 	box.Unseen, box.Others, box.Next = unseen.Events, unseen.Others, domain.EventID(unseen.At, unseen.Last)
-	return readReplies(v, box, agentID, agent.Seen, unseen.Last)
+	return s.readReplies(ctx, box, agentID, agent.Seen, unseen.Last)
 }
 
 // maxReplyEvents is how many events of replies an inbox examines: the replies may have been deleted since.
@@ -73,9 +77,9 @@ const maxReplyEvents = 20
 
 // readReplies reads the first replies that unseen events report. If there are more of them than fit, the
 // inbox covers the events up to the last of those that do.
-func readReplies(v *sqlitedb.View, box *domain.Inbox, agentID, seen, last int64) error {
+func (s *Store) readReplies(ctx context.Context, box *domain.Inbox, agentID, seen, last int64) error {
 	var events []domain.Event
-	err := v.Select(&events, `
+	err := s.db.Select(ctx, &events, `
 		SELECT seq, type, subject, at
 		FROM events
 		WHERE agent_id = ? AND seq > ? AND seq <= ? AND type = 'reply.received'
@@ -89,7 +93,7 @@ func readReplies(v *sqlitedb.View, box *domain.Inbox, agentID, seen, last int64)
 		ids[i] = e.Subject.ID
 	}
 	var replies []domain.Reply
-	if err := v.Select(&replies, query.SelectReply+` WHERE r.id IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ids...); err != nil {
+	if err := s.db.Select(ctx, &replies, query.SelectReply+` WHERE r.id IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ids...); err != nil {
 		return err
 	}
 	stored := map[string]domain.Reply{}
@@ -116,9 +120,9 @@ func readReplies(v *sqlitedb.View, box *domain.Inbox, agentID, seen, last int64)
 
 // readRequests reads the open requests that the agent received: those that it may accept or decline, and those
 // that wait for its owner. None of them is older than domain.RequestAge.
-func readRequests(v *sqlitedb.View, box *domain.Inbox, agentID int64, now domain.Time) error {
+func (s *Store) readRequests(ctx context.Context, box *domain.Inbox, agentID int64, now domain.Time) error {
 	var rows []lifecycle.RequestRow
-	err := v.Select(&rows, lifecycle.SelectRequest+`
+	err := s.db.Select(ctx, &rows, lifecycle.SelectRequest+`
 		WHERE r.to_id = ?2 AND r.created_at > ?3 AND r.status = 'pending' AND r.expires_at > ?1
 		ORDER BY r.created_at, r.seq
 		LIMIT ?4`, now, agentID, now.Add(-domain.RequestAge), domain.InboxRecords)
@@ -140,16 +144,16 @@ func readRequests(v *sqlitedb.View, box *domain.Inbox, agentID int64, now domain
 		}
 		box.Requests = append(box.Requests, request)
 	}
-	return v.Select(&box.Awaiting, `
+	return s.db.Select(ctx, &box.Awaiting, `
 		SELECT id FROM requests
 		WHERE to_id = ? AND created_at > ? AND status = 'awaiting_owner' AND expires_at > ?
 		ORDER BY created_at, seq`, agentID, now.Add(-domain.RequestAge), now)
 }
 
 // readCollabs reads the collaborations that others have recorded with the agent and that it has not decided.
-func readCollabs(v *sqlitedb.View, box *domain.Inbox, agentID int64) error {
+func (s *Store) readCollabs(ctx context.Context, box *domain.Inbox, agentID int64) error {
 	var rows []query.CollabRow
-	err := v.Select(&rows, query.SelectCollab+`
+	err := s.db.Select(ctx, &rows, query.SelectCollab+`
 		WHERE c.partner_id = ? AND c.status = 'pending'
 		ORDER BY c.seq
 		LIMIT ?`, agentID, domain.InboxRecords)

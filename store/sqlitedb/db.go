@@ -23,10 +23,9 @@
 //
 // Four connections read, each statement prepared once, and see the commits from before their
 // statement started. A read waits for a connection for [Options.ReadTimeout]. A query under a
-// context with a deadline is interrupted after [Options.QueryTimeout], and those under a context
-// of [DB.WithDeadline] when they have run for so long together. Any other runs to its end, because
-// the driver and database/sql start a goroutine each for a context that can be cancelled, which
-// takes as long as a query by key.
+// context with a deadline, as [DB.WithDeadline] returns one, is interrupted then. Any other runs to
+// its end, because the driver and database/sql start a goroutine each for a context that can be
+// cancelled, which takes as long as a query by key.
 //
 // # In the background
 //
@@ -87,8 +86,8 @@ type Options struct {
 	NetworkDisk bool // accepts a file on a network file system, which Open otherwise rejects
 	Beside      bool // another process may serve the file: Open creates no file and changes no schema
 
-	ReadTimeout  time.Duration // how long a read waits for a connection, and the deadline of WithDeadline; 2 seconds when 0
-	QueryTimeout time.Duration // of a query under a context with a deadline, of all those under WithDeadline; 250 milliseconds when 0
+	ReadTimeout  time.Duration // how long a read waits for a connection; 2 seconds when 0
+	QueryTimeout time.Duration // of all reads under a context of WithDeadline; a second when 0
 
 	// Commit commits a transaction in the place of SQLite's COMMIT, for tests of failures.
 	Commit func(ctx context.Context, conn *sqlx.Conn) error
@@ -136,7 +135,7 @@ type DB struct {
 	upgrade        upgrade
 	writing        *sqlx.DB
 	reading        *sqlx.DB
-	readStatements *statements
+	readStatements statements
 	readers        *semaphore.Weighted // of the connections of the reading pool
 	writer         *writer
 	probe          singleflight.Group
@@ -165,7 +164,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	o.Batch = cmp.Or(o.Batch, defaultBatch)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, readTimeout)
 	o.QueryTimeout = cmp.Or(o.QueryTimeout, queryTimeout)
-	db := &DB{options: o, name: name, path: o.Path, readers: semaphore.NewWeighted(readConnections), readStatements: &statements{}}
+	db := &DB{options: o, name: name, path: o.Path, readers: semaphore.NewWeighted(readConnections)}
 	db.stopped, db.stop = context.WithCancelCause(context.Background())
 	if err := db.open(ctx); err != nil {
 		err = db.OpenError(err)
@@ -233,12 +232,7 @@ func (db *DB) Counts() (commits, writes uint64) {
 // Statements returns the texts of all statements that were prepared since Open, sorted, for
 // tests that check their query plans.
 func (db *DB) Statements() []string {
-	var texts []string
-	for _, s := range []*statements{db.readStatements, &db.writer.statements} {
-		for text := range s.prepared.Range {
-			texts = append(texts, text.(string))
-		}
-	}
+	texts := slices.Concat(db.readStatements.texts(), db.writer.statements.texts())
 	slices.Sort(texts)
 	return slices.Compact(texts)
 }

@@ -45,9 +45,11 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if db.reading, err = connect(ctx, o.Path, readOnly, readConnections, readPragmas...); err != nil {
 		return err
 	}
+	db.readStatements.on = db.reading
 	if db.writer.conn, err = db.writing.Connx(ctx); err != nil {
 		return fmt.Errorf("open the writing connection: %w", err)
 	}
+	db.writer.statements.on = db.writer.conn
 	if !o.Beside {
 		db.writer.files = db.statFiles()
 	}

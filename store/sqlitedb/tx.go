@@ -24,7 +24,7 @@ func (t *Tx) run(query string, f func(*sqlx.Stmt) error) error {
 	if t.failed != nil {
 		return t.failed
 	}
-	stmt, err := t.writer.statements.get(context.Background(), t.writer.conn, query)
+	stmt, err := t.writer.statements.get(context.Background(), query)
 	if err == nil {
 		err = f(stmt)
 	}

@@ -300,10 +300,14 @@ func (registration) Check(body map[string]any, c *api.Checker) {
 	if body["accept_rules"] == false { // not an enum of the schema, which generators of clients take for one of texts
 		c.Fault("accept_rules", domain.FaultBadValue, "rules")
 	}
-	name, _ := body["name"].(string)
-	handle, _ := body["handle"].(string)
-	if fault := text.CheckName(name); fault != "" && !blank(name) && !text.ReservedHandle(handle) {
-		c.Fault("name", domain.FaultBadValue, "name_"+string(fault))
+	for _, field := range []string{"name", "owner"} {
+		name, _ := body[field].(string)
+		if name == "" {
+			continue
+		}
+		for _, fault := range text.CheckName(field, name, "") { // the store knows the name of the site
+			c.Add(fault)
+		}
 	}
 }
 

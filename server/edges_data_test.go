@@ -262,10 +262,10 @@ func wordsOf(most int) constraint {
 	return constraint{c.rules, append(c.edges, ok("letters of four bytes", letters, letters), bad("no letter or digit", "😀", "bad_value"))}
 }
 
-// nameEdges: a name has no look-alikes.
+// nameEdges: a name is not that of the site, and not only marks.
 var nameEdges = func() constraint {
-	c := wordsOf(60)
-	return constraint{c.rules, append(c.edges, bad("two scripts", "Сallboat", "bad_value"), bad("a reserved word", "Callbook Support", "bad_value"))}
+	c := textOf(1, 60)
+	return constraint{c.rules, append(c.edges, bad("only marks", "\u20dd", "bad_value"), bad("the name of the service", "Сallbook Support", "bad_value"))}
 }()
 
 // unshown is for a field that no response shows.

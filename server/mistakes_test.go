@@ -298,7 +298,7 @@ var mistakes = []mistake{
 	{"", "POST /api/agents", `{"handle":"gull-counter",` + registeringEN + `,"homepage":"www.gulls.example"}`, 422, "validation_failed", "homepage|https://", nil},
 	{"", "POST /api/agents", `{"handle":"gull-counter",` + registeringEN + `,"tagline":"Counts\ngulls"}`, 422, "validation_failed", "U+000A|7|line break=换行", nil},
 	{"", "POST /api/agents", `{"handle":"gull-counter",` + registeringEN + `,"model":null,"capabilities":[""]}`, 422, "validation_failed", "capabilities[0] must not be empty=capabilities[0] 不能为空|leave it out=不要提交|null", nil},
-	{"", "POST /api/agents", `{"handle":"gull-counter","name":"🏮","owner":"Jonas","mailbox":"gull@example.net","description_en":"Gulls.","accept_rules":true}`, 422, "validation_failed", "letter or a digit=字母或数字", nil},
+	{"", "POST /api/agents", `{"handle":"gull-counter","name":"Callbook Gulls","owner":"Jonas","mailbox":"gull@example.net","description_en":"Gulls.","accept_rules":true}`, 422, "validation_failed", "reserved word Callbook=保留词 Callbook", nil},
 	{"", "POST /api/agents", `{"handle":"gull-counter",` + registeringEN + `}`, 422, "validation_failed", "Idempotency-Key|16|128", []string{"Idempotency-Key: 1"}},
 	// The profile and the menu.
 	{"pilot", "PATCH /api/me", `{"handle":"gull-counter"}`, 422, "validation_failed", "handle|cannot be changed=不可更改", nil},

@@ -53,7 +53,7 @@ func nextLink(doc *html.Node) string {
 
 func (s *site) register(r domain.Registration) domain.Caller {
 	s.Helper()
-	if name := r.Name; name != "" && storetext.CheckName(name) != "" {
+	if name := r.Name; name != "" && len(storetext.CheckName("name", name, "")) > 0 {
 		r.Name = ""
 		caller := s.register(r)
 		s.rename(caller, name)

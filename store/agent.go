@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -16,8 +17,8 @@ import (
 )
 
 // Register adds an agent. It returns registration_closed and invite_required by the mode of
-// registration; validation_failed for an agent without a description, a name that text.CheckName
-// rejects, an owner that text.CheckOwner rejects, and what blocklist.Check rejects; handle_taken for a
+// registration; validation_failed for an agent without a description, a name or owner that
+// text.CheckName rejects, and what blocklist.Check rejects; handle_taken for a
 // handle that is in use, reserved, or was a deleted agent's; and idempotency_conflict if the
 // idempotency key came with another request. A repeated registration, in any mode, gets a new key if
 // the first was never used, and else an empty one.
@@ -77,14 +78,14 @@ func (t *tx) checkRegistration(r domain.Registration) error {
 }
 
 func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRow, error) {
-	faults, reserved := append(r.CheckDescriptions(), t.nameFaults("owner", r.Owner, text.CheckOwner(r.Owner))...), text.ReservedHandle(r.Handle)
-	if !reserved { // for which the name may be the next fault
-		faults = append(faults, t.nameFaults("name", r.Name, text.CheckName(r.Name))...)
-	}
+	faults := slices.Concat(
+		r.CheckDescriptions(),
+		text.CheckName("name", r.Name, t.store.siteName),
+		text.CheckName("owner", r.Owner, t.store.siteName))
 	if err := blocklist.Check(t.Tx, r, faults...); err != nil {
 		return document.AgentRow{}, err
 	}
-	if reserved {
+	if text.ReservedWord(r.Handle, t.store.siteName) != "" {
 		return document.AgentRow{}, domain.NewError(domain.CodeHandleTaken)
 	}
 	a := document.NewAgentRow(&r, t.Now)
@@ -124,23 +125,11 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 			:key_hash, FALSE, :created_at, :updated_at, :last_active_at, :awaiting_since, :network)`, row)
 }
 
-// nameFaults returns the error of a field whose text has a fault as the name of an agent or its owner, or is the name
-// of the site.
-func (t *tx) nameFaults(field, name string, fault text.NameFault) []domain.FieldError {
-	if site := t.store.siteName; site != "" && text.NameForm(name) == site {
-		fault = text.NameReserved
-	}
-	if fault == "" {
-		return nil
-	}
-	return []domain.FieldError{{Field: field, Code: domain.FaultBadValue, Topic: "name_" + string(fault)}}
-}
-
 // UpdateAgent changes the caller's settings. change gets the current settings and edits them; it is
 // called again with none, to find what it sets, and both may happen twice. A changed mailbox returns
 // the agent to level 0, and if it was verified may recover the key for seven days; a changed owner ends
 // the owner claim. UpdateAgent returns validation_failed for an agent without a description, for a new
-// name or owner that text.CheckName or CheckOwner rejects and for what blocklist.Check rejects, trust_too_low if the owner's
+// name or owner that text.CheckName rejects and for what blocklist.Check rejects, trust_too_low if the owner's
 // receipt is required below level 2, and forbidden if it no longer is while there is an owner.
 func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change func(*domain.Settings) error) (doc domain.AgentDocument, err error) {
 	err = s.writeOwn(ctx, caller, func(t *tx) error {
@@ -165,10 +154,10 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 		}
 		faults := after.CheckDescriptions()
 		if after.Name != before.Name { // an older program may have allowed the name
-			faults = append(faults, t.nameFaults("name", after.Name, text.CheckName(after.Name))...)
+			faults = append(faults, text.CheckName("name", after.Name, t.store.siteName)...)
 		}
 		if after.Owner != before.Owner {
-			faults = append(faults, t.nameFaults("owner", after.Owner, text.CheckOwner(after.Owner))...)
+			faults = append(faults, text.CheckName("owner", after.Owner, t.store.siteName)...)
 		}
 		if err := blocklist.Check(t.Tx, changed, faults...); err != nil {
 			return err

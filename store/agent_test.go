@@ -37,10 +37,9 @@ func TestRegister_ChecksNames(t *testing.T) {
 		{taken.Handle, "Name", "Mei Lin", "handle_taken"},
 		{gone.Handle, "Name", "Mei Lin", "handle_taken"},
 		{"ca11book", "Name", "Mei Lin", "handle_taken"},
-		{"tide-gauge", "Callbook Support", "Mei Lin", "validation_failed [{name bad_value name_reserved}]"},
-		{"tide-gauge", "Сallboat", "Mei Lin", "validation_failed [{name bad_value name_scripts}]"}, // Cyrillic
-		{"tide-gauge", "\u0301", "Mei Lin", "validation_failed [{name bad_value name_blank}]"},
-		{"tide-gauge", "Name", "ｃａ11ｂook", "validation_failed [{owner bad_value name_reserved}]"},
+		{"tide-gauge", "Callbook Support", "Mei Lin", "validation_failed [{name bad_value name_reserved Callbook}]"},
+		{"tide-gauge", "\u0301", "Mei Lin", "validation_failed [{name bad_value name_blank }]"},
+		{"tide-gauge", "Name", "ｃａ11ｂook", "validation_failed [{owner bad_value name_reserved Callbook}]"},
 		{"callboat", "Name", "Security Systems Ltd", ""},
 	} {
 		r := registration(tt.handle)
@@ -383,12 +382,15 @@ func TestExport_ContainsNoSecret(t *testing.T) {
 	}
 }
 
-// TestAbuse19_TheNameOfTheSite: that of --site-name, however it is written. Other names may contain it, since it may be an
-// ordinary word.
+// TestAbuse19_TheNameOfTheSite: that of --site-name, however it is written.
 func TestAbuse19_TheNameOfTheSite(t *testing.T) {
-	s := newStore(t, func(o *Options) { o.SiteName = "Hafen-Buch I" })
+	s := newStore(t, func(o *Options) { o.SiteName = "Hafen-Buch" })
+	handle := registration("my-hafen-buch")
+	handle.Name = "Agent"
+	_, _, err := s.Register(context.Background(), handle, domain.IdempotencyKey{})
+	wantOutcome(t, "a handle", err, "handle_taken")
 	handles := 0
-	for name, want := range map[string]string{"Hafen Buch I": "validation_failed", "hafenbuchl!": "validation_failed", "Hafen": "", "Hafen Buch II": ""} {
+	for name, want := range map[string]string{"Hafen Buch II": "validation_failed", "hafеnbuch!": "validation_failed", "Hafen": "", "Buch am Hafen": ""} {
 		for _, set := range []func(*domain.Registration){
 			func(r *domain.Registration) { r.Name = name }, func(r *domain.Registration) { r.Owner = name },
 		} {

@@ -67,7 +67,6 @@ import (
 	"callbook/store/outbox"
 	"callbook/store/query"
 	"callbook/store/sqlitedb"
-	"callbook/store/text"
 	"callbook/store/txn"
 )
 
@@ -80,7 +79,7 @@ type Options struct {
 	Mails        *domain.MailCaps        // caps on mails; DefaultMailCaps if nil
 	Secret       []byte                  // the key of the hashes of codes; a key in the database if empty
 	Registration domain.RegistrationMode // who may register; RegistrationOpen if empty
-	SiteName     string                  // which no agent and no owner may have as its name; empty for none but Callbook
+	SiteName     string                  // which no agent and no owner may have in its name; empty for none but Callbook
 	Normal       bool                    // synchronous=NORMAL: a power cut may lose the last writes
 	Batch        int                     // writes that share one commit at most; as in sqlitedb.Options if 0
 	MaxBytes     int64                   // of the records in the file, from which those that would grow are rejected; 0 for no limit
@@ -126,7 +125,7 @@ type Store struct {
 	watchers    []func(txn.Changes)
 
 	registration  domain.RegistrationMode
-	siteName      string // as text.NameForm returns it
+	siteName      string // empty if the site has none of its own
 	loopbackLinks bool
 }
 
@@ -134,7 +133,7 @@ type Store struct {
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		random: cmp.Or(o.Random, rand.Reader), quotas: o.Quotas, mails: *cmp.Or(o.Mails, &domain.DefaultMailCaps),
-		registration: cmp.Or(o.Registration, domain.RegistrationOpen), siteName: text.NameForm(o.SiteName),
+		registration: cmp.Or(o.Registration, domain.RegistrationOpen), siteName: o.SiteName,
 		loopbackLinks: o.LoopbackLinks,
 		Reader:        query.NewReader(), maintenance: maintenance.New(),
 	}

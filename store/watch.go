@@ -58,7 +58,7 @@ func canonicalWatches(drafts []domain.WatchDraft) ([]domain.WatchDraft, error) {
 		case slices.Contains(watches[:i], *w):
 			fault.Code = domain.FaultDuplicateItem
 		case w.Q != "" && search.Parse(w.Q).Empty():
-			fault.Field, fault.Code, fault.Topic = fault.Field+".q", domain.FaultBadValue, "name_blank"
+			fault.Field, fault.Code, fault.Topic = fault.Field+".q", domain.FaultBadValue, "watch_words"
 		default:
 			continue
 		}

@@ -44,6 +44,9 @@ func (c *Checker) Fault(field string, code domain.FieldCode, topic string, value
 	c.add(c.catalogue.detail(domain.FieldError{Field: field, Code: code, Topic: topic}, values...))
 }
 
+// Add adds an invalid field.
+func (c *Checker) Add(f domain.FieldError) { c.add(c.catalogue.detail(f)) }
+
 // maxListed limits the details that list the names of an operation: a body has room for hundreds of unknown fields.
 const maxListed = 8
 

@@ -154,6 +154,9 @@ func (t Text) with(values ...any) Text {
 // detail returns the texts of an invalid field, with values inserted. A missing text would be a bug; the code
 // is sent all the same.
 func (c *Catalogue) detail(f domain.FieldError, values ...any) Detail {
+	if f.Word != "" {
+		values = append(values, f.Word)
+	}
 	t := textOf(c.Details[f.Code], f.Topic).with(values...)
 	return Detail{Field: f.Field, Code: f.Code, MessageEN: f.Field + " " + t.EN, MessageZH: f.Field + " " + t.ZH}
 }

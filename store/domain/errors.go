@@ -77,6 +77,7 @@ type FieldError struct {
 	Field string // path of the field, such as offerings[1].title
 	Code  FieldCode
 	Topic string // selects a message of the code, such as "description"; empty for the general one
+	Word  string // a reserved word that the message names; never a value of the request
 }
 
 // Error rejects a request because of the request or the state of its agent. It never contains a value

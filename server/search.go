@@ -12,7 +12,7 @@ import (
 type SearchEnd struct {
 	Total        int        `json:"total" minimum:"0" doc:"Records; with q, those that match every word. Counted up to 1000." example:"0"`
 	TotalIsExact bool       `json:"total_is_exact" doc:"False when there are more than total." example:"true"`
-	TotalSome    int        `json:"total_some,omitempty" minimum:"0" maximum:"100" doc:"With q: records that match some of the words, listed after those that match every word; 0 where these fill a page, and with offset: they follow the first page by next." example:"1"`
+	TotalSome    int        `json:"total_some,omitempty" minimum:"0" maximum:"100" doc:"With q: records that match some of the words, listed after those that match every word; 0 where these fill a page, and after the first page: they are on that one alone." example:"1"`
 	Hint         SearchHint `json:"hint,omitempty" doc:"With q, if total is 0: what to try next."`
 	Limit        int        `json:"limit"`
 	Next         *string    `json:"next" doc:"Address of the next page; null on the last. A page of very long records holds fewer than limit."`

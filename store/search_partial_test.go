@@ -1,13 +1,12 @@
 package store
 
 import (
-	"encoding/base64"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"callbook/store/document"
 	"callbook/store/domain"
@@ -103,103 +102,73 @@ func TestSearch_Hint(t *testing.T) {
 	}
 }
 
-// TestSearch_OffsetSkipsStrictMatches: partial matches follow by next alone, so that no page by offset repeats them.
-func TestSearch_OffsetSkipsStrictMatches(t *testing.T) {
+// TestSearch_PartialMatchesAreOnTheFirstPageAlone, whatever its size: next and offset lead to strict ones.
+func TestSearch_PartialMatchesAreOnTheFirstPageAlone(t *testing.T) {
 	s := newStore(t)
 	for i := range 40 {
 		s.described(fmt.Sprintf("agent-%02d", i), []string{"harbour pilot", "harbour lights", "big vessel", "big vessel"}[i%4])
 	}
-	for offset, want := range map[int][2]int{0: {10, 2}, 3: {7, 0}, 10: {0, 0}, 12: {0, 0}} {
-		found, err := s.Agents(t.Context(), document.AgentFilter{Query: "harbour pilot"}, listing.Page{Limit: 12, Offset: offset})
+	for _, tt := range []struct {
+		page              listing.Page
+		strict, some, all int // items of the page, and total_some
+	}{
+		{listing.Page{Limit: 12}, 10, 2, 10},
+		{listing.Page{Limit: 100}, 10, 10, 10},
+		{listing.Page{Limit: 12, Offset: 3}, 7, 0, 0},
+		{listing.Page{Limit: 12, Offset: 10}, 0, 0, 0},
+		{listing.Page{Limit: 10}, 10, 0, 0},
+		{listing.Page{Limit: 6}, 6, 0, 0},
+	} {
+		found, err := s.Agents(t.Context(), document.AgentFilter{Query: "harbour pilot"}, tt.page)
 		s.ok(err)
-		if got := [2]int{found.Strict, len(found.Items) - found.Strict}; got != want || found.Total != 10 || (found.Next != "") != (offset == 0) {
-			t.Errorf("offset %d: %v items, want %v; total %d, next %q", offset, got, want, found.Total, found.Next)
+		if found.Strict != tt.strict || len(found.Items) != tt.strict+tt.some || found.TotalSome != tt.all || found.Total != 10 {
+			t.Errorf("%+v: %d items, %d strict; total %d, total_some %d", tt.page, len(found.Items), found.Strict, found.Total, found.TotalSome)
 		}
-		if wantSome := map[bool]int{true: 10}[offset == 0]; found.TotalSome != wantSome {
-			t.Errorf("offset %d: total_some %d, want %d", offset, found.TotalSome, wantSome)
+		if found.Next == "" {
+			continue
+		}
+		next, err := s.Agents(t.Context(), document.AgentFilter{Query: "harbour pilot"}, listing.Page{Limit: 100, Cursor: found.Next})
+		if s.ok(err); tt.page.Limit != 6 || len(next.Items) != 4 || next.TotalSome != 0 || next.Next != "" {
+			t.Errorf("%+v: %d items follow, total_some %d, next %q", tt.page, len(next.Items), next.TotalSome, next.Next)
 		}
 	}
 }
 
-// TestSearch_NextVisitsEveryMatchOnce walks strict and then partial matches while agents come and leave.
-func TestSearch_NextVisitsEveryMatchOnce(t *testing.T) {
+// TestSearch_NextVisitsEveryStrictMatchOnce walks long posts, which take more than a page by their size alone, while posts come
+// and go.
+func TestSearch_NextVisitsEveryStrictMatchOnce(t *testing.T) {
 	s := newStore(t)
-	var want []string
-	for i := range 30 {
-		handle := fmt.Sprintf("agent-%02d", i)
-		s.described(handle, []string{"harbour pilot", "harbour lights", "a pilot for boats"}[i%3])
-		want = append(want, handle)
+	tide := func(author domain.Caller) domain.PostDocument {
+		return s.post(author, func(d *domain.PostDraft) { d.Title, d.Body = "Harbour tides", strings.Repeat("潮", 3900)+d.Body })
 	}
-	var visited []string
-	page := listing.Page{Limit: 11}
-	for step := 0; ; step++ {
-		found, err := s.Agents(t.Context(), document.AgentFilter{Query: "harbour pilot"}, page)
-		s.ok(err)
-		visited = append(visited, handlesOf(found.Items)...)
-		if found.Total != 10 || found.TotalSome != 20 || found.Strict != []int{10, 0, 0}[step] {
-			t.Errorf("page %d: total %d, total_some %d, %d strict", step, found.Total, found.TotalSome, found.Strict)
-		}
-		if page.Cursor = found.Next; page.Cursor == "" {
-			break
-		}
-		gone := s.described(fmt.Sprintf("newcomer-%d", step), "pilot boats only")
-		s.ok(s.DeleteAgent(t.Context(), gone))
-		s.described(fmt.Sprintf("late-%d", step), "a pilot, of late")
-	}
-	if !slices.Equal(slices.Sorted(slices.Values(visited)), want) {
-		t.Errorf("visited %v", visited)
-	}
-}
-
-// TestSearch_PartialMatchesFollowLongStrictOnes, which take more than a page by their size alone.
-func TestSearch_PartialMatchesFollowLongStrictOnes(t *testing.T) {
-	s := newStore(t)
+	want, visited := map[string]int{}, map[string]int{}
 	for i := range 10 {
 		author := s.verified(fmt.Sprintf("agent-%d", i))
-		for n := range 5 {
-			s.post(author, func(d *domain.PostDraft) {
-				switch d.Title, d.Body = "Big vessel", fmt.Sprint("Number ", n); {
-				case i < 6:
-					d.Title, d.Body = "Harbour tides", strings.Repeat("潮", 3900)+d.Body
-				case i < 7:
-					d.Title = "Harbour lights"
-				}
-			})
+		for range 3 {
+			want[tide(author).ID]++
 		}
+		s.post(author, func(d *domain.PostDraft) { d.Title, d.Body = "Harbour lights", "Red and green" })
 	}
-	page, pages := listing.Page{Limit: 100}, [][2]int{}
+
+	page, pages := listing.Page{Limit: 100}, 0
 	for {
 		found, err := s.Posts(t.Context(), document.PostFilter{Query: "harbour tides"}, page)
 		s.ok(err)
-		pages = append(pages, [2]int{found.Strict, len(found.Items) - found.Strict})
-		if found.Total != 30 || found.TotalSome != 5 {
-			t.Errorf("total %d, total_some %d, want 30 and 5", found.Total, found.TotalSome)
+		for _, p := range found.Items {
+			visited[p.ID]++
 		}
+		if found.TotalSome != 0 || found.Strict != len(found.Items) {
+			t.Errorf("page %d: %d items, %d strict, total_some %d", pages, len(found.Items), found.Strict, found.TotalSome)
+		}
+		pages++
 		if page.Cursor = found.Next; page.Cursor == "" {
 			break
 		}
+		newcomer := s.verified(fmt.Sprintf("newcomer-%d", pages))
+		tide(newcomer)
+		s.ok(s.DeletePost(t.Context(), newcomer, tide(newcomer).ID))
 	}
-	if len(pages) != 2 || pages[0][0]+pages[1][0] != 30 || pages[0][1] != 0 || pages[1][1] != 5 {
-		t.Errorf("strict and partial matches by page: %v", pages)
-	}
-}
-
-// TestSearch_FiltersHoldForMadeUpCursors: the records that a cursor names are within the filters all the same.
-func TestSearch_FiltersHoldForMadeUpCursors(t *testing.T) {
-	s := newStore(t)
-	poet := s.described("poet", "Poetry.")
-	f := document.AgentFilter{Query: "harbour", MinLevel: 1}
-	var raw []byte
-	for _, n := range []uint64{uint64(crc32.ChecksumIEEE([]byte(f.Name()))), 0, 1, 1, uint64(poet.ID)} {
-		raw = binary.AppendUvarint(raw, n)
-	}
-	forged := base64.RawURLEncoding.EncodeToString(raw)
-	found, err := s.Agents(t.Context(), f, listing.Page{Limit: 5, Cursor: forged})
-	if s.ok(err); len(found.Items) > 0 {
-		t.Errorf("%v is not within the filters", handlesOf(found.Items))
-	}
-	f.Strict = true
-	if found, err = s.Agents(t.Context(), f, listing.Page{Limit: 5, Cursor: forged}); err != nil || len(found.Items) > 0 {
-		t.Errorf("strict matches only: %v, %v", handlesOf(found.Items), err)
+	if diff := cmp.Diff(want, visited); pages < 2 || diff != "" {
+		t.Errorf("in %d pages (-want +got):\n%s", pages, diff)
 	}
 }

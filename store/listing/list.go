@@ -111,8 +111,8 @@ func Read[T Record](ctx context.Context, r Reader, q *Query, page Page) (List[T]
 		skip = 0
 	}
 	tiers := max(1, len(q.tiers))
-	last, size := Position{list: from.list, some: from.some}, 0
-	for tier := from.tier; tier < tiers && list.Next == "" && len(from.rest) == 0; tier++ {
+	last, size := from, 0
+	for tier := from.tier; tier < tiers && list.Next == ""; tier++ {
 		expression := q.expression(tier)
 		if expression == "" && q.tiers != nil {
 			from.Seq = Last
@@ -141,7 +141,7 @@ func Read[T Record](ctx context.Context, r Reader, q *Query, page Page) (List[T]
 				break
 			}
 			list.Items = append(list.Items, rows[i])
-			last = Position{list: from.list, tier: tier, Seq: rows[i].Position(), some: from.some}
+			last = Position{list: from.list, tier: tier, Seq: rows[i].Position()}
 		}
 		from.Seq = Last
 	}

@@ -2,20 +2,33 @@ package listing
 
 import (
 	"context"
-	"fmt"
 	"testing"
 )
 
-func TestParseCursor_RejectsInvalidPositions(t *testing.T) {
-	for _, p := range []Position{{tier: 9, Seq: 1}, {tier: 0, Seq: 0}, {Seq: 1, some: 1, rest: []int64{1, 2}}, {Seq: 1, some: 101, rest: []int64{1}}, {Seq: 1, some: 2, rest: []int64{7, 7}}} {
-		p.list = 0
-		if _, err := ParseCursor("", p.Cursor()); err == nil {
-			t.Errorf("%+v is accepted", p)
+func TestParseCursor_TakesItsOwnAlone(t *testing.T) {
+	own, _ := ParseCursor("list", "")
+	own.tier, own.Seq = 2, 1<<40
+	if got, err := ParseCursor("list", own.Cursor()); err != nil || got != own {
+		t.Errorf("%+v, %v, want %+v", got, err, own)
+	}
+
+	for name, change := range map[string]func(*Position){
+		"another list":    func(p *Position) { p.list++ },
+		"no such tier":    func(p *Position) { p.tier = 9 },
+		"a negative tier": func(p *Position) { p.tier = -1 },
+		"no record":       func(p *Position) { p.Seq = 0 },
+		"below records":   func(p *Position) { p.Seq = -1 },
+	} {
+		p := own
+		change(&p)
+		if _, err := ParseCursor("list", p.Cursor()); err == nil {
+			t.Errorf("%s: %+v is accepted", name, p)
 		}
 	}
-	good := Position{Seq: 1, some: 3, rest: []int64{9, 4, 1 << 40}}
-	if got, err := ParseCursor("", good.Cursor()); err != nil || fmt.Sprint(got) != fmt.Sprint(good) {
-		t.Errorf("%+v, %v", got, err)
+	for _, cursor := range []string{"-", "AAAA", own.Cursor() + "AA", own.Cursor()[:4], "=", own.Cursor() + "="} {
+		if _, err := ParseCursor("list", cursor); err == nil {
+			t.Errorf("%q is accepted", cursor)
+		}
 	}
 }
 

@@ -14,7 +14,6 @@ type Index struct {
 	Count  string // counts the matches as n; values: expression, bounds, limit
 	common string // counts the matches without bounds; values: expression, limit
 	newest string // selects the highest id
-	one    string // selects a match by its id; values: expression, id, bounds
 	tokens string // selects the tokens between two texts; values: from, to, length, limit
 }
 
@@ -27,7 +26,6 @@ func NewIndex(table, tokens, documents, key, where string) Index {
 		IDs:    `SELECT rowid AS id ` + matches + ` AND rowid < ?` + where + ` ORDER BY rowid DESC LIMIT ? OFFSET ?`,
 		Count:  `SELECT COUNT(*) AS n FROM (SELECT rowid ` + matches + where + ` LIMIT ?)`,
 		common: `SELECT COUNT(*) FROM (SELECT rowid ` + matches + ` LIMIT ?)`,
-		one:    `SELECT rowid ` + matches + ` AND rowid = ?` + where,
 		newest: `SELECT COALESCE(MAX(` + key + `), 0) FROM ` + documents,
 		// Each step seeks the next token, behind those that are cut to the same beginning, and does not read the rows of the
 		// one before.
@@ -125,49 +123,36 @@ type HintWord struct {
 	Count int // records that match it, at most CountLimit
 }
 
-// ReadSearch reads one page of a search: strict matches first, then, if these do not fill a
-// page, partial matches. These follow only the first page, by its cursor: Offset counts strict
-// matches. Where the strict matches of the first page end early because of their size, the partial ones follow the last of
-// them. q has its expressions by SetMatch. Without a query it is Read. It returns
-// invalid_query if the cursor is not one of this list.
+// ReadSearch reads one page of a search: strict matches and, if these are fewer than a page holds,
+// partial matches behind them, on the first page alone. q has its expressions by SetMatch. Without a
+// query it is Read. It returns invalid_query if the cursor is not one of this list.
 func ReadSearch[T Record](ctx context.Context, r Reader, q *Query, s Search, page Page) (List[T], error) {
 	if s.Empty() && s.Text == "" {
 		return Read[T](ctx, r, q, page)
 	}
-	from, err := ParseCursor(q.Name, page.Cursor)
-	if err != nil || s.Empty() { // nothing matches a query without letters and digits
-		return List[T]{Items: []T{}, TotalIsExact: true, Hint: &Hint{}}, err
+	nothing := List[T]{Items: []T{}, TotalIsExact: true, Hint: &Hint{}}
+	if _, err := ParseCursor(q.Name, page.Cursor); err != nil || s.Empty() { // nothing matches a query without letters and digits
+		return nothing, err
 	}
+
 	run := searchRun{Search: s, r: r, q: q, near: map[string]string{}}
-	if none, err := run.noneWithinFacets(ctx); err != nil || none {
-		list := List[T]{Items: []T{}, TotalIsExact: true}
-		if err == nil {
-			list.Hint, err = run.hint(ctx)
-		}
-		return list, err
+	none, err := run.noneWithinFacets(ctx)
+	if err != nil {
+		return nothing, err
 	}
+	if none {
+		nothing.Hint, err = run.hint(ctx)
+		return nothing, err
+	}
+
 	list, err := Read[T](ctx, r, q, page)
 	if err != nil {
 		return list, err
 	}
-	first := page.Cursor == "" && page.Offset == 0 && list.TotalIsExact && list.Total < page.Limit
-	last := from.some > 0 && len(from.rest) == 0 && list.Next == "" // of the pages with strict matches that ended early
-	if !s.Strict && (first || last) {
-		if from.rest, err = run.partialMatches(ctx); err != nil {
+	if first := page.Cursor == "" && page.Offset == 0; first && !s.Strict && list.Next == "" && list.Total < page.Limit {
+		if err := appendPartial(ctx, &run, &list, page.Limit); err != nil {
 			return list, err
 		}
-		from.some = len(from.rest)
-	}
-	if s.Strict {
-		from.rest, from.some = nil, 0
-	}
-	list.TotalSome = from.some
-	if first && list.Next != "" {
-		strict, _ := ParseCursor(q.Name, list.Next) // which Read has made
-		strict.some = from.some
-		list.Next = strict.Cursor()
-	} else if err := appendPartial(ctx, &run, &list, from, page.Limit); err != nil {
-		return list, err
 	}
 	if list.Total == 0 {
 		list.Hint, err = run.hint(ctx)
@@ -317,29 +302,26 @@ func (s *searchRun) nearWord(ctx context.Context, word string) (string, error) {
 	return nearest, nil
 }
 
-// appendPartial appends the partial matches that fit on a page, and sets the cursor of the rest.
-// It skips records that have been deleted.
-func appendPartial[T Record](ctx context.Context, s *searchRun, list *List[T], from Position, limit int) error {
-	size, filter := sizeOf(list.Items), ""
-	if len(s.Facets) > 0 {
-		filter = search.Within("", s.Facets)
+// appendPartial appends the best partial matches, as many as fit on a page.
+func appendPartial[T Record](ctx context.Context, s *searchRun, list *List[T], limit int) error {
+	ids, err := s.partialMatches(ctx)
+	if err != nil {
+		return err
 	}
-	for i, id := range from.rest {
+
+	list.TotalSome = len(ids)
+	size := sizeOf(list.Items)
+	for _, id := range ids {
 		var item T
 		found, err := s.r.Find(ctx, &item, s.ByID, id)
-		if found && filter != "" { // a forged cursor could contain other records
-			found, err = s.r.Find(ctx, new(int64), s.Index.one, append([]any{filter, id}, s.q.Bounds...)...)
-		}
 		if err != nil {
 			return err
 		}
-		if !found {
+		if !found { // deleted meanwhile
 			continue
 		}
 		size += sizeOf([]T{item})
 		if n := len(list.Items); n == limit || n > 0 && size > s.q.MaxBytes {
-			from.rest, from.Seq = from.rest[i:], 1
-			list.Next = from.Cursor()
 			return nil
 		}
 		list.Items = append(list.Items, item)

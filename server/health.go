@@ -45,8 +45,7 @@ func (s *Server) ready(ctx context.Context) (any, error) {
 		is   bool
 	}{
 		{messages.ProblemStorage, errors.Is(err, sqlitedb.ErrNoSpace)},
-		{messages.ProblemReadOnly, errors.Is(err, sqlitedb.ErrReadOnly)},
-		{messages.ProblemWrites, errors.Is(err, sqlitedb.ErrWrites) && !errors.Is(err, sqlitedb.ErrNoSpace) && !errors.Is(err, sqlitedb.ErrReadOnly)},
+		{messages.ProblemWrites, errors.Is(err, sqlitedb.ErrWrites) && !errors.Is(err, sqlitedb.ErrNoSpace)},
 		{messages.ProblemDisk, s.diskLow.Load()},
 		{messages.ProblemBackup, s.backupFailed.Load()},
 		{messages.ProblemMails, s.mailsSpent.Load()},

@@ -30,7 +30,6 @@ var unreachable = map[string]string{
 	"a bug, by its meaning":                                            "internal/general",
 	"a site that is overloaded or shutting down":                       "unavailable/general",
 	"a full disk":                                            "storage_full/general",
-	"a read-only disk":                                       "unavailable/read_only",
 	"only the operator suspends":                             "suspended/general",
 	"a site where the operator approves agents":              "awaiting_approval/general",
 	"a site where agents register by invitation":             "invite_required/general",

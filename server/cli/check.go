@@ -125,8 +125,6 @@ func (c *checkCommand) checkDatabase(ctx context.Context, console *console, f *f
 		served = true
 		running, _, _ := strings.Cut(err.Error(), ": ") // the rest is for those who want to open it alone
 		f.ok("process", "%s", running)
-	case errors.Is(err, sqlitedb.ErrReadOnly): // which checkDisk reports
-		return false
 	default:
 		f.problem("database", "%v", err)
 		return false
@@ -146,7 +144,11 @@ func (c *checkCommand) checkDatabase(ctx context.Context, console *console, f *f
 
 	file := sqlitedb.FileOf(c.DB)
 	denied := errors.Join(sqlitedb.MayWrite(file), sqlitedb.MayWrite(filepath.Dir(file)))
-	if denied != nil && !served && !errors.Is(denied, syscall.EROFS) { // which checkDisk reports
+	if errors.Is(denied, syscall.EROFS) {
+		f.problem("database", "%v", sqlitedb.ErrFull)
+		return served
+	}
+	if denied != nil && !served {
 		f.problem("database", "this user cannot write to it: run the check as the user of the service, or make that user the owner of the file, its folder and the files beside it (%v)", denied)
 		return served
 	}
@@ -172,8 +174,6 @@ func (c *checkCommand) checkDisk(f *findings) {
 		f.problem("disk", "cannot read its state: %v: mount the disk, or correct --db", err)
 	case d.Network != "" && !c.NetworkDisk:
 		f.problem("disk", "%v (%s)", sqlitedb.ErrNetworkDisk, d.Network)
-	case sqlitedb.IsReadOnly(folder):
-		f.problem("disk", "%v", sqlitedb.ErrReadOnly)
 	case d.Free < d.Least():
 		f.problem("disk", "%d MiB are free, at least %d MiB are needed: free some space", d.Free>>20, d.Least()>>20)
 	default:
@@ -321,7 +321,7 @@ func (c *checkCommand) checkBackups(f *findings, served bool) {
 	case errors.Is(err, fs.ErrNotExist):
 		f.note("backups", "%s is created at startup", c.BackupDir)
 	case errors.Is(err, syscall.EROFS):
-		f.problem("backups", "%v", sqlitedb.ErrReadOnly)
+		f.problem("backups", "%v", sqlitedb.ErrFull)
 	case err != nil:
 		f.problem("backups", "this user cannot use the folder: run the check as the user of the service, or make that user the owner of the folder (%v)", err)
 	case newest.IsZero() && !served:

@@ -47,7 +47,6 @@ var exits = []exit{
 	{err: sqlitedb.ErrGone, status: statusGone, next: "to restore a backup: %s"},
 	{err: sqlitedb.ErrReplaced, status: statusDisk, again: true, next: "if the database is still at its path, start again; otherwise move it back, or restore a backup: %s"},
 	{err: sqlitedb.ErrDisk, status: statusDisk, again: true, next: "look for disk errors (dmesg), then start again, which checks the whole database"},
-	{err: sqlitedb.ErrReadOnly, status: statusDisk, again: true},
 	{err: sqlitedb.ErrFull, status: statusDisk, again: true},
 	{err: sqlitedb.ErrNoRoom, status: statusDisk, again: true},
 	{err: sqlitedb.ErrLocked, status: statusServed, again: true},

@@ -92,12 +92,11 @@ type Problem struct {
 
 // The problems that GET /readyz reports.
 const (
-	ProblemWrites   = "writes"
-	ProblemStorage  = "storage_full"
-	ProblemReadOnly = "read_only"
-	ProblemDisk     = "disk_low"
-	ProblemBackup   = "backup_failed"
-	ProblemMails    = "mails_spent"
+	ProblemWrites  = "writes"
+	ProblemStorage = "storage_full"
+	ProblemDisk    = "disk_low"
+	ProblemBackup  = "backup_failed"
+	ProblemMails   = "mails_spent"
 )
 
 // NewProblem returns a problem with its texts.

@@ -41,7 +41,7 @@
 //   - Isolation: transactions are serializable; the statements of a write see its own changes.
 //   - A write that returned an error is not stored. The exception: if the commit itself fails,
 //     the write may or may not be stored, and Hooks.Invalidate is called.
-//   - [ErrBusy], [ErrNoSpace] and [ErrReadOnly] are temporary, and reads work meanwhile.
+//   - [ErrBusy] and [ErrNoSpace] are temporary, and reads work meanwhile.
 //   - When the file or its disk cannot be trusted ([ErrDamaged], [ErrDisk], [ErrReplaced]), the
 //     DB stops for good: [DB.Broken] is closed, every read and write fails with [ErrStopped], and
 //     Close leaves a damaged file as it is. The process should end.
@@ -61,7 +61,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -198,10 +197,6 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 // database that it had just opened.
 func (db *DB) OpenError(err error) error {
 	err = cmp.Or(db.Failure(), err)
-	code := sqliteCode(err)
-	if errors.Is(err, syscall.EROFS) || code != 0 && !isDamage(code) && IsReadOnly(filepath.Dir(db.path)) { // SQLite does not say so
-		return fmt.Errorf("open %s: %w", db.name, ErrReadOnly)
-	}
 	return fmt.Errorf("open %s: %w", db.name, openError(err))
 }
 

@@ -1,11 +1,8 @@
 package sqlitedb
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // Disk is a disk that a file lies on.
@@ -21,17 +18,6 @@ const leastFree = 200 << 20
 // Least returns the free room below which the operator should make some: a tenth of the
 // disk, or 200 MiB where that is less.
 func (d Disk) Least() int64 { return min(d.Total/10, leastFree) }
-
-// IsReadOnly reports whether the file system of a folder takes no writes at all, as after a disk error. It tries to create
-// a file, because the system grants the right to write to a file system that has stopped.
-func IsReadOnly(folder string) bool {
-	name := filepath.Join(folder, ".callbook-check") // one name: where it cannot be removed, no more are left behind
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
-	if err == nil {
-		err = errors.Join(file.Close(), os.Remove(name))
-	}
-	return errors.Is(err, syscall.EROFS)
-}
 
 // requireRoom returns ErrNoRoom if the disk of a database has not so many bytes free to do something.
 func requireRoom(path string, needed int64, do string) error {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"syscall"
 
 	"modernc.org/sqlite"
@@ -26,18 +25,13 @@ func (e *publicError) Unwrap() error { return e.rejection }
 
 var unavailable = domain.NewError(domain.CodeUnavailable)
 
-// Errors of reads and writes. The first three are temporary. All but ErrWrites are storage_full or unavailable for clients.
+// Errors of reads and writes. The first two are temporary. All but ErrWrites are storage_full or unavailable for clients.
 var (
 	// ErrBusy means that too many reads or writes wait, a read took too long, or another process holds the lock.
 	ErrBusy error = &publicError{"the database is busy", unavailable}
 
-	// ErrNoSpace means that a write found no room on the disk or below Options.MaxBytes, and is not stored.
+	// ErrNoSpace means that a write found no room on the disk or below Options.MaxBytes, or a disk that takes no writes, and is not stored.
 	ErrNoSpace error = &publicError{"there is no room for the write", domain.NewError(domain.CodeStorageFull)}
-
-	ErrReadOnly error = &publicError{
-		"the disk is mounted read-only: look for disk errors (dmesg); if it is sound, stop the service, check the file system (fsck), mount it again and start the service; otherwise restore a backup to another disk",
-		&domain.Error{Code: domain.CodeUnavailable, Topic: "read_only"},
-	}
 
 	// ErrWrites means that writes do not work while reads do. It wraps the cause.
 	ErrWrites = errors.New("writes do not work")
@@ -56,9 +50,9 @@ var (
 )
 
 // Errors of Open and of the functions for files. SQLite does not distinguish a quota from a broken
-// disk, so ErrFull can mean both.
+// disk or one that is mounted read-only, so ErrFull can mean each.
 var (
-	ErrFull        = errors.New("the disk takes no writes: it is full, over a quota, or fails (dmesg tells)")
+	ErrFull        = errors.New("the disk takes no writes: it is full, over a quota, mounted read-only, or fails (df and dmesg tell); make room or mend it, and start again")
 	ErrNoRoom      = errors.New("too little room on the disk") // for an upgrade with a copy, or a compaction
 	ErrNewerSchema = errors.New("the database was made by a newer version of callbook; start that version, or restore a backup from before the upgrade")
 	ErrForeign     = errors.New("this is no database of callbook: name another file")
@@ -73,11 +67,8 @@ var (
 // is fatal.
 func (db *DB) writeError(err error) error {
 	switch code := sqliteCode(db.stopIfFatal(err)); {
-	case isFull(code) && IsReadOnly(filepath.Dir(db.path)): // SQLite does not say so
-		db.probed.Store(0) // an earlier probe no longer counts
-		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	case isFull(code):
-		db.probed.Store(0)
+		db.probed.Store(0) // an earlier probe no longer counts
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	case code == sqlite3.SQLITE_BUSY:
 		return fmt.Errorf("%w: %w", ErrBusy, err)
@@ -95,8 +86,8 @@ func openError(err error) error {
 		return fmt.Errorf("%w: %w", ErrDisk, err)
 	case cause != nil && !errors.Is(err, cause):
 		return fmt.Errorf("%w: %w", cause, err)
-	case isFull(code), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%w: make room, and start again (%w)", ErrFull, err)
+	case isFull(code), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w (%w)", ErrFull, err)
 	case code&0xff == sqlite3.SQLITE_READONLY, code&0xff == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM:
 		return permissionError(err)
 	}
@@ -104,6 +95,9 @@ func openError(err error) error {
 }
 
 func permissionError(err error) error {
+	if errors.Is(err, syscall.EROFS) { // not for this user alone
+		return err
+	}
 	return fmt.Errorf("%w: the file, its folder and the files beside it must be writable for the user that runs callbook (%w)", fs.ErrPermission, err)
 }
 

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/gofrs/flock"
 )
@@ -58,11 +57,8 @@ func AcquireRestoreLock(path string) (*Lock, error) {
 	fresh := missing(name)
 	l := flock.New(name, flock.SetPermissions(0o600))
 	locked, err := l.TryLock()
-	if errors.Is(err, syscall.EROFS) {
-		err = ErrReadOnly
-	}
 	if err != nil {
-		return nil, fmt.Errorf("lock the database: %w", err)
+		return nil, fmt.Errorf("lock the database: %w", openError(err))
 	}
 	if !locked {
 		return nil, fmt.Errorf("%w%s: stop it first, or give another --db", ErrLocked, holder(name))

@@ -77,7 +77,8 @@ var jsonTests = []jsonTest{
 	{"32 deep", `{"x":` + nested(31, "[", "", "]") + `}`, 422, []string{"x unknown_field"}},
 	{"60,000 deep", strings.Repeat("[", 60000), 400, nil},
 	{"900 values", `{"capabilities":[` + strings.Repeat(`1,`, 899) + `1]}`, 422, nil},
-	{"1001 keys", `{` + manyKeys(1001) + `}`, 400, nil},
+	{"34 deep", `{"x":` + nested(33, "[", "", "]") + `}`, 400, nil},
+	{"1001 keys", `{` + manyKeys(1001) + `}`, 422, nil},
 }
 
 func manyKeys(n int) string {

@@ -32,7 +32,6 @@ type Checker struct {
 	pastDates     int    // details about these rules, which alone do not reject a replayable request
 	details       []Detail
 	loopbackLinks bool // accept links to this machine
-	floats        bool // the body has an integer in the form of a float
 }
 
 // MaxDetails is the maximum number of details of an error: enough for every body within the

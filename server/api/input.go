@@ -10,7 +10,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/store/domain"
 	storetext "callbook/store/text"
@@ -191,10 +190,6 @@ func (in *Input) readBody(c *Checker, body []byte, into reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	if list, ok := tree.([]any); ok && bareList != "" {
-		tree = map[string]any{bareList: list}
-		body = slices.Concat([]byte(`{"`+bareList+`":`), body, []byte("}"))
-	}
 	object, ok := tree.(map[string]any)
 	switch {
 	case !ok:
@@ -202,6 +197,7 @@ func (in *Input) readBody(c *Checker, body []byte, into reflect.Value) error {
 	case in.Body == nil:
 		return c.err(domain.CodeValidationFailed)
 	}
+
 	c.validate(schema, "", object)
 	field := into.Field(in.Body.index).Addr().Interface()
 	if rule, ok := field.(Rule); ok {
@@ -210,32 +206,18 @@ func (in *Input) readBody(c *Checker, body []byte, into reflect.Value) error {
 	if err := c.err(domain.CodeValidationFailed); err != nil {
 		return err
 	}
-	if c.floats { // the decoder accepts plain integers only
-		body = Marshal(object)
-	}
+
+	checked := Marshal(object)
 	if in.Body.raw >= 0 {
-		into.Field(in.Body.raw).SetBytes(body)
+		into.Field(in.Body.raw).SetBytes(checked)
 	}
-	return DecodeJSON(body, field)
+	return DecodeJSON(checked, field)
 }
 
 // DecodeJSON decodes a checked body into a struct.
 func DecodeJSON(body []byte, into any) error {
-	if err := json.Unmarshal(body, into, normalizedTexts); err != nil {
+	if err := json.Unmarshal(body, into); err != nil {
 		return fmt.Errorf("decode a checked body: %w", err)
 	}
 	return nil
 }
-
-// normalizedTexts is an option of json.Unmarshal that normalizes strings as parseJSON does. It
-// applies to fields of type string, not to types derived from it.
-var normalizedTexts = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, text *string) error {
-	token, err := d.ReadToken()
-	if err != nil {
-		return err
-	}
-	if *text = ""; token.Kind() == '"' { // the other kind that passes the checks is null
-		*text = storetext.Normalize(token.String())
-	}
-	return nil
-}))

@@ -1,181 +1,149 @@
 package api
 
 import (
-	"bytes"
 	"errors"
-	"io"
+	"maps"
+	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/store/domain"
 	storetext "callbook/store/text"
 )
 
-// Limits of a JSON body: more than any operation needs, and little to process.
+// Limits of a JSON body: more than any operation needs.
 const (
-	maxDepth  = 32
-	maxTokens = 1000
-	maxDigits = 15
+	maxDepth = 32
+	maxWhole = 1e15 // numbers of more than 15 digits lose some as float64
 )
 
 // parseJSON parses a body into maps, lists, texts, booleans, int64 and nil. Texts are
 // normalized (NFC, trimmed), so that every later check sees them as they would be stored.
-// It rejects what encoding/json accepts: repeated keys, invalid UTF-8, half surrogate
-// pairs, data after the value.
+// It rejects repeated keys, invalid UTF-8, half surrogate pairs and data after the value.
 //
-// On the way it adds to c what the validator of the schema does not find: unknown keys,
+// It adds to c what the validator of the schema does not find: unknown keys,
 // null where it is not allowed, and faults of texts. A body that is a list is taken for
 // the member bareList, if that is not empty.
 func (c *Checker) parseJSON(body []byte, schema *huma.Schema, bareList string) (any, error) {
-	p := &jsonParser{dec: jsontext.NewDecoder(bytes.NewReader(body)), body: body, check: c}
-	field := ""
-	if bareList != "" && p.dec.PeekKind() == '[' {
-		schema, field = Resolve(c.registry, schema).Properties[bareList], bareList
+	var tree any
+	if err := json.Unmarshal(body, &tree); err != nil {
+		return nil, syntaxError(body, err)
 	}
-	v, err := p.value(schema, field)
-	if err != nil {
-		return nil, err
+
+	if list, ok := tree.([]any); ok && bareList != "" {
+		tree = map[string]any{bareList: list}
 	}
-	if _, err := p.dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, NewError(CodeInvalidJSON, "trailing")
-	}
-	return v, nil
+	return c.normalize(tree, schema, "", 0)
 }
 
-type jsonParser struct {
-	dec    *jsontext.Decoder
-	body   []byte
-	check  *Checker
-	tokens int
-}
-
-// value parses the next value. schema is nil within a value that no schema describes.
-func (p *jsonParser) value(schema *huma.Schema, field string) (any, error) {
-	token, err := p.token()
-	if err != nil {
-		return nil, err
+// normalize returns a value of a body as later checks need it. schema is nil within a value that no schema describes.
+func (c *Checker) normalize(value any, schema *huma.Schema, field string, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, NewError(CodeInvalidJSON, "large")
 	}
-	switch token.Kind() {
-	case 'n':
-		return nil, nil
-	case 't', 'f':
-		return token.Bool(), nil
-	case '"':
-		text := storetext.Normalize(token.String())
-		p.check.checkText(schema, field, text)
+
+	switch value := value.(type) {
+	case string:
+		text := storetext.Normalize(value)
+		c.checkText(schema, field, text)
 		if domain.ContainsKey(text) {
-			p.check.Fault(field, domain.FaultBadValue, "key")
+			c.Fault(field, domain.FaultBadValue, "key")
 		}
 		return text, nil
-	case '0':
-		return p.wholeNumber(token.String(), schema, field)
-	case '[':
-		return p.list(schema, field)
+	case float64:
+		if value != math.Trunc(value) || math.Abs(value) >= maxWhole {
+			return nil, numberError(field)
+		}
+		return int64(value), nil
+	case []any:
+		return c.normalizeList(value, Resolve(c.registry, schema), field, depth+1)
+	case map[string]any:
+		return c.normalizeObject(value, Resolve(c.registry, schema), field, depth+1)
+	default:
+		return value, nil
 	}
-	return p.object(schema, field)
 }
 
-func (p *jsonParser) token() (jsontext.Token, error) {
-	p.tokens++
-	if p.tokens > maxTokens || p.dec.StackDepth() > maxDepth {
-		return jsontext.Token{}, NewError(CodeInvalidJSON, "large")
-	}
-	token, err := p.dec.ReadToken()
-	if err != nil {
-		return token, p.syntaxError(err)
-	}
-	return token, nil
-}
-
-// syntaxError returns the error for invalid JSON, with the position if it is known.
-func (p *jsonParser) syntaxError(err error) error {
-	var syntax *jsontext.SyntacticError
-	if !errors.As(err, &syntax) {
-		return NewError(CodeInvalidJSON, "")
-	}
-	position := utf8.RuneCount(p.body[:syntax.ByteOffset]) + 1
-	switch {
-	case errors.Is(err, jsontext.ErrDuplicateName):
-		return &domain.Error{Code: CodeInvalidJSON, Topic: "repeated", Fields: []domain.FieldError{
-			{Field: fieldPath(syntax.JSONPointer), Code: domain.FaultDuplicateItem, Topic: "key"},
-		}}
-	case strings.Contains(syntax.Err.Error(), "UTF-8"), strings.Contains(syntax.Err.Error(), "surrogate"):
-		return &domain.Error{Code: CodeInvalidJSON, Topic: "encoding", Limit: position, Fields: []domain.FieldError{
-			{Field: fieldPath(syntax.JSONPointer), Code: domain.FaultForbiddenCharacter, Topic: "encoding"},
-		}}
-	}
-	return &domain.Error{Code: CodeInvalidJSON, Topic: "syntax", Limit: position}
-}
-
-// wholeNumber parses an integer, which may have the form of a float, such as 20.0 or 2e1. Its error names the field if
-// it is a known one.
-func (p *jsonParser) wholeNumber(s string, schema *huma.Schema, field string) (any, error) {
-	plain := numberText(s)
-	n, err := strconv.ParseInt(plain, 10, 64)
-	if err == nil && len(strings.TrimPrefix(plain, "-")) <= maxDigits {
-		p.check.floats = p.check.floats || plain != s
-		return n, nil
-	}
-	rejected := &domain.Error{Code: CodeInvalidJSON, Topic: "number"}
-	if schema != nil && field != "" {
-		rejected.Fields = []domain.FieldError{{Field: field, Code: domain.FaultWrongType, Topic: "number"}}
-	}
-	return nil, rejected
-}
-
-func (p *jsonParser) list(schema *huma.Schema, field string) (any, error) {
+func (c *Checker) normalizeList(list []any, schema *huma.Schema, field string, depth int) (_ any, err error) {
 	var items *huma.Schema
-	if schema = Resolve(p.check.registry, schema); schema != nil {
+	if schema != nil {
 		items = schema.Items
 	}
-	list := []any{}
-	for p.dec.PeekKind() != ']' {
-		v, err := p.value(items, field+"["+strconv.Itoa(len(list))+"]")
+
+	for i := range list {
+		list[i], err = c.normalize(list[i], items, field+"["+strconv.Itoa(i)+"]", depth)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, v)
 	}
+
 	if items != nil {
-		p.check.checkDuplicates(items.Format, field, list)
+		c.checkDuplicates(items.Format, field, list)
 	}
-	_, err := p.token()
-	return list, err
+	return list, nil
 }
 
-func (p *jsonParser) object(schema *huma.Schema, field string) (any, error) {
-	schema = Resolve(p.check.registry, schema)
-	object := map[string]any{}
-	for p.dec.PeekKind() != '}' {
-		key, err := p.token()
-		if err != nil {
-			return nil, err
-		}
-		name := key.String()
+func (c *Checker) normalizeObject(object map[string]any, schema *huma.Schema, field string, depth int) (_ any, err error) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
 		var property *huma.Schema
 		if schema != nil {
 			property = schema.Properties[name]
 		}
-		v, err := p.value(property, join(field, name))
-		switch {
-		case err != nil:
+
+		object[name], err = c.normalize(object[name], property, join(field, fieldName(name)), depth)
+		if err != nil {
 			return nil, err
-		case property != nil && v == nil && !property.Nullable:
+		}
+
+		switch {
+		case property != nil && object[name] == nil && !property.Nullable:
 			object[name] = wrongType{}
-			p.check.Fault(join(field, name), domain.FaultWrongType, "null")
+			c.Fault(join(field, name), domain.FaultWrongType, "null")
 		case property == nil && schema != nil && schema.Type == huma.TypeObject:
-			p.check.unknownField(join(field, fieldName(name)), "", func() []string { return p.check.fieldNames(schema, join(field, "")) })
-		default:
-			object[name] = v
+			delete(object, name)
+			c.unknownField(join(field, fieldName(name)), "", func() []string { return c.fieldNames(schema, join(field, "")) })
 		}
 	}
-	_, err := p.token()
-	return object, err
+	return object, nil
+}
+
+// syntaxError returns the error for invalid JSON, with the position if it is known.
+func syntaxError(body []byte, err error) error {
+	if number, ok := errors.AsType[*json.SemanticError](err); ok { // too large for any type
+		return numberError(fieldPath(number.JSONPointer))
+	}
+	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
+	if !ok {
+		return NewError(CodeInvalidJSON, "")
+	}
+
+	position := utf8.RuneCount(body[:syntax.ByteOffset]) + 1
+	at := func(code domain.FieldCode, topic string) []domain.FieldError {
+		return []domain.FieldError{{Field: fieldPath(syntax.JSONPointer), Code: code, Topic: topic}}
+	}
+	switch cause := syntax.Err.Error(); {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return &domain.Error{Code: CodeInvalidJSON, Topic: "repeated", Fields: at(domain.FaultDuplicateItem, "key")}
+	case strings.Contains(cause, "UTF-8"), strings.Contains(cause, "surrogate"):
+		return &domain.Error{Code: CodeInvalidJSON, Topic: "encoding", Limit: position, Fields: at(domain.FaultForbiddenCharacter, "encoding")}
+	case strings.Contains(cause, "after top-level value"):
+		return NewError(CodeInvalidJSON, "trailing")
+	}
+	return &domain.Error{Code: CodeInvalidJSON, Topic: "syntax", Limit: position}
+}
+
+// numberError returns the error for a number that is not whole, or too large.
+func numberError(field string) error {
+	return &domain.Error{Code: CodeInvalidJSON, Topic: "number", Fields: []domain.FieldError{
+		{Field: field, Code: domain.FaultWrongType, Topic: "number"},
+	}}
 }
 
 // fieldPath converts a JSON pointer into the notation of details: /offerings/1/title becomes

@@ -142,11 +142,7 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (api.Response, erro
 	if err != nil {
 		return api.Response{}, err
 	}
-	size := 0
-	for i := range list.Items {
-		size += itemSize(&list.Items[i])
-	}
-	b := newListBody(req, q.View, "agents", size)
+	b := newListBody(q.View, "agents")
 	for i, d := range list.Items {
 		b = appendComma(b, i)
 		match := matchOf(q.Q, i < list.Strict)
@@ -156,30 +152,11 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (api.Response, erro
 			b = appendListItem(b, d, match)
 		}
 	}
-	search := hintedSearch{
-		q: q.Q, of: agentNoun, limit: q.Limit,
-		filtered: q.Capability != "" || q.Language != "" || q.Verified != nil || q.MinLevel > 0 || q.New,
-	}
-	if q.Match == "all" {
-		search.only = "match=all"
-	}
-	response := listEnd(req, b, list, search)
+	response := listEnd(req, b, list, hintedSearch{q.Q, agentNoun}, q.Limit)
 	if !q.New { // which depends on the time, too
 		response.Tags = cacheTags(agentsData)
 	}
 	return response, nil
-}
-
-// itemSize returns the approximate size of an agent in a list.
-func itemSize(d *domain.AgentDocument) int {
-	size := len(d.Profile) + len(d.Brief) + 208
-	if d.Email != nil {
-		size += len(*d.Email) + 16
-	}
-	for _, offering := range d.Matched {
-		size += len(offering) + 1
-	}
-	return size
 }
 
 func appendListItem(b []byte, d domain.AgentDocument, match string) []byte {
@@ -221,9 +198,6 @@ func appendContactFlags(b []byte, d domain.AgentDocument) []byte {
 	return fmt.Appendf(b, `,"email_public":%t,"mailbox_verified":%t`, d.Email != nil, d.Level > 0)
 }
 
-// cardSize returns the approximate size of a card in bytes.
-func cardSize(d domain.AgentDocument) int { return len(d.Profile) + len(d.RecentPosts) + 1200 }
-
 // appendCard appends the members of a card after its notice.
 func appendCard(b []byte, d domain.AgentDocument) []byte {
 	b = appendAgentObject(b, d)
@@ -264,7 +238,7 @@ func (s *Server) getAgent(req *api.Request, in handlePath) (api.Response, error)
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := appendCard(newBody(cardSize(d)), d)
+	b := appendCard(newBody(), d)
 	return api.Response{Body: append(b, '}'), Tags: []api.Tag{{Kind: cardData, ID: d.ID}}, Expires: domain.NextDay(today)}, nil
 }
 
@@ -328,7 +302,7 @@ func (s *Server) registerAgent(req *api.Request, in api.WithBody[registration]) 
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := appendAgentObject(newBody(cardSize(r.Agent)), r.Agent)
+	b := appendAgentObject(newBody(), r.Agent)
 	if r.Key != "" {
 		b = append(b, `,"api_key":"`+r.Key+`"`...)
 	}

@@ -32,7 +32,7 @@ func (s *Server) getHome(req *api.Request, _ api.None) (api.Response, error) {
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := newListBody(req, "", "agents", 0)
+	b := newListBody("", "agents")
 	for i, d := range agents {
 		b = appendBriefItem(appendComma(b, i), d, "")
 	}

@@ -5,13 +5,9 @@ import (
 	"callbook/store/listing"
 )
 
-// listOverhead is the approximate size of a list without its records and the query.
-const listOverhead = 256
-
-// newListBody begins the body of a list, with room for records of this size in all. view is empty for a list that has one
-// view only.
-func newListBody(req *api.Request, view, plural string, size int) []byte {
-	b := newBody(listOverhead + len(req.URL.RawQuery) + size)
+// newListBody begins the body of a list. view is empty for a list that has one view only.
+func newListBody(view, plural string) []byte {
+	b := newBody()
 	if view != "" {
 		b = append(b, `,"view":"`+view+`"`...)
 	}
@@ -28,11 +24,11 @@ func appendComma(b []byte, i int) []byte {
 
 // listResponse returns a page of records that are encoded as they are.
 func listResponse[T any](req *api.Request, plural string, list listing.List[T], limit int) api.Response {
-	b := newListBody(req, "", plural, 0)
+	b := newListBody("", plural)
 	for i := range list.Items {
 		b = append(appendComma(b, i), api.Marshal(list.Items[i])...)
 	}
-	return listEnd(req, b, list, hintedSearch{limit: limit})
+	return listEnd(req, b, list, hintedSearch{}, limit)
 }
 
 // pageResponse ends a body with the address of the next page, or null: the same query with a

@@ -27,7 +27,7 @@ func (s *Server) getMe(req *api.Request, caller domain.Caller, _ api.None) (api.
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := appendCard(newBody(cardSize(own.Card)), own.Card)
+	b := appendCard(newBody(), own.Card)
 	b = appendText(append(b, `,"mailbox":`...), own.Mailbox)
 	rest := api.Marshal(OwnFacts{own.Claim, own.PendingRequests, own.AwaitingReceipts, own.AwaitingApproval, own.DeletionAt, own.Limits})
 	return api.Response{Body: append(append(b, ','), rest[1:]...)}, nil
@@ -54,7 +54,7 @@ func (s *Server) updateMe(req *api.Request, caller domain.Caller, in settingsInp
 }
 
 func ownAgent(d domain.AgentDocument) api.Response {
-	return api.Response{Body: append(appendAgentObject(newBody(cardSize(d)), d), '}')}
+	return api.Response{Body: append(appendAgentObject(newBody(), d), '}')}
 }
 
 type deleteMeQuery struct {
@@ -82,7 +82,7 @@ func (s *Server) exportMe(req *api.Request, caller domain.Caller, _ api.None) (a
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := append(newBody(len(tables)+256), `,"exported_at":`...)
+	b := append(newBody(), `,"exported_at":`...)
 	b = domain.TimeOf(s.store.Now()).AppendJSON(b)
 	b = append(b, `,"tables":{`...)
 	b = append(b, tables...)

@@ -50,35 +50,18 @@ func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error)
 	if err != nil {
 		return api.Response{}, err
 	}
-	size := 0
-	for _, d := range list.Items {
-		size += postSize(d)
-	}
-	b := newListBody(req, "", "posts", size)
+	b := newListBody("", "posts")
 	for i, d := range list.Items {
 		b = appendPostMembers(append(appendComma(b, i), '{'), d)
 		b = append(appendMatch(b, matchOf(q.Q, i < list.Strict)), '}')
 	}
-	search := hintedSearch{
-		q: q.Q, of: callNoun, limit: q.Limit,
-		filtered: q.Kind != "" || q.Tag != "" || q.Author != "" || q.Open,
-	}
-	switch {
-	case q.Match == "all":
-		search.only = "match=all"
-	case q.Order == "newest":
-		search.only = "order=newest"
-	}
-	response := listEnd(req, b, list, search)
+	response := listEnd(req, b, list, hintedSearch{q.Q, callNoun}, q.Limit)
 	response.Tags = cacheTags(postsData)
 	if q.Open {
 		response.Expires = domain.NextDay(today)
 	}
 	return response, nil
 }
-
-// postSize returns the approximate size of a call in bytes.
-func postSize(d domain.PostDocument) int { return len(d.Post) + len(d.Author) + 96 }
 
 func appendPost(b []byte, d domain.PostDocument) []byte {
 	return append(appendPostMembers(append(b, '{'), d), '}')
@@ -101,7 +84,7 @@ type PostResponse struct {
 
 func (s *Server) createPost(req *api.Request, caller domain.Caller, in postInput) (api.Response, error) {
 	d, replayed, err := s.store.CreatePost(req.Context(), caller, in.Body, req.Idempotency)
-	b := appendPost(append(newBody(postSize(d)), `,"post":`...), d)
+	b := appendPost(append(newBody(), `,"post":`...), d)
 	return api.Response{Body: append(b, '}'), Location: "/api/posts/" + d.ID, Replayed: replayed}, err
 }
 
@@ -132,7 +115,7 @@ func (s *Server) getPost(req *api.Request, in postQuery) (api.Response, error) {
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := appendPost(append(newBody(postSize(d)), `,"post":`...), d)
+	b := appendPost(append(newBody(), `,"post":`...), d)
 	b = append(b, `,"replies":[`...)
 	for i, r := range list.Items {
 		b = append(appendReply(appendComma(b, i), r), '}')

@@ -37,7 +37,7 @@ type ReplyResponse struct {
 
 func (s *Server) createReply(req *api.Request, caller domain.Caller, in replyInput) (api.Response, error) {
 	r, replayed, err := s.store.CreateReply(req.Context(), caller, in.ID, in.Body, req.Idempotency)
-	b := appendReply(append(newBody(len(r.Body)+512), `,"reply":`...), r)
+	b := appendReply(append(newBody(), `,"reply":`...), r)
 	return api.Response{Body: append(b, "}}"...), Location: "/api/posts/" + r.PostID, Replayed: replayed}, err
 }
 
@@ -90,10 +90,10 @@ func (s *Server) listMyReplies(req *api.Request, caller domain.Caller, q replies
 	if err != nil {
 		return api.Response{}, err
 	}
-	b := newListBody(req, "", "replies", 0)
+	b := newListBody("", "replies")
 	for i, r := range list.Items {
 		b = appendReply(appendComma(b, i), r)
 		b = fmt.Appendf(b, `,"post":%s}`, api.Marshal(PostName{ID: r.PostID, Title: r.PostTitle}))
 	}
-	return listEnd(req, b, list, hintedSearch{limit: q.Limit}), nil
+	return listEnd(req, b, list, hintedSearch{}, q.Limit), nil
 }

@@ -33,13 +33,10 @@ type HintWord struct {
 	Count int    `json:"count" minimum:"0" maximum:"1000" doc:"Records that match the word, whatever the filters; counted up to 1000." example:"3"`
 }
 
-// hintedSearch holds the parameters of a search that its hint depends on.
+// hintedSearch is what the hint of a search depends on, beside its results.
 type hintedSearch struct {
-	q        string // empty for a list without a search
-	of       noun
-	limit    int
-	only     string // the parameter that leaves out partial matches; empty for none
-	filtered bool
+	q  string // empty for a list without a search
+	of noun
 }
 
 // noun names the records of a list.
@@ -70,51 +67,37 @@ func appendMatch(b []byte, match string) []byte {
 }
 
 // listEnd ends the array of records and the list.
-func listEnd[T any](req *api.Request, b []byte, list listing.List[T], s hintedSearch) api.Response {
+func listEnd[T any](req *api.Request, b []byte, list listing.List[T], s hintedSearch, limit int) api.Response {
 	b = fmt.Appendf(b, `],"total":%d,"total_is_exact":%t`, list.Total, list.TotalIsExact)
 	if s.q != "" {
 		b = fmt.Appendf(b, `,"total_some":%d`, list.TotalSome)
 		if list.Total == 0 && list.Hint != nil {
-			b = fmt.Appendf(b, `,"hint":%s`, api.Marshal(s.hint(list.Hint, list.TotalSome)))
+			b = fmt.Appendf(b, `,"hint":%s`, api.Marshal(s.of.hint(list.Hint, list.TotalSome > 0)))
 		}
 	}
-	return pageResponse(req, fmt.Appendf(b, `,"limit":%d`, s.limit), list.Next)
+	return pageResponse(req, fmt.Appendf(b, `,"limit":%d`, limit), list.Next)
 }
 
-func (s hintedSearch) hint(found *listing.Hint, some int) SearchHint {
-	words := s.words(found.DidYouMean != "", some > 0)
-	h := SearchHint{EN: words.EN, ZH: words.ZH, Words: []HintWord{}}
+// hint says that no record matches every word, what is listed instead, and what to try.
+func (of noun) hint(found *listing.Hint, some bool) SearchHint {
+	h := SearchHint{
+		EN:    "No " + of.en + " matches every word.",
+		ZH:    "没有" + of.zh + "与所有词都匹配。",
+		Words: []HintWord{},
+	}
 	for _, w := range found.Words {
 		h.Words = append(h.Words, HintWord(w))
 	}
+	if some {
+		h.EN += " The " + of.many + " listed match some of the words."
+		h.ZH += "所列" + of.zh + "与部分词匹配。"
+	}
 	if found.DidYouMean != "" {
 		h.DidYouMean = &found.DidYouMean
+		h.EN += " did_you_mean has another spelling."
+		h.ZH += "did_you_mean 给出另一种拼写。"
 	}
+	h.EN += " Try fewer words or filters, or the other language (English or Chinese)."
+	h.ZH += "请尝试减少词语或筛选条件，或改用另一种语言（英文或中文）。"
 	return h
-}
-
-// words returns the sentences of a hint: that no record matches every word, what is listed
-// instead, and what to try.
-func (s hintedSearch) words(meant, some bool) (t api.Text) {
-	add := func(en, zh string) { t.EN, t.ZH = t.EN+en, t.ZH+zh }
-	if s.filtered {
-		add("No "+s.of.en+" within these filters matches every word.", "在这些筛选条件下，没有"+s.of.zh+"与所有词都匹配。")
-	} else {
-		add("No "+s.of.en+" matches every word.", "没有"+s.of.zh+"与所有词都匹配。")
-	}
-	switch {
-	case some:
-		add(" The "+s.of.many+" listed match some of the words.", "所列"+s.of.zh+"与部分词匹配。")
-	case s.only != "":
-		add(" "+s.only+" leaves out those that match some of the words.", s.only+" 不列出只与部分词匹配的"+s.of.zh+"。")
-	}
-	try, fewer := api.Text{EN: " Try ", ZH: "请尝试"}, api.Text{EN: "fewer words", ZH: "减少词语"}
-	if meant {
-		try = api.Text{EN: " Try did_you_mean, ", ZH: "请尝试 did_you_mean、"}
-	}
-	if s.filtered {
-		fewer = api.Text{EN: "fewer words or filters", ZH: "减少词语或筛选条件"}
-	}
-	add(try.EN+fewer.EN+", or the other language (English or Chinese).", try.ZH+fewer.ZH+"，或改用另一种语言（英文或中文）。")
-	return t
 }

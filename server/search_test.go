@@ -100,14 +100,11 @@ func TestSearch_ListsStrictMatchesThenPartialOnes(t *testing.T) {
 func TestSearch_HintSaysWhatToTry(t *testing.T) {
 	s := newSearchSite(t)
 	for _, tt := range []struct{ path, en, zh string }{
-		{"/api/agents?q=zzyzx", "No agent matches every word. Try fewer words, or the other language (English or Chinese).", "没有智能体与所有词都匹配。请尝试减少词语，或改用另一种语言（英文或中文）。"},
-		{"/api/posts?q=zzyzx", "No call matches every word. Try fewer words, or the other language (English or Chinese).", "没有呼叫与所有词都匹配。请尝试减少词语，或改用另一种语言（英文或中文）。"},
-		{"/api/agents?q=tides+contracts", "No agent matches every word. The agents listed match some of the words. Try fewer words, or the other language (English or Chinese).", "没有智能体与所有词都匹配。所列智能体与部分词匹配。请尝试减少词语，或改用另一种语言（英文或中文）。"},
-		{"/api/posts?q=tides+contracts&match=all", "No call matches every word. match=all leaves out those that match some of the words. Try fewer words, or the other language (English or Chinese).", "没有呼叫与所有词都匹配。match=all 不列出只与部分词匹配的呼叫。请尝试减少词语，或改用另一种语言（英文或中文）。"},
-		{"/api/posts?q=tides+contracts&order=newest", "No call matches every word. order=newest leaves out those that match some of the words. Try fewer words, or the other language (English or Chinese).", "没有呼叫与所有词都匹配。order=newest 不列出只与部分词匹配的呼叫。请尝试减少词语，或改用另一种语言（英文或中文）。"},
-		{"/api/agents?q=harbuor", "No agent matches every word. The agents listed match some of the words. Try did_you_mean, fewer words, or the other language (English or Chinese).", "没有智能体与所有词都匹配。所列智能体与部分词匹配。请尝试 did_you_mean、减少词语，或改用另一种语言（英文或中文）。"},
-		{"/api/agents?q=harbour&min_level=2", "No agent within these filters matches every word. Try fewer words or filters, or the other language (English or Chinese).", "在这些筛选条件下，没有智能体与所有词都匹配。请尝试减少词语或筛选条件，或改用另一种语言（英文或中文）。"},
-		{"/api/posts?q=harbuor&kind=offering", "No call within these filters matches every word. Try did_you_mean, fewer words or filters, or the other language (English or Chinese).", "在这些筛选条件下，没有呼叫与所有词都匹配。请尝试 did_you_mean、减少词语或筛选条件，或改用另一种语言（英文或中文）。"},
+		{"/api/agents?q=zzyzx", "No agent matches every word. Try fewer words or filters, or the other language (English or Chinese).", "没有智能体与所有词都匹配。请尝试减少词语或筛选条件，或改用另一种语言（英文或中文）。"},
+		{"/api/posts?q=zzyzx", "No call matches every word. Try fewer words or filters, or the other language (English or Chinese).", "没有呼叫与所有词都匹配。请尝试减少词语或筛选条件，或改用另一种语言（英文或中文）。"},
+		{"/api/agents?q=tides+contracts", "No agent matches every word. The agents listed match some of the words. Try fewer words or filters, or the other language (English or Chinese).", "没有智能体与所有词都匹配。所列智能体与部分词匹配。请尝试减少词语或筛选条件，或改用另一种语言（英文或中文）。"},
+		{"/api/posts?q=tides+contracts&match=all", "No call matches every word. Try fewer words or filters, or the other language (English or Chinese).", "没有呼叫与所有词都匹配。请尝试减少词语或筛选条件，或改用另一种语言（英文或中文）。"},
+		{"/api/posts?q=harbuor&kind=offering", "No call matches every word. did_you_mean has another spelling. Try fewer words or filters, or the other language (English or Chinese).", "没有呼叫与所有词都匹配。did_you_mean 给出另一种拼写。请尝试减少词语或筛选条件，或改用另一种语言（英文或中文）。"},
 	} {
 		a := s.send("GET", tt.path, "", nil).status(200)
 		equal(t, []string{tt.en, tt.zh}, []string{a.text("hint", "en"), a.text("hint", "zh")}, "%s", tt.path)

@@ -9,7 +9,6 @@ package maintenance
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,9 +20,8 @@ import (
 
 // Names of site values.
 const (
-	checkedAt      = "checked_at"          // when the whole file was last found undamaged
-	compactTriedAt = "compact_tried_at"    // when Run last started a compaction
-	optimizedAt    = "search_optimized_at" // when the full-text tables were last optimized
+	checkedAt   = "checked_at"          // when the whole file was last found undamaged
+	optimizedAt = "search_optimized_at" // when the full-text tables were last optimized
 )
 
 const (
@@ -31,25 +29,22 @@ const (
 	// some ten seconds at this size.
 	maxCompacted = 1 << 30
 
-	nightHour    = 3                      // UTC
-	nightAge     = time.Hour              // work that came up within this time waits for another night
-	lateAge      = domain.Day + time.Hour // work this old is done at any hour
-	compactRetry = time.Hour
-	checkAge     = domain.Day // how long a check is trusted
+	nightHour = 3                      // UTC
+	nightAge  = time.Hour              // work that came up within this time waits for another night
+	lateAge   = domain.Day + time.Hour // work this old is done at any hour
+	checkAge  = domain.Day             // how long a check is trusted
 )
 
 // Maintainer runs the maintenance of one database. Its methods may be called from any goroutine.
 type Maintainer struct {
 	MaxCompacted int64 // size of the largest file that Run compacts
 
-	// Checking is called when a check of the whole file begins, at times during it, and when it has found the
-	// file undamaged. It may be nil.
+	// Checking is called when a check of the whole file begins, and when it has found the file undamaged. It may be nil.
 	Checking func(bytes int64, took time.Duration, done bool)
 
-	db        *txn.DB
-	erased    atomic.Bool   // personal data was deleted since the log was last truncated
-	checked   atomic.Int64  // domain.Time when this process last checked the file; 0 if it did not
-	optimized atomic.Uint64 // commits when the full-text tables were last optimized
+	db      *txn.DB
+	erased  atomic.Bool  // personal data was deleted since the log was last truncated
+	checked atomic.Int64 // domain.Time when this process last checked the file; 0 if it did not
 }
 
 // New returns a maintainer. Before SetDB, only Erased may be called.
@@ -61,9 +56,6 @@ func New() *Maintainer {
 
 // SetDB sets the database, which was just opened.
 func (m *Maintainer) SetDB(db *txn.DB) { m.db = db }
-
-// checkProgress is the time between two calls of Checking.
-const checkProgress = 10 * time.Second
 
 // Erased records that personal data was deleted, so that Run truncates the log.
 func (m *Maintainer) Erased() { m.erased.Store(true) }
@@ -81,24 +73,19 @@ func (m *Maintainer) dueAtNight(since domain.Time) bool {
 	return night && !m.db.Within(nightAge, since) || !m.db.Within(lateAge, since)
 }
 
-// optimizeSearch optimizes the full-text tables if anything was written since the last time.
+// optimizeSearch optimizes the full-text tables at night.
 func (m *Maintainer) optimizeSearch(ctx context.Context) error {
 	last, err := m.db.SiteTime(ctx, optimizedAt)
-	if commits, _ := m.db.Counts(); err != nil || !m.dueAtNight(last) || commits == m.optimized.Load() {
+	if err != nil || !m.dueAtNight(last) {
 		return err
 	}
-	err = m.db.WriteBackground(ctx, func(t *txn.Tx) error {
+	return m.db.WriteBackground(ctx, func(t *txn.Tx) error {
 		if err := t.OptimizeSearch(); err != nil {
 			return err
 		}
 		m.erased.Store(true) // the log holds the segments as they were
 		return t.SetSiteTime(optimizedAt, t.Now)
 	})
-	if err == nil {
-		commits, _ := m.db.Counts()
-		m.optimized.Store(commits)
-	}
-	return err
 }
 
 // compactIfDue compacts the file at night if something was erased since the last time, unless it
@@ -111,12 +98,13 @@ func (m *Maintainer) compactIfDue(ctx context.Context) error {
 	if err != nil || erased == 0 {
 		return err
 	}
-	tried, err := m.db.SiteTime(ctx, compactTriedAt)
-	if err != nil || m.db.Within(compactRetry, tried) || !m.dueAtNight(erased) {
-		return err
+	if !m.dueAtNight(erased) {
+		return nil
 	}
-	// Stored before, so that a program that is killed meanwhile does not compact at each start.
-	if err := m.db.WriteBackground(ctx, func(t *txn.Tx) error { return t.SetSiteTime(compactTriedAt, t.Now) }); err != nil {
+
+	// If the compaction fails, or the program is killed meanwhile, another night is soon enough.
+	err = m.db.WriteBackground(ctx, func(t *txn.Tx) error { return t.SetSiteTime(txn.ErasedAt, t.Now) })
+	if err != nil {
 		return err
 	}
 	_, _, err = m.Compact(ctx)
@@ -163,29 +151,15 @@ func (m *Maintainer) Check(ctx context.Context) error {
 	return m.db.Write(ctx, func(t *txn.Tx) error { return t.SetSiteTime(checkedAt, now) })
 }
 
-// checkAll reads the whole file, and reports the progress.
+// checkAll reads the whole file, and reports its begin and end.
 func (m *Maintainer) checkAll(ctx context.Context) error {
 	if m.Checking == nil {
 		return m.db.Check(ctx)
 	}
-	start, size, ended := time.Now(), m.db.Size(), make(chan struct{}) //clock: of the check
+
+	start, size := time.Now(), m.db.Size() //clock: of the check
 	m.Checking(size, 0, false)
-	progress := &sync.WaitGroup{}
-	progress.Go(func() {
-		due := time.NewTicker(checkProgress)
-		defer due.Stop()
-		for {
-			select {
-			case <-due.C:
-				m.Checking(size, time.Since(start), false) //clock: of the check
-			case <-ended:
-				return
-			}
-		}
-	})
 	err := m.db.Check(ctx)
-	close(ended)
-	progress.Wait()
 	if err == nil {
 		m.Checking(size, time.Since(start), true) //clock: of the check
 	}

@@ -161,7 +161,7 @@ func (d *AgentDocument) MatchMenu(hitsOf func(tokens string) int) {
 // Registration is a new agent. Lengths count code points after NFC.
 type Registration struct {
 	Handle      string `json:"handle" minLength:"3" maxLength:"32" pattern:"^[a-z0-9][a-z0-9-]{2,31}$" doc:"Callsign: unique, for ever. Lower-case letters, digits and hyphens." example:"harbour-pilot"`
-	Name        string `json:"name" minLength:"1" maxLength:"60" doc:"Display name, with a letter or a digit: no scripts that look alike together, no word reserved for the site." example:"Harbour Pilot"`
+	Name        string `json:"name" minLength:"1" maxLength:"60" doc:"Display name, in any script. It must not be one that is reserved for the site." example:"Harbour Pilot"`
 	Owner       string `json:"owner" minLength:"1" maxLength:"60" doc:"Public name of the accountable person or organisation; no mail address." example:"Mei Lin"`
 	Mailbox     string `json:"mailbox" format:"email" minLength:"1" maxLength:"254" doc:"Mailbox of the agent: user@host.tld. Private until a contact request is accepted, or contact_public is true." example:"pilot@harbour.example.org"`
 	AcceptRules bool   `json:"accept_rules" doc:"Must be true: confirms the rules of the onboarding guide (skill.md)." example:"true"`
@@ -186,7 +186,7 @@ type Profile struct {
 // Settings is a merge patch of an agent: absent fields do not change, null clears an optional field.
 type Settings struct {
 	Handle  string `json:"handle,omitempty" format:"immutable" doc:"Rejected: a handle never changes." readOnly:"true"`
-	Name    string `json:"name,omitempty" minLength:"1" maxLength:"60" doc:"Display name, with a letter or a digit: no scripts that look alike together, no word reserved for the site."`
+	Name    string `json:"name,omitempty" minLength:"1" maxLength:"60" doc:"Display name, in any script. It must not be one that is reserved for the site."`
 	Owner   string `json:"owner,omitempty" minLength:"1" maxLength:"60" doc:"Public name of the accountable person or organisation; no mail address. A change ends the owner claim until the owner confirms it anew."`
 	Mailbox string `json:"mailbox,omitempty" format:"email" minLength:"1" maxLength:"254" doc:"Mailbox of the agent. A change puts the agent back to level 0."`
 	Profile

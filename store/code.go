@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"net/netip"
 	"time"
@@ -51,14 +50,18 @@ func (t *tx) sendCode(agent *document.AgentRow, order outbox.Order) error {
 	if err != nil {
 		return err
 	}
-	expires, to, mailed := t.Now.Add(codeAge), order.To, code
-	if !allowed { // only the connection to the mail server is tried: the agent must not learn by what counts that no mail is sent
-		to, mailed = "", ""
-	}
+
 	// The mail first: what was guessed at the code before decides whether the mail before still counts.
-	return cmp.Or(
-		outbox.Insert(t.Tx, order.AgentID, order.Kind, to, mailed, expires),
-		outbox.InsertVerification(t.Tx, order, code, expires))
+	expires := t.Now.Add(codeAge)
+	if allowed {
+		err = outbox.Insert(t.Tx, order.AgentID, order.Kind, order.To, code, expires)
+	} else {
+		err = outbox.Delete(t.Tx, order.AgentID, order.Kind)
+	}
+	if err != nil {
+		return err
+	}
+	return outbox.InsertVerification(t.Tx, order, code, expires)
 }
 
 // ConfirmVerify verifies the caller's mailbox with the code that was mailed there. It returns

@@ -38,16 +38,8 @@ func (r *modelRun) mailedAll(want []modelNotice, ended domain.MailOutcome) map[m
 		if !due {
 			break
 		}
-		if waits := r.unsent[mail.ID]; waits || mail.To == "" {
-			outcome := ended
-			switch {
-			case waits:
-				outcome = domain.MailDelayed
-			case ended == domain.MailRejected: // which no server rejects: it is not sent
-				outcome = domain.MailDelivered
-			}
-			r.unsent[mail.ID] = outcome == domain.MailDelayed
-			if err := r.s.FinishMail(background, mail, outcome); err != nil {
+		if r.unsent[mail.ID] {
+			if err := r.s.FinishMail(background, mail, domain.MailDelayed); err != nil {
 				r.differ("end a mail: %v", err)
 			}
 			continue
@@ -106,7 +98,7 @@ func doVerify(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	}[a.choice]
 	if code := r.mailed(sent, domain.MailVerify, a.who, on.who.mailbox, ended); !want.refused() {
 		r.m.keepCode(on.who, code)
-		if ended == domain.MailDelayed {
+		if sent && ended == domain.MailDelayed {
 			unsent := r.m.mails[len(r.m.mails)-1]
 			on.who.unsent = &unsent
 		}

@@ -30,8 +30,6 @@ type Outbox struct {
 
 	counts [len(outcomes)]*metrics.Counter // by outcome
 
-	tried   time.Time // when the connection was last tried without a mail
-	failure error     // the result
 }
 
 // NewOutbox returns an outbox that counts the outcomes of its mails in a set of metrics.
@@ -91,13 +89,6 @@ func (o *Outbox) Deliver(ctx context.Context) error {
 }
 
 func (o *Outbox) send(ctx context.Context, due domain.Mail) error {
-	if due.To == "" { // no mail may be sent
-		outcome := domain.MailDelivered
-		if o.tryConnection(ctx) != nil {
-			outcome = domain.MailDelayed
-		}
-		return o.store.FinishMail(context.WithoutCancel(ctx), due, outcome)
-	}
 	message, err := o.compose(due)
 	if err != nil {
 		return err
@@ -116,14 +107,6 @@ func (o *Outbox) send(ctx context.Context, due domain.Mail) error {
 	event.Err(err).Str("kind", due.Kind).Str("handle", due.Handle).Str("mail", due.ID).Int("try", due.Tries+1).Msg("a mail " + outcomes[outcome].text)
 	// The result is stored even during shutdown: otherwise the mail would be sent twice.
 	return o.store.FinishMail(context.WithoutCancel(ctx), due, outcome)
-}
-
-// tryConnection reports whether the connection to the mail server works, from a check that is at most a minute old.
-func (o *Outbox) tryConnection(ctx context.Context) error {
-	if now := o.store.Now(); now.Sub(o.tried).Abs() >= time.Minute {
-		o.tried, o.failure = now, Check(ctx, o.sink)
-	}
-	return o.failure
 }
 
 // expired is the outcome of a mail that was not delivered in time.

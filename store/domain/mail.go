@@ -71,7 +71,7 @@ type Mail struct {
 	ID        string `db:"id"` // the same in every attempt
 	AgentID   int64  `db:"agent_id"`
 	Kind      string `db:"kind"`
-	To        string `db:"recipient"` // empty for one that may not be sent: only the connection is tried
+	To        string `db:"recipient"`
 	Handle    string `db:"handle"`
 	Name      string `db:"name"`
 	Secret    string `db:"secret"` // the code, or the token of the owner's page

@@ -45,7 +45,8 @@ func Insert(t *txn.Tx, agentID int64, kind, recipient, secret string, expires do
 
 // Delete deletes the mail of a kind to an agent from the outbox.
 func Delete(t *txn.Tx, agentID int64, kind string) error {
-	return deleteMails(t, `agent_id = ? AND kind = ?`, agentID, kind)
+	_, err := giveUp(t, `agent_id = ? AND kind = ?`, agentID, kind)
+	return err
 }
 
 // DeleteExpired deletes the mails that have expired, and those that may have been delivered

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"callbook/store/blocklist"
 	"callbook/store/domain"
 )
 
@@ -210,29 +209,6 @@ func TestBlocklist_LeavesStoredTexts(t *testing.T) {
 	}
 	s.reply(by, post, "Another body.")
 	s.ok(errOf(s.RemoveLink(ctx, by, link)))
-}
-
-// TestBlocklist_RefoldsWordsOfOlderPrograms: a program that folds in another way than the one
-// before it blocks the same words.
-func TestBlocklist_RefoldsWordsOfOlderPrograms(t *testing.T) {
-	s := newStore(t)
-	for i, word := range []string{"straße", "πάρος", "ς", "ok"} {
-		s.change(nil, `INSERT INTO blocklist (kind, entry, created_at) VALUES ('word', ?, ?)`, word, i)
-	}
-	s.change(nil, `INSERT INTO blocklist (kind, entry, created_at) VALUES ('word', 'strasse', 7)`)
-	s.change(nil, `UPDATE site SET value = x'00' WHERE name = 'document_format'`)
-	s.reopen()
-	list, err := s.Blocklist(context.Background())
-	s.ok(err)
-	if diff := cmp.Diff([]blocklist.Entry{{Kind: "word", Entry: "ok", CreatedAt: 3}, {Kind: "word", Entry: "strasse", CreatedAt: 7}, {Kind: "word", Entry: "παροσ", CreatedAt: 1}, {Kind: "word", Entry: "σ", CreatedAt: 2}}, list); diff != "" {
-		t.Error(diff)
-	}
-	r := registration("harbour")
-	r.Name = "STRASSE"
-	_, _, err = s.Register(context.Background(), r, domain.IdempotencyKey{})
-	if got := faultsOf(err); got != "name bad_value" {
-		t.Errorf("a blocked word: %q", got)
-	}
 }
 
 func TestBlocklist_ParsesEntries(t *testing.T) {

@@ -159,11 +159,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.Operator = admin.New(s.db, s.random)
 	s.Queue = outbox.NewQueue(s.db, s.mails)
 	s.Lists = blocklist.NewLists(s.db)
+	s.Lists.Committed(txn.Everything)
 	s.Watch(s.Lists.Committed)
 	if o.Beside {
 		return s, nil
 	}
-	if err := document.RebuildIfOld(ctx, s.db, blocklist.Refold, o.Rebuilding); err != nil { // searches would find nothing
+	if err := document.RebuildIfOld(ctx, s.db, o.Rebuilding); err != nil { // searches would find nothing
 		return nil, errors.Join(s.db.OpenError(err), s.Close())
 	}
 	return s, nil

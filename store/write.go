@@ -14,10 +14,8 @@ type tx struct {
 	store *Store
 }
 
-// run returns act as a write of package txn. It reads the operator's lists before, because a transaction must not wait for a
-// read.
+// run returns act as a write of package txn.
 func (s *Store) run(act func(*tx) error) func(*txn.Tx) error {
-	s.Lists.Refresh()
 	return func(t *txn.Tx) error { return act(&tx{Tx: t, store: s}) }
 }
 
@@ -104,7 +102,7 @@ func (t *tx) checkKey(caller domain.Caller) (state callerState, err error) {
 // counted returns the address of a client for limits of networks, which do not count the zero Addr: that of a client in
 // an exempt network.
 func (t *tx) counted(client netip.Addr) netip.Addr {
-	if t.store.Lists.WasExempt(client) {
+	if t.store.Lists.NetworkExempt(client) {
 		return netip.Addr{}
 	}
 	return client

@@ -8,7 +8,6 @@ package blocklist
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -140,27 +139,4 @@ func Remove(t *txn.Tx, kind Kind, entry string) (removed int64, err error) {
 func List(ctx context.Context, db *txn.DB) (entries []Entry, err error) {
 	err = db.Select(ctx, &entries, `SELECT kind, entry, created_at FROM blocklist ORDER BY kind, entry`)
 	return entries, err
-}
-
-// Refold stores the words as this program folds them, after an older program folded them in
-// another way.
-func Refold(t *txn.Tx) error {
-	var words []Entry
-	if err := t.Select(&words, `SELECT entry, created_at FROM blocklist WHERE kind = 'word'`); err != nil {
-		return err
-	}
-	for _, w := range words {
-		form := Form(w.Entry)
-		if form == w.Entry {
-			continue
-		}
-		err := t.Exec(`DELETE FROM blocklist WHERE kind = 'word' AND entry = ?`, w.Entry)
-		if err == nil {
-			err = t.Exec(`INSERT INTO blocklist (kind, entry, created_at) VALUES ('word', ?, ?) ON CONFLICT (kind, entry) DO NOTHING`, form, w.CreatedAt)
-		}
-		if err != nil {
-			return fmt.Errorf("fold the blocked words: %w", err)
-		}
-	}
-	return nil
 }

@@ -41,10 +41,10 @@ func Refresh(t *txn.Tx) error {
 // rebuildBatch is how many search rows one transaction of RebuildIfOld stores.
 const rebuildBatch = 500
 
-// RebuildIfOld rebuilds all derived data if an older program built it. It calls refold in its last
-// transaction, and progress, unless that is nil, with the number of agents done and of all. The write-ahead log stays small,
+// RebuildIfOld rebuilds all derived data if an older program built it. It calls
+// progress, unless that is nil, with the number of agents done and of all. The write-ahead log stays small,
 // because there are many transactions. If ctx ends between two of them, the next start of any version begins again.
-func RebuildIfOld(ctx context.Context, db *txn.DB, refold func(*txn.Tx) error, progress func(done, agents int64)) error {
+func RebuildIfOld(ctx context.Context, db *txn.DB, progress func(done, agents int64)) error {
 	var stored string
 	_, err := db.Find(ctx, &stored, selectFormat, formatName)
 	if err != nil || stored == format {
@@ -58,7 +58,7 @@ func RebuildIfOld(ctx context.Context, db *txn.DB, refold func(*txn.Tx) error, p
 	}
 	if err == nil {
 		err = db.Write(ctx, func(t *txn.Tx) error {
-			return errors.Join(refold(t), t.OptimizeSearch(), t.SetSiteValue(formatName, []byte(format)))
+			return errors.Join(t.OptimizeSearch(), t.SetSiteValue(formatName, []byte(format)))
 		})
 	}
 	if err != nil {

@@ -34,7 +34,6 @@ import (
 	netmail "net/mail"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -49,8 +48,7 @@ import (
 	"callbook/store/text"
 )
 
-// ErrRejected reports that a mail will never be delivered: the server rejected it with a 5xx status, or it must not
-// be sent at all.
+// ErrRejected reports that a mail will never be delivered: the server rejected it with a 5xx status.
 var ErrRejected = errors.New("the mail was rejected for good")
 
 // ErrUncertain reports that a mail was sent but the response was lost: it may have been delivered.
@@ -147,28 +145,6 @@ func isLine(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-var id = regexp.MustCompile(`^[\w-]{1,64}$`)
-
-// check rejects values that could become a second header, recipient or file. Callers prevent that too; here it holds
-// for all of them.
-func (m *Message) check() error {
-	var field string
-	_, isMailbox := text.ParseMailbox(m.To)
-	switch {
-	case !id.MatchString(m.ID):
-		field = "ID"
-	case !isMailbox:
-		field = "recipient"
-	case !isLine(m.Subject) || strings.Contains(m.Subject, "=?"): // would be decoded
-		field = "subject"
-	case !utf8.ValidString(m.Text):
-		field = "text"
-	default:
-		return nil
-	}
-	return &failure{text: "the mail's " + field + " is not well-formed", kind: ErrRejected}
-}
-
 // failure is an error of Send whose text may be logged.
 type failure struct {
 	text        string
@@ -206,19 +182,19 @@ func Reaches(s Sink) bool {
 }
 
 func (s *logSink) Send(ctx context.Context, m Message) error {
-	if err := ready(ctx, m); err != nil {
+	if err := ready(ctx); err != nil {
 		return err
 	}
 	s.log.Log().Str("level", "info").Str("to", m.To).Str("subject", m.Subject).Str("text", m.Text).Msg("mail")
 	return nil
 }
 
-// ready returns an error if a mail must not be sent, or ctx has ended.
-func ready(ctx context.Context, m Message) error {
+// ready returns an error if ctx has ended.
+func ready(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return &failure{text: "the mail was not sent: " + err.Error(), cause: err}
 	}
-	return m.check()
+	return nil
 }
 
 // folder writes each mail to a file. The names sort by time; a retried mail replaces its file.
@@ -253,7 +229,7 @@ func (f *folder) check(context.Context) error {
 const fileTime = "20060102T150405.000000000Z"
 
 func (f *folder) Send(ctx context.Context, m Message) error {
-	if err := ready(ctx, m); err != nil {
+	if err := ready(ctx); err != nil {
 		return err
 	}
 	var data bytes.Buffer
@@ -279,7 +255,7 @@ func NewMemory(limit int) *Memory { return &Memory{limit: limit} }
 
 // Send stores a mail, and removes the oldest one beyond the limit.
 func (s *Memory) Send(ctx context.Context, m Message) error {
-	if err := ready(ctx, m); err != nil {
+	if err := ready(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()

@@ -270,41 +270,6 @@ func withUnusedSinks(t *testing.T, test func(name string, sink Sink)) {
 	}
 }
 
-func TestSinks_RejectMalformedMails(t *testing.T) {
-	for _, c := range []struct {
-		outcome string
-		set     func(m *Message)
-	}{
-		{"no ID", func(m *Message) { m.ID = "" }},
-		{"a long ID", func(m *Message) { m.ID = strings.Repeat("a", 65) }},
-		{"an ID that ends the header", func(m *Message) { m.ID = "a\r\nBcc: b@example.org" }},
-		{"an ID that is a path", func(m *Message) { m.ID = "../a" }},
-		{"no recipient", func(m *Message) { m.To = "" }},
-		{"two recipients", func(m *Message) { m.To += ",b@example.org" }},
-		{"a recipient with a name", func(m *Message) { m.To = "A <a@example.org>" }},
-		{"a recipient that ends the command", func(m *Message) { m.To = "a@example.org>\r\nRCPT TO:<b@example.org" }},
-		{"a recipient with parameters", func(m *Message) { m.To = "a@example.org> NOTIFY=SUCCESS" }},
-		{"a quoted recipient", func(m *Message) { m.To = `"a@example.org"@example.net` }},
-		{"an encoded word as recipient", func(m *Message) { m.To = "=?utf-8?q?a=40example.org=3e?=@example.net" }},
-		{"a recipient in another script", func(m *Message) { m.To = "ａ@example.org" }},
-		{"a long recipient", func(m *Message) { m.To = strings.Repeat("a", 65) + "@example.org" }},
-		{"a label of 64", func(m *Message) { m.To = "a@" + strings.Repeat("b", 64) + ".org" }},
-		{"a subject of two lines", func(m *Message) { m.Subject = "a\nb" }},
-		{"a subject with NEL", func(m *Message) { m.Subject = "a\u0085b" }},
-		{"a subject that would be decoded", func(m *Message) { m.Subject = "=?utf-8?q?a?=" }},
-		{"a subject that is no UTF-8", func(m *Message) { m.Subject = "a\xffb" }},
-		{"a text that is no UTF-8", func(m *Message) { m.Text = "a\xffb" }},
-	} {
-		withUnusedSinks(t, func(name string, sink Sink) {
-			m := newMessage()
-			c.set(&m)
-			if got := send(t, sink, m); got != "rejected" {
-				t.Errorf("%s: the %s sink: the mail was %s", c.outcome, name, got)
-			}
-		})
-	}
-}
-
 func TestSinks_SendNothingAfterContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -145,7 +145,7 @@ func openSMTP(setting, from string, sender sender, o outside) (Sink, error) {
 
 // Send sends one mail to the server, within sendTimeout.
 func (s *smtpSink) Send(ctx context.Context, m Message) error {
-	if err := ready(ctx, m); err != nil {
+	if err := ready(ctx); err != nil {
 		return err
 	}
 	msg := s.from.compose(m)

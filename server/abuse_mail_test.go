@@ -60,7 +60,7 @@ func TestAbuse03_SpentPoolIsReported(t *testing.T) {
 	}
 	hasLines(t, s.figures(), `callbook_mails_left{pool="new"} 0`, `callbook_mails_left{pool="proven"} 2`)
 	pilot := s.agent("harbour-pilot")
-	noError(t, s.store.Verify(t.Context(), "harbour-pilot")) // without a mail
+	noError(t, s.store.ActOnAgent(t.Context(), domain.OperatorVerify, "harbour-pilot")) // without a mail
 	claim := s.send("POST", "/api/me/owner-claim", pilot, map[string]any{"owner_email": "mei@lin.example.org"}).status(202)
 	equal(t, domain.TimeOf(s.clock.Now()).Add(time.Minute).String(), claim.text("resend_after"), "the next claim")
 	s.clock.Advance(domain.Day)

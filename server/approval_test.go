@@ -22,7 +22,7 @@ func TestApproval_NothingIsVisible(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) { o.mode = domain.RegistrationApprove })
 	approve := func(handle string) {
 		t.Helper()
-		noError(t, s.store.Approve(context.Background(), handle))
+		noError(t, s.store.ActOnAgent(context.Background(), domain.OperatorApprove, handle))
 	}
 	other := s.agent("tide-gauge")
 	approve("tide-gauge")

@@ -138,7 +138,7 @@ func TestCache_ShowsWritesInNextRead(t *testing.T) {
 		{"a reply", func() { s.send("POST", thread+"/replies", other, `{"body":"Fresh reply"}`).status(201) },
 			shown{thread: "Fresh reply", "/api/posts?tag=kept": `"reply_count":1`}},
 		{"a verified mailbox", func() {
-			noError(t, s.store.Verify(t.Context(), "harbour-pilot"))
+			noError(t, s.store.ActOnAgent(t.Context(), domain.OperatorVerify, "harbour-pilot"))
 		}, shown{card: `"level":1`, "/api/agents?verified=true": "harbour-pilot", thread: `"level":1`, "/api/posts?tag=kept": `"level":1`}},
 		{"a changed mailbox", func() { s.send("PATCH", "/api/me", key, `{"mailbox":"new@example.org"}`).status(200) },
 			shown{card: `"level":0`, "/api/agents?verified=true": "!harbour-pilot", thread: `!"level":1`}},

@@ -900,7 +900,7 @@ func TestMailboxes_UseIsNotDisclosed(t *testing.T) {
 	for _, handle := range []string{"user-a", "user-b", "user-c"} {
 		key := s.agent(handle, "mailbox", "mailbox-1@example.org")
 		if handle == "user-c" { // the third mail is kept for those that are verified there
-			noError(t, s.server.store.Verify(context.Background(), handle))
+			noError(t, s.server.store.ActOnAgent(context.Background(), domain.OperatorVerify, handle))
 			s.send("POST", "/api/recover", "", map[string]any{"handle": handle}).status(202)
 		} else {
 			s.verify(key)

@@ -70,7 +70,7 @@ func TestSitemap_NamesWhatThePublicSees(t *testing.T) {
 	for _, handle := range []string{"harbour-pilot", "tide-gauge", "fog-horn", "gone-agent", "not-yet"} {
 		keys[handle] = s.agent(handle)
 		if handle != "not-yet" {
-			noError(t, s.store.Approve(t.Context(), handle))
+			noError(t, s.store.ActOnAgent(t.Context(), domain.OperatorApprove, handle))
 		}
 	}
 	call := s.post(keys["harbour-pilot"], "Tide data wanted")
@@ -93,7 +93,7 @@ func TestSitemap_NamesWhatThePublicSees(t *testing.T) {
 		s.openPage(path).status(200)
 	}
 	s.sendRaw("GET", documents.SitemapPath, "If-None-Match: "+before.Header.Get("Etag")).status(304)
-	noError(t, s.store.Approve(t.Context(), "not-yet"))
+	noError(t, s.store.ActOnAgent(t.Context(), domain.OperatorApprove, "not-yet"))
 	s.sendRaw("GET", documents.SitemapPath, "If-None-Match: "+before.Header.Get("Etag")).status(200)
 	if paths := s.sitemapAddresses(documents.SitemapPath, "urlset"); !slices.Contains(paths, "/agents/not-yet") {
 		t.Errorf("an approved agent is missing in %v", paths)

@@ -717,12 +717,12 @@ func (s *site) suspend(handle string) {
 func (s *site) awaitApproval(handle string) {
 	s.Helper()
 	must(s.database.Exec(`UPDATE agents SET awaiting_since = 1 WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle))(s)
-	noError(s, s.store.Unsuspend(context.Background(), handle)) // which rebuilds it
+	noError(s, s.store.ActOnAgent(context.Background(), domain.OperatorUnsuspend, handle)) // which rebuilds it
 }
 
 func (s *site) remove(handle string) {
 	s.Helper()
-	noError(s, s.store.RemoveAgent(context.Background(), handle))
+	noError(s, s.store.ActOnAgent(context.Background(), domain.OperatorDelete, handle))
 }
 
 // leave has an agent delete itself that has an owner, who may keep it.

@@ -313,7 +313,7 @@ func TestOperatorPage_TextStaysText(t *testing.T) {
 		must(s.store.ChangeBlocklist(context.Background(), "block-word", "canary"))(t)
 		noError(t, s.store.Suspend(context.Background(), "author", text, time.Time{}))
 		s.send("POST", "/api/agents/author/report", "", nil)
-		noError(t, s.store.Unsuspend(context.Background(), "author"))
+		noError(t, s.store.ActOnAgent(context.Background(), domain.OperatorUnsuspend, "author"))
 		s.send("POST", "/api/agents/author/report", "", map[string]any{"reason": text})
 		for _, query := range []string{"", "show=agents", "show=lists", "show=agents&choose=all&order=network&q=" + url.QueryEscape(text)} {
 			for _, lang := range []string{"en", "zh"} {

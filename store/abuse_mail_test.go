@@ -30,10 +30,10 @@ func (s *testStore) requestMail(kind, handle, address string) int {
 	case domain.MailVerify:
 		_, err = s.StartVerify(context.Background(), c)
 	case domain.MailRecover:
-		s.ok(s.Verify(context.Background(), handle))
+		s.ok(s.ActOnAgent(context.Background(), domain.OperatorVerify, handle))
 		_, err = s.StartRecovery(context.Background(), handle, c.Address)
 	case domain.MailClaim:
-		s.ok(s.Verify(context.Background(), handle))
+		s.ok(s.ActOnAgent(context.Background(), domain.OperatorVerify, handle))
 		_, err = s.ClaimOwner(context.Background(), c, "owner-of-"+handle+"@people.example.org")
 	}
 	if refusal := refusalOf(err); err != nil && refusal.Topic != "mails_network" {

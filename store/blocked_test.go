@@ -285,7 +285,7 @@ func TestBlocklist_RejectsMailboxesAtADomain(t *testing.T) {
 		return func(r *domain.Registration) { r.Mailbox = address }
 	}
 	earlier, _ := s.register("earlier", mailbox("a@mail.example"))
-	s.ok(s.Verify(ctx, "earlier"))
+	s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, "earlier"))
 	s.changeList("block-domain", "mail.example")
 	for i, tt := range []struct{ address, want string }{
 		{"a@mail.example", "mailbox bad_value"}, {"a@MAIL.Example", "mailbox bad_value"}, {"a@eu.mail.example", "mailbox bad_value"},

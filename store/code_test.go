@@ -188,7 +188,7 @@ func TestRecovery_KeyCountsAsUsed(t *testing.T) {
 	first, _, err := s.Register(ctx, registration("harbour-pilot"), once)
 	s.ok(err)
 	pilot := domain.Caller{ID: first.Agent.ID, Handle: "harbour-pilot"}
-	s.ok(s.Verify(ctx, pilot.Handle))
+	s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, pilot.Handle))
 	key, err := s.recover(pilot, s.recoveryCode(pilot))
 	s.ok(err)
 	again, replayed, err := s.Register(ctx, registration("harbour-pilot"), once)

@@ -160,7 +160,7 @@ func TestAbuse08_TwoOwnersCountOnceInNinetyDays(t *testing.T) {
 	s := newStore(t, noCaps)
 	agents := s.agents("agent", 4)
 	for i, c := range agents {
-		s.ok(s.Verify(context.Background(), c.Handle))
+		s.ok(s.ActOnAgent(context.Background(), domain.OperatorVerify, c.Handle))
 		s.owned(c, []string{mei, "m.ei+bots@gmail.com", ada, "Ada+bots@people.example.org"}[i])
 	}
 	both := func() {

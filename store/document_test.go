@@ -198,7 +198,10 @@ func TestDocuments_FollowEveryWrite(t *testing.T) {
 			_, err := s.ReplaceOfferings(ctx, pilot, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "One", Deliverable: "d", Mode: "free"}}})
 			s.ok(err)
 		}},
-		{"verifying", func() { s.ok(s.Verify(ctx, pilot.Handle)); s.ok(s.Verify(ctx, light.Handle)) }},
+		{"verifying", func() {
+			s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, pilot.Handle))
+			s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, light.Handle))
+		}},
 		{"a call", func() {
 			first = s.post(pilot, func(d *domain.PostDraft) { d.Deadline, d.Tags = "2026-11-21", []string{"Tide", "新"} })
 		}},

@@ -30,7 +30,7 @@ func TestFacets_CountWhatListsFind(t *testing.T) {
 	add("three", []string{"c++", long}, []string{"zh"}, []string{long})
 	gone := add("gone", []string{"gone", "c++"}, []string{"fr"}, []string{"gone"})
 	add("suspended", []string{"hidden", "c++"}, []string{"fr"}, []string{"hidden"})
-	s.ok(s.Verify(ctx, "one"))
+	s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, "one"))
 	s.claim(two, 1)
 	s.ok(s.DeleteAgent(ctx, gone))
 	s.ok(s.Suspend(ctx, "suspended", "spam", s.clock.Now().Add(domain.Week)))

@@ -156,7 +156,7 @@ func TestAbuse10_OneGreedyNetworkAddsLittleADay(t *testing.T) {
 	joined := s.fileSize()
 	g.collaborate()
 	for _, c := range g.agents { // so that fewer can use up the limits of the network
-		s.ok(s.Verify(context.Background(), c.Handle))
+		s.ok(s.ActOnAgent(context.Background(), domain.OperatorVerify, c.Handle))
 	}
 	g.write()
 	written := s.fileSize()

@@ -441,11 +441,20 @@ func doOperator(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	if a.n > 0 {
 		end = r.s.Now().Add(time.Duration(a.n) * time.Minute)
 	}
-	err := map[string]func(context.Context, string) error{
-		"be approved": r.s.Approve, "be rejected": r.s.Reject, "be verified by the operator": r.s.Verify, "be unsuspended": r.s.Unsuspend,
-		"be unverified by the operator": r.s.Unverify, "be unclaimed by the operator": r.s.Unclaim,
-		"be suspended": func(ctx context.Context, handle string) error { return r.s.Suspend(ctx, handle, "spam", end) },
-	}[a.kind](background, a.who)
+	act, isOther := map[string]domain.OperatorAct{
+		"be approved":                   domain.OperatorApprove,
+		"be rejected":                   domain.OperatorReject,
+		"be verified by the operator":   domain.OperatorVerify,
+		"be unsuspended":                domain.OperatorUnsuspend,
+		"be unverified by the operator": domain.OperatorUnverify,
+		"be unclaimed by the operator":  domain.OperatorUnclaim,
+	}[a.kind]
+	var err error
+	if isOther {
+		err = r.s.ActOnAgent(background, act, a.who)
+	} else {
+		err = r.s.Suspend(background, a.who, "spam", end)
+	}
 	if on.who.deleted {
 		return verdict{code: domain.CodeNotFound}, err
 	}

@@ -27,14 +27,14 @@ func TestModeration_Acts(t *testing.T) {
 		note, left string // what the public sees then
 		act        func(s *testStore, post, reply string) error
 	}{
-		{"verify author", "level 1, post, 1 replies, 1 blocks, the old key", func(s *testStore, _, _ string) error { return s.Verify(ctx, "author") }},
+		{"verify author", "level 1, post, 1 replies, 1 blocks, the old key", func(s *testStore, _, _ string) error { return s.ActOnAgent(ctx, domain.OperatorVerify, "author") }},
 		{"new-key author", "level 0, post, 1 replies, 1 blocks", func(s *testStore, _, _ string) error { return errOf(s.ReplaceKey(ctx, "author")) }},
 		{"remove-post PST by author", "level 0, 0 replies, 1 blocks, the old key", func(s *testStore, post, _ string) error { return s.RemovePost(ctx, post) }},
 		{"remove-reply RPL by replier", "level 0, post, 0 replies, 1 blocks, the old key", func(s *testStore, _, reply string) error { return s.RemoveReply(ctx, reply) }},
 		{"unsuspend author", "level 0, 0 replies, 1 blocks, the old key", func(s *testStore, post, reply string) error {
-			return errors.Join(s.RemoveReply(ctx, reply), s.Suspend(ctx, "author", "spam", s.Now().Add(domain.Day)), s.RemovePost(ctx, post), s.Unsuspend(ctx, "author"))
+			return errors.Join(s.RemoveReply(ctx, reply), s.Suspend(ctx, "author", "spam", s.Now().Add(domain.Day)), s.RemovePost(ctx, post), s.ActOnAgent(ctx, domain.OperatorUnsuspend, "author"))
 		}},
-		{"delete author", "0 replies, 0 blocks", func(s *testStore, _, _ string) error { return s.RemoveAgent(ctx, "author") }},
+		{"delete author", "0 replies, 0 blocks", func(s *testStore, _, _ string) error { return s.ActOnAgent(ctx, domain.OperatorDelete, "author") }},
 		{"unblock author replier", "level 0, post, 1 replies, 0 blocks, the old key", func(s *testStore, _, _ string) error { return s.Unblock(ctx, "author", "replier") }},
 	} {
 		s := newStore(t)
@@ -75,7 +75,7 @@ func TestModeration_UnknownSubjects(t *testing.T) {
 	ctx := context.Background()
 	s.register("author")
 	for name, act := range map[string]func() error{
-		"verify": func() error { return s.Verify(ctx, "nobody") }, "delete": func() error { return s.RemoveAgent(ctx, "nobody") },
+		"verify": func() error { return s.ActOnAgent(ctx, domain.OperatorVerify, "nobody") }, "delete": func() error { return s.ActOnAgent(ctx, domain.OperatorDelete, "nobody") },
 		"new-key":      func() error { _, err := s.ReplaceKey(ctx, "nobody"); return err },
 		"unblock":      func() error { return s.Unblock(ctx, "author", "nobody") },
 		"remove-post":  func() error { return s.RemovePost(ctx, "pst_0") },
@@ -279,7 +279,7 @@ func TestAbuse14_EverythingIsReportedAlike(t *testing.T) {
 		wantOutcome(t, "an unknown "+kind.about, kind.report(ctx, "nobody", netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}), "not_found")
 		s.ok(s.Suspend(ctx, kind.hide.Handle, "", time.Time{}))
 		wantOutcome(t, "a hidden "+kind.about, report("192.0.2.3"), "not_found")
-		s.ok(s.Unsuspend(ctx, kind.hide.Handle))
+		s.ok(s.ActOnAgent(ctx, domain.OperatorUnsuspend, kind.hide.Handle))
 		s.clock.Advance(day)
 		s.ok(s.RunJobs(ctx))
 		if n := value[int](s, `SELECT COUNT(*) FROM reports WHERE reporter IS NOT NULL`); n != 0 {

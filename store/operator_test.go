@@ -129,7 +129,9 @@ func TestOperator_RemovalsCloseTheirReports(t *testing.T) {
 		"agent post request": func(s *testStore, _ domain.PostDocument, _ domain.Reply) error {
 			return s.Suspend(ctx, "author", "", time.Time{})
 		},
-		"request post agent": func(s *testStore, _ domain.PostDocument, _ domain.Reply) error { return s.RemoveAgent(ctx, "author") },
+		"request post agent": func(s *testStore, _ domain.PostDocument, _ domain.Reply) error {
+			return s.ActOnAgent(ctx, domain.OperatorDelete, "author")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t)
@@ -153,7 +155,7 @@ func TestOperator_RemovalsCloseTheirReports(t *testing.T) {
 				t.Errorf("the notes: %q", notes)
 			}
 			if strings.HasPrefix(name, "agent") { // suspended
-				s.ok(s.Unsuspend(ctx, "author"))
+				s.ok(s.ActOnAgent(ctx, domain.OperatorUnsuspend, "author"))
 				if open := value[int](s, `SELECT COUNT(*) FROM reports WHERE closed_at IS NULL`); open != 4+1-len(closed) {
 					t.Errorf("%d open reports once the suspension has ended", open)
 				}
@@ -176,7 +178,7 @@ func TestOperator_FindsASpamWave(t *testing.T) {
 	since := domain.TimeOf(s.Now())
 	s.wave("spam", 3)
 	honest, _ := s.register("honest", func(r *domain.Registration) { r.From = netip.MustParseAddr("192.0.2.1") })
-	s.ok(s.Verify(ctx, "honest"))
+	s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, "honest"))
 	s.post(honest, func(d *domain.PostDraft) { d.Title = "First" })
 	s.post(honest, func(d *domain.PostDraft) { d.Title = "Last" })
 	s.register("100%", func(r *domain.Registration) { r.Handle = "percent"; r.Name = "100% sure" })

@@ -162,7 +162,7 @@ func TestOutbox_TenThousandAgentsWithOneMailbox(t *testing.T) {
 			registered, _, err := s.Register(ctx, r, domain.IdempotencyKey{})
 			callers[i] = domain.Caller{ID: registered.Agent.ID, Handle: r.Handle}
 			if err == nil && wayOf(i) != domain.MailVerify {
-				err = s.Verify(ctx, r.Handle)
+				err = s.ActOnAgent(ctx, domain.OperatorVerify, r.Handle)
 			}
 			return err
 		}), map[string]int{"": atOnce})
@@ -244,7 +244,7 @@ func TestOutbox_DeliveryOutcomes(t *testing.T) {
 			s := newStore(t)
 			pilot, _ := s.register("harbour-pilot")
 			if tt.kind == domain.MailClaim {
-				s.ok(s.Verify(context.Background(), pilot.Handle))
+				s.ok(s.ActOnAgent(context.Background(), domain.OperatorVerify, pilot.Handle))
 				s.ok(s.sends()["claim mei"](pilot))
 			} else {
 				s.ok(s.sends()["verify"](pilot))

@@ -16,7 +16,7 @@ const mei, ada = "mei@people.example.org", "ada@people.example.org"
 func (s *testStore) verified(handle string) domain.Caller {
 	s.Helper()
 	c, _ := s.register(handle)
-	s.ok(s.Verify(context.Background(), handle))
+	s.ok(s.ActOnAgent(context.Background(), domain.OperatorVerify, handle))
 	return c
 }
 
@@ -81,7 +81,7 @@ func TestOwner_FormActsOnce(t *testing.T) {
 	proof.Figure(t, "act rounds", 3*rounds)
 	for round := range rounds {
 		pilot, first := s.register(fmt.Sprintf("agent-%d", round))
-		s.ok(s.Verify(context.Background(), pilot.Handle))
+		s.ok(s.ActOnAgent(context.Background(), domain.OperatorVerify, pilot.Handle))
 		token := s.invite(pilot, mei)
 		at := func(act domain.OwnerAction) ([]string, []error) {
 			call := domain.OwnerSubmission{Token: token, Form: s.page(token).Form, Act: act}
@@ -251,7 +251,7 @@ func TestAbuse16_FormCoversWhatWasShown(t *testing.T) {
 		"another name":        func() { s.update(pilot, func(a *domain.Settings) { a.Name = "Bank of Skagen" }) },
 		"another owner":       func() { s.update(pilot, func(a *domain.Settings) { a.Owner = "Somebody Else" }) },
 		"another mailbox":     func() { s.moveTo(pilot, thief) },
-		"a verified mailbox":  func() { s.ok(s.Verify(ctx, pilot.Handle)) },
+		"a verified mailbox":  func() { s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, pilot.Handle)) },
 		"an unverified again": func() { s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" }) },
 	} {
 		shown := s.page(token)
@@ -260,7 +260,7 @@ func TestAbuse16_FormCoversWhatWasShown(t *testing.T) {
 			wantOutcome(t, name, confirm(shown, domain.OwnerConfirm), "invalid_state")
 		}
 	}
-	s.ok(s.Verify(ctx, pilot.Handle))
+	s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, pilot.Handle))
 	shown := s.page(token)
 	s.update(pilot, func(a *domain.Settings) { a.Tagline = "Berths" })
 	wantOutcome(t, "another tagline", confirm(shown, domain.OwnerConfirm), "")

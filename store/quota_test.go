@@ -66,7 +66,7 @@ func TestAbuse10_UnverifiedAgentsWriteLittle(t *testing.T) {
 	}
 	limitedBy(t, "a sixth reply", s.replyFrom(pilot, post, ""), "reply_unverified", 5, s.clock.Now().Add(domain.Day))
 
-	s.ok(s.Verify(ctx, pilot.Handle))
+	s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, pilot.Handle))
 	allowances(10, 50)
 	for range 9 {
 		s.post(pilot)
@@ -154,9 +154,9 @@ func TestAbuse10_DropsAgentsThatNeverVerified(t *testing.T) {
 	gone, _ := s.register("never-verified")
 	_, key := s.register("still-active")
 	verified, _ := s.register("verified")
-	s.ok(s.Verify(ctx, verified.Handle))
+	s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, verified.Handle))
 	moved, _ := s.register("new-mailbox")
-	s.ok(s.Verify(ctx, moved.Handle))
+	s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, moved.Handle))
 	s.update(moved, func(a *domain.Settings) { a.Mailbox = "another@agents.example.org" })
 	suspended, _ := s.register("suspended")
 	s.ok(s.Suspend(ctx, suspended.Handle, "spam", time.Time{}))

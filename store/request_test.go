@@ -242,7 +242,7 @@ func TestAbuse07_AcceptanceLooksAgainAtBothMailboxes(t *testing.T) {
 			if got := accept(); got != "invalid_state" || p.request(p.asker, p.id).Mailboxes != nil {
 				t.Errorf("receipt %v, the mailbox of the %s is not verified: %q", receipt, side, got)
 			}
-			p.ok(p.Verify(context.Background(), changed.Handle))
+			p.ok(p.ActOnAgent(context.Background(), domain.OperatorVerify, changed.Handle))
 			if got := accept(); got != "" || p.request(p.asker, p.id).Mailboxes == nil {
 				t.Errorf("receipt %v, once it is verified: %q", receipt, got)
 			}

@@ -81,7 +81,7 @@ func TestAgents_Filters(t *testing.T) {
 	s.register("old", func(r *domain.Registration) {
 		r.Capabilities, r.Languages = []string{"Tide tables"}, []string{"zh-CN", "en"}
 	})
-	s.ok(s.Verify(context.Background(), "old"))
+	s.ok(s.ActOnAgent(context.Background(), domain.OperatorVerify, "old"))
 	s.clock.Advance(time.Millisecond)
 	s.register("month")
 	s.clock.Advance(query.NewWindow)

@@ -69,7 +69,7 @@ func (s *testStore) heldBefore(claimed time.Duration) *heist {
 	s.Helper()
 	h := &heist{testStore: s, thiefs: map[string]string{}}
 	h.pilot, h.stolen = s.register("harbour-pilot")
-	s.ok(s.Verify(context.Background(), h.pilot.Handle))
+	s.ok(s.ActOnAgent(context.Background(), domain.OperatorVerify, h.pilot.Handle))
 	if claimed > 0 {
 		h.own = s.owned(h.pilot, mei)
 		s.clock.Advance(claimed)

@@ -149,21 +149,28 @@ var acts = map[string]struct {
 	done string
 }{
 	"close-report":  {(*store.Store).CloseReport, "%s is closed."},
-	"unsuspend":     {(*store.Store).Unsuspend, "%s is not suspended."},
+	"unsuspend":     {nil, "%s is not suspended."},
 	"remove-post":   {(*store.Store).RemovePost, "%s is removed, with its replies."},
 	"remove-reply":  {(*store.Store).RemoveReply, "%s is removed."},
-	"verify":        {(*store.Store).Verify, "The mailbox of %s is verified."},
-	"unverify":      {(*store.Store).Unverify, "The mailbox of %s is not verified."},
-	"unclaim":       {(*store.Store).Unclaim, "%s has no owner. Another person may claim it."},
-	"delete":        {(*store.Store).RemoveAgent, "%s is deleted. The service erases its mailbox and key from the file within ten minutes."},
-	"approve":       {(*store.Store).Approve, "%s is approved."},
-	"reject":        {(*store.Store).Reject, "%s is rejected and deleted."},
+	"verify":        {nil, "The mailbox of %s is verified."},
+	"unverify":      {nil, "The mailbox of %s is not verified."},
+	"unclaim":       {nil, "%s has no owner. Another person may claim it."},
+	"delete":        {nil, "%s is deleted. The service erases its mailbox and key from the file within ten minutes."},
+	"approve":       {nil, "%s is approved."},
+	"reject":        {nil, "%s is rejected and deleted."},
 	"revoke-invite": {(*store.Store).RevokeInvite, "%s is revoked."},
 }
 
 // actOn does the act of the name of the command. It skips subjects that do not exist, unless only one is named.
 func (c *console) actOn(ctx context.Context, k *kong.Context, subjects ...string) error {
-	act := acts[k.Selected().Name]
+	name := k.Selected().Name
+	act := acts[name]
+	if act.do == nil {
+		act.do = func(st *store.Store, ctx context.Context, handle string) error {
+			return st.ActOnAgent(ctx, domain.OperatorAct(name), handle)
+		}
+	}
+
 	return c.open(ctx, func(st *store.Store) error {
 		var skipped []string
 		for _, subject := range subjects {

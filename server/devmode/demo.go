@@ -184,7 +184,7 @@ func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 		l.menus[a.Handle], err = l.store.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: a.Offerings})
 	}
 	if err == nil && a.Verified {
-		err = l.store.Verify(ctx, a.Handle)
+		err = l.store.ActOnAgent(ctx, domain.OperatorVerify, a.Handle)
 	}
 	if err == nil && a.OwnerEmail != "" {
 		err = l.claim(ctx, caller, a)

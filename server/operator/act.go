@@ -22,7 +22,7 @@ func (s *site) act(w http.ResponseWriter, r *http.Request, v *view) (err error) 
 	case "suspend", "delete", "approve", "reject":
 		return s.actOnAgents(r, v)
 	case "unsuspend":
-		return st.Unsuspend(ctx, subject)
+		return st.ActOnAgent(ctx, domain.OperatorUnsuspend, subject)
 	case "remove-post":
 		return st.RemovePost(ctx, subject)
 	case "remove-reply":

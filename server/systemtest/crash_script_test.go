@@ -108,7 +108,7 @@ func newCrashRun(t testing.TB, st *store.Store, name string) *crashRun {
 		made, _, err := st.Register(t.Context(), domain.Registration{
 			Handle: r.handle(agent), Name: "A", Owner: "B", Mailbox: r.handle(agent) + "@example.org", AcceptRules: true, Profile: domain.Profile{DescriptionEN: "D"},
 		}, domain.IdempotencyKey{})
-		if err = errors.Join(err, st.Verify(t.Context(), r.handle(agent))); err != nil {
+		if err = errors.Join(err, st.ActOnAgent(t.Context(), domain.OperatorVerify, r.handle(agent))); err != nil {
 			t.Fatal(err)
 		}
 		r.values["key of "+agent] = made.Key

@@ -79,7 +79,7 @@ func joins(ctx context.Context, st *store.Store, n int) error {
 	caller := domain.Caller{ID: registered.Agent.ID, Handle: r.Handle}
 	_, menuErr := st.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "Tide table", Deliverable: words, Mode: "free"}}})
 	_, _, postErr := st.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "Levels of " + words[:20], Body: words}, domain.IdempotencyKey{})
-	return errors.Join(menuErr, postErr, st.Verify(ctx, r.Handle))
+	return errors.Join(menuErr, postErr, st.ActOnAgent(ctx, domain.OperatorVerify, r.Handle))
 }
 
 // TestMemory_StaysBounded measures memory at rest, and with many concurrent clients that read, search and write.

@@ -104,7 +104,7 @@ func (d *directory) join(handle string) domain.Caller {
 		Profile: domain.Profile{DescriptionEN: "Does things."},
 	}, domain.IdempotencyKey{})
 	d.ok(err)
-	d.ok(d.Verify(ctx, handle))
+	d.ok(d.ActOnAgent(ctx, domain.OperatorVerify, handle))
 	caller, err := d.Authenticate(ctx, registered.Key)
 	d.ok(err)
 	return caller

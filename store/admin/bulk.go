@@ -21,17 +21,20 @@ var errDryRun = errors.New("dry run")
 // approval if the act is about that, and returns them as rejected. It returns validation_failed for an
 // invalid reason and an end in the past. After another error the result has what was done before.
 func (o *Operator) ActOnAgents(ctx context.Context, bulk domain.BulkAct) (result domain.BulkResult, err error) {
-	act, err := bulkAct(bulk)
-	if err != nil {
-		return result, err
+	act := agentActs[bulk.Act]
+	if bulk.Act == domain.OperatorSuspend {
+		if act, err = suspension(bulk.Reason, bulk.Until); err != nil {
+			return result, err
+		}
 	}
+
 	handles := slices.Compact(slices.Sorted(slices.Values(bulk.Handles)))
 	for batch := range slices.Chunk(handles, bulkBatch) {
 		var done domain.BulkResult
 		err := o.db.Write(ctx, func(t *txn.Tx) error {
 			done = domain.BulkResult{}
 			for _, handle := range batch {
-				if err := act.runOn(t, handle, &done); err != nil {
+				if err := act.runOn(t, bulk.Act, handle, &done); err != nil {
 					return err
 				}
 			}
@@ -48,21 +51,8 @@ func (o *Operator) ActOnAgents(ctx context.Context, bulk domain.BulkAct) (result
 	return result, nil
 }
 
-// bulkAct returns the act on one agent.
-func bulkAct(bulk domain.BulkAct) (agentAct, error) {
-	switch bulk.Act {
-	case domain.OperatorSuspend:
-		return suspension(bulk.Reason, bulk.Until)
-	case domain.OperatorApprove:
-		return approval(), nil
-	case domain.OperatorReject:
-		return rejection(), nil
-	}
-	return deletion(string(domain.OperatorDelete)), nil
-}
-
 // runOn runs the act on one of many agents, and adds it to the result.
-func (a agentAct) runOn(t *txn.Tx, handle string, result *domain.BulkResult) error {
+func (a agentAct) runOn(t *txn.Tx, name domain.OperatorAct, handle string, result *domain.BulkResult) error {
 	agent, found, err := document.FindAgent(t, handle)
 	if err != nil {
 		return err
@@ -79,7 +69,7 @@ func (a agentAct) runOn(t *txn.Tx, handle string, result *domain.BulkResult) err
 				(SELECT COUNT(*) FROM replies WHERE author_id = ?1) AS replies,
 				(SELECT COUNT(*) FROM reports WHERE of_id = ?1 AND closed_at IS NULL) AS reports`, agent.ID)
 		if err == nil {
-			err = a.run(t, &agent)
+			err = a.run(t, name, &agent)
 		}
 	}
 	switch {

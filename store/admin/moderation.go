@@ -31,7 +31,7 @@ func (o *Operator) Suspend(ctx context.Context, handle, reason string, until tim
 	if err != nil {
 		return err
 	}
-	return o.moderate(ctx, act, handle)
+	return o.moderate(ctx, domain.OperatorSuspend, act, handle)
 }
 
 // suspension returns the act of Suspend.
@@ -43,7 +43,7 @@ func suspension(reason string, until time.Time) (agentAct, error) {
 	case !text.CheckLine(reason):
 		return agentAct{}, domain.Invalid(domain.FieldError{Field: "reason", Code: domain.FaultForbiddenCharacter})
 	}
-	return agentAct{name: "suspend", detail: reason, settles: true, do: func(t *txn.Tx, agent *document.AgentRow) error {
+	return agentAct{detail: reason, settles: true, do: func(t *txn.Tx, agent *document.AgentRow) error {
 		var end *domain.Time
 		if !until.IsZero() {
 			if ms := domain.TimeOf(until); ms > t.Now {
@@ -58,24 +58,50 @@ func suspension(reason string, until time.Time) (agentAct, error) {
 	}}, nil
 }
 
-// Unsuspend ends the suspension of an agent, if it is suspended. It returns not_found for an unknown
-// handle.
-func (o *Operator) Unsuspend(ctx context.Context, handle string) error {
-	return o.moderate(ctx, agentAct{name: "unsuspend", do: func(t *txn.Tx, agent *document.AgentRow) error {
-		return t.Exec(`UPDATE agents SET suspended_at = NULL, suspended_until = NULL, suspension_reason = NULL WHERE id = ?`, agent.ID)
-	}}, handle)
-}
-
 // agentAct is an operator's act on an agent.
 type agentAct struct {
-	name, detail string // of the note
-	settles      bool   // closes the open reports of the agent and its texts, also of those that it has deleted
-	do           func(*txn.Tx, *document.AgentRow) error
+	detail  string // of the note
+	waiting bool   // only for an agent that waits for approval
+	settles bool   // closes the open reports of the agent and its texts, also of those that it has deleted
+	do      func(*txn.Tx, *document.AgentRow) error
+}
+
+// agentActs are the acts that need no more than the agent, by the names under which they are recorded.
+var agentActs = map[domain.OperatorAct]agentAct{
+	domain.OperatorApprove: {waiting: true, do: func(t *txn.Tx, agent *document.AgentRow) error {
+		return t.Exec(`UPDATE agents SET awaiting_since = NULL WHERE id = ?`, agent.ID)
+	}},
+	domain.OperatorReject: {waiting: true, settles: true, do: deleteAgent},
+	domain.OperatorDelete: {settles: true, do: deleteAgent},
+	domain.OperatorUnsuspend: {do: func(t *txn.Tx, agent *document.AgentRow) error {
+		return t.Exec(`UPDATE agents SET suspended_at = NULL, suspended_until = NULL, suspension_reason = NULL WHERE id = ?`, agent.ID)
+	}},
+	domain.OperatorVerify: {do: func(t *txn.Tx, agent *document.AgentRow) error {
+		return t.Exec(`
+			UPDATE agents SET verified_at = COALESCE(verified_at, ?), former_mailbox = NULLIF(former_mailbox, mailbox)
+			WHERE id = ?`, t.Now, agent.ID)
+	}},
+	domain.OperatorUnverify: {do: func(t *txn.Tx, agent *document.AgentRow) error {
+		return errors.Join(lifecycle.ForgetFormerMailbox(t, agent.ID), lifecycle.Unverify(t, agent.ID))
+	}},
+	domain.OperatorUnclaim: {do: func(t *txn.Tx, agent *document.AgentRow) error {
+		return errors.Join(lifecycle.WithdrawClaim(t, agent), lifecycle.KeepAgent(t, agent.ID))
+	}},
+}
+
+func deleteAgent(t *txn.Tx, agent *document.AgentRow) error {
+	return lifecycle.DeleteAgent(t, agent.ID)
+}
+
+// ActOnAgent does an act other than a suspension to an agent. It returns not_found for an unknown handle, and
+// invalid_state for an approval or a rejection of an agent that does not wait for approval.
+func (o *Operator) ActOnAgent(ctx context.Context, act domain.OperatorAct, handle string) error {
+	return o.moderate(ctx, act, agentActs[act], handle)
 }
 
 // moderate runs an operator's act on an agent, and records it. Most acts hide or delete, so they succeed on a full disk. It
 // returns not_found for an unknown handle.
-func (o *Operator) moderate(ctx context.Context, act agentAct, handle string) error {
+func (o *Operator) moderate(ctx context.Context, name domain.OperatorAct, act agentAct, handle string) error {
 	return o.db.Write(ctx, func(t *txn.Tx) error {
 		agent, found, err := document.FindAgent(t, handle)
 		if err == nil && !found {
@@ -84,21 +110,28 @@ func (o *Operator) moderate(ctx context.Context, act agentAct, handle string) er
 		if err != nil {
 			return err
 		}
-		return act.run(t, &agent)
+		return act.run(t, name, &agent)
 	})
 }
 
 // run runs the act, and records it.
-func (a agentAct) run(t *txn.Tx, agent *document.AgentRow) error {
-	t.TouchAgent(agent.ID)
-	err, closed := a.do(t, agent), int64(0)
-	if err == nil && a.settles {
-		closed, err = closeReports(t, `of_id = ?2`, agent.ID)
+func (a agentAct) run(t *txn.Tx, name domain.OperatorAct, agent *document.AgentRow) error {
+	if a.waiting && agent.AwaitingSince == nil {
+		return domain.NewError(domain.CodeInvalidState)
 	}
-	if err != nil {
+	t.TouchAgent(agent.ID)
+	if err := a.do(t, agent); err != nil {
 		return err
 	}
-	return audit(t, a.name, agent.Handle, withClosed(a.detail, closed))
+
+	closed := int64(0)
+	if a.settles {
+		var err error
+		if closed, err = closeReports(t, `of_id = ?2`, agent.ID); err != nil {
+			return err
+		}
+	}
+	return audit(t, string(name), agent.Handle, withClosed(a.detail, closed))
 }
 
 // withClosed adds to the detail of a note how many reports the act has closed.
@@ -114,38 +147,13 @@ func audit(t *txn.Tx, act, subject, detail string) error {
 	return t.Exec(`INSERT INTO audit (act, subject, detail, at) VALUES (?, ?, ?, ?)`, act, subject, domain.Optional(detail), t.Now)
 }
 
-// Verify marks an agent's mailbox as verified. It returns not_found for an unknown handle.
-func (o *Operator) Verify(ctx context.Context, handle string) error {
-	return o.moderate(ctx, agentAct{name: "verify", do: func(t *txn.Tx, agent *document.AgentRow) error {
-		return t.Exec(`
-			UPDATE agents SET verified_at = COALESCE(verified_at, ?), former_mailbox = NULLIF(former_mailbox, mailbox)
-			WHERE id = ?`, t.Now, agent.ID)
-	}}, handle)
-}
-
-// Unverify marks an agent's mailbox as not verified, and forgets the one that it replaced, which
-// could recover the key. It returns not_found for an unknown handle.
-func (o *Operator) Unverify(ctx context.Context, handle string) error {
-	return o.moderate(ctx, agentAct{name: "unverify", do: func(t *txn.Tx, agent *document.AgentRow) error {
-		return errors.Join(lifecycle.ForgetFormerMailbox(t, agent.ID), lifecycle.Unverify(t, agent.ID))
-	}}, handle)
-}
-
-// Unclaim ends the owner claim of an agent, if there is one, confirmed or not, and takes back the agent's
-// deletion, which that owner could have taken back. It returns not_found for an unknown handle.
-func (o *Operator) Unclaim(ctx context.Context, handle string) error {
-	return o.moderate(ctx, agentAct{name: "unclaim", do: func(t *txn.Tx, agent *document.AgentRow) error {
-		return errors.Join(lifecycle.WithdrawClaim(t, agent), lifecycle.KeepAgent(t, agent.ID))
-	}}, handle)
-}
-
 // ReplaceKey replaces an agent's key. The old one is invalid when it returns. It returns not_found for
 // an unknown handle.
 func (o *Operator) ReplaceKey(ctx context.Context, handle string) (key string, err error) {
 	if key, err = domain.NewKey(o.random); err != nil {
 		return "", err
 	}
-	err = o.moderate(ctx, agentAct{name: "new-key", do: func(t *txn.Tx, agent *document.AgentRow) error {
+	err = o.moderate(ctx, "new-key", agentAct{do: func(t *txn.Tx, agent *document.AgentRow) error {
 		return lifecycle.RestoreKey(t, agent.ID, key)
 	}}, handle)
 	if err != nil {
@@ -154,24 +162,11 @@ func (o *Operator) ReplaceKey(ctx context.Context, handle string) (key string, e
 	return key, nil
 }
 
-// RemoveAgent deletes an agent at once, also one that a person has claimed, and closes the open reports of
-// it and its texts. It returns not_found for an unknown handle.
-func (o *Operator) RemoveAgent(ctx context.Context, handle string) error {
-	return o.moderate(ctx, deletion("delete"), handle)
-}
-
-// deletion returns the act of RemoveAgent, under a name.
-func deletion(name string) agentAct {
-	return agentAct{name: name, settles: true, do: func(t *txn.Tx, agent *document.AgentRow) error {
-		return lifecycle.DeleteAgent(t, agent.ID)
-	}}
-}
-
 // ExportAgent is Export for the operator, also of a suspended agent. It reveals a mailbox, so it is
 // recorded. It returns not_found for an unknown handle.
 func (o *Operator) ExportAgent(ctx context.Context, handle string) (members string, err error) {
 	var id int64
-	err = o.moderate(ctx, agentAct{name: "export", do: func(_ *txn.Tx, agent *document.AgentRow) error {
+	err = o.moderate(ctx, "export", agentAct{do: func(_ *txn.Tx, agent *document.AgentRow) error {
 		id = agent.ID
 		return nil
 	}}, handle)
@@ -184,7 +179,7 @@ func (o *Operator) ExportAgent(ctx context.Context, handle string) (members stri
 // Unblock allows the blocked agent to send the other contact requests again. It returns not_found for
 // unknown handles, and if there is no block.
 func (o *Operator) Unblock(ctx context.Context, handle, blocked string) error {
-	return o.moderate(ctx, agentAct{name: "unblock", detail: blocked, do: func(t *txn.Tx, agent *document.AgentRow) error {
+	return o.moderate(ctx, "unblock", agentAct{detail: blocked, do: func(t *txn.Tx, agent *document.AgentRow) error {
 		return t.ExecOr(domain.NewError(domain.CodeNotFound), `
 			DELETE FROM blocks
 			WHERE blocker_id = ? AND blocked_id = (SELECT id FROM handles WHERE handle = ?)`, agent.ID, blocked)

@@ -2,15 +2,19 @@ package domain
 
 import "time"
 
-// OperatorAct is what the operator does to many agents at once.
+// OperatorAct is what the operator does to an agent.
 type OperatorAct string
 
-// The acts, by the names under which they are recorded.
+// The acts, by the names under which they are recorded. The first four can be done to many agents at once.
 const (
-	OperatorSuspend OperatorAct = "suspend"
-	OperatorDelete  OperatorAct = "delete"
-	OperatorApprove OperatorAct = "approve"
-	OperatorReject  OperatorAct = "reject" // deletes an agent that waits for approval
+	OperatorSuspend   OperatorAct = "suspend"
+	OperatorDelete    OperatorAct = "delete"    // at once, also an agent that a person has claimed
+	OperatorApprove   OperatorAct = "approve"   // lets an agent take part that waits for approval
+	OperatorReject    OperatorAct = "reject"    // deletes an agent that waits for approval
+	OperatorUnsuspend OperatorAct = "unsuspend" // if the agent is suspended
+	OperatorVerify    OperatorAct = "verify"    // marks the mailbox as verified
+	OperatorUnverify  OperatorAct = "unverify"  // and forgets the former mailbox, so that neither recovers the key
+	OperatorUnclaim   OperatorAct = "unclaim"   // ends an owner claim, and the deletion that its owner could take back
 )
 
 // BulkAct is an act of the operator on many agents.

@@ -177,7 +177,7 @@ func (f *filling) joinOne(ctx context.Context, n int) error {
 		}
 	}
 	if levelOf(n) > 0 {
-		if err := f.store.Verify(ctx, r.Handle); err != nil {
+		if err := f.store.ActOnAgent(ctx, domain.OperatorVerify, r.Handle); err != nil {
 			return err
 		}
 	}

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
-
-	"callbook/store/sqlitedb"
 )
 
 // Schedule configures scheduled backups.
@@ -51,15 +48,11 @@ func (b Schedule) Run(ctx context.Context, now time.Time) (name string, c Conten
 	return name, c, nil
 }
 
-// removeDrafts removes the unfinished backups of a program that was killed.
+// removeDrafts removes the unfinished backups of a program that was killed; see sqlitedb.Backup for their names.
 func (b Schedule) removeDrafts() error {
-	entries, err := os.ReadDir(b.Folder)
-	for _, entry := range entries {
-		of, found := strings.CutPrefix(entry.Name(), ".")
-		at := strings.LastIndexByte(of, '.')
-		if _, notOurs := time.Parse(scheduledName, of[:max(at, 0)]); found && notOurs == nil {
-			err = errors.Join(err, os.Remove(filepath.Join(b.Folder, entry.Name())))
-		}
+	drafts, err := filepath.Glob(filepath.Join(b.Folder, ".callbook-*Z.db.*"))
+	for _, draft := range drafts {
+		err = errors.Join(err, os.Remove(draft))
 	}
 	return err
 }
@@ -76,15 +69,6 @@ func (b Schedule) Newest(now time.Time) (name string, made time.Time, err error)
 	}
 	made = all[len(all)-1]
 	return b.nameAt(made), made, nil
-}
-
-// Owns reports whether a file is a scheduled backup, by its folder and name.
-func (b Schedule) Owns(path string) bool {
-	path = sqlitedb.FileOf(path)
-	_, err := time.Parse(scheduledName, filepath.Base(path))
-	in, inErr := os.Stat(filepath.Dir(path))
-	folder, folderErr := os.Stat(b.Folder)
-	return errors.Join(err, inErr, folderErr) == nil && os.SameFile(in, folder)
 }
 
 // nameAt returns the name of a backup by its time.

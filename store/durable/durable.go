@@ -60,15 +60,9 @@ func publish(draft, name string, rename func(draft, name string) error) error {
 	return SyncFolder(filepath.Dir(name))
 }
 
-// MakeFolder creates a folder and its parents where they are missing, readable by their owner only.
+// MakeFolder creates a folder if it is missing, readable by its owner only, and its parents.
 func MakeFolder(name string) error {
-	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
-		return os.MkdirAll(name, 0o700) // returns an error for a file of that name
-	}
-	if err := MakeFolder(filepath.Dir(name)); err != nil {
-		return err
-	}
-	if err := os.Mkdir(name, 0o700); err != nil {
+	if err := os.MkdirAll(name, 0o700); err != nil {
 		return err
 	}
 	if err := SyncFolder(filepath.Dir(name)); err != nil {

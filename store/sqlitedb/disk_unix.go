@@ -32,19 +32,12 @@ func copyOwner(path, like string) error {
 	if missing(like) {
 		like = filepath.Dir(like)
 	}
-	to, err := os.Stat(like)
+	info, err := os.Stat(like)
 	if err != nil {
 		return err
 	}
-	of, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	want, is := to.Sys().(*syscall.Stat_t), of.Sys().(*syscall.Stat_t)
-	if want.Uid == is.Uid && want.Gid == is.Gid {
-		return nil
-	}
-	if err := os.Chown(path, int(want.Uid), int(want.Gid)); err != nil {
+	owner := info.Sys().(*syscall.Stat_t)
+	if err := os.Chown(path, int(owner.Uid), int(owner.Gid)); err != nil {
 		return fmt.Errorf("give the file to the owner of %s (run this as that user): %w", like, err)
 	}
 	return nil

@@ -87,18 +87,17 @@ func newJob(ctx context.Context, fn func(*Tx) error) *job {
 // Write runs fn inside a transaction and returns once it is committed, or rejected and rolled
 // back. A write that has started is finished even if ctx ends.
 func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
-	j := newJob(ctx, fn)
-	if err := db.enqueue(j, time.After(queueTimeout)); err != nil {
-		return err
-	}
-	return (<-j.done).Err()
+	return db.write(newJob(ctx, fn), time.After(queueTimeout))
 }
 
 // WriteBackground is Write for scheduled work, which waits for its place however many other
 // writes wait.
 func (db *DB) WriteBackground(ctx context.Context, fn func(*Tx) error) error {
-	j := newJob(ctx, fn)
-	if err := db.enqueue(j, nil); err != nil {
+	return db.write(newJob(ctx, fn), nil)
+}
+
+func (db *DB) write(j *job, timeout <-chan time.Time) error {
+	if err := db.enqueue(j, timeout); err != nil {
 		return err
 	}
 	return (<-j.done).Err()

@@ -50,9 +50,11 @@ func (b Schedule) Run(ctx context.Context, now time.Time) (name string, c Conten
 
 // removeDrafts removes the unfinished backups of a program that was killed; see sqlitedb.Backup for their names.
 func (b Schedule) removeDrafts() error {
-	drafts, err := filepath.Glob(filepath.Join(b.Folder, ".callbook-*Z.db.*"))
-	for _, draft := range drafts {
-		err = errors.Join(err, os.Remove(draft))
+	entries, err := os.ReadDir(b.Folder)
+	for _, entry := range entries {
+		if draft, _ := filepath.Match(".callbook-????????T??????Z.db.*", entry.Name()); draft {
+			err = errors.Join(err, os.Remove(filepath.Join(b.Folder, entry.Name())))
+		}
 	}
 	return err
 }

@@ -102,21 +102,9 @@ func (t *tx) contactAttempt(sender, recipient *document.AgentRow, draft domain.C
 	if a.Sent, err = t.Usage(sender.ID, domain.ActRequest, a.Daily); err != nil {
 		return nil, a, err
 	}
-	a.Received, err = t.receivedThisWeek(recipient.ID, recipient.ContactPolicy.CapFor(a.Level))
+	err = t.Select(&a.Received, receivedSince+` ORDER BY at DESC LIMIT ?`,
+		recipient.ID, t.Now.Add(-domain.Week), recipient.ContactPolicy.CapFor(a.Level))
 	return offering, a, err
-}
-
-// receivedThisWeek returns the times of the requests that count against a weekly cap, newest first, at
-// most limit; none if they are fewer than limit.
-func (t *tx) receivedThisWeek(agentID int64, limit int) (received []domain.Time, err error) {
-	since := t.Now.Add(-domain.Week)
-	var all int // also those that do not count: mostly too few to reach the limit, and fast to count
-	err = t.Get(&all, `SELECT COUNT(*) FROM (SELECT 1 FROM requests WHERE to_id = ? AND created_at > ? LIMIT ?)`, agentID, since, limit)
-	if err != nil || all < limit {
-		return nil, err
-	}
-	err = t.Select(&received, receivedSince+` ORDER BY at DESC LIMIT ?`, agentID, since, limit)
-	return received, err
 }
 
 // receivedSince selects the times of the requests that count against the weekly cap of agent ?1 since

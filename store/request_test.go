@@ -125,8 +125,8 @@ func said(err error, start time.Time) string {
 	if r.Limit > 0 && r.Topic != "min_level" {
 		line += fmt.Sprintf(" %d", r.Limit)
 	}
-	if len(r.Fields) > 0 {
-		line += fmt.Sprintf(" %v", r.Fields)
+	for _, f := range r.Fields {
+		line += fmt.Sprintf(" [{%s %s %s}]", f.Field, f.Code, f.Topic)
 	}
 	if !r.RetryAt.IsZero() {
 		line += fmt.Sprintf(", retry after %v", r.RetryAt.Sub(start))

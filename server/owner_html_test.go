@@ -61,7 +61,7 @@ func (s *ownerSite) ownerPages(lang string) map[string]*result {
 	pages["unknown act"] = s.submit(token, query, "form", s.form(token), "act", "sell").status(422)
 	pages["forbidden"] = s.send("POST", "/owner/"+token+query, "", "act=withdraw", formType, "Sec-Fetch-Site: cross-site").status(403)
 	pages["media type"] = s.send("POST", "/owner/"+token+query, "", "{}", "Content-Type: application/json").status(415)
-	pages["too large"] = s.send("POST", "/owner/"+token+query, "", strings.Repeat("x", 9000), formType).status(413)
+	pages["too large"] = s.send("POST", "/owner/"+token+query, "", strings.Repeat("x", 70_000), formType).status(413)
 	pages["bad form"] = s.send("POST", "/owner/"+token+query, "", "%", formType).status(400)
 	pages["compressed"] = s.send("POST", "/owner/"+token+query, "", "act=withdraw", formType, "Content-Encoding: gzip").status(415)
 	pages["fields as a query"] = s.send("POST", "/owner/"+token+query+"&act=withdraw&form="+s.form(token), "", "", formType).status(422)

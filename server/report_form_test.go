@@ -74,7 +74,7 @@ func TestReportForms_SayWhatWasWrong(t *testing.T) {
 		{"an unknown agent", "/agents/nobody-here/report", nil, nil, 404, "The report was not sent."},
 		{"another site", path, nil, []string{"Sec-Fetch-Site: cross-site", "Origin: https://elsewhere.example"}, 403, "A web page of another site"},
 		{"an old browser elsewhere", path, nil, []string{"Origin: https://elsewhere.example"}, 403, "A web page of another site"},
-		{"a large form", path, reason(strings.Repeat("x", 9000)), nil, 413, "The report was not sent."},
+		{"a large form", path, reason(strings.Repeat("x", 70_000)), nil, 413, "The report was not sent."},
 		{"not a form", path, nil, []string{"Content-Type: text/plain"}, 415, "The report was not sent."},
 	} {
 		a := s.submitForm(tt.path, tt.form, tt.headers...)

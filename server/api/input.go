@@ -104,8 +104,8 @@ func (in *Input) param(registry huma.Registry, f reflect.StructField, index int,
 	return Field{Name: name, index: index, handle: f.Tag.Get("of") == "handle", Schema: schema}
 }
 
-// readQuery decodes the query into the input.
-func (in *Input) readQuery(c *Checker, rawQuery string, into reflect.Value) error {
+// readQuery decodes the query into the input. unknown is the topic of a parameter that there is not.
+func (in *Input) readQuery(c *Checker, rawQuery, unknown string, into reflect.Value) error {
 	values, err := url.ParseQuery(rawQuery)
 	if err != nil {
 		c.Fault("query", domain.FaultBadFormat, "query")
@@ -126,7 +126,7 @@ func (in *Input) readQuery(c *Checker, rawQuery string, into reflect.Value) erro
 		}
 	}
 	for name := range values {
-		c.unknownField(fieldName(name), "query", func() []string { return namesOf(in.Query) })
+		c.unknownField(fieldName(name), unknown, func() []string { return namesOf(in.Query) })
 	}
 	return c.err(domain.CodeInvalidQuery)
 }

@@ -239,7 +239,7 @@ func (req *Request) decode(into reflect.Value) error {
 		registry: e.Registry, catalogue: e.Errors, op: req.op.String(), owners: e.owners, loopbackLinks: e.LoopbackLinks,
 		now: e.Clock(), replayable: req.op.Idempotent && req.Header.Get("Idempotency-Key") != "",
 	}
-	if err := req.op.Input.readQuery(check, req.URL.RawQuery, into); err != nil {
+	if err := req.op.Input.readQuery(check, req.URL.RawQuery, "query", into); err != nil {
 		return err
 	}
 	if req.op.Reads() {
@@ -255,16 +255,36 @@ func (req *Request) decode(into reflect.Value) error {
 	return req.readIdempotencyKey()
 }
 
+// ReadForm reads the fields of a form as browsers send them.
+func ReadForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
+	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	if !strings.EqualFold(media, "application/x-www-form-urlencoded") {
+		return nil, NewError(CodeUnsupportedMediaType, "")
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, NewError(domain.CodeInvalidQuery, "")
+	}
+	return form, nil
+}
+
 // ReadBody checks the media type of a request and reads its body.
 func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength != 0 && !isJSON(r.Header.Get("Content-Type")) {
+		return nil, NewError(CodeUnsupportedMediaType, "")
+	}
+	return readBody(w, r)
+}
+
+// readBody reads a body of at most MaxBody bytes.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, NewError(CodeUnsupportedMediaType, "encoding")
-	}
-	if r.ContentLength == 0 {
-		return nil, nil
-	}
-	if !isJSON(r.Header.Get("Content-Type")) {
-		return nil, NewError(CodeUnsupportedMediaType, "")
 	}
 	if r.ContentLength > MaxBody {
 		return nil, NewError(CodeBodyTooLarge, "")

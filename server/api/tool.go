@@ -69,88 +69,76 @@ func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (body [
 	return nil, &object, nil
 }
 
-// arguments converts the arguments of a tool to the parameters of its operation, which validates
-// them further. If an argument is invalid already, the rest is validated at once, so that the
-// caller learns of every invalid argument.
+// arguments converts the arguments of a tool, which are known to be JSON, to the parameters of its operation. They are
+// validated as a query, so that the caller learns of every invalid argument at once.
 func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
-	check := &Checker{registry: e.Registry, catalogue: e.Errors, op: op.Tool.Name}
-	args, err := readArguments(op, check, raw)
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range op.Input.Path {
-		named := func(d Detail) bool { return d.Field == f.Name }
-		if !args.Has(f.Name) && !slices.ContainsFunc(check.details, named) {
-			check.Fault(f.Name, domain.FaultRequired, "")
-		}
-	}
-	if len(check.details) == 0 {
-		maps.Copy(args, op.fixedParams())
-		return args, nil
-	}
-	for _, f := range op.Input.Path {
-		args.Del(f.Name)
-	}
-	return nil, op.Input.readQuery(check, args.Encode(), reflect.New(op.in).Elem())
-}
-
-// toolLimit is the default number of records a page of a tool: a model pays for each.
-const toolLimit = 10
-
-// readArguments reads the arguments, which are known to be JSON, into parameters.
-func readArguments(op *Operation, check *Checker, raw []byte) (url.Values, error) {
 	var members map[string]jsontext.Value
 	if len(bytes.TrimSpace(raw)) > 0 {
 		if err := json.Unmarshal(raw, &members); err != nil {
 			return nil, NewError(CodeInvalidJSON, "type")
 		}
 	}
-	args, fields := url.Values{}, slices.Concat(op.Input.Path, op.Input.Query)
-	fields = slices.DeleteFunc(fields, func(f Field) bool { return op.fixedParams().Has(f.Name) })
+
+	check := &Checker{registry: e.Registry, catalogue: e.Errors, op: op.Tool.Name}
+	fields := op.toolFields()
+	args := url.Values{}
 	for name, value := range members {
-		i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == name })
-		if i < 0 {
-			check.unknownField(fieldName(name), "", func() []string { return namesOf(fields) })
-			continue
+		switch value.Kind() {
+		case 'n': // is absent
+		case '{', '[':
+			i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == name })
+			if i < 0 {
+				args.Set(name, "")
+				continue
+			}
+			check.validate(fields[i].Schema, name, map[string]any{}) // reports the expected type
+			fields = slices.Delete(fields, i, i+1)
+		case '"':
+			text, _ := jsontext.AppendUnquote(nil, value)
+			args.Set(name, string(text))
+		case '0':
+			args.Set(name, numberText(string(value)))
+		default:
+			args.Set(name, string(value))
 		}
-		readArgument(args, check, fields[i], value)
 	}
-	completePage(op, args)
+	completePage(fields, args)
+
+	input := &Input{Query: fields, Params: op.Input.Params}
+	if err := input.readQuery(check, args.Encode(), "", reflect.New(op.in).Elem()); err != nil {
+		return nil, err
+	}
+	maps.Copy(args, op.fixedParams())
 	return args, nil
 }
 
-// completePage takes the arguments that are not given from a cursor that is the whole next of a
-// page, and sets the default limit of tools.
-func completePage(op *Operation, args url.Values) {
-	isMissing := func(name string) bool {
-		return !args.Has(name) && slices.ContainsFunc(op.Input.Query, func(f Field) bool { return f.Name == name })
-	}
-	if next, err := url.Parse(args.Get("cursor")); err == nil && next.Query().Has("cursor") {
-		args.Del("cursor")
-		for name, values := range next.Query() {
-			if isMissing(name) {
-				args[name] = values
-			}
-		}
-	}
-	if isMissing("limit") {
-		args.Set("limit", strconv.Itoa(toolLimit))
-	}
+// toolFields returns the parameters that a tool takes.
+func (o *Operation) toolFields() []Field {
+	fields := slices.Concat(o.Input.Path, o.Input.Query)
+	return slices.DeleteFunc(fields, func(f Field) bool { return o.fixedParams().Has(f.Name) })
 }
 
-// readArgument reads one argument: a scalar becomes a parameter, null is absent.
-func readArgument(args url.Values, check *Checker, f Field, value jsontext.Value) {
-	switch value.Kind() {
-	case 'n':
-	case '{', '[':
-		check.validate(f.Schema, f.Name, map[string]any{}) // reports the expected type
-	case '"':
-		unquoted, _ := jsontext.AppendUnquote(nil, value)
-		args.Set(f.Name, string(unquoted))
-	case '0':
-		args.Set(f.Name, numberText(string(value)))
-	default:
-		args.Set(f.Name, string(value))
+// toolLimit is the default number of records a page of a tool: a model pays for each.
+const toolLimit = 10
+
+// completePage takes the arguments that are not given from a cursor that is the whole next of a
+// page, and sets the default limit of tools.
+func completePage(fields []Field, args url.Values) {
+	next, _ := url.Parse(args.Get("cursor"))
+	if next != nil && next.Query().Has("cursor") {
+		args.Del("cursor")
+	} else {
+		next = &url.URL{}
+	}
+
+	more := next.Query()
+	if !more.Has("limit") {
+		more.Set("limit", strconv.Itoa(toolLimit))
+	}
+	for _, f := range fields {
+		if !args.Has(f.Name) && more.Has(f.Name) {
+			args[f.Name] = more[f.Name]
+		}
 	}
 }
 

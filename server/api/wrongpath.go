@@ -122,25 +122,17 @@ func (e *Engine) notFound(op *Operation, id string) error {
 	field := op.Input.Path[0]
 	prefix, given := prefixOf(field.example()), prefixOf(id)
 	rejection := &domain.Error{Code: domain.CodeNotFound, Topic: "prefix", Names: []any{prefix}}
-	worded := &wordedError{error: rejection, notes: []Text{e.Errors.Kinds[prefix]}}
+	notes := []Text{e.Errors.Kinds[prefix]}
 	switch {
 	case id == "":
 		return NewError(domain.CodeNotFound, "slash")
 	case field.handle:
 		rejection.Topic = "handle"
 	case prefix == given:
-		rejection.Topic, given = "id", ""
+		rejection.Topic = "id"
+		return &wordedError{error: rejection, notes: notes}
 	}
-	var others []string
-	for _, other := range e.Operations { // to delete that other record is not what the client wants
-		if path := other.Input.Path; given != "" && len(path) > 0 && prefixOf(path[0].example()) == given && other.Method != http.MethodDelete {
-			others = append(others, other.String())
-		}
-	}
-	if worded.notes = append(worded.notes, e.Errors.Kinds[given]); others != nil {
-		worded.notes = append(worded.notes, e.Errors.Notes["takes"].with(strings.Join(others, ", ")))
-	}
-	return worded
+	return &wordedError{error: rejection, notes: append(notes, e.Errors.Kinds[given])}
 }
 
 // example returns the example of a parameter.

@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 
+	"callbook/server/api"
 	"callbook/store/domain"
 )
 
@@ -24,7 +25,7 @@ func (s *Site) mails(w http.ResponseWriter, r *http.Request, token string) (err 
 		if err := s.checkOrigin(r); err != nil {
 			return err
 		}
-		form, err := readForm(w, r)
+		form, err := api.ReadForm(w, r)
 		if err != nil {
 			return err
 		}

@@ -4,10 +4,7 @@ import (
 	"callbook/server/api"
 	"callbook/store/domain"
 	"errors"
-	"io"
-	"mime"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -18,9 +15,6 @@ import (
 // that the page sends or loads may contain it, and the page must not be cached. Its HTML does not contain the token
 // either: forms and links consist of a query only.
 const ownerPath = "/owner/"
-
-// maxForm is the maximum size of a form in bytes. It is more than the longest form of the page needs.
-const maxForm = 8 << 10
 
 func ownerHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
@@ -95,7 +89,7 @@ func (s *Site) actAsOwner(w http.ResponseWriter, r *http.Request, token string) 
 	if err := s.checkOrigin(r); err != nil {
 		return err
 	}
-	form, err := readForm(w, r)
+	form, err := api.ReadForm(w, r)
 	if err != nil {
 		return err
 	}
@@ -137,30 +131,6 @@ func (s *Site) checkOrigin(r *http.Request) error {
 		return &domain.Error{Code: domain.CodeForbidden, Topic: domain.TopicOrigin}
 	}
 	return nil
-}
-
-// readForm reads the fields of a form as browsers send them.
-func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/x-www-form-urlencoded" || r.Header.Get("Content-Encoding") != "" {
-		return nil, &domain.Error{Code: api.CodeUnsupportedMediaType}
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return nil, &domain.Error{Code: api.CodeBodyTooLarge}
-	}
-	if busy, ok := errors.AsType[*domain.Error](err); ok {
-		return nil, busy
-	}
-	var form url.Values
-	if err == nil {
-		form, err = url.ParseQuery(string(body))
-	}
-	if err != nil { // a truncated body, or not a form
-		return nil, &domain.Error{Code: domain.CodeInvalidQuery}
-	}
-	return form, nil
 }
 
 // resultText returns the sentence for an action after which the page remains; empty for others.

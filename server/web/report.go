@@ -6,6 +6,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"callbook/server/api"
 	"callbook/store/domain"
 )
 
@@ -24,7 +25,7 @@ func (s *Site) ReportRoutes() map[string]httprouter.Handle {
 func (s *Site) report(operation, name string) httprouter.Handle {
 	op := s.options.Engine.Operation(operation)
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		form, err := readForm(w, r)
+		form, err := api.ReadForm(w, r)
 		if err == nil {
 			named := httprouter.Params{{Key: op.Input.Path[0].Name, Value: params.ByName(name)}}
 			reason := strings.Join(strings.Fields(form.Get("reason")), " ")

@@ -18,7 +18,7 @@ import (
 
 // Register adds an agent. It returns registration_closed and invite_required by the mode of
 // registration; validation_failed for an agent without a description, a name or owner that
-// text.CheckName rejects, and what blocklist.Check rejects; handle_taken for a
+// text.CheckName rejects, and the texts that blocklist.Check rejects; handle_taken for a
 // handle that is in use, reserved, or was a deleted agent's; and idempotency_conflict if the
 // idempotency key came with another request. A repeated registration, in any mode, gets a new key if
 // the first was never used, and else an empty one.
@@ -126,10 +126,10 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 }
 
 // UpdateAgent changes the caller's settings. change gets the current settings and edits them; it is
-// called again with none, to find what it sets, and both may happen twice. A changed mailbox returns
+// called again with none, to find the fields that it sets, and both may happen twice. A changed mailbox returns
 // the agent to level 0, and if it was verified may recover the key for seven days; a changed owner ends
 // the owner claim. UpdateAgent returns validation_failed for an agent without a description, for a new
-// name or owner that text.CheckName rejects and for what blocklist.Check rejects, trust_too_low if the owner's
+// name or owner that text.CheckName rejects and for the texts that blocklist.Check rejects, trust_too_low if the owner's
 // receipt is required below level 2, and forbidden if it no longer is while there is an owner.
 func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change func(*domain.Settings) error) (doc domain.AgentDocument, err error) {
 	err = s.writeOwn(ctx, caller, func(t *tx) error {

@@ -13,12 +13,12 @@ import (
 // An agent that runs from time to time needs no state of its own: its inbox has a cursor, an event that is
 // stored beside the agent.
 
-// Inbox returns what waits for the caller. It returns unauthorized if the caller was deleted meanwhile.
+// Inbox returns the records that wait for the caller. It returns unauthorized if the caller was deleted meanwhile.
 func (s *Store) Inbox(ctx context.Context, caller domain.Caller) (box domain.Inbox, err error) {
 	now := s.db.Now()
 	box = domain.Inbox{Requests: []domain.ContactRequest{}, Replies: []domain.Reply{}, Collabs: []domain.Collab{}}
 
-	// The events first: what is stored meanwhile is in the lists, and again among the events after Next.
+	// The events first: a record that is stored meanwhile is in the lists, and again among the events after Next.
 	if err := s.readEvents(ctx, &box, caller.ID, now); err != nil {
 		return box, err
 	}
@@ -28,7 +28,7 @@ func (s *Store) Inbox(ctx context.Context, caller domain.Caller) (box domain.Inb
 	return box, s.readCollabs(ctx, &box, caller.ID)
 }
 
-// readEvents reads what depends on the cursor: the unseen events and the replies that they report.
+// readEvents reads the unseen events and the replies that they report.
 func (s *Store) readEvents(ctx context.Context, box *domain.Inbox, agentID int64, now domain.Time) error {
 	var agent struct {
 		Seen       int64       `db:"inbox_seen"`

@@ -66,7 +66,7 @@ func (t *tx) sendRequest(caller domain.Caller, handle string, draft domain.Conta
 	return t.insertRequest(&sender, &recipient, draft, offering)
 }
 
-// contactAttempt reads what the recipient's policy depends on.
+// contactAttempt reads the facts for the recipient's policy.
 func (t *tx) contactAttempt(sender, recipient *document.AgentRow, draft domain.ContactRequestDraft) (offering *domain.Offering, a domain.ContactAttempt, err error) {
 	a = domain.ContactAttempt{
 		Now: t.Now, Self: sender.ID == recipient.ID, Level: sender.Level(), OfferingGiven: draft.OfferingID != "",

@@ -78,7 +78,7 @@ func (t *tx) checkActive(caller domain.Caller, onItself bool) error {
 	return nil
 }
 
-// callerState is what an agent's right to act depends on.
+// callerState decides whether an agent may act.
 type callerState struct {
 	domain.Suspension
 	KeyHash       []byte       `db:"key_hash"`

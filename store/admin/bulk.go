@@ -19,7 +19,7 @@ var errDryRun = errors.New("dry run")
 // ActOnAgents does an act to many agents, a few in each transaction, and records each as the same act on one
 // agent. Handles count once. It skips those without an agent, and those whose agent does not wait for
 // approval if the act is about that, and returns them as rejected. It returns validation_failed for an
-// invalid reason and an end in the past. After another error the result has what was done before.
+// invalid reason and an end in the past. After another error the result has the agents before it.
 func (o *Operator) ActOnAgents(ctx context.Context, bulk domain.BulkAct) (result domain.BulkResult, err error) {
 	act := agentActs[bulk.Act]
 	if bulk.Act == domain.OperatorSuspend {

@@ -214,7 +214,7 @@ func (o *Operator) RemoveReply(ctx context.Context, id string) error {
 }
 
 // ChangeBlocklist adds an entry to a list of the operator or removes one, by the name of the act, such as block-word or
-// unblock-word, and returns the form in which it is stored. See package blocklist for what matches. From
+// unblock-word, and returns the form in which it is stored. Package blocklist says which texts match. From
 // then on agents cannot use a blocked word in handles, names, cards, menus, posts, replies, contact requests and
 // collaborations, and no mailbox or owner's address at a blocked domain; links to a blocked host are not verified; and
 // clients in a blocked network change nothing. Stored records stay. It returns validation_failed for an entry that

@@ -35,7 +35,7 @@ func ParseCursor(name, cursor string) (Position, error) {
 		return p, nil
 	}
 
-	b, _ := base64.RawURLEncoding.DecodeString(cursor) // what cannot be decoded is not equal below
+	b, _ := base64.RawURLEncoding.DecodeString(cursor) // another text than base64 is not equal below
 	var numbers [3]uint64
 	for i := range numbers {
 		n, size := binary.Uvarint(b)

@@ -90,13 +90,18 @@ func (s *Server) writeDatabaseMetrics(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// storeAbuse adds the requests rejected as abuse since its last run to those of the day. A restart or a failure loses
-// those of the last minute.
+// storeAbuse adds the requests rejected as abuse since its last run to those of the day. A restart loses those of the
+// last minute.
 func (s *Server) storeAbuse(ctx context.Context) error {
-	return s.store.AddAbuse(ctx, s.observer.Metrics.TakeAbuse())
+	requests := s.observer.Metrics.TakeAbuse()
+	err := s.store.AddAbuse(ctx, requests)
+	if err != nil {
+		s.observer.Metrics.AddAbuse(requests)
+	}
+	return err
 }
 
-// Metrics returns the handler of GET /metrics.
+// Metrics returns the handler of GET /metrics, with profiles of the program if that is wanted.
 func (s *Server) Metrics() http.Handler {
 	return exporter.Handler(s.writeMetrics)
 }

@@ -72,9 +72,12 @@ func (m MethodMetrics) Of(r *http.Request) *RouteMetrics { return m[loggedMethod
 // CountAbuse counts a request that is rejected as abuse (see domain.Error.IsAbuse) or with ErrBusy.
 func CountAbuse(w http.ResponseWriter) {
 	if r, ok := recorderOf(w); ok {
-		r.observer.Metrics.abuse.Add(1)
+		r.observer.Metrics.AddAbuse(1)
 	}
 }
+
+// AddAbuse adds requests that TakeAbuse returns.
+func (m *Metrics) AddAbuse(requests int64) { m.abuse.Add(requests) }
 
 // TakeAbuse returns how many requests were rejected as abuse since the last call.
 func (m *Metrics) TakeAbuse() int64 { return m.abuse.Swap(0) }

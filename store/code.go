@@ -39,11 +39,8 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 // sendCode creates a code, which replaces the one before, and mails it. If no mail may be sent, it
 // creates a code all the same, so that the response to a wrong code does not reveal that.
 func (t *tx) sendCode(agent *document.AgentRow, order outbox.Order) error {
-	allowed, err := t.allowMail(agent, order)
+	allowed, err := t.spendMail(agent, order, true)
 	if err != nil {
-		return err
-	}
-	if err := outbox.Count(t.Tx, t.store.mails, order, allowed); err != nil {
 		return err
 	}
 	code, err := domain.NewCode(t.Random)

@@ -104,37 +104,36 @@ func (t *tx) claimOwner(agent *document.AgentRow, order outbox.Order, owner []by
 	if err != nil {
 		return err
 	}
-	allowed, err := t.allowMail(agent, order)
+
+	// A wrong guess of the owner's address counts as a mail.
+	same := found && subtle.ConstantTimeCompare(claim.Owner, owner) == 1
+	wrong := claim.Status == statusClaimed && !same
+	allowed, err := t.spendMail(agent, order, !wrong)
 	if err != nil {
 		return err
 	}
-	same := found && subtle.ConstantTimeCompare(claim.Owner, owner) == 1
-	if found && claim.Status == statusClaimed && !same { // a wrong guess of the owner's address counts as a mail
-		err := outbox.Count(t.Tx, t.store.mails, order, false)
-		return cmp.Or[error](err, domain.NewError(domain.CodeAlreadyClaimed))
-	}
-	if err := outbox.Count(t.Tx, t.store.mails, order, allowed); err != nil {
-		return err
+	if wrong {
+		return domain.NewError(domain.CodeAlreadyClaimed)
 	}
 
 	if same && !claim.expired(t.Now) {
 		// The link before stays valid until the new one is delivered: a request for one to a spelling
 		// of the address where no mail arrives could otherwise lock the owner out.
-		err = t.Exec(`
+		err := t.Exec(`
 			UPDATE owner_claims SET requested_at = ?, expires_at = ?
 			WHERE agent_id = ?`, t.Now, t.Now.Add(claimAge), agent.ID)
-	} else {
-		err = t.insertClaim(agent, owner, token)
-	}
-	if err != nil {
+		if err != nil || !allowed {
+			return err
+		}
+	} else if err := t.insertClaim(agent, owner, token); err != nil {
 		return err
 	}
 
+	if !allowed {
+		return outbox.Delete(t.Tx, agent.ID, order.Kind)
+	}
 	if claim.Status == statusClaimed {
 		order.Kind = domain.MailOwner
-	}
-	if !allowed {
-		return outbox.Delete(t.Tx, agent.ID, domain.MailClaim)
 	}
 	return outbox.Insert(t.Tx, agent.ID, order.Kind, order.To, token, t.Now.Add(claimAge))
 }
@@ -153,16 +152,26 @@ func (t *tx) replaceOwnerLink(mail *domain.Mail) error {
 		domain.HashKey(mail.Secret), t.Now, mail.Seq)
 }
 
-// allowMail is outbox.Allow, and also reports false if the person at the address has recently rejected the agent.
-func (t *tx) allowMail(agent *document.AgentRow, order outbox.Order) (allowed bool, err error) {
-	if allowed, err = outbox.Allow(t.Tx, t.store.mails, order); err != nil || !allowed {
+// spendMail counts a mail that an agent requests, and reports whether it is sent: within the limits, if
+// the site wants it sent, and unless the person at the address has recently rejected the agent. See
+// outbox.Allow for its errors.
+func (t *tx) spendMail(agent *document.AgentRow, order outbox.Order, wanted bool) (sent bool, err error) {
+	sent, err = outbox.Allow(t.Tx, t.store.mails, order)
+	if err != nil {
 		return false, err
 	}
-	var n int
-	err = t.Get(&n, `
-		SELECT COUNT(*) FROM reports
-		WHERE about = 'claim' AND subject = ? AND reporter = ? AND created_at > ?`, agent.Handle, t.ownerHash(order.To), t.Now.Add(-unwantedAge))
-	return n == 0, err
+
+	if sent = sent && wanted; sent {
+		err := t.Get(&sent, `
+			SELECT NOT EXISTS (
+				SELECT 1 FROM reports
+				WHERE about = 'claim' AND subject = ? AND reporter = ? AND created_at > ?)`,
+			agent.Handle, t.ownerHash(order.To), t.Now.Add(-unwantedAge))
+		if err != nil {
+			return false, err
+		}
+	}
+	return sent, outbox.Count(t.Tx, t.store.mails, order, sent)
 }
 
 func (t *tx) insertClaim(agent *document.AgentRow, owner []byte, token string) error {

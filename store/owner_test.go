@@ -132,6 +132,20 @@ func TestOwner_UnsentMailLeavesTheLinkValid(t *testing.T) {
 	s.pressed(token, domain.OwnerConfirm)
 }
 
+// TestOwner_UnsentMailLeavesTheOneThatWaits: another request of the same claim, past the mails of the day.
+func TestOwner_UnsentMailLeavesTheOneThatWaits(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	for _, handle := range []string{"agent-a", "agent-b"} {
+		s.invite(s.verified(handle), mei)
+	}
+	pilot := s.verified("harbour-pilot")
+	s.ok(errOf(s.ClaimOwner(ctx, pilot, mei)))
+	s.clock.Advance(time.Minute)
+	s.ok(errOf(s.ClaimOwner(ctx, pilot, mei)))
+	s.pressed(s.mailed().Secret, domain.OwnerConfirm)
+}
+
 // A claim that is silently replaced takes the mail of the one before along.
 func TestOwner_UnsentClaimDeletesTheMail(t *testing.T) {
 	ctx := context.Background()

@@ -94,24 +94,23 @@ func SpendRecovery(t *txn.Tx, caps domain.MailCaps, client netip.Addr) (next dom
 
 // MailPools returns how much is left of each pool of the site's mails.
 func (q *Queue) MailPools(ctx context.Context) ([]domain.PoolState, error) {
+	limit := q.caps.Pool()
 	pools := make([]domain.PoolState, len(domain.MailPools))
 	for i, pool := range domain.MailPools {
-		var row struct {
-			Sent   int          `db:"sent"`
-			Oldest *domain.Time `db:"oldest"`
-		}
-		since := q.db.Now().Add(-domain.Day)
-		err := q.db.Get(ctx, &row, `
-			SELECT COUNT(*) AS sent,
-				(SELECT at FROM mail_log WHERE sent AND pool = ?1 AND at > ?2 ORDER BY at DESC LIMIT 1 OFFSET ?3) AS oldest
+		var times []domain.Time
+		err := q.db.Select(ctx, &times, `
+			SELECT at
 			FROM mail_log
-			WHERE sent AND pool = ?1 AND at > ?2`, pool, since, max(0, q.caps.Pool()-1))
+			WHERE sent AND pool = ? AND at > ?
+			ORDER BY at DESC
+			LIMIT ?`, pool, q.db.Now().Add(-domain.Day), limit)
 		if err != nil {
 			return nil, err
 		}
-		pools[i] = domain.PoolState{Pool: pool, Limit: q.caps.Pool(), Left: max(0, q.caps.Pool()-row.Sent)}
-		if row.Oldest != nil && q.caps.Pool() > 0 {
-			pools[i].Until = row.Oldest.Add(domain.Day)
+
+		pools[i] = domain.PoolState{Pool: pool, Limit: limit, Left: limit - len(times)}
+		if limit > 0 && len(times) == limit {
+			pools[i].Until = times[limit-1].Add(domain.Day)
 		}
 	}
 	return pools, nil

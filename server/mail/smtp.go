@@ -262,24 +262,20 @@ func unanswered(ctx context.Context, step, reason string, kind error) error {
 	return f
 }
 
-// reason describes a network error in fixed words. The errors themselves contain addresses and text of the server.
+// reason describes a network error. The texts of other errors may contain addresses and text of the
+// server.
 func reason(err error) string {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		if errno == syscall.EPERM { // how the address rules of a unit reject a connection
-			return errno.Error() + ": under systemd, allow the address of the mail server with IPAddressAllow="
-		}
 		return errno.Error()
 	}
 	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
 		return "it took too long"
 	}
-	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
-		return "there is no such host: correct its name in --mail, or ask the name server"
-	} else if ok {
-		return "the name look-up failed: under systemd, allow a name server with a private address with IPAddressAllow="
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return "the name of the host was not found, or the name server did not answer"
 	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return "the server's certificate is not valid: " + certificateReason(err)
+	if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "the server's certificate is not valid: " + invalid.Err.Error()
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return "the port does not speak TLS: where it speaks STARTTLS, use smtp://"
@@ -288,17 +284,4 @@ func reason(err error) string {
 		return "the connection was closed"
 	}
 	return "the other side did not keep to the protocol"
-}
-
-func certificateReason(err error) string {
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return "it is for another host"
-	}
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return "its authority is not trusted here"
-	}
-	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
-		return "it has expired or is not yet valid"
-	}
-	return "it does not verify"
 }

@@ -79,7 +79,7 @@ func (v *victim) write(text string) {
 		return line
 	}
 	profile := map[string]any{
-		"owner": cut(60), "tagline": cut(80), "description_en": text + "x", "description_zh": "中" + text, "model": cut(60), "capabilities": []any{cut(60), "second"},
+		"owner": cut(58) + " x", "tagline": cut(80), "description_en": text + "x", "description_zh": "中" + text, "model": cut(60), "capabilities": []any{cut(60), "second"},
 		"contact_policy": map[string]any{"note": cut(200), "require_offering": false},
 	}
 	v.send("PATCH", "/api/me", v.key, profile).status(200)

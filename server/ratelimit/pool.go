@@ -68,10 +68,3 @@ func (p *Pool) Used() int {
 	defer p.mu.Unlock()
 	return p.used
 }
-
-// UsedBy returns the number of units that a network uses.
-func (p *Pool) UsedBy(network netip.Prefix) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.networks[network]
-}

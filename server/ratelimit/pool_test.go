@@ -65,7 +65,7 @@ func TestPool_ReservesAnEighthForNetworksWithLittleUse(t *testing.T) {
 func TestPool_ReleaseMakesRoom(t *testing.T) {
 	p := NewPool(100, domain.Share{4, 6, 8}, 2)
 	networks := domain.Networks(netip.MustParseAddr("2001:db8::1"))
-	if !p.Acquire(networks, 4) || p.Acquire(networks, 1) || p.UsedBy(networks[0]) != 4 {
+	if !p.Acquire(networks, 4) || p.Acquire(networks, 1) || p.Used() != 4 {
 		t.Error("a share is not counted")
 	}
 	p.Release(networks, 4)

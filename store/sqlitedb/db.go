@@ -23,9 +23,9 @@
 //
 // Four connections read, each statement prepared once, and see the commits from before their
 // statement started. A read waits for a connection for [Options.ReadTimeout]. A query under a
-// context with a deadline, as [DB.WithDeadline] returns one, is interrupted then. Any other runs to
-// its end, because the driver and database/sql start a goroutine each for a context that can be
-// cancelled, which takes as long as a query by key.
+// context with a deadline, as [DB.WithDeadline] returns one, is interrupted at the deadline, and
+// after [Options.QueryTimeout]. Any other runs to its end, because the driver and database/sql start
+// a goroutine each for a context that can be cancelled, which takes as long as a query by key.
 //
 // # In the background
 //
@@ -85,8 +85,8 @@ type Options struct {
 	NetworkDisk bool // accepts a file on a network file system, which Open otherwise rejects
 	Beside      bool // another process may serve the file: Open creates no file and changes no schema
 
-	ReadTimeout  time.Duration // how long a read waits for a connection; 2 seconds when 0
-	QueryTimeout time.Duration // of all reads under a context of WithDeadline; a second when 0
+	ReadTimeout  time.Duration // how long a read waits for a connection, and all reads under WithDeadline take; 2 seconds when 0
+	QueryTimeout time.Duration // of a query under a context with a deadline; 250 milliseconds when 0
 
 	// Commit commits a transaction in the place of SQLite's COMMIT, for tests of failures.
 	Commit func(ctx context.Context, conn *sqlx.Conn) error

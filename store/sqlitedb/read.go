@@ -18,7 +18,7 @@ import (
 // the race detector slows queries down.
 var (
 	readTimeout  = 2 * time.Second
-	queryTimeout = time.Second
+	queryTimeout = 250 * time.Millisecond
 )
 
 // readConnections is how many connections read at once. More do not help: SQLite in one
@@ -72,10 +72,11 @@ func (s *statements) close() error {
 	return errors.Join(errs...)
 }
 
-// WithDeadline returns a context whose queries are interrupted after Options.QueryTimeout. It is for
-// searches and other lists whose cost depends on the request.
+// WithDeadline returns a context whose reads end after Options.ReadTimeout in all, and each of its
+// queries after Options.QueryTimeout. It is for searches and other lists whose cost depends on the
+// request.
 func (db *DB) WithDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, db.options.QueryTimeout)
+	return context.WithTimeout(ctx, db.options.ReadTimeout)
 }
 
 // Get reads one row into dest. It returns sql.ErrNoRows if there is none, and ErrBusy if no
@@ -142,10 +143,16 @@ func (db *DB) read(ctx context.Context, query string, f func(context.Context, *s
 	}
 	defer db.readers.Release(1)
 
-	// Only a deadline ends a query; see the package comment.
-	if _, ends := ctx.Deadline(); !ends {
+	// Only a deadline ends a query; see the package comment. The time for a query begins when it has its
+	// connection: under load many wait for longer than they run.
+	if _, ends := ctx.Deadline(); ends {
+		limited, cancel := context.WithTimeout(ctx, db.options.QueryTimeout)
+		defer cancel()
+		ctx = limited
+	} else {
 		ctx = context.WithoutCancel(ctx)
 	}
+
 	stmt, err := db.readStatements.get(ctx, query)
 	if err == nil {
 		err = f(ctx, stmt)

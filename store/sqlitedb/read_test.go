@@ -39,10 +39,13 @@ func TestRead_FailsAfterClose(t *testing.T) {
 	wantError(t, "a read", d.Get(context.Background(), &n, `SELECT 1`), ErrClosed)
 }
 
-// TestWithDeadline_LimitsTheSumOfItsQueries, waiting included: one without an end, and many that are fast enough each.
-func TestWithDeadline_LimitsTheSumOfItsQueries(t *testing.T) {
-	d := newDB(t, func(o *Options) { o.QueryTimeout = 100 * time.Millisecond })
-	for _, rows := range []int{10_000, math.MaxInt} {
+// TestWithDeadline_LimitsItsQueries: one without an end, and the sum of many that are fast enough each, waiting included.
+func TestWithDeadline_LimitsItsQueries(t *testing.T) {
+	for rows, options := range map[int]func(*Options){
+		10_000:      func(o *Options) { o.ReadTimeout = 100 * time.Millisecond },
+		math.MaxInt: func(o *Options) { o.QueryTimeout = 100 * time.Millisecond },
+	} {
+		d := newDB(t, options)
 		ctx, cancel := d.WithDeadline(t.Context())
 		defer cancel()
 		var err error
@@ -50,9 +53,10 @@ func TestWithDeadline_LimitsTheSumOfItsQueries(t *testing.T) {
 			err = d.Get(ctx, &n, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT ?) SELECT COUNT(*) FROM n`, rows)
 		}
 		wantError(t, "queries without an end", err, ErrBusy)
+
+		var ones []int
+		wantError(t, "a read on the connection that was interrupted", d.Select(t.Context(), &ones, `SELECT 1`), nil)
 	}
-	var rows []int
-	wantError(t, "a read on the connection that was interrupted", d.Select(t.Context(), &rows, `SELECT 1`), nil)
 }
 
 // TestRead_WithoutADeadlineIsNotCancelled: a client that leaves interrupts nothing.

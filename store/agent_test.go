@@ -38,7 +38,7 @@ func TestRegister_ChecksNames(t *testing.T) {
 		{gone.Handle, "Name", "Mei Lin", "handle_taken"},
 		{"ca11book", "Name", "Mei Lin", "handle_taken"},
 		{"tide-gauge", "Callbook Support", "Mei Lin", "validation_failed [{name bad_value name_reserved Callbook}]"},
-		{"tide-gauge", "\u0301", "Mei Lin", "validation_failed [{name bad_value name_blank }]"},
+		{"tide-gauge", "\u0301", "Mei Lin", "validation_failed [{name bad_value name_blank}]"},
 		{"tide-gauge", "Name", "ｃａ11ｂook", "validation_failed [{owner bad_value name_reserved Callbook}]"},
 		{"callboat", "Name", "Security Systems Ltd", ""},
 	} {

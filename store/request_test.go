@@ -125,12 +125,8 @@ func said(err error, start time.Time) string {
 	if r.Limit > 0 && r.Topic != "min_level" {
 		line += fmt.Sprintf(" %d", r.Limit)
 	}
-	var fields []string
-	for _, f := range r.Fields {
-		fields = append(fields, fmt.Sprintf("{%s %s %s}", f.Field, f.Code, f.Topic))
-	}
-	if len(fields) > 0 {
-		line += fmt.Sprintf(" %v", fields)
+	if len(r.Fields) > 0 {
+		line += " " + strings.ReplaceAll(fmt.Sprint(r.Fields), " }", "}") // most errors name no word
 	}
 	if !r.RetryAt.IsZero() {
 		line += fmt.Sprintf(", retry after %v", r.RetryAt.Sub(start))

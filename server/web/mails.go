@@ -38,7 +38,8 @@ func (s *Site) mails(w http.ResponseWriter, r *http.Request, token string) (err 
 			page.Alert = Alert{"good", page.Say("Done.", "已完成。")}
 		default:
 			rejected := &domain.Error{Code: domain.CodeValidationFailed}
-			page.Alert = Alert{"bad", page.errorText(rejected)}
+			page.Alert = Alert{"bad", page.Say("Nothing was done: this page has no such button. Use those that it shows.",
+				"没有执行任何操作：此页面没有这样的按钮。请使用页面上显示的按钮。")}
 			status, _ = s.Fail(w, r, rejected)
 		}
 	}

@@ -26,8 +26,12 @@ func ownerHeaders(h http.Header) {
 type ownerView struct {
 	view
 	domain.OwnerPage
-	Alert    Alert
-	Mistyped bool // the handle that retiring asks for
+
+	// Done is the act of the button that was pressed; empty if none was, or it was rejected.
+	Done domain.OwnerAction
+
+	// Rejected is the error of the button; nil for none.
+	Rejected *domain.Error
 }
 
 // Alert is the result of a button.
@@ -55,21 +59,22 @@ func (s *Site) Owner(w http.ResponseWriter, r *http.Request, params httprouter.P
 	} else if r.Method == http.MethodPost {
 		err = s.actAsOwner(w, r, token)
 	} else {
-		err = s.showOwner(w, r, token, ownerView{view: s.View(r)}, nil)
+		err = s.showOwner(w, r, token, ownerView{view: s.View(r)})
 	}
 	if err != nil {
 		s.RenderError(w, r, err)
 	}
 }
 
-// showOwner sends the page in its present state, with the contents of page. rejected is the error of a button, or nil. If
-// there is no page any more, it returns the error of the link.
-func (s *Site) showOwner(w http.ResponseWriter, r *http.Request, token string, page ownerView, rejected *domain.Error) (err error) {
+// showOwner sends the page in its present state, with the contents of page. If there is no page any more, it returns the error
+// of the link.
+func (s *Site) showOwner(w http.ResponseWriter, r *http.Request, token string, page ownerView) (err error) {
 	if page.OwnerPage, err = s.options.Store.OwnerPage(r.Context(), token); err != nil {
 		return err
 	}
+
 	status := http.StatusOK
-	if rejected != nil {
+	if rejected := page.Rejected; rejected != nil {
 		if rejected.Code == domain.CodeNotFound { // the page exists, but the contact request does not
 			rejected = &domain.Error{Code: domain.CodeInvalidState}
 		}
@@ -81,6 +86,14 @@ func (s *Site) showOwner(w http.ResponseWriter, r *http.Request, token string, p
 var ownerActs = []domain.OwnerAction{
 	domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRotateKey,
 	domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse, domain.OwnerWaive, domain.OwnerKeep,
+}
+
+// lastActs are those after which there is no owner's page, and the new key, which gets a page of its own.
+var lastActs = []domain.OwnerAction{domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRotateKey, domain.OwnerRetire}
+
+// ownerErrors are the codes of errors that the page explains. Others have a page of their own.
+var ownerErrors = []domain.Code{
+	domain.CodeInvalidState, domain.CodeNotFound, domain.CodeTrustTooLow, domain.CodeSenderLimitReached, domain.CodeValidationFailed,
 }
 
 // actAsOwner executes the action of a button, and shows its result. It responds to the POST itself instead of redirecting,
@@ -103,20 +116,20 @@ func (s *Site) actAsOwner(w http.ResponseWriter, r *http.Request, token string) 
 	} else {
 		err = domain.NewError(domain.CodeValidationFailed)
 	}
+
 	page := ownerView{view: s.View(r)}
 	rejected, ok := errors.AsType[*domain.Error](err)
-	if ok {
-		page.Alert, page.Mistyped = Alert{"bad", page.errorText(rejected)}, len(rejected.Fields) > 0
-	} else if err == nil {
-		page.Alert = Alert{"good", page.resultText(call.Act)}
-	}
 	switch {
-	case page.Alert.Text != "":
-		return s.showOwner(w, r, token, page, rejected)
+	case ok && slices.Contains(ownerErrors, rejected.Code):
+		page.Rejected = rejected
 	case err != nil:
 		return err
+	case slices.Contains(lastActs, call.Act):
+		return s.showOwnerEnd(w, r, call, done)
+	default:
+		page.Done = call.Act
 	}
-	return s.showOwnerEnd(w, r, call, done)
+	return s.showOwner(w, r, token, page)
 }
 
 // checkOrigin rejects a form of another site with forbidden. Under a strict referrer policy a browser sends Origin:
@@ -133,26 +146,6 @@ func (s *Site) checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// resultText returns the sentence for an action after which the page remains; empty for others.
-func (v view) resultText(act domain.OwnerAction) string {
-	switch act {
-	case domain.OwnerConfirm:
-		return v.Say("Confirmed: this agent is shown as claimed by a person. This is your owner’s page from now on; keep its link.",
-			"已确认：该智能体现在显示为已有人认领。今后这就是你的所有者页面，请妥善保存链接。")
-	case domain.OwnerAgree:
-		return v.Say("You agreed: both sides now see each other’s mailbox.", "你已同意：双方现在可以看到彼此的邮箱。")
-	case domain.OwnerRefuse:
-		return v.Say("You refused: no mailbox was shown. The other side learns that the request was declined.",
-			"你已拒绝：没有显示任何邮箱。对方会得知请求被拒绝。")
-	case domain.OwnerKeep:
-		return v.Say("The agent stays, and everybody sees it again. Whoever has its key can delete it anew: if that was not you, replace the key.",
-			"智能体已保留，所有人又能看到它。持有密钥的人可以再次删除它：如果不是你所为，请更换密钥。")
-	case domain.OwnerWaive:
-		return v.Say("From now on the agent accepts contacts without asking you.", "此后智能体接受联络不再需要你的同意。")
-	}
-	return ""
-}
-
 // showOwnerEnd shows the result of an action after which there is no owner's page, and the new key, which gets a
 // page of its own.
 func (s *Site) showOwnerEnd(w http.ResponseWriter, r *http.Request, call domain.OwnerSubmission, done domain.OwnerResult) error {
@@ -167,30 +160,4 @@ func (s *Site) showOwnerEnd(w http.ResponseWriter, r *http.Request, call domain.
 		page.MailboxVerified = err != nil || now.MailboxVerified
 	}
 	return s.Render(w, http.StatusOK, "owner-done.html", page.Lang, page)
-}
-
-// errorText returns the sentence for a rejected action.
-func (v view) errorText(rejected *domain.Error) string {
-	switch rejected.Code {
-	case domain.CodeInvalidState, domain.CodeNotFound:
-		if rejected.Topic == "mailbox" {
-			return v.Say("Nothing was done: to agree shows both mailboxes, and one of the two is not verified now, or its agent is about to be deleted.",
-				"没有执行任何操作：同意会让双方看到彼此的邮箱，而其中一方的邮箱目前未验证，或该智能体即将被删除。")
-		}
-		return v.Say("Nothing was done: the page was out of date. A button on it had been pressed already, or something has changed since. This is how it stands now.",
-			"没有执行任何操作：页面已过时。其上的按钮已被按过，或情况已发生变化。以下是当前的情况。")
-	case domain.CodeTrustTooLow:
-		return v.Say("Nothing was done: the agent’s mailbox is not verified, and a claim needs that.",
-			"没有执行任何操作：智能体的邮箱未通过验证，而认领需要先验证邮箱。")
-	case domain.CodeSenderLimitReached:
-		return v.Say("Nothing was done: you have claimed %d agents, the limit for one owner. Withdraw the claim of another first.",
-			"没有执行任何操作：你已认领 %d 个智能体，达到一个所有者的上限。请先撤回对其他智能体的认领。", rejected.Limit)
-	case domain.CodeValidationFailed:
-		if len(rejected.Fields) > 0 {
-			return v.Say("Nothing was deleted: the handle was not typed right.", "没有删除任何内容：呼号输入不正确。")
-		}
-		return v.Say("Nothing was done: this page has no such button. Use those that it shows.",
-			"没有执行任何操作：此页面没有这样的按钮。请使用页面上显示的按钮。")
-	}
-	return ""
 }

@@ -17,13 +17,14 @@ import (
 	"callbook/store/query"
 )
 
-// The sitemap (sitemaps.org) names the pages of the site, in parts of which it is an index. A part covers a range of numbers
-// of agents or of calls, so that it is read without the others, and changes only with its own records.
+// The sitemap (sitemaps.org) names the pages of the site: in one file, or, when there are many agents or calls, in parts and an
+// index of them. A part covers a range of numbers of agents or of calls, so that it is read without the others, and changes
+// only with its own records.
 const (
 	sitemapPath = "/sitemap.xml"
 	sitemapPart = "/sitemap/{part}"
 	sitemapType = "application/xml; charset=utf-8"
-	sitemapStep = 1000 // numbers that a part covers: few enough for the cache
+	sitemapStep = 1000 // numbers that a part covers: few enough for the cache, also of all parts in one file
 )
 
 // xmlHeader is the declaration of an XML document; encoding/xml adds 50 KB to the program.
@@ -52,7 +53,7 @@ func (s *Site) SitemapRoutes() map[string]httprouter.Handle {
 		err := s.options.Engine.Allow(w, r, s.options.Reads)
 		var cached *api.Cached
 		if err == nil {
-			cached, err = s.options.Engine.Read(r.Context(), op, url.Values{"part": {cmp.Or(params.ByName("part"), sitemapIndex)}})
+			cached, err = s.options.Engine.Read(r.Context(), op, url.Values{"part": {cmp.Or(params.ByName("part"), "all")}})
 		}
 		if err != nil {
 			s.options.Engine.WriteError(w, r, err)
@@ -64,29 +65,28 @@ func (s *Site) SitemapRoutes() map[string]httprouter.Handle {
 	return map[string]httprouter.Handle{sitemapPath: show, sitemapPart: show}
 }
 
-// sitemapIndex names the index as a part, and pagesPart is the part with the pages that every site has.
-const (
-	sitemapIndex = "index.xml"
-	pagesPart    = "pages.xml"
-)
+// pagesPart is the part of the sitemap with the pages that every site has.
+const pagesPart = "pages.xml"
 
-// sitemap returns the index of the sitemap, or a part.
-func (s *Site) sitemap(req *api.Request, in sitemapInput) (api.Response, error) {
-	var body []byte
-	if in.Part == sitemapIndex {
-		parts, err := s.sitemapParts(req.Context())
-		if err != nil {
-			return api.Response{}, err
+// sitemap returns the whole sitemap or its index, or a part of it.
+func (s *Site) sitemap(req *api.Request, in sitemapInput) (response api.Response, err error) {
+	parts, pages := []string{in.Part}, []string(nil)
+	if in.Part == "all" {
+		if parts, err = s.sitemapParts(req.Context()); err != nil {
+			return response, err
 		}
-		body = s.writeSitemap("sitemapindex", "sitemap", "/sitemap/", parts)
-	} else {
-		pages, err := s.pages(req.Context(), in.Part)
-		if err != nil {
-			return api.Response{}, err
+		if len(parts) > len(sitemapKinds)+1 {
+			return api.Response{Body: s.writeSitemap("sitemapindex", "sitemap", "/sitemap/", parts), Tags: s.options.Listed}, nil
 		}
-		body = s.writeSitemap("urlset", "url", "", pages)
 	}
-	return api.Response{Body: body, Tags: s.options.Listed}, nil
+	for _, part := range parts {
+		more, err := s.pages(req.Context(), part)
+		if err != nil {
+			return response, err
+		}
+		pages = append(pages, more...)
+	}
+	return api.Response{Body: s.writeSitemap("urlset", "url", "", pages), Tags: s.options.Listed}, nil
 }
 
 // sitemapParts returns the names of the parts: those that name a record, and pagesPart.

@@ -152,12 +152,6 @@ func TestDevFaults_RejectsInvalid(t *testing.T) {
 		}
 		equal(t, fields, got, "%s: fields", fault)
 	}
-	for range 100 {
-		s.fault(`{"status":429,"operation":"getMe"}`)
-	}
-	s.send("POST", "/dev/faults", "", `{"status":429}`).rejected(422, domain.CodeValidationFailed)
-	s.send("GET", "/api/me", "", nil).rejected(429, domain.CodeRateLimited) // one is used up
-	s.fault(`{"status":429}`)
 }
 
 func TestDevJournal_ListsRequests(t *testing.T) {

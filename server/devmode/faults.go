@@ -18,7 +18,6 @@ import (
 
 // Limits of faults, and where one closes the connection.
 const (
-	maxFaults  = 100 // that wait at once
 	maxTimes   = 1000
 	maxDelay   = 60_000   // milliseconds
 	dropBefore = "before" // the operation does not run
@@ -109,7 +108,7 @@ func (d *Server) clearFaults(*http.Request, []byte) (any, error) {
 	return map[string]any{"faults": []Fault{}}, nil
 }
 
-// addFault handles POST /dev/faults. If there are many faults, it drops those that are used up.
+// addFault handles POST /dev/faults.
 func (d *Server) addFault(_ *http.Request, body []byte) (any, error) {
 	rule := FaultRule{Rate: 1, Times: 1}
 	if err := decode(body, &rule, "fault", domain.FieldError{Field: "fault", Code: domain.FaultBadValue, Topic: "fault"}); err != nil {
@@ -121,12 +120,6 @@ func (d *Server) addFault(_ *http.Request, body []byte) (any, error) {
 	fault := Fault{FaultRule: rule, Left: rule.Times, draws: map[string]*rand.Rand{}}
 	d.faults.mu.Lock()
 	defer d.faults.mu.Unlock()
-	if len(d.faults.all) >= maxFaults {
-		d.faults.all = slices.DeleteFunc(d.faults.all, func(fault *Fault) bool { return fault.Left == 0 })
-	}
-	if len(d.faults.all) >= maxFaults {
-		return nil, domain.Invalid(domain.FieldError{Field: "fault", Code: domain.FaultTooMany, Topic: "faults"})
-	}
 	waiting := fault // requests may count against it before the response is written
 	d.faults.all = append(d.faults.all, &waiting)
 	return fault, nil

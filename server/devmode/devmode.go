@@ -10,7 +10,6 @@
 package devmode
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -350,10 +349,6 @@ func (d *Server) guard(next http.Handler) http.Handler {
 			d.record(w, r, func(seen *tap, _ *Entry) { d.WriteError(seen, r, api.NewError(domain.CodeForbidden, "dev")) })
 			return
 		}
-		if err := readAhead(r); err != nil {
-			d.WriteError(w, r, errors.Join(api.NewError(api.CodeInvalidJSON, ""), err))
-			return
-		}
 		if strings.HasPrefix(r.URL.Path+"/", prefix) && r.URL.RawPath == "" {
 			w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 			d.pass(d.router, w, r)
@@ -361,15 +356,6 @@ func (d *Server) guard(next http.Handler) http.Handler {
 		}
 		d.record(w, r, func(seen *tap, entry *Entry) { d.serve(next, seen, r, entry) })
 	})
-}
-
-// readAhead reads the whole body before the request holds the gate: it may arrive slowly.
-func readAhead(r *http.Request) error {
-	body, err := io.ReadAll(io.LimitReader(r.Body, api.MaxBody+1))
-	if err == nil {
-		r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
-	}
-	return err
 }
 
 // needsNoGate reports whether a request must not hold the gate: one that moves the clock, one that waits for events, which

@@ -70,22 +70,17 @@ func (d *Server) load(ctx context.Context, demo, counterparts bool) error {
 
 	d.agents = nil
 	loader := &demoLoader{
-		Server:  d,
-		keys:    map[string]string{},
-		callers: map[string]domain.Caller{},
-		menus:   map[string][]domain.Offering{},
-		owners:  map[string]string{},
-		ids:     map[string]string{},
-		today:   d.options.Clock.Now(),
+		Server: d,
+		keys:   map[string]string{},
+		menus:  map[string][]domain.Offering{},
+		owners: map[string]string{},
+		ids:    map[string]string{},
+		today:  d.options.Clock.Now(),
 	}
 	defer d.options.Clock.offset.Store(0)
 	for _, step := range steps {
 		d.options.Clock.offset.Store(-int64(step.DaysAgo * float64(domain.Day)))
-		err := loader.run(ctx, step)
-		if err == nil { // the card shows when an agent was last active: not before its act
-			_, err = d.store.Authenticate(ctx, loader.keys[step.By])
-		}
-		if err != nil {
+		if err := loader.run(ctx, step); err != nil {
 			return fmt.Errorf("load the demo: %s of %s %v days ago: %w", step.Act, step.By, step.DaysAgo, err)
 		}
 	}
@@ -97,12 +92,11 @@ func (d *Server) load(ctx context.Context, demo, counterparts bool) error {
 // demoLoader holds what later steps need of earlier ones.
 type demoLoader struct {
 	*Server
-	keys    map[string]string            // by handle
-	callers map[string]domain.Caller     // by handle
-	menus   map[string][]domain.Offering // by handle
-	owners  map[string]string            // tokens of the owners' pages, by handle
-	ids     map[string]string            // by the id of the step
-	today   time.Time
+	keys   map[string]string            // by handle
+	menus  map[string][]domain.Offering // by handle
+	owners map[string]string            // tokens of the owners' pages, by handle
+	ids    map[string]string            // by the id of the step
+	today  time.Time
 }
 
 // run takes a step.
@@ -111,7 +105,13 @@ func (l *demoLoader) run(ctx context.Context, step demoStep) (err error) {
 		return l.join(ctx, *step.joins)
 	}
 
-	caller, on := l.callers[step.By], l.ids[step.To]
+	// A key that is used sets the time when the card says that its agent was last active.
+	caller, err := l.store.Authenticate(ctx, l.keys[step.By])
+	if err != nil {
+		return err
+	}
+
+	on := l.ids[step.To]
 	switch step.Act {
 	case "call":
 		l.ids[step.ID], err = l.post(ctx, caller, step)
@@ -179,7 +179,6 @@ func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 	l.keys[a.Handle] = r.Key
 
 	caller, err := l.store.Authenticate(ctx, r.Key)
-	l.callers[a.Handle] = caller
 	if err == nil && len(a.Offerings) > 0 {
 		l.menus[a.Handle], err = l.store.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: a.Offerings})
 	}

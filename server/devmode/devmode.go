@@ -345,16 +345,20 @@ func decode(body []byte, into any, topic string, invalid domain.FieldError) erro
 // origin.
 func (d *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		op := d.operationOf(r)
 		if !d.isOwn(r) {
-			d.record(w, r, func(seen *tap, _ *Entry) { d.WriteError(seen, r, api.NewError(domain.CodeForbidden, "dev")) })
+			d.record(w, r, op, func(seen *tap, _ *Entry) {
+				d.WriteError(seen, r, api.NewError(domain.CodeForbidden, "dev"))
+			})
 			return
 		}
+
 		if strings.HasPrefix(r.URL.Path+"/", prefix) && r.URL.RawPath == "" {
 			w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 			d.pass(d.router, w, r)
 			return
 		}
-		d.record(w, r, func(seen *tap, entry *Entry) { d.serve(next, seen, r, entry) })
+		d.record(w, r, op, func(seen *tap, entry *Entry) { d.serve(next, seen, r, op, entry) })
 	})
 }
 

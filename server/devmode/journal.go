@@ -158,10 +158,15 @@ func (t *tap) Write(b []byte) (int, error) {
 func (t *tap) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 // record adds a request to the journal, with the response that serve writes.
-func (d *Server) record(w http.ResponseWriter, r *http.Request, serve func(*tap, *Entry)) {
+func (d *Server) record(
+	w http.ResponseWriter,
+	r *http.Request,
+	op *api.Operation,
+	serve func(*tap, *Entry),
+) {
 	began := time.Now() //clock: how long it took
 	entry, seen := Entry{Method: r.Method, Path: shownPath(r)}, &tap{ResponseWriter: w}
-	if op := d.operationOf(r); op != nil {
+	if op != nil {
 		entry.Operation = op.ID
 	}
 	defer func() {
@@ -177,8 +182,13 @@ func (d *Server) record(w http.ResponseWriter, r *http.Request, serve func(*tap,
 }
 
 // serve serves a request unless a fault prevents that.
-func (d *Server) serve(next http.Handler, seen *tap, r *http.Request, entry *Entry) {
-	op := d.operationOf(r)
+func (d *Server) serve(
+	next http.Handler,
+	seen *tap,
+	r *http.Request,
+	op *api.Operation,
+	entry *Entry,
+) {
 	if op != nil {
 		entry.Fault = d.faults.next(op.ID)
 	}

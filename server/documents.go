@@ -44,7 +44,7 @@ func (s *Server) mountDocuments(r *routes) {
 	}
 	r.public("/llms.txt", s.serveStatic(plainType, site.LLMs()))
 	r.public("/robots.txt", s.serveStatic(plainType, site.Robots()))
-	catalog := api.NewCached(string(site.Catalog()))
+	catalog := api.NewCached(site.Catalog())
 	catalog.Link = "<" + s.options.BaseURL + documents.CatalogPath + `>; rel="api-catalog"`
 	r.public(documents.CatalogPath, s.serveDocument(linksetType, func(http.Header, *http.Request) *api.Cached { return catalog }))
 	card := string(site.ServerCard())

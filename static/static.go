@@ -44,3 +44,8 @@ var Docs embed.FS
 //
 //go:embed mails/*.txt
 var Mails embed.FS
+
+// Documents are the templates of small documents of the site, such as llms.txt.
+//
+//go:embed documents/*.tmpl
+var Documents embed.FS

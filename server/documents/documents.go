@@ -7,14 +7,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"callbook/static"
 	"callbook/store/domain"
 	storetext "callbook/store/text"
 )
@@ -75,83 +76,32 @@ func FrontMatter(guide []byte) map[string]any {
 	return fields
 }
 
-// LLMs returns an overview for language models in the format of llmstxt.org: a title, a
-// summary in a quote, and sections of links with notes.
-func (s Site) LLMs() string {
+// templates are the documents that consist of fixed text and some values of the site.
+var templates = template.Must(template.ParseFS(static.Documents, "documents/*.tmpl"))
+
+// render returns a document whose template is the file name + .tmpl.
+func (s Site) render(name string) string {
 	var b strings.Builder
-	section := func(title string) { fmt.Fprintf(&b, "\n## %s\n\n", title) }
-	link := func(name, path, note string) {
-		fmt.Fprintf(&b, "- [%s](%s%s): %s\n", name, s.BaseURL, path, note)
-	}
-	fmt.Fprintf(&b, "# Callbook\n\n> %s\n\n%s\n", s.About, s.Notice)
-	section("Guide")
-	link("Onboarding guide", GuideEN, fmt.Sprint(FrontMatter(s.Guide)["description"]))
-	link("Onboarding guide in Chinese", GuideZH, "The same guide.")
-	section("API")
-	for _, l := range s.Reads {
-		link(l.Name, l.Path, l.Note)
-	}
-	link("OpenAPI document", OpenAPIPath, "Every operation with its arguments, answers and errors.")
-	link("MCP endpoint", MCPPath, "Read-only tools over Streamable HTTP, without a key.")
-	section("Pages for people")
-	link("Home", "/", "What the directory is and how to join it; English and Chinese, as all pages are.")
-	link("Agents", "/agents", "Search the agents.")
-	link("Calls", "/calls", "Search the calls.")
-	link("Guide", "/guide", "The onboarding guide as a page, after a part for people.")
-	link("Manual", "/docs", "How to run a directory, use its API and develop agents; in English.")
-	link("API reference", "/docs/reference", "Every operation with its parameters, limits, responses and errors; in English.")
-	section("Optional")
-	link("Feed of calls", "/calls.atom", "The newest calls as an Atom feed.")
-	link("API catalogue", CatalogPath, "The API, its descriptions and the guide for programs (RFC 9727).")
-	link("Skill index", SkillsPath, "The onboarding guide as an agent skill, with its SHA-256.")
-	link("MCP server card", CardPath, "The address and protocol versions of the MCP endpoint.")
-	link("Sitemap", SitemapPath, "The pages of all agents and calls.")
-	if s.ARD {
-		link("ARD manifest", ARDPath, "The site and its registry of agents for Agentic Resource Discovery.")
+	if err := templates.ExecuteTemplate(&b, name+".tmpl", s); err != nil {
+		panic(err) // the templates are a part of the program
 	}
 	return b.String()
 }
 
+// LLMs returns an overview for language models in the format of llmstxt.org: a title, a
+// summary in a quote, and sections of links with notes.
+func (s Site) LLMs() string { return s.render("llms.txt") }
+
+// GuideDescription returns the description in the front matter of the guide.
+func (s Site) GuideDescription() any { return FrontMatter(s.Guide)["description"] }
+
 // Robots keeps crawlers from secrets, from addresses that are not pages, and from the
 // endless variants of a page: next pages, searches, combined filters.
-func (s Site) Robots() string {
-	rules := []string{"User-agent: *", "Disallow: /owner/", "Disallow: " + MCPPath, "Allow: " + CardPath}
-	for _, path := range s.Uncrawled {
-		rules = append(rules, "Disallow: "+path)
-	}
-	rules = append(rules, "Disallow: /*?*cursor=", "Disallow: /*?*offset=", "Disallow: /*?*q=", "Disallow: /*?*&", "Allow: /")
-	if s.ARD {
-		rules = append(rules, "Agentmap: "+s.BaseURL+ARDPath)
-	}
-	rules = append(rules, "", "Sitemap: "+s.BaseURL+SitemapPath)
-	return strings.Join(rules, "\n") + "\n"
-}
-
-// catalogLink is a link of a linkset (RFC 9264, 4.2).
-type catalogLink struct {
-	Href     string   `json:"href"`
-	Type     string   `json:"type,omitempty"`
-	Language []string `json:"hreflang,omitempty"`
-	Title    string   `json:"title,omitempty"`
-}
+func (s Site) Robots() string { return s.render("robots.txt") }
 
 // Catalog returns the catalogue of the APIs of the site (RFC 9727): REST and MCP.
-func (s Site) Catalog() []byte {
-	base := s.BaseURL
-	guides := []catalogLink{
-		{Href: base + GuideEN, Type: "text/markdown", Language: []string{"en"}},
-		{Href: base + GuideZH, Type: "text/markdown", Language: []string{"zh"}},
-	}
-	status := []catalogLink{{Href: base + "/healthz", Type: "application/json"}}
-	return marshal(map[string]any{"linkset": []map[string]any{
-		{"anchor": base + CatalogPath, "item": []catalogLink{
-			{Href: base + "/api", Type: "application/json", Title: "Callbook API"},
-			{Href: base + MCPPath, Title: "Callbook over MCP, read-only"},
-		}},
-		{"anchor": base + "/api", "service-desc": []catalogLink{{Href: base + OpenAPIPath, Type: "application/json"}}, "service-doc": guides, "status": status},
-		{"anchor": base + MCPPath, "service-doc": guides, "status": status},
-	}})
-}
+// Its format is that of a linkset (RFC 9264, 4.2).
+func (s Site) Catalog() string { return s.render("api-catalog.json") }
 
 // skillSchema identifies the format of the index: Agent Skills Discovery via Well-Known URIs,
 // draft 0.2.0 as updated on 2026-03-12, the newest.

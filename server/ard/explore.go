@@ -38,12 +38,11 @@ var fields = map[string]func(host string, e *Entry) []string{
 	},
 }
 
-// An exploration reads a page as large as that of a search first, so that both find the same agents, and then larger ones. It
-// counts as one read, and takes about twice as long as the largest page of a search.
+// An exploration reads two of the largest pages of a search, exploredAgents in all. It counts as one read.
 const (
-	searchPage     = 10
-	exploredPages  = 3
-	exploredAgents = 200
+	exploredPages  = 2
+	exploredPage   = 100
+	exploredAgents = exploredPages * exploredPage
 )
 
 const (
@@ -52,12 +51,13 @@ const (
 	usualBuckets = 20
 )
 
-// fold returns values as GET /api/facets has them.
+// fold returns values as GET /api/facets has them, each once.
 func fold(values []string) (folded []string) {
 	for _, v := range values {
 		folded = append(folded, search.Fold(v))
 	}
-	return folded
+	slices.Sort(folded)
+	return slices.Compact(folded)
 }
 
 // valid sets the numbers that are left out, and reports whether the fields are countable, each once, and the numbers are
@@ -148,7 +148,7 @@ func (r *Registry) countFound(req *api.Request, f document.AgentFilter, asked []
 	for _, a := range asked {
 		counts[a.Field] = map[string]int{}
 	}
-	page, agents := listing.Page{Limit: searchPage}, 0
+	page := listing.Page{Limit: exploredPage}
 	for range exploredPages {
 		list, err := r.Store.Agents(req.Context(), f, page)
 		if err != nil {
@@ -160,19 +160,16 @@ func (r *Registry) countFound(req *api.Request, f document.AgentFilter, asked []
 		}
 		for _, e := range entries {
 			for field, values := range counts {
-				seen := map[string]bool{}
 				for _, v := range fields[field](r.host, e) {
-					if !seen[v] {
-						seen[v] = true
-						values[v]++
-					}
+					values[v]++
 				}
 			}
 		}
-		if agents += len(list.Items); list.Next == "" || agents >= exploredAgents {
+
+		if list.Next == "" {
 			break
 		}
-		page = listing.Page{Limit: min(100, exploredAgents-agents), Cursor: list.Next}
+		page.Cursor = list.Next
 	}
 	return counts, nil
 }

@@ -22,7 +22,7 @@ func newGuard(o Options) guard {
 	g := guard{o, ssrf.New(ssrf.WithDeniedV4Prefixes(azureHost))}
 	g.UserAgent, g.Timeout = cmp.Or(o.UserAgent, "callbook"), cmp.Or(o.Timeout, defaultTimeout)
 	if g.Resolver == nil {
-		g.Resolver = rooted{net.DefaultResolver}
+		g.Resolver = net.DefaultResolver
 	}
 	if g.Dial == nil {
 		g.Dial = (&net.Dialer{Control: g.control}).DialContext
@@ -99,13 +99,4 @@ func (g guard) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
 	}
 	return g.Resolver.LookupNetIP(ctx, "ip", host)
-}
-
-// rooted resolves names as fully qualified: without the dot at the end, the search list of the machine's network
-// could turn one into an internal name.
-type rooted struct{ *net.Resolver }
-
-// LookupNetIP implements Resolver.
-func (r rooted) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
-	return r.Resolver.LookupNetIP(ctx, network, host+".")
 }

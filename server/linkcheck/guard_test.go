@@ -444,23 +444,3 @@ func TestCheck_FailedLookups(t *testing.T) {
 		expectFailure(t, New(Options{Resolver: resolver}), "https://page.example.com/?"+url.QueryEscape(name), test.want)
 	}
 }
-
-// The search list of this machine must not make an inner name of a public one.
-func TestResolver_QueriesFullyQualifiedName(t *testing.T) {
-	asked := make(chan string, 1)
-	system := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		select {
-		case asked <- "":
-		default:
-		}
-		return nil, errors.New("no server")
-	}}
-	_, err := rooted{system}.LookupNetIP(t.Context(), "ip", "page.example.com")
-	dnsError, ok := errors.AsType[*net.DNSError](err)
-	if !ok || dnsError.Name != "page.example.com." || len(asked) != 1 {
-		t.Errorf("asked for %v", err)
-	}
-	if c := New(Options{}); c.guard.Resolver != (rooted{net.DefaultResolver}) {
-		t.Errorf("the resolver is %v", c.guard.Resolver)
-	}
-}

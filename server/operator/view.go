@@ -88,22 +88,6 @@ func (v *view) Option(name, value, en, zh string) choice {
 	return choice{Value: value, Name: v.Say(en, zh), Here: v.Query.Get(name) == value}
 }
 
-// About names what a report is about.
-func (v *view) About(about string) string {
-	return map[string]string{
-		"post": v.Say("Call", "呼叫"), "reply": v.Say("Reply", "回复"), "agent": v.Say("Agent", "智能体"),
-		"request": v.Say("Contact request", "联络请求"), "claim": v.Say("Claim that its owner rejects", "被否认的认领"),
-	}[about]
-}
-
-// State names the state of an agent.
-func (v *view) State(state string) string {
-	return map[string]string{
-		"shown": v.Say("shown", "显示中"), "awaiting": v.Say("waits for approval", "等待批准"),
-		"suspended": v.Say("suspended", "已暂停"), "leaving": v.Say("about to be deleted", "即将删除"),
-	}[state]
-}
-
 // List names a list of the operator.
 func (v *view) List(kind blocklist.Kind) string {
 	return map[blocklist.Kind]string{

@@ -47,7 +47,7 @@ func (s *Server) mountDocuments(r *routes) {
 	catalog := api.NewCached(site.Catalog())
 	catalog.Link = "<" + s.options.BaseURL + documents.CatalogPath + `>; rel="api-catalog"`
 	r.public(documents.CatalogPath, s.serveDocument(linksetType, func(http.Header, *http.Request) *api.Cached { return catalog }))
-	card := string(site.ServerCard())
+	card := site.ServerCard()
 	r.public(documents.CardPath, s.serveStatic(documents.CardType, card))
 	r.public(documents.CardOfSite, s.serveStatic(documents.CardType, card))
 	r.public(documents.SkillsPath, s.serveStatic(api.JSONType, string(site.Skills())))

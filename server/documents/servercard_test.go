@@ -13,7 +13,7 @@ func TestServerCard_NameIsInReverseOrder(t *testing.T) {
 		"http://127.0.0.1:8080": "local/callbook", "http://[::1]:8080": "local/callbook", "https://通讯录.example": "local/callbook", "https://a_b.example": "local/callbook", "%": "local/callbook",
 	} {
 		var card struct{ Name string }
-		if err := json.Unmarshal(Site{BaseURL: base}.ServerCard(), &card); err != nil || card.Name != want || !form.MatchString(card.Name) {
+		if err := json.Unmarshal([]byte(Site{BaseURL: base}.ServerCard()), &card); err != nil || card.Name != want || !form.MatchString(card.Name) {
 			t.Errorf("%s: %q, %v", base, card.Name, err)
 		}
 	}

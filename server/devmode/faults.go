@@ -73,16 +73,16 @@ func (f *Fault) hits(operation string) bool {
 // faults are the faults of a Server, the oldest first.
 type faults struct {
 	mu  sync.Mutex
-	all []*Fault
+	all []Fault
 }
 
 // next counts a request to an operation and returns a copy of the first fault that it meets, or nil.
 func (f *faults) next(operation string) *Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, fault := range f.all {
-		if fault.hits(operation) {
-			hit := *fault
+	for i := range f.all {
+		if f.all[i].hits(operation) {
+			hit := f.all[i]
 			return &hit
 		}
 	}
@@ -93,11 +93,7 @@ func (f *faults) next(operation string) *Fault {
 func (d *Server) listFaults(context.Context, url.Values) ([]Fault, error) {
 	d.faults.mu.Lock()
 	defer d.faults.mu.Unlock()
-	list := []Fault{}
-	for _, fault := range d.faults.all {
-		list = append(list, *fault)
-	}
-	return list, nil
+	return append([]Fault{}, d.faults.all...), nil
 }
 
 // clearFaults handles DELETE /dev/faults.
@@ -120,8 +116,7 @@ func (d *Server) addFault(_ *http.Request, body []byte) (any, error) {
 	fault := Fault{FaultRule: rule, Left: rule.Times, draws: map[string]*rand.Rand{}}
 	d.faults.mu.Lock()
 	defer d.faults.mu.Unlock()
-	waiting := fault // requests may count against it before the response is written
-	d.faults.all = append(d.faults.all, &waiting)
+	d.faults.all = append(d.faults.all, fault)
 	return fault, nil
 }
 

@@ -50,7 +50,7 @@ var unreachable = map[string]string{
 	"of the owner's page, not of the API":                    "forbidden/general",
 	"of plain http beside https":                             "forbidden/plain",
 	"of a site that is private":                              "forbidden/host",
-	"of callbook dev, not of the API":                        "forbidden/dev invalid_query/dev not_found/dev method_not_allowed/dev bad_format/duration unknown_field/reset unknown_field/clock unknown_field/fault bad_value/fault too_many/faults",
+	"of callbook dev, not of the API":                        "forbidden/dev invalid_query/dev not_found/dev method_not_allowed/dev bad_format/duration unknown_field/reset unknown_field/clock unknown_field/fault bad_value/fault",
 	"of ARD, not of the API":                                 "invalid_query/ard_search invalid_query/ard_explore invalid_query/ard_filter invalid_query/ard_values",
 	"of pages, not of the API":                               "method_not_allowed/page",
 	"of badges, not of the API":                              "bad_value/style",

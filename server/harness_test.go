@@ -246,9 +246,6 @@ func (s *site) state() string {
 		for rows.Next() {
 			row := map[string]any{}
 			noError(s, rows.MapScan(row))
-			if row["name"] == "probe" {
-				continue
-			}
 			delete(row, "last_active_at")
 			fmt.Fprintln(&b, table, row)
 		}

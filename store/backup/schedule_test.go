@@ -22,7 +22,6 @@ func newSchedule(t testing.TB, keep int) Schedule {
 	b := Schedule{Path: filepath.Join(t.TempDir(), "callbook.db"), Folder: t.TempDir(), Every: domain.Day, Keep: keep}
 	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{
 		Path: b.Path, Format: txn.Format, Normal: true,
-		Probe: sqlitedb.Probe{Read: `SELECT 1`, Write: `INSERT INTO site (name, value) VALUES ('probe', ?)`},
 		Hooks: sqlitedb.Hooks{
 			Begin: func(*sqlitedb.Tx) {}, BeforeCommit: func() error { return nil }, Committed: func() {}, Invalidate: func() {},
 		},

@@ -69,12 +69,10 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// Options configures a DB. The zero value of every field but Path, Format, Probe and Hooks suits a
-// server.
+// Options configures a DB. The zero value of every field but Path, Format and Hooks suits a server.
 type Options struct {
 	Path   string // of the file; created if it is missing
 	Format Format
-	Probe  Probe
 	Hooks  Hooks
 
 	Clock    func() time.Time // time.Now when nil
@@ -99,12 +97,6 @@ type Format struct {
 
 	// Inspect reads more from a file that [Verify], [Backup] or [Restore] has checked. It may be nil.
 	Inspect func(ctx context.Context, file *sqlx.DB) error
-}
-
-// Probe has the statements with which [DB.Ready] checks that the database works.
-type Probe struct {
-	Read  string // selects a number
-	Write string // stores its argument, a BLOB, in place of that of the last probe
 }
 
 // Hooks are called by the writer, and must be fast. None may be nil.

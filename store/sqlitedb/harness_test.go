@@ -23,11 +23,6 @@ CREATE TABLE words (word TEXT NOT NULL PRIMARY KEY) STRICT;
 CREATE TABLE notes (word TEXT NOT NULL REFERENCES words (word), note TEXT NOT NULL) STRICT;
 `)}}}
 
-var testProbe = Probe{
-	Read:  `SELECT COUNT(*) FROM site`,
-	Write: `INSERT INTO site (name, value) VALUES ('probe', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
-}
-
 // testDB is a database for a test: a real file, a clock that stands still and a count of the
 // hooks' calls.
 type testDB struct {
@@ -51,7 +46,7 @@ const slowRead = 10 * time.Second
 // testOptions are the options of a database at path.
 func testOptions(path string) Options {
 	return Options{
-		Path: path, Format: testFormat, Probe: testProbe, Normal: true, Clock: func() time.Time { return testStart },
+		Path: path, Format: testFormat, Normal: true, Clock: func() time.Time { return testStart },
 		ReadTimeout: slowRead, QueryTimeout: slowRead,
 		Hooks: Hooks{Begin: func(*Tx) {}, BeforeCommit: func() error { return nil }, Committed: func() {}, Invalidate: func() {}},
 	}

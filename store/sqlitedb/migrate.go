@@ -182,9 +182,6 @@ func applyMigrations(ctx context.Context, db *sqlx.DB, files fs.FS) error {
 			return err
 		}
 	}
-	if err := checkPragmas(ctx, db, map[string]string{"foreign_keys": "0", "secure_delete": "1"}); err != nil {
-		return err
-	}
 
 	provider, err := goose.NewProvider(goose.DialectSQLite3, db.DB, files, goose.WithDisableGlobalRegistry(true))
 	if err != nil {

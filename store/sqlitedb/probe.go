@@ -50,22 +50,25 @@ func (db *DB) Ready(ctx context.Context) (Health, error) {
 
 func (db *DB) tryRead(ctx context.Context) error {
 	var number int
-	if err := db.Get(ctx, &number, db.options.Probe.Read); err != nil {
+	if err := db.Get(ctx, &number, "PRAGMA user_version"); err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
 	return nil
 }
 
-// tryWrite writes the time, to the nanosecond: a write that changes nothing would not reach the disk.
+// tryWrite writes the time into the number that SQLite keeps for applications, to the nanosecond: a
+// write that changes nothing would not reach the disk.
 func (db *DB) tryWrite() error {
 	now := db.options.Clock()
-	value := []byte(now.UTC().Format(time.RFC3339Nano))
+	query := fmt.Sprintf("PRAGMA user_version = %d", int32(now.UnixNano()))
 
-	err := db.Write(context.Background(), func(tx *Tx) error {
+	ctx := context.Background()
+	err := db.Write(ctx, func(tx *Tx) error {
 		if err := tx.CheckRoom(); err != nil {
 			return err
 		}
-		return tx.Exec(db.options.Probe.Write, value)
+		_, err := db.writer.conn.ExecContext(ctx, query)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrWrites, err)

@@ -23,7 +23,7 @@ import (
 
 // Options configures a DB.
 type Options struct {
-	sqlitedb.Options // without Format, Hooks and Probe, which Open sets
+	sqlitedb.Options // without Format and Hooks, which Open sets
 
 	Secret     []byte          // the key of CodeHash; that of Pseudonym if empty
 	Random     io.Reader       // the source of ids and secrets
@@ -46,21 +46,13 @@ const applicationID = 0x43616c6c
 // Format is that of the directory's files.
 var Format = sqlitedb.Format{ApplicationID: applicationID, Migrations: schema.Migrations}
 
-// probe is how the database checks that it can be read and written.
-var probe = sqlitedb.Probe{
-	Read: `SELECT COUNT(*) FROM site`,
-	Write: `
-		INSERT INTO site (name, value) VALUES ('probe', ?)
-		ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
-}
-
 // Open opens the database, upgrades its schema and starts its writer.
 func Open(ctx context.Context, o Options) (db *DB, err error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
 	db = &DB{options: o}
-	o.Format, o.Probe = Format, probe
+	o.Format = Format
 	if o.Migrations != nil {
 		o.Format.Migrations = o.Migrations
 	}

@@ -27,9 +27,10 @@ import (
 // a found disagreement again.
 const modelSeed = 1
 
-// How much a plain run does, and the long form with each seed. The length of a sequence is about what a handful
+// How much a plain run does, and the proof with each seed. The length of a sequence is about what a handful
 // of agents needs to meet every limit and outlive some; all that happened is compared now and then.
 const (
+	plainActs      = 35_000
 	modelActs      = 50_000
 	modelSequence  = 500
 	fullCheckEvery = 50
@@ -39,7 +40,7 @@ const (
 // TestModel does the same random acts to a directory and to the model, and holds
 // every outcome, record, card, allowance and event of the one against the other.
 func TestModel(t *testing.T) {
-	acts := proof.Rounds(modelActs, 2*modelActs, 20*modelActs)
+	acts := proof.Rounds(plainActs, 2*modelActs, 20*modelActs)
 	switch {
 	case proof.Asked():
 	case testing.Short():
@@ -366,7 +367,7 @@ func (o *modelOutcomes) report(t *testing.T) {
 	for _, e := range slices.Sorted(maps.Keys(o.counts)) {
 		t.Logf("%6d %s", o.counts[e], e)
 	}
-	if o.acts < modelActs {
+	if o.acts < plainActs {
 		return
 	}
 	for _, k := range modelKinds {

@@ -47,10 +47,7 @@ func TestLimiter_AllowsAtRetryAt(t *testing.T) {
 }
 
 func TestLimiter_IsBounded(t *testing.T) {
-	distinct := proof.Rounds(1_000_000, 1_000_000, 10_000_000)
-	if testing.Short() {
-		distinct = 2 * maxCustomers
-	}
+	distinct := proof.Rounds(100_000, 1_000_000, 10_000_000)
 	before := memoryOfHeap()
 	l := New(Limits{reads: Limit{1, time.Minute}, requests: Limit{1, 24 * time.Hour}})
 	call := func(agent int) error {

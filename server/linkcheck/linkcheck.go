@@ -16,7 +16,7 @@
 //   - No proxy, whatever the environment says: it would resolve names by itself.
 //   - No second attempt at another address of the same name, no connection that is
 //     reused, no HTTP/2, no cookie, no referrer, no compression, no script, no meta
-//     refresh, no base element, no robots.txt.
+//     refresh, no robots.txt.
 //   - No NAT64: where IPv4 is reached through 64:ff9b::/96 alone, pages on IPv4
 //     are rejected, since such an address can carry any private one. A network's
 //     own prefix for NAT64 looks like any public address and is not recognised.

@@ -87,8 +87,10 @@ func (t target) proofIn(page []byte, at *url.URL, isHTML bool) string {
 	return ""
 }
 
-// linkedBy reports whether an HTML page at an address has a rel="me" link to the wanted one.
-func (t target) linkedBy(page []byte, at *url.URL) bool {
+// linkedBy reports whether an HTML page at the address base has a rel="me" link to the wanted one.
+// A base may point anywhere: only the resolved target of a link counts.
+func (t target) linkedBy(page []byte, base *url.URL) bool {
+	hasBase := false
 	for z := html.NewTokenizer(bytes.NewReader(page)); ; {
 		kind := z.Next()
 		if kind == html.ErrorToken { // the end
@@ -98,13 +100,20 @@ func (t target) linkedBy(page []byte, at *url.URL) bool {
 			continue
 		}
 
-		// A base element is ignored: an address at another site is absolute without one.
 		name, rel, href := linkOf(z)
-		if name != "a" && name != "link" || !isMe(rel) {
+		to, err := base.Parse(href)
+		if err != nil || href == "" {
 			continue
 		}
-		if to, err := at.Parse(href); err == nil && linkTo(to) == t.link {
-			return true
+		switch name {
+		case "base":
+			if !hasBase { // the first one counts
+				base, hasBase = to, true
+			}
+		case "a", "link":
+			if isMe(rel) && linkTo(to) == t.link {
+				return true
+			}
 		}
 	}
 }

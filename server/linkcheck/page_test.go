@@ -18,6 +18,7 @@ var pages = []struct{ name, html, proof string }{
 	{"spaces around, escaped", `<a rel=me href=" https:&#47;&#x2F;callbook.example.org/agents/foo ">`, "rel_me"},
 	{"protocol-relative", `<a rel=me href="//callbook.example.org/agents/foo">`, "rel_me"},
 	{"dot segments", `<a rel=me href="https://callbook.example.org/x/../agents/./foo">`, "rel_me"},
+	{"by way of the base", `<base href="https://callbook.example.org/agents/"><a rel=me href="foo">`, "rel_me"},
 	{"after a mention", `https://callbook.example.org/agents/foo <a rel=me href="https://callbook.example.org/agents/foo">`, "rel_me"},
 
 	{"text", `<p>I am https://callbook.example.org/agents/foo.</p>`, "mention"},
@@ -75,6 +76,9 @@ var pages = []struct{ name, html, proof string }{
 	{"bad escape", `<a rel="me" href="//callbook.example.org/agents/foo%zz">`, ""},
 	{"escaped slash", `<a rel="me" href="//callbook.example.org/agents%2Ffoo">`, ""},
 	{"base leads elsewhere", `<base href="https://evil.example.net/"><a rel=me href="/agents/foo">`, ""},
+	{"second base", `<base href="/a/"><base href="https://callbook.example.org/"><a rel=me href="/agents/foo">`, ""},
+	{"base is no address", `<base href="https://[callbook"><a rel=me href="/agents/foo">`, ""},
+	{"base with user info", `<base href="https://me@callbook.example.org/"><a rel=me href="/agents/foo">`, ""},
 	{"no base", `<a rel=me href="/agents/foo">`, ""},
 	{"comment", `<!-- <a rel="me" href="https://callbook.example.org/agents/foo"> -->`, "mention"},
 	{"script", `<script>let me = "https://callbook.example.org/agents/foo"</script>`, "mention"},

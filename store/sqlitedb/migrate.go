@@ -137,7 +137,7 @@ func closeLog(ctx context.Context, file *sqlx.DB) error {
 			return err
 		}
 	}
-	return checkJournal(ctx, file, "delete")
+	return checkPragmas(ctx, file, map[string]string{"journal_mode": "delete", "locking_mode": "exclusive"})
 }
 
 // keepCopy makes a copy of a database, and checks it before it gets its name. A copy of an earlier

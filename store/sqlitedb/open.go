@@ -76,12 +76,12 @@ var readPragmas = []string{
 	"busy_timeout(5000)", "query_only(ON)", "trusted_schema(OFF)", "cache_size(-2000)", "mmap_size(0)", "temp_store(MEMORY)",
 }
 
-// connectWriter opens the writing pool of one connection.
+// connectWriter opens the writing pool of one connection, and reads back its pragmas.
 func (db *DB) connectWriter(ctx context.Context) (err error) {
 	o := &db.options
-	durability := "FULL"
+	durability, synchronous := "FULL", "2"
 	if o.Normal {
-		durability = "NORMAL"
+		durability, synchronous = "NORMAL", "1"
 	}
 	pragmas := []string{
 		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(" + durability + ")", "foreign_keys(ON)",
@@ -91,7 +91,10 @@ func (db *DB) connectWriter(ctx context.Context) (err error) {
 	if db.writing, err = connect(ctx, o.Path, readWrite, 1, pragmas...); err != nil {
 		return err
 	}
-	return checkJournal(ctx, db.writing, "wal")
+	return checkPragmas(ctx, db.writing, map[string]string{
+		"journal_mode": "wal", "synchronous": synchronous,
+		"foreign_keys": "1", "secure_delete": "1", "trusted_schema": "0", "wal_autocheckpoint": "0",
+	})
 }
 
 // create makes a database with its tables, which gets its name once it is on the disk: if a
@@ -207,16 +210,19 @@ func withFile(ctx context.Context, path string, mode mode, fn func(*sqlx.DB) err
 	return errors.Join(fn(file), file.Close())
 }
 
-// checkJournal returns an error if a database has another journal mode than the one that was set: where
-// SQLite cannot change it, as on a file system without shared memory, it keeps the old one without an
-// error.
-func checkJournal(ctx context.Context, file *sqlx.DB, want string) error {
-	var mode string
-	err := file.GetContext(ctx, &mode, "PRAGMA journal_mode")
-	if err == nil && mode != want {
-		err = fmt.Errorf("the journal mode is %s and cannot become %s: move the database to another disk", mode, want)
+// checkPragmas reads back the settings of a connection: SQLite silently ignores a misspelt
+// pragma, and durability hangs on these.
+func checkPragmas(ctx context.Context, file *sqlx.DB, want map[string]string) error {
+	for name, value := range want {
+		var got string
+		if err := file.GetContext(ctx, &got, "PRAGMA "+name); err != nil {
+			return fmt.Errorf("read pragma %s: %w", name, err)
+		}
+		if got != value {
+			return fmt.Errorf("pragma %s is %s, not %s: this build of SQLite cannot be trusted with the directory", name, got, value)
+		}
 	}
-	return err
+	return nil
 }
 
 // checkMark returns ErrForeign for a file that does not bear the application's id.

@@ -42,13 +42,13 @@ func TestOpen_ProtectsTheFormat(t *testing.T) {
 	}
 }
 
-// TestCheckJournal_RejectsAnotherMode: SQLite keeps the one that it cannot change.
-func TestCheckJournal_RejectsAnotherMode(t *testing.T) {
+// TestCheckPragmas_RejectsIgnoredPragmas: SQLite ignores what it does not know.
+func TestCheckPragmas_RejectsIgnoredPragmas(t *testing.T) {
 	d := newDB(t)
-	for mode, rejected := range map[string]bool{"wal": false, "delete": true} {
-		err := checkJournal(t.Context(), d.connection(readOnly), mode)
-		if (err != nil) != rejected {
-			t.Errorf("%s: %v", mode, err)
+	for _, name := range []string{"synchronous", "no_such_pragma"} {
+		err := checkPragmas(context.Background(), d.connection(readWrite, "synchronous(OFF)"), map[string]string{name: "2"})
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -21,6 +21,7 @@ func (c *serveCommand) checkRules() error {
 		text   string
 	}{
 		{c.DB == "", "--db: the name of the file is empty"},
+		{c.DB != "" && c.BackupDir != "" && c.schedule(c.DB).Owns(c.DB), "--db: this is one of the backups in --backup-dir, and would be deleted like them: restore it to another path with callbook restore"},
 		{socket && len(c.Domain) > 0, "--addr: a socket serves no HTTPS: leave out --domain, and let the reverse proxy in front serve it"},
 		{socket && c.BaseURL == "", "--base-url: with a socket as --addr, give the URL at which the reverse proxy serves the site, such as https://directory.example.org"},
 		{len(c.Domain) == 0 && (c.HTTPAddr != "" || c.ACMEDirectory != autocert.DefaultACMEDirectory), "--acme-directory and --http-addr need --domain"},

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"callbook/store/sqlitedb"
 )
 
 // Schedule configures scheduled backups.
@@ -71,6 +73,19 @@ func (b Schedule) Newest(now time.Time) (name string, made time.Time, err error)
 	}
 	made = all[len(all)-1]
 	return b.nameAt(made), made, nil
+}
+
+// Owns reports whether a file is a scheduled backup, by its folder and name. One that is served would be
+// deleted like the others.
+func (b Schedule) Owns(path string) bool {
+	path = sqlitedb.FileOf(path)
+	if _, err := time.Parse(scheduledName, filepath.Base(path)); err != nil {
+		return false
+	}
+
+	in, inErr := os.Stat(filepath.Dir(path))
+	folder, folderErr := os.Stat(b.Folder)
+	return errors.Join(inErr, folderErr) == nil && os.SameFile(in, folder)
 }
 
 // nameAt returns the name of a backup by its time.

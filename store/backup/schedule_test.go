@@ -140,3 +140,16 @@ func TestSchedule_IgnoresBackupFromTheFuture(t *testing.T) {
 		t.Errorf("%s, %v, %v", name, made, err)
 	}
 }
+
+func TestSchedule_OwnsBackupsBehindLinks(t *testing.T) {
+	b := Schedule{Folder: t.TempDir()}
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(b.nameAt(testStart), link); err != nil {
+		t.Skip("symbolic links cannot be made here:", err)
+	}
+	for path, want := range map[string]bool{b.nameAt(testStart): true, link: true, filepath.Join(b.Folder, "callbook.db"): false} {
+		if got := b.Owns(path); got != want {
+			t.Errorf("%s is a backup: %v, want %v", path, got, want)
+		}
+	}
+}

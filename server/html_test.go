@@ -344,6 +344,9 @@ func variedHostileTexts() (texts []string) {
 
 func appendStorable(texts []string, text string) []string {
 	text = storetext.Normalize(text)
+	if storetext.ReservedWord(text, "") != "" { // no name and no owner
+		return texts
+	}
 	if text != "" && utf8.RuneCountInString(text) <= 40 && storetext.CheckLine(text) && !slices.Contains(texts, text) {
 		return append(texts, text)
 	}

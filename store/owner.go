@@ -203,6 +203,10 @@ func validForm(form, want string, act domain.OwnerAction) bool {
 // OwnerPage returns the page of a link, which is a use of it. It returns not_found for a link that is
 // unknown, expired or replaced.
 func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerPage, err error) {
+	if err := s.useMailedLink(ctx, token); err != nil {
+		return page, err
+	}
+
 	var row struct {
 		claimRow
 		domain.OwnerPage
@@ -232,6 +236,20 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 	page.Form = row.form(token, page.Name, page.Owner, row.AgentMailbox, page.MailboxVerified)
 	page.Receipts, err = s.receipts(ctx, row.AgentID, now)
 	return page, err
+}
+
+// useMailedLink makes a link that is used the one to its owner's page, although the delivery of its mail
+// is not recorded yet: the owner may be faster, and after a kill the mail is sent again first.
+func (s *Store) useMailedLink(ctx context.Context, token string) error {
+	var mail domain.Mail
+	found, err := s.db.Find(ctx, &mail, `
+		SELECT seq, secret
+		FROM outbox
+		WHERE secret = ? AND kind IN ('claim', 'owner')`, token)
+	if err != nil || !found {
+		return err
+	}
+	return s.write(ctx, func(t *tx) error { return t.replaceOwnerLink(&mail) })
 }
 
 // recordLinkUse records that the link to an owner's page was used now. Without disk space the use does
@@ -270,6 +288,9 @@ func (s *Store) receipts(ctx context.Context, agentID int64, now domain.Time) ([
 // the agent's mailbox is not verified, sender_limit_reached if the owner has claimed too many agents,
 // and validation_failed for a retirement without the handle.
 func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (done domain.OwnerResult, err error) {
+	if err := s.useMailedLink(ctx, form.Token); err != nil {
+		return done, err
+	}
 	key, err := domain.NewKey(s.random)
 	if err != nil {
 		return done, err

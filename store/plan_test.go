@@ -85,6 +85,7 @@ var boundedWalks = []string{
 	"FROM operator_links",                                                                   // likewise, of half a day
 	"FROM abuse_days",                                                                       // 31 days at the most
 	"SELECT COUNT(*) FROM outbox",                                                           // the mails that wait, for metrics
+	"FROM outbox WHERE secret = ?",                                                          // likewise, when an owner opens a link
 	"SELECT seq, recipient FROM outbox",                                                     // the mails that wait, when a person ends those to an address
 	"FROM reports WHERE closed_at IS NULL",                                                  // the open reports, for metrics
 	"ORDER BY r.seq LIMIT",                                                                  // the oldest open reports, for the operator

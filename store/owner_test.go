@@ -184,6 +184,25 @@ func TestOwner_UndeliveredLinkLeavesTheOldOneValid(t *testing.T) {
 	}
 }
 
+// TestOwner_MailedLinkCountsOnceItIsUsed: an owner may be faster than the record of the delivery, which a kill can prevent.
+func TestOwner_MailedLinkCountsOnceItIsUsed(t *testing.T) {
+	s := newStore(t, noCaps)
+	pilot := s.verified("harbour-pilot")
+	old := s.owned(pilot, mei)
+	s.deliver()
+	s.ok(errOf(s.ClaimOwner(context.Background(), pilot, mei)))
+	mail, due := s.begin()
+	if !due || mail.Kind != domain.MailOwner {
+		t.Fatalf("the fresh link is not on its way: %+v", mail)
+	}
+
+	if page := s.page(mail.Secret); page.Handle != pilot.Handle {
+		t.Errorf("the fresh link leads to %q", page.Handle)
+	}
+	_, err := s.OwnerPage(context.Background(), old)
+	wantOutcome(t, "the link before", err, "not_found")
+}
+
 func TestAbuse16_UnusedLinkEndsAfterAYear(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")

@@ -16,6 +16,7 @@ import (
 	"callbook/server/api"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
+	"callbook/store/txn"
 )
 
 func TestPublicReads_Revalidate(t *testing.T) {
@@ -104,7 +105,7 @@ func (s *site) compareCached(when string, paths []string) {
 	for _, path := range paths {
 		kept[path] = s.sendRaw("GET", path)
 	}
-	s.server.engine.Cache.Clear()
+	s.server.engine.Cache.Invalidate()
 	for _, path := range paths {
 		fresh := s.sendRaw("GET", path)
 		if a := kept[path]; a.Status != fresh.Status || !bytes.Equal(a.Body, fresh.Body) ||
@@ -149,6 +150,41 @@ func TestCache_ShowsWritesInNextRead(t *testing.T) {
 		{"a deleted agent", func() { s.send("DELETE", "/api/me?confirm=other-agent", other, nil).status(204) },
 			shown{"/api/agents": "!other-agent", "/api/agents/other-agent": "not_found", thread: "!Fresh reply", "/api/posts?tag=kept": `"reply_count":0`}},
 	})
+}
+
+// TestCache_ShowsAWriteBeforeItsResponse: the store's last callback holds the response to a write back.
+func TestCache_ShowsAWriteBeforeItsResponse(t *testing.T) {
+	s := newSite(t)
+	caller := s.register(domain.Registration{Handle: "harbour-pilot"})
+	committed, release, answered := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var held sync.Once
+	s.store.Watch(func(txn.Changes) {
+		held.Do(func() {
+			close(committed)
+			<-release
+		})
+	})
+	paths := []string{"/api/agents/harbour-pilot", "/api/agents", "/agents/harbour-pilot", "/agents"}
+	for _, path := range paths {
+		s.sendRaw("GET", path)
+	}
+
+	go func() {
+		defer close(answered)
+		_, err := s.store.UpdateAgent(t.Context(), caller, func(settings *domain.Settings) error {
+			settings.Name = "Renamed"
+			return nil
+		})
+		noError(t, err)
+	}()
+	<-committed
+	for _, path := range paths {
+		if a := s.sendRaw("GET", path); !bytes.Contains(a.Body, []byte("Renamed")) {
+			t.Errorf("%s is older than the commit: %s", path, a.Body)
+		}
+	}
+	close(release)
+	<-answered
 }
 
 // shown maps addresses to texts in their responses; "!" before a text means that it is absent.
@@ -242,11 +278,11 @@ func TestCache_ExpiresTimeDependentResponses(t *testing.T) {
 	for path := range pages {
 		pages[path] = s.openPage(path).status(200).Header.Get("Etag")
 	}
-	s.clock.Advance(time.Second)
+	s.clock.Advance(time.Minute)
 	for path, tag := range pages {
 		s.openPage(path, "If-None-Match: "+tag).status(200) // it shows which calls are open
 	}
-	equal(t, 0, s.send("GET", open, "", nil).status(200).len("posts"), "open calls after midnight")
+	equal(t, 0, s.send("GET", open, "", nil).status(200).len("posts"), "open calls a minute later")
 	s.send("GET", "/api/agents?new=true", "", nil).status(200)
 	s.clock.Advance(31 * domain.Day)
 	equal(t, 0, s.send("GET", "/api/agents?new=true", "", nil).status(200).len("agents"), "new agents after a month")

@@ -737,6 +737,7 @@ func (s *sweep) requestOddPaths() {
 // fail makes every operation fail by a panic and by a broken database, in requests that contain secrets.
 func (s *sweep) fail(t *testing.T) {
 	address := s.addSecret("mailbox", "recovered", s.address()).value
+	s.server.engine.Cache = api.NewCache(0) // so that no response is stored
 	for _, op := range s.server.engine.Operations {
 		run := op.Run
 		op.Run = func(*api.Request) (api.Response, error) { panic(errors.New("planted")) }
@@ -787,7 +788,6 @@ func (s *sweep) fails(op *api.Operation, address string) bool {
 	if op.ID == "deleteMe" {
 		path += "?confirm=" + who
 	}
-	s.server.engine.Cache.Clear() // so that no response is stored
 	r := must(http.NewRequest(op.Method, s.url+path, bytes.NewReader(text)))(s)
 	addHeaders(r, []string{"Authorization: Bearer " + s.keys[who], fmt.Sprint("Idempotency-Key: ", address, s.failures)})
 	a := receive(s.TB, must(s.client.Do(r))(s))

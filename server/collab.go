@@ -27,9 +27,7 @@ type collabsQuery struct {
 
 func (s *Server) listCollabs(req *api.Request, q collabsQuery) (api.Response, error) {
 	list, err := s.store.Collabs(req.Context(), q.Handle, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
-	response := listResponse(req, "collabs", list, q.Limit)
-	response.Tags = cacheTags(collabsData)
-	return response, err
+	return listResponse(req, "collabs", list, q.Limit), err
 }
 
 type ownCollabsQuery struct {

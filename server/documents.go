@@ -44,7 +44,7 @@ func (s *Server) mountDocuments(r *routes) {
 	}
 	r.public("/llms.txt", s.serveStatic(plainType, site.LLMs()))
 	r.public("/robots.txt", s.serveStatic(plainType, site.Robots()))
-	catalog := api.NewCached(site.Catalog())
+	catalog := api.NewCached([]byte(site.Catalog()))
 	catalog.Link = "<" + s.options.BaseURL + documents.CatalogPath + `>; rel="api-catalog"`
 	r.public(documents.CatalogPath, s.serveDocument(linksetType, func(http.Header, *http.Request) *api.Cached { return catalog }))
 	card := site.ServerCard()
@@ -55,7 +55,9 @@ func (s *Server) mountDocuments(r *routes) {
 		s.mountARD(r)
 	}
 	// Generated for each request: it contains the date.
-	r.public(documents.SecurityPath, s.serveDocument(plainType, func(http.Header, *http.Request) *api.Cached { return api.NewCached(site.Security(s.store.Now())) }))
+	r.public(documents.SecurityPath, s.serveDocument(plainType, func(http.Header, *http.Request) *api.Cached {
+		return api.NewCached([]byte(site.Security(s.store.Now())))
+	}))
 }
 
 // mountARD adds the manifest and the registry of Agentic Resource Discovery.
@@ -98,7 +100,7 @@ func makeGuides(o Options, mode domain.RegistrationMode) (map[string]map[string]
 	for path, languages := range texts {
 		guides[path] = map[string]*api.Cached{}
 		for lang, text := range languages {
-			guides[path][lang] = api.NewCached(text)
+			guides[path][lang] = api.NewCached([]byte(text))
 		}
 	}
 	return guides, err

@@ -40,5 +40,5 @@ func (s *Server) getHome(req *api.Request, _ api.None) (api.Response, error) {
 	for i, d := range posts {
 		b = appendPost(appendComma(b, i), d)
 	}
-	return api.Response{Body: append(b, "]}"...), Tags: append(cacheTags(agentsData), cacheTags(postsData)...)}, nil
+	return api.Response{Body: append(b, "]}"...)}, nil
 }

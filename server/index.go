@@ -129,5 +129,5 @@ func (s *Server) indexLimits() IndexLimits {
 }
 
 func (s *Server) getIndex(*api.Request, api.None) (api.Response, error) {
-	return api.Response{Body: s.index, Tags: cacheTags(siteData)}, nil
+	return api.Response{Body: s.index}, nil
 }

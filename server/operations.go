@@ -13,8 +13,8 @@ func (s *Server) operations() []*api.Operation {
 	const get, post, put, patch, del = "GET", "POST", "PUT", "PATCH", "DELETE"
 	operations := []*api.Operation{
 		api.Public[Index]("getIndex", get, "/api", "This index of the API", limitReads, s.getIndex),
-		api.Public[domain.Stats]("getStats", get, "/api/stats", "Counts of the directory, at most 10 seconds old", limitReads, s.getStats).AsTool("get_stats", "Counts of the directory"),
-		api.Public[FacetsResponse]("getFacets", get, "/api/facets", "The most frequent capabilities, languages and tags of agents, at most a minute old", limitReads, s.getFacets),
+		api.Public[domain.Stats]("getStats", get, "/api/stats", "Counts of the directory, at most 10 seconds old", limitReads, s.getStats).MayBeStale(domain.StatsAge).AsTool("get_stats", "Counts of the directory"),
+		api.Public[FacetsResponse]("getFacets", get, "/api/facets", "The most frequent capabilities, languages and tags of agents, at most a minute old", limitReads, s.getFacets).MayBeStale(domain.FacetsAge),
 
 		api.Public[AgentList]("listAgents", get, "/api/agents", "Search and list agents", limitReads, s.listAgents).AsTool("search_agents", "Search agents").HasBriefForm("view", "brief", BriefList{}),
 		api.Public[RegisteredAgent]("registerAgent", post, "/api/agents", "Register an agent; the api_key is returned once", limitRegistrations, s.registerAgent,

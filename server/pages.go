@@ -24,7 +24,7 @@ func newPages(s *Server) (*web.Site, error) {
 		BaseURL: s.options.BaseURL, Contact: s.options.Contact, Log: s.options.Log,
 		Name: s.options.Operator.SiteName(), Detail: s.options.Operator.About, Legal: s.options.Operator.Legal,
 		About: web.Text{EN: aboutEN, ZH: aboutZH}, Notice: web.Text(notice), ARD: manifest, Manual: manual.Pages(s.options.Settings),
-		Guide: s.guideText, Listed: append(cacheTags(agentsData), cacheTags(postsData)...),
+		Guide: s.guideText,
 	})
 }
 

@@ -43,7 +43,6 @@ type postsQuery struct {
 }
 
 func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error) {
-	today := s.store.Now() // before the look-up: midnight may come between
 	list, err := s.store.Posts(req.Context(), document.PostFilter{
 		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open, Strict: q.Match == "all", Newest: q.Order == "newest",
 	}, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
@@ -55,12 +54,7 @@ func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error)
 		b = appendPostMembers(append(appendComma(b, i), '{'), d)
 		b = append(appendMatch(b, matchOf(q.Q, i < list.Strict)), '}')
 	}
-	response := listEnd(req, b, list, hintedSearch{q.Q, callNoun}, q.Limit)
-	response.Tags = cacheTags(postsData)
-	if q.Open {
-		response.Expires = domain.NextDay(today)
-	}
-	return response, nil
+	return listEnd(req, b, list, hintedSearch{q.Q, callNoun}, q.Limit), nil
 }
 
 func appendPost(b []byte, d domain.PostDocument) []byte {
@@ -120,9 +114,7 @@ func (s *Server) getPost(req *api.Request, in postQuery) (api.Response, error) {
 	for i, r := range list.Items {
 		b = append(appendReply(appendComma(b, i), r), '}')
 	}
-	response := pageResponse(req, append(b, ']'), list.Next)
-	response.Tags = cacheTags(postsData)
-	return response, nil
+	return pageResponse(req, append(b, ']'), list.Next), nil
 }
 
 func (s *Server) deletePost(req *api.Request, caller domain.Caller, in postPath) (api.Response, error) {

@@ -29,8 +29,8 @@
 //
 //	api          the operation engine: decode, validate, respond, document
 //	middleware   request log, recovery, headers, compression, client address, connections, memory
-//	ratelimit    token buckets and pools    httpcache  responses by URL, invalidated by tag
-//	web          HTML pages                 tools      operations as tools of the MCP endpoint
+//	ratelimit    token buckets and pools    tools      operations as tools of the MCP endpoint
+//	web          HTML pages
 //	messages     the texts of errors        mcp        the protocol of that endpoint
 //	ard          the site and its agents for Agentic Resource Discovery
 //	operator     the operator's page, on a listener of its own
@@ -44,7 +44,7 @@
 //	cli          commands; builds a Server and calls Serve
 //
 // Imports point in one direction: cli, devmode, server, operator, then web, tools, ard and messages, then mcp, mail, linkcheck and api,
-// then middleware, then ratelimit and httpcache, then store. Server knows neither cli nor devmode.
+// then middleware, then ratelimit, then store. Server knows neither cli nor devmode.
 //
 // # A read
 //
@@ -53,16 +53,15 @@
 // (routes.go), and the handler that the engine has built for its row. The engine counts the
 // request against the limit of its address and looks it up in the cache by URL. On a miss it
 // decodes path and query, and calls getAgent (agent.go), which reads a document from the store,
-// completes its JSON, and names as tags the data that the response depends on. The engine adds
-// the ETag, caches the response, and sends it, compressed or as 304.
+// and completes its JSON. The engine adds the ETag, caches the response until the next commit that
+// changes something public, and sends it, compressed or as 304.
 //
 // # A write
 //
 // POST /api/posts takes the same way, but the engine authenticates the API key and counts the
 // request against the limits of the key instead. It validates the body with every invalid field at once,
 // and calls createPost (post.go), which runs one transaction of the store. The store calls back
-// between the commit and the response: invalidate (cache.go) drops the cached responses that
-// carry a tag of the changed data, the waiters (event.go) wake requests that wait for events,
+// between the commit and the response: invalidateCache drops the cached responses, the waiters (event.go) wake requests that wait for events,
 // and the outbox wakes if a mail is queued. A client therefore always reads what it has written.
 //
 // # A background job
@@ -94,7 +93,6 @@ import (
 	"callbook/server/api"
 	"callbook/server/ard"
 	"callbook/server/documents"
-	"callbook/server/httpcache"
 	"callbook/server/linkcheck"
 	"callbook/server/mail"
 	"callbook/server/messages"
@@ -107,13 +105,14 @@ import (
 	"callbook/store/backup"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
+	"callbook/store/txn"
 )
 
 // Options are the settings of a Server.
 type Options struct {
 	BaseURL        string                    // public address of the site, without a trailing slash
 	Limits         ratelimit.Limits          // zero: none
-	CacheBytes     int64                     // of cached responses; 0: DefaultCacheBytes, below 0: no cache
+	CacheBytes     int64                     // of cached responses; 0: 16 MiB, below 0: no cache
 	SharedCache    time.Duration             // for which shared caches may use a public response; 0: they revalidate it
 	TrustedProxies middleware.TrustedProxies // peers whose X-Forwarded-For is trusted
 	Log            zerolog.Logger
@@ -184,13 +183,13 @@ func New(st *store.Store, o Options) (*Server, error) {
 	s.engine = api.New(api.Config{
 		Clock:   st.Now,
 		Limiter: ratelimit.New(o.Limits), CheckNetwork: s.checkNetwork,
-		Cache:       httpcache.New[api.Tag, *api.Cached](int(max(cmp.Or(o.CacheBytes, DefaultCacheBytes), 0))),
+		Cache:       api.NewCache(int(max(cmp.Or(o.CacheBytes, defaultCacheBytes), 0))),
 		SharedCache: o.SharedCache, Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
 		Origins: origins, Foreign: limitReads, FailedKeys: limitFailedKeys, KeyLimits: keyLimits, NetworkWrites: limitNetworkWrites,
 		Errors: messages.Catalogue, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.operations())
 	s.ard = ard.New(ard.Options{
-		Engine: s.engine, Store: st, BaseURL: o.BaseURL, Name: o.Operator.SiteName(), Limit: limitReads, Tags: cacheTags(agentsData),
+		Engine: s.engine, Store: st, BaseURL: o.BaseURL, Name: o.Operator.SiteName(), Limit: limitReads,
 	})
 	s.engine.ErrorForm = s.ard.ErrorForm
 	s.engine.Limiter.Exempt = st.Lists.NetworkExempt
@@ -216,7 +215,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 	s.links = linkcheck.NewWorker(st, o.BaseURL, o.LinkCheck)
 	s.wakes = wake.New(st, o.LinkCheck, o.Log, s.metrics)
 	st.Watch(s.wakes.Notify)
-	st.Watch(s.invalidate)
+	st.Watch(s.invalidateCache)
 	st.Watch(s.waiters.notify)
 	if o.Mail != nil {
 		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Operator.Name, o.Log, s.metrics)
@@ -228,6 +227,19 @@ func New(st *store.Store, o Options) (*Server, error) {
 	s.index = s.makeIndex()
 	s.handler = s.wrap(s.newHandler())
 	return s, nil
+}
+
+// defaultCacheBytes is the size of the response cache unless the operator sets another.
+const defaultCacheBytes = 16 << 20
+
+// invalidateCache is the store's callback for a commit, before its writer gets a response.
+func (s *Server) invalidateCache(c txn.Changes) {
+	switch {
+	case c.All:
+		s.engine.Cache.Clear()
+	case c.Agents || c.Posts || c.Collabs || len(c.Cards) > 0:
+		s.engine.Cache.Invalidate()
+	}
 }
 
 // CheckBaseURL rejects a URL that is not the address of a site.
@@ -252,7 +264,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 
 // serveStatic returns a handler for a document that never changes while the program runs.
 func (s *Server) serveStatic(contentType, content string) httprouter.Handle {
-	cached := api.NewCached(content)
+	cached := api.NewCached([]byte(content))
 	return s.serveDocument(contentType, func(http.Header, *http.Request) *api.Cached { return cached })
 }
 

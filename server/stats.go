@@ -7,7 +7,7 @@ import (
 
 func (s *Server) getStats(req *api.Request, _ api.None) (api.Response, error) {
 	stats, err := s.store.Stats(req.Context())
-	return api.Response{Body: api.Marshal(stats), Tags: cacheTags(siteData), Expires: stats.AsOf.Time().Add(domain.StatsAge)}, err
+	return api.Response{Body: api.Marshal(stats)}, err
 }
 
 // FacetsResponse is the response of GET /api/facets.
@@ -18,5 +18,5 @@ type FacetsResponse struct {
 
 func (s *Server) getFacets(req *api.Request, _ api.None) (api.Response, error) {
 	facets, err := s.store.Facets(req.Context())
-	return api.Response{Body: api.Marshal(FacetsResponse{notice, facets}), Tags: cacheTags(siteData), Expires: facets.AsOf.Time().Add(domain.FacetsAge)}, err
+	return api.Response{Body: api.Marshal(FacetsResponse{notice, facets})}, err
 }

@@ -124,19 +124,6 @@ func TestJobs_ClockJumps(t *testing.T) {
 	s.post(caller)
 }
 
-func TestStats_FollowTheClockBack(t *testing.T) {
-	s := newStore(t)
-	for i, step := range []time.Duration{0, domain.StatsAge, -domain.Day, domain.StatsAge - time.Millisecond} {
-		s.clock.Advance(step)
-		s.register("agent-" + string(rune('a'+i)))
-		stats, err := s.Stats(context.Background())
-		s.ok(err)
-		if want := [...]int{1, 2, 3, 3}[i]; stats.Agents != want {
-			t.Errorf("step %d: %d agents, want %d", i, stats.Agents, want)
-		}
-	}
-}
-
 // walSize looks at the write-ahead log without opening it: closing a file of a
 // live database drops SQLite's locks on it.
 func (s *testStore) walSize() int64 {

@@ -32,13 +32,14 @@
 //     a page of another origin sends with the browser of its visitor. Otherwise authenticate
 //     the API key and count the request against the limits of the key; an invalid key counts
 //     against its address. Then reject a write from a network that the Config blocks.
-//   - cache: a public read is looked up by its URL (cachedResponse) and sent if it is found.
+//   - cache: a public read is looked up by its URL (cache.go) and sent if it is found. Requests for
+//     a missing response wait for one of them.
 //   - decode: read path and query (input.go), then check media type and size of the body, parse
 //     the JSON strictly (json.go) and validate it (check.go). A Checker collects every invalid
 //     field, so that the client learns of all at once. Then read the Idempotency-Key.
 //   - run the handler, which returns a Response with an encoded body.
-//   - respond: add the ETag and cache a public read by the tags of its Response, or set Location,
-//     Link and Idempotent-Replayed; send it compressed, as 304, or as it is (response.go).
+//   - respond: add the ETag and cache a public read, or set Location, Link and
+//     Idempotent-Replayed; send it compressed, as 304, or as it is (response.go).
 //
 // An error of any step becomes an ErrorBody by the Catalogue: a domain.Error with a known code is
 // the fault of the client, anything else is logged and hidden behind the code internal. The errors of wrong paths,

@@ -92,7 +92,7 @@ func (e *Engine) OpenAPI() func() *Cached {
 		if err := text.Canonicalize(); err != nil {
 			panic(err)
 		}
-		return NewCached(string(text))
+		return NewCached(text)
 	})
 }
 

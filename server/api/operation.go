@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"reflect"
+	"time"
 
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
@@ -25,6 +26,7 @@ type Operation struct {
 	Errors     []domain.Code   // beside those of every operation of its kind
 	Tool       *Tool           // nil: not a tool
 	waits      bool            // holds a request open, without memory
+	stale      time.Duration   // how old a response may be although data has changed; 0: never
 	brief      *briefForm      // nil: no shorter response
 	in, out    reflect.Type
 	Input      *Input
@@ -82,6 +84,10 @@ func (o *Operation) TakesDryRun() *Operation { o.DryRun = true; return o }
 
 // Waits declares that the operation holds requests open. Waiting takes no memory of responses.
 func (o *Operation) Waits() *Operation { o.waits = true; return o }
+
+// MayBeStale declares that a response may be used until it has this age, although data has changed
+// since. It is for counts that cost much to read.
+func (o *Operation) MayBeStale(age time.Duration) *Operation { o.stale = age; return o }
 
 // Deletes declares that the operation responds without a body.
 func (o *Operation) Deletes() *Operation { o.Status = http.StatusNoContent; return o }

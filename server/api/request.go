@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"mime"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
-	"callbook/server/httpcache"
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
@@ -42,8 +42,6 @@ type Response struct {
 	Location string
 	Next     string // path and query of the next page
 	Replayed bool
-	Tags     []Tag     // data that a public read is made from; nil: not cached
-	Expires  time.Time // of the cached response; zero: never
 }
 
 // Handler returns the HTTP handler of an operation. It checks a request in the order of the
@@ -138,22 +136,20 @@ func (req *Request) cachedResponse() (*Cached, error) {
 	if uri == "" { // the program's own read
 		uri = req.URL.RequestURI()
 	}
-	cached, version, ok := e.Cache.Get(uri, req.now)
-	if ok {
+
+	return e.Cache.Load(req.Context(), uri, req.now, req.op.stale, func(ctx context.Context) (*Cached, error) {
+		req.Request = req.WithContext(ctx)
+		response, err := req.run()
+		if err != nil {
+			return nil, err
+		}
+
+		cached := NewCached(response.Body)
+		if response.Next != "" {
+			cached.Link = linkNext(response.Next)
+		}
 		return cached, nil
-	}
-	response, err := req.run()
-	if err != nil {
-		return nil, err
-	}
-	cached = &Cached{Body: response.Body, ETag: etag(response.Body)}
-	if response.Next != "" {
-		cached.Link = linkNext(response.Next)
-	}
-	if response.Tags != nil {
-		e.Cache.Add(uri, httpcache.Item[Tag, *Cached]{Value: cached, Size: cached.Size(), Tags: response.Tags, Added: req.now, Expires: response.Expires}, version)
-	}
-	return cached, nil
+	})
 }
 
 func (req *Request) respond(response Response) error {

@@ -60,7 +60,9 @@ func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (body [
 		}
 	}
 	if rejection, ok := errors.AsType[*domain.Error](err); ok && rejection.Code == domain.CodeInvalidQuery {
-		rejection.Topic = "arguments" // a tool has no query
+		reworded := *rejection       // requests for the same response may share the error
+		reworded.Topic = "arguments" // a tool has no query
+		err = errors.Join(&reworded, err)
 	}
 	_, object, correctable := e.Errors.Describe(err, "")
 	if !correctable {

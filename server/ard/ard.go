@@ -32,7 +32,6 @@ type Options struct {
 	BaseURL string          // as in server.Options
 	Name    string          // of the site
 	Limit   ratelimit.Class // counts each request
-	Tags    []api.Tag       // of responses that any agent is part of
 }
 
 // Registry serves the catalog of a site.

@@ -110,7 +110,7 @@ func (r *Registry) listEntries(req *api.Request, q listQuery) (api.Response, err
 	if found.TotalIsExact {
 		list.Total = &found.Total
 	}
-	return api.Response{Body: api.Marshal(list), Tags: r.Tags}, err
+	return api.Response{Body: api.Marshal(list)}, err
 }
 
 // entries returns the entries of agents.
@@ -132,7 +132,7 @@ type entryPath struct {
 func (r *Registry) getEntry(req *api.Request, in entryPath) (api.Response, error) {
 	for _, e := range r.own() {
 		if strings.EqualFold(e.Identifier, in.URN) {
-			return api.Response{Body: api.Marshal(e), Tags: r.Tags}, nil
+			return api.Response{Body: api.Marshal(e)}, nil
 		}
 	}
 	handle, found := strings.CutPrefix(strings.ToLower(in.URN), r.urn("agent", ""))
@@ -144,5 +144,5 @@ func (r *Registry) getEntry(req *api.Request, in entryPath) (api.Response, error
 		return api.Response{}, err
 	}
 	e, err := r.entry(&d)
-	return api.Response{Body: api.Marshal(e), Tags: r.Tags}, err
+	return api.Response{Body: api.Marshal(e)}, err
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -103,11 +102,10 @@ func (r *Registry) exploreEntries(req *api.Request, q query) (api.Response, erro
 	}
 	f, err := agentFilter(q.Text, q.Filter)
 	var counts map[string]map[string]int
-	var until time.Time
 	switch {
 	case err != nil || f.None:
 	case q.Text == "" && f.MinLevel == 0 && len(f.AnyCapability)+len(f.AnyTag) == 0:
-		counts, until, err = r.countAll(req)
+		counts, err = r.countAll(req)
 	default:
 		counts, err = r.countFound(req, f.AgentFilter, asked)
 	}
@@ -118,12 +116,20 @@ func (r *Registry) exploreEntries(req *api.Request, q query) (api.Response, erro
 	for _, f := range asked {
 		response.Facets[f.Field] = buckets(counts[f.Field], f)
 	}
-	return api.Response{Body: api.Marshal(response), Tags: r.Tags, Expires: until}, nil
+	return api.Response{Body: api.Marshal(response)}, nil
 }
 
-// countAll counts the values of all agents as GET /api/facets has them: the most frequent ones, for a time.
-func (r *Registry) countAll(req *api.Request) (counts map[string]map[string]int, until time.Time, err error) {
-	all, err := r.Store.Facets(req.Context())
+// countAll counts the values of all agents as GET /api/facets has them: the most frequent ones.
+func (r *Registry) countAll(req *api.Request) (map[string]map[string]int, error) {
+	response, err := r.Engine.Read(req.Context(), r.Engine.Operation("getFacets"), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	var all domain.Facets
+	if err := json.Unmarshal(response.Body, &all); err != nil {
+		return nil, err
+	}
 	agents, levels := 0, map[string]int{}
 	for _, l := range all.Levels {
 		agents += l.Agents
@@ -139,7 +145,7 @@ func (r *Registry) countAll(req *api.Request) (counts map[string]map[string]int,
 	return map[string]map[string]int{
 		"type": {AgentType: agents}, "publisher": {r.host: agents}, "metadata.trustLevel": levels,
 		"capabilities": count(all.Capabilities), "tags": count(all.Languages, all.Tags),
-	}, all.AsOf.Time().Add(domain.FacetsAge), err
+	}, nil
 }
 
 // countFound counts the values of the agents that a search finds, up to exploredAgents.

@@ -71,7 +71,7 @@ func (r *Registry) searchEntries(req *api.Request, q query) (api.Response, error
 	if list.Next != "" {
 		results.PageToken = fmt.Sprintf("%d.%s", rank, list.Next)
 	}
-	return api.Response{Body: api.Marshal(results), Tags: r.Tags}, err
+	return api.Response{Body: api.Marshal(results)}, err
 }
 
 // parseToken returns the rank of the first record of a page, and the cursor of the list.

@@ -54,13 +54,16 @@ var searchLanguages = []searchLanguage{
 // Agents shows the search for agents.
 func (s *Site) Agents(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r, "q", "capability", "language", "min_level", "new", "cursor")
-	found := p.read("listAgents", p.query, "view", "brief", "limit", pageLimit)
-	popular := p.popular()
 	p.setAlternate("/api/agents", p.query)
-	p.highlight = search.Parse(p.query.Get("q")).Highlighter()
 	p.send("agents", func() (any, error) {
-		data := agentsPage{view: p.view, selection: p.selection(), Popular: popular, Languages: searchLanguages}
-		err := decode(found, &data)
+		p.highlight = search.Parse(p.query.Get("q")).Highlighter()
+		data := agentsPage{view: p.view, selection: p.selection(), Languages: searchLanguages}
+		if err := p.read(&data, "listAgents", p.query, "view", "brief", "limit", pageLimit); err != nil {
+			return nil, err
+		}
+
+		popular, err := p.popular()
+		data.Popular = popular
 		data.Agents, data.Some = byMatch(data.Agents, func(a agentEntry) string { return a.Match })
 		data.pagination, data.Meant = p.pagination(data.Next), p.suggest(data.Hint)
 		asked := p.query.Get("language")
@@ -121,15 +124,14 @@ func (s *Site) Agent(w http.ResponseWriter, r *http.Request, params httprouter.P
 	handle, named := api.ParseHandle(params.ByName("handle")), *r
 	named.URL = &url.URL{Path: "/agents/" + handle, RawQuery: r.URL.RawQuery} // one page, however the handle is written
 	p := s.open(w, &named)
-	card := p.read("getAgent", url.Values{"handle": {handle}})
-	work := p.read("listCollabs", url.Values{"handle": {handle}, "limit": {"5"}})
 	p.setAlternate("/api/agents/"+url.PathEscape(handle), nil)
 	p.Feed = feedOf(url.Values{"author": {handle}}, p.LangParam())
 	p.send("agent", func() (any, error) {
 		data := agentPage{view: p.view}
-		if err := decode(card, &data); err != nil {
+		if err := p.read(&data, "getAgent", nil, "handle", handle); err != nil {
 			return nil, err
 		}
-		return data, decode(work, &data.Work)
+		err := p.read(&data.Work, "listCollabs", nil, "handle", handle, "limit", "5")
+		return data, err
 	})
 }

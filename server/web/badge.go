@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/julienschmidt/httprouter"
@@ -30,10 +29,9 @@ func (s *Site) Badge(w http.ResponseWriter, r *http.Request, params httprouter.P
 	if p.err == nil && style != "" && style != "flat" && style != "plain" {
 		p.err = &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{{Field: "style", Code: domain.FaultBadValue, Topic: "style"}}}
 	}
-	card := p.read("getAgent", url.Values{"handle": {params.ByName("handle")}})
-	p.sendContent(func() ([]byte, error) {
+	p.sendContent(badgeType, func() ([]byte, error) {
 		var shown agentPage
-		if err := decode(card, &shown); err != nil {
+		if err := p.read(&shown, "getAgent", nil, "handle", params.ByName("handle")); err != nil {
 			return nil, err
 		}
 		return p.badge(shown, style == "plain"), nil

@@ -14,7 +14,7 @@ import (
 // Number of replies on a page. It is smaller if they are so long that the page would load slowly on a phone.
 const (
 	repliesLimit = "20"
-	longThread   = 48 << 10 // bytes of the API's response
+	longThread   = 42 << 10 // bytes of text
 	longLimit    = "5"
 )
 
@@ -27,10 +27,9 @@ type call struct {
 	Match      string        `json:"match"` // in a list
 }
 
-// setToday sets the date in UTC, on which it depends whether a call is open, and adds it to the parts of the page.
+// setToday sets the date in UTC, on which it depends whether a call is open.
 func (p *page) setToday() {
 	p.today = p.site.options.Store.Now().UTC().Format(time.DateOnly)
-	p.parts = append(p.parts, p.today)
 }
 
 // Over reports whether a deadline has passed.
@@ -48,14 +47,13 @@ type callsPage struct {
 // Calls shows the search for calls.
 func (s *Site) Calls(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r, "q", "kind", "tag", "author", "open", "cursor")
-	found := p.read("listPosts", p.query, "limit", pageLimit)
-	p.setToday()
 	p.setAlternate("/api/posts", p.query)
-	p.Feed = feedOf(p.query, p.LangParam())
-	p.highlight = search.Parse(p.query.Get("q")).Highlighter()
 	p.send("calls", func() (any, error) {
+		p.setToday()
+		p.Feed = feedOf(p.query, p.LangParam())
+		p.highlight = search.Parse(p.query.Get("q")).Highlighter()
 		data := callsPage{view: p.view, selection: p.selection()}
-		err := decode(found, &data)
+		err := p.read(&data, "listPosts", p.query, "limit", pageLimit)
 		data.Posts, data.Some = byMatch(data.Posts, func(c call) string { return c.Match })
 		data.pagination, data.Meant = p.pagination(data.Next), p.suggest(data.Hint)
 		return data, err
@@ -75,19 +73,29 @@ type callPage struct {
 	pagination
 }
 
+// length returns the number of bytes of the longest texts.
+func (p callPage) length() int {
+	n := len(p.Post.Body)
+	for _, r := range p.Replies {
+		n += len(r.Body)
+	}
+	return n
+}
+
 // Call shows a call with its replies.
 func (s *Site) Call(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 	id := params.ByName("id")
 	p := s.open(w, r, "cursor")
-	thread := p.read("getPost", p.query, "id", id, "limit", repliesLimit)
-	p.setToday()
-	if len(thread.Body) > longThread {
-		thread = p.read("getPost", p.query, "id", id, "limit", longLimit)
-	}
 	p.setAlternate("/api/posts/"+url.PathEscape(id), p.query)
 	p.send("call", func() (any, error) {
+		p.setToday()
 		data := callPage{view: p.view}
-		err := decode(thread, &data)
+		err := p.read(&data, "getPost", p.query, "id", id, "limit", repliesLimit)
+		if err == nil && data.length() > longThread {
+			data = callPage{view: p.view}
+			err = p.read(&data, "getPost", p.query, "id", id, "limit", longLimit)
+		}
+
 		data.pagination = p.pagination(data.Next)
 		return data, err
 	})

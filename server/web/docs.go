@@ -28,7 +28,6 @@ func (s *Site) Docs(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 		s.Reference(w, r, params)
 		return
 	}
-	p.read("getIndex", nil) // so that each run of the program has its own entity tags
 	i := slices.IndexFunc(s.options.Manual, func(page manual.Page) bool { return page.Topic == topic })
 	if i < 0 && topic != "" {
 		p.err = &domain.Error{Code: domain.CodeNotFound}
@@ -48,7 +47,6 @@ func (s *Site) Docs(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 // Guide shows the onboarding guide for agents, after a part for people.
 func (s *Site) Guide(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r)
-	p.read("getIndex", nil)
 	p.send("guide", func() (any, error) {
 		_, guide, _ := strings.Cut(string(s.options.Guide(p.Lang)), "\n---\n") // after the front matter
 		content, err := manual.Fragment(guide, 2)
@@ -63,7 +61,6 @@ func (s *Site) Guide(w http.ResponseWriter, r *http.Request, _ httprouter.Params
 // About shows who runs the site.
 func (s *Site) About(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r)
-	p.read("getIndex", nil)
 	p.send("about", func() (any, error) {
 		return struct {
 			view

@@ -1,44 +1,12 @@
 package web
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
-	"fmt"
 	"net/http"
 
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/api"
-	"callbook/server/httpcache"
 )
-
-// pageTag returns the ETag of a page from everything that it is made from. Clients choose some
-// of that, and pages are cached under their ETag, so two pages must never share one.
-func pageTag(parts []string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts)) // quoted, so that no part continues in the next
-	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
-}
-
-// sendCached sends the page that the parts identify. They are everything that it is made from, so
-// a page that is cached under their tag never expires. It calls content only if neither the client nor the cache has
-// the page.
-func (s *Site) sendCached(w http.ResponseWriter, r *http.Request, parts []string, content func() ([]byte, error)) error {
-	tag := pageTag(parts)
-	if api.MatchesETag(r.Header["If-None-Match"], tag) {
-		return s.options.Engine.WriteCached(w, r, &api.Cached{ETag: tag})
-	}
-	cache, now := s.options.Engine.Cache, s.options.Store.Now()
-	cached, version, ok := cache.Get(tag, now)
-	if !ok {
-		body, err := content()
-		if err != nil {
-			return err
-		}
-		cached = &api.Cached{Body: body, ETag: tag}
-		cache.Add(tag, httpcache.Item[api.Tag, *api.Cached]{Value: cached, Size: cached.Size(), Added: now}, version)
-	}
-	return s.options.Engine.WriteCached(w, r, cached)
-}
 
 // Fail is the ErrorResponse of the engine.
 func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) (int, api.ErrorObject) {

@@ -63,11 +63,10 @@ func (s *Site) Feed(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 	if query.Has("q") {
 		query.Set("order", "newest")
 	}
-	newest := p.read("listPosts", query, "limit", pageLimit)
 	p.setAlternate("/api/posts", query)
-	p.sendContent(func() ([]byte, error) {
+	p.sendContent(feedType, func() ([]byte, error) {
 		f := feed{page: p, ID: p.BaseURL + feedOf(p.query, ""), Title: p.feedTitle(), List: p.BaseURL + address("/calls", p.query, "lang", p.LangParam())}
-		if err := decode(newest, &f); err != nil {
+		if err := p.read(&f, "listPosts", query, "limit", pageLimit); err != nil {
 			return nil, err
 		}
 		return f.write()

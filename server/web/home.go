@@ -1,7 +1,6 @@
 package web
 
 import (
-	"fmt"
 	"html/template"
 	"net/http"
 
@@ -37,28 +36,24 @@ var homeLinks = []string{
 // those of trust level 0 last.
 func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r)
-	lists := p.read("getHome", nil)
-	stats, popular := p.counts(), p.popular()
-	p.setToday()
-	p.Feed = feedOf(nil, p.LangParam())
 	p.setAlternate("/api", nil)
 	w.Header()["Link"] = append(w.Header()["Link"], homeLinks...)
 	if s.options.ARD != "" {
 		w.Header().Add("Link", "<"+s.options.ARD+`>; rel="ard"; type="application/json"`)
 	}
 	p.send("home", func() (any, error) {
-		data := homePage{view: p.view, Operator: s.operator, Detail: s.options.Detail, Stats: stats, Popular: popular, ARD: s.options.ARD}
-		return data, decode(lists, &data.Lists)
-	})
-}
+		p.setToday()
+		p.Feed = feedOf(nil, p.LangParam())
+		data := homePage{view: p.view, Operator: s.operator, Detail: s.options.Detail, ARD: s.options.ARD}
+		if err := p.read(&data.Lists, "getHome", nil); err != nil {
+			return nil, err
+		}
+		if err := p.read(&data.Stats, "getStats", nil); err != nil {
+			return nil, err
+		}
 
-// counts returns the statistics of the site without their time, so that the page changes only when they do.
-func (p *page) counts() (stats domain.Stats) {
-	response := p.read("getStats", nil)
-	if p.err == nil {
-		p.err = decode(response, &stats)
-	}
-	stats.AsOf = 0
-	p.parts[len(p.parts)-1] = fmt.Sprint(stats)
-	return stats
+		var err error
+		data.Popular, err = p.popular()
+		return data, err
+	})
 }

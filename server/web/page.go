@@ -1,8 +1,7 @@
 package web
 
 import (
-	"callbook/server/api"
-	"callbook/store/domain"
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -10,19 +9,20 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+
+	"callbook/server/api"
+	"callbook/store/domain"
 )
 
-// page is a page that is being built from responses of the API. It is as current as they are: its entity tag is made
-// from their tags and its own address. Templates and options change only with the program, and then the tags of all
-// responses change too.
+// page is a page that is being built from responses of the API. It is cached by its address, its
+// language and its form.
 type page struct {
 	view
 	site  *Site
 	w     http.ResponseWriter
 	r     *http.Request
 	query url.Values // the parameters that the page accepts
-	parts []string
-	err   error // of the query, or of the first read that failed
+	err   error      // of the request
 }
 
 // open starts a page that accepts these query parameters and lang.
@@ -46,7 +46,6 @@ func (s *Site) open(w http.ResponseWriter, r *http.Request, parameters ...string
 	path := (&url.URL{Path: r.URL.Path}).EscapedPath() // normalized: %61 is a
 	p.Here, p.Switch = path, address("", p.query, "lang", p.other())
 	p.Canonical = p.BaseURL + address(path, p.query, "lang", p.LangParam())
-	p.parts = []string{path, p.query.Encode(), p.Lang, p.LangParam()}
 	return p
 }
 
@@ -71,13 +70,9 @@ func clone(query url.Values) url.Values {
 	return copied
 }
 
-// read calls a public read operation of the API with a query and further names and values, and adds the tag of its
-// response to the parts of the page; getHome is the operation behind the home page. After an error it returns an empty
-// response.
-func (p *page) read(id string, query url.Values, more ...string) *api.Cached {
-	if p.err != nil {
-		return &api.Cached{}
-	}
+// read decodes the response of a public read operation of the API, with a query and further names
+// and values, into a struct. getHome is the operation behind the home page.
+func (p *page) read(into any, id string, query url.Values, more ...string) error {
 	engine, op, args := p.site.options.Engine, p.site.options.Home, clone(query)
 	if id != op.ID {
 		op = engine.Operation(id)
@@ -85,17 +80,11 @@ func (p *page) read(id string, query url.Values, more ...string) *api.Cached {
 	for i := 0; i+1 < len(more); i += 2 {
 		args.Set(more[i], more[i+1])
 	}
+
 	response, err := engine.Read(p.r.Context(), op, args)
 	if err != nil {
-		p.err = err
-		return &api.Cached{}
+		return err
 	}
-	p.parts = append(p.parts, response.ETag)
-	return response
-}
-
-// decode parses the body of a response.
-func decode(response *api.Cached, into any) error {
 	if err := json.Unmarshal(response.Body, into); err != nil {
 		return fmt.Errorf("decode a response of the API: %w", err)
 	}
@@ -110,36 +99,57 @@ func (p *page) setAlternate(path string, query url.Values) {
 
 // send sends the page with this name, in HTML or in Markdown, or an error page.
 func (p *page) send(name string, data func() (any, error)) {
-	inMarkdown := prefersMarkdown(p.r.Header.Values("Accept"))
-	if inMarkdown {
-		p.parts = append(p.parts, markdownType)
+	form := htmlType
+	if prefersMarkdown(p.r.Header.Values("Accept")) {
+		form = markdownType
 	}
-	p.sendContent(func() ([]byte, error) {
+
+	p.sendContent(form, func() ([]byte, error) {
 		d, err := data()
 		if err != nil {
 			return nil, err
 		}
-		if inMarkdown {
+		if form == markdownType {
 			return executeMarkdown(name, d)
 		}
 		return p.site.execute(name+".html", d)
 	}, func(h http.Header) {
 		pageHeaders(h, p.Lang)
-		if inMarkdown {
-			h.Set("Content-Type", markdownType)
-		}
+		h.Set("Content-Type", form)
 	})
 }
 
-func (p *page) sendContent(content func() ([]byte, error), headers func(http.Header)) {
+// sendContent sends the page in a form, or an error page. It calls content only if the page is not
+// cached.
+func (p *page) sendContent(form string, content func() ([]byte, error), headers func(http.Header)) {
 	if p.err == nil {
-		headers(p.w.Header())
-		p.err = p.site.sendCached(p.w, p.r, p.parts, content)
+		p.err = p.sendCached(form, content, headers)
 	}
 	if p.err != nil {
 		p.w.Header().Del("Link")
 		p.site.RenderError(p.w, p.r, p.err)
 	}
+}
+
+func (p *page) sendCached(form string, content func() ([]byte, error), headers func(http.Header)) error {
+	// The keys of operations begin with a slash.
+	key := strings.Join([]string{form, p.Lang, p.LangParam(), address(p.Here, p.query, "", "")}, " ")
+
+	engine := p.site.options.Engine
+	cached, err := engine.Cache.Load(p.r.Context(), key, p.site.options.Store.Now(), 0, func(ctx context.Context) (*api.Cached, error) {
+		p.r = p.r.WithContext(ctx)
+		body, err := content()
+		if err != nil {
+			return nil, err
+		}
+		return api.NewCached(body), nil
+	})
+	if err != nil {
+		return err
+	}
+
+	headers(p.w.Header())
+	return engine.WriteCached(p.w, p.r, cached)
 }
 
 // pagination holds the links between the pages of a list.

@@ -40,7 +40,6 @@ type field struct {
 // Reference shows the list of the operations of the API, or one of them.
 func (s *Site) Reference(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 	p := s.open(w, r)
-	p.read("getIndex", nil) // so that each run of the program has its own entity tags
 	engine, id := s.options.Engine, params.ByName("operation")
 	i := slices.IndexFunc(engine.Operations, func(op *api.Operation) bool { return op.ID == id })
 	if params.ByName("topic") != referenceTopic || id != "" && i < 0 {

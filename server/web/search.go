@@ -64,33 +64,18 @@ func (v view) Marked(text string) template.HTML {
 // maxPopular is the maximum number of popular capabilities on a page.
 const maxPopular = 10
 
-// popularCapabilities are the most frequent capabilities of the agents in a response of the API.
-type popularCapabilities struct {
-	tag   string
-	names []string
-}
-
 // popular returns capabilities that several agents of trust level 1 or more have, the most frequent first; none on a
-// page that shows a selection. It counts once for each response of the API.
-func (p *page) popular() []string {
+// page that shows a selection.
+func (p *page) popular() ([]string, error) {
 	if len(p.query) > 0 {
-		return nil
+		return nil, nil
 	}
-	newest := p.read("listAgents", nil, "view", "brief", "min_level", "1", "limit", "100")
-	if p.err != nil {
-		return nil
+
+	var newest struct {
+		Agents []domain.Brief `json:"agents"`
 	}
-	known := p.site.popular.Load()
-	if known == nil || known.tag != newest.ETag {
-		var list struct {
-			Agents []domain.Brief `json:"agents"`
-		}
-		p.err = decode(newest, &list)
-		known = &popularCapabilities{newest.ETag, mostFrequent(list.Agents)}
-		p.site.popular.Store(known)
-	}
-	p.parts[len(p.parts)-1] = strings.Join(known.names, "\x00") // the page changes only when they do
-	return known.names
+	err := p.read(&newest, "listAgents", nil, "view", "brief", "min_level", "1", "limit", "100")
+	return mostFrequent(newest.Agents), err
 }
 
 func mostFrequent(agents []domain.Brief) (names []string) {

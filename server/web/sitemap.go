@@ -1,12 +1,10 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"html"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -40,53 +38,59 @@ var sitemapKinds = []struct {
 	{query.PostPages, "calls", "/calls/"},
 }
 
-type sitemapInput struct {
-	Part string `path:"part"`
-}
-
 // SitemapRoutes returns the handlers of the sitemap by path. They are for programs, so their errors are those of the API.
 func (s *Site) SitemapRoutes() map[string]httprouter.Handle {
-	op := api.Public[api.None]("getSitemap", http.MethodGet, sitemapPart, "", s.options.Reads, s.sitemap)
-	s.options.Engine.Prepare(op)
 	show := func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
-		err := s.options.Engine.Allow(w, r, s.options.Reads)
-		var cached *api.Cached
-		if err == nil {
-			cached, err = s.options.Engine.Read(r.Context(), op, url.Values{"part": {cmp.Or(params.ByName("part"), "all")}})
-		}
-		if err != nil {
+		if err := s.sendSitemap(w, r, params.ByName("part")); err != nil {
 			s.options.Engine.WriteError(w, r, err)
-			return
 		}
-		w.Header().Set("Content-Type", sitemapType)
-		_ = s.options.Engine.WriteCached(w, r, cached)
 	}
 	return map[string]httprouter.Handle{sitemapPath: show, sitemapPart: show}
+}
+
+func (s *Site) sendSitemap(w http.ResponseWriter, r *http.Request, part string) error {
+	engine := s.options.Engine
+	if err := engine.Allow(w, r, s.options.Reads); err != nil {
+		return err
+	}
+
+	key := sitemapType + " " + part
+	cached, err := engine.Cache.Load(r.Context(), key, s.options.Store.Now(), 0, func(ctx context.Context) (*api.Cached, error) {
+		body, err := s.sitemap(ctx, part)
+		return api.NewCached(body), err
+	})
+	if err != nil {
+		return err
+	}
+
+	w.Header().Set("Content-Type", sitemapType)
+	return engine.WriteCached(w, r, cached)
 }
 
 // pagesPart is the part of the sitemap with the pages that every site has.
 const pagesPart = "pages.xml"
 
 // sitemap returns the whole sitemap or its index, or a part of it.
-func (s *Site) sitemap(req *api.Request, in sitemapInput) (response api.Response, err error) {
-	parts, pages := []string{in.Part}, []string(nil)
-	if in.Part == "all" {
-		if parts, err = s.sitemapParts(req.Context()); err != nil {
-			return response, err
+func (s *Site) sitemap(ctx context.Context, part string) (body []byte, err error) {
+	parts, pages := []string{part}, []string(nil)
+	if part == "" {
+		if parts, err = s.sitemapParts(ctx); err != nil {
+			return nil, err
 		}
 		if len(parts) > len(sitemapKinds)+1 {
-			return api.Response{Body: s.writeSitemap("sitemapindex", "sitemap", "/sitemap/", parts), Tags: s.options.Listed}, nil
+			return s.writeSitemap("sitemapindex", "sitemap", "/sitemap/", parts), nil
 		}
 	}
+
 	for _, part := range parts {
-		more, err := s.pages(req.Context(), part)
+		more, err := s.pages(ctx, part)
 		if err != nil {
-			return response, err
+			return nil, err
 		}
 		pages = append(pages, more...)
 	}
-	return api.Response{Body: s.writeSitemap("urlset", "url", "", pages), Tags: s.options.Listed}, nil
+	return s.writeSitemap("urlset", "url", "", pages), nil
 }
 
 // sitemapParts returns the names of the parts: those that name a record, and pagesPart.

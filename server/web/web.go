@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/text/language"
@@ -48,7 +47,6 @@ type Options struct {
 	ARD     string          // path of the manifest for Agentic Resource Discovery; empty: none
 	Manual  []manual.Page   // as manual.Pages returns it
 	Guide   func(lang string) []byte
-	Listed  []api.Tag      // of the list of all agents, and of that of all calls
 	Log     zerolog.Logger // log of the operator
 }
 
@@ -58,7 +56,6 @@ type Text struct{ EN, ZH string }
 // Site renders the pages of one directory.
 type Site struct {
 	options  Options
-	popular  atomic.Pointer[popularCapabilities]
 	operator template.HTML // what the operator says about the site
 }
 
@@ -120,6 +117,8 @@ func acceptedLanguages(lines []string) []language.Tag {
 	return tags
 }
 
+const htmlType = "text/html; charset=utf-8"
+
 // contentPolicy allows a page to load the site's stylesheet and mark and to send the site's forms, and nothing else.
 const contentPolicy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -138,7 +137,7 @@ func (s *Site) execute(name string, data any) ([]byte, error) {
 
 // pageHeaders sets the headers of every page.
 func pageHeaders(h http.Header, lang string) {
-	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Type", htmlType)
 	h.Set("Content-Language", lang)
 	h.Set("Content-Security-Policy", contentPolicy)
 	h.Set("Referrer-Policy", "no-referrer")

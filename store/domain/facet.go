@@ -26,5 +26,5 @@ type LevelFacet struct {
 // FacetValues is how many values of a field Facets has.
 const FacetValues = 50
 
-// FacetsAge is how long facets are cached.
+// FacetsAge is how old facets may be that the site shows.
 const FacetsAge = time.Minute

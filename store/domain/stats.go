@@ -20,5 +20,5 @@ type Stats struct {
 	AsOf                   Time `json:"as_of" db:"-"`
 }
 
-// StatsAge is how long counts are cached.
+// StatsAge is how old counts may be that the site shows.
 const StatsAge = 10 * time.Second

@@ -10,24 +10,21 @@ import (
 	"callbook/store/text"
 )
 
-// Facets returns the most frequent values of agents, at most a minute old. The full-text table has no row of a hidden agent,
-// so none counts.
-func (r *Reader) Facets(ctx context.Context) (domain.Facets, error) {
-	now := r.db.Now()
-	return r.facets.get(now, domain.FacetsAge, func() (f domain.Facets, err error) {
-		f.AsOf = now
-		if f.Capabilities, err = r.facetValues(ctx, document.FacetCapability); err != nil {
-			return f, err
-		}
-		if f.Languages, err = r.facetValues(ctx, document.FacetLanguage); err != nil {
-			return f, err
-		}
-		if f.Tags, err = r.facetValues(ctx, document.FacetTag); err != nil {
-			return f, err
-		}
-		f.Levels, err = r.levels(ctx)
+// Facets returns the most frequent values of agents. The full-text table has no row of a hidden
+// agent, so none counts.
+func (r *Reader) Facets(ctx context.Context) (f domain.Facets, err error) {
+	f.AsOf = r.db.Now()
+	if f.Capabilities, err = r.facetValues(ctx, document.FacetCapability); err != nil {
 		return f, err
-	})
+	}
+	if f.Languages, err = r.facetValues(ctx, document.FacetLanguage); err != nil {
+		return f, err
+	}
+	if f.Tags, err = r.facetValues(ctx, document.FacetTag); err != nil {
+		return f, err
+	}
+	f.Levels, err = r.levels(ctx)
+	return f, err
 }
 
 // facetCount is how many agents have a facet.

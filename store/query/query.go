@@ -4,7 +4,6 @@
 package query
 
 import (
-	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/txn"
 )
@@ -14,8 +13,6 @@ type Reader struct {
 	db          *txn.DB
 	agentTotals *listing.Totals
 	postTotals  *listing.Totals
-	stats       recent[domain.Stats]
-	facets      recent[domain.Facets]
 }
 
 // NewReader returns a reader, which is usable after SetDB.
@@ -26,13 +23,11 @@ func NewReader() *Reader {
 // SetDB sets the database to read.
 func (r *Reader) SetDB(db *txn.DB) { r.db = db }
 
-// Committed forgets totals and counts that a commit has changed. It must be called after the commit
+// Committed forgets totals that a commit has changed. It must be called after the commit
 // and before its writers return.
 func (r *Reader) Committed(c txn.Changes) {
 	agents, posts := c.Rows(txn.AgentSearch), c.Rows(txn.PostSearch)
 	if c.All {
-		r.stats.reset()
-		r.facets.reset()
 		agents, posts = listing.UnknownChanges, listing.UnknownChanges
 	}
 	r.agentTotals.AddChanges(agents)

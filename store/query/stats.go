@@ -2,46 +2,13 @@ package query
 
 import (
 	"context"
-	"sync"
-	"time"
 
 	"callbook/store/domain"
 )
 
-// recent holds counts that were last read, since reading them costs much.
-type recent[T any] struct {
-	sync.Mutex
-	last T
-	at   domain.Time // 0 for none
-}
-
-func (c *recent[T]) reset() {
-	c.Lock()
-	defer c.Unlock()
-	c.at = 0
-}
-
-// get returns the counts, and reads them if they are older than age. A reader waits for at most one read.
-func (c *recent[T]) get(now domain.Time, age time.Duration, read func() (T, error)) (T, error) {
-	c.Lock()
-	defer c.Unlock()
-	if c.at != 0 && c.at <= now && now < c.at.Add(age) {
-		return c.last, nil
-	}
-	counts, err := read()
-	if err == nil {
-		c.last, c.at = counts, now
-	}
-	return counts, err
-}
-
-// Stats returns the counts, at most 10 seconds old.
-func (r *Reader) Stats(ctx context.Context) (domain.Stats, error) {
+// Stats returns the counts of the directory.
+func (r *Reader) Stats(ctx context.Context) (stats domain.Stats, err error) {
 	now := r.db.Now()
-	return r.stats.get(now, domain.StatsAge, func() (domain.Stats, error) { return r.readStats(ctx, now) })
-}
-
-func (r *Reader) readStats(ctx context.Context, now domain.Time) (stats domain.Stats, err error) {
 	stats.AsOf = now
 	err = r.db.Get(ctx, &stats, `
 		WITH hidden (id) AS (

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"fmt"
-
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -14,8 +12,7 @@ import (
 	"callbook/store/text"
 )
 
-// AgentCard is the response of GET /api/agents/{handle}. The types of responses only describe
-// them: the bytes are built from stored documents, and a test compares both.
+// AgentCard is the response of GET /api/agents/{handle}.
 type AgentCard struct {
 	Notice      Notice              `json:"notice"`
 	Agent       Agent               `json:"agent"`
@@ -58,10 +55,6 @@ const (
 	evidenceNoteZH = "仅统计双方都已确认、且双方所有者为不同的人并各自认领了智能体的合作；同样两位所有者之间每九十天只计一次。"
 )
 
-// evidenceNotes are those two as JSON members.
-var evidenceNotes = `,"confirmed_collaborations_note_en":` + string(api.Marshal(evidenceNoteEN)) +
-	`,"confirmed_collaborations_note_zh":` + string(api.Marshal(evidenceNoteZH))
-
 // AgentList is the response of GET /api/agents.
 type AgentList struct {
 	Notice Notice     `json:"notice"`
@@ -70,16 +63,7 @@ type AgentList struct {
 	SearchEnd
 }
 
-// ListEnd is the end of every list.
-type ListEnd struct {
-	Total        int     `json:"total" doc:"Counted up to 1000."`
-	TotalIsExact bool    `json:"total_is_exact" doc:"False when there are more than total."`
-	Limit        int     `json:"limit"`
-	Next         *string `json:"next" doc:"Address of the next page; null on the last. A page of very long records holds fewer than limit."`
-}
-
-// ListItem is an agent in a list: the card's agent and a few counts; with
-// view=brief the members of a brief item only.
+// ListItem is an agent in a list: the card's agent and a few counts.
 type ListItem struct {
 	domain.Agent
 	LastActiveAt domain.Time       `json:"last_active_at"`
@@ -87,7 +71,7 @@ type ListItem struct {
 	TrustLevel   int               `json:"trust_level" minimum:"0" maximum:"2"`
 	Confirmed    int               `json:"confirmed_collaborations"`
 	Match        string            `json:"match,omitempty" enum:"all,some" doc:"With q: whether the agent matches every word, or some." example:"some"`
-	Matched      []domain.Offering `json:"matched_offerings,omitempty" doc:"With q: the menu entries that matched best."`
+	Matched      []domain.Offering `json:"matched_offerings,omitzero" doc:"With q: the menu entries that matched best."`
 }
 
 // ListContact is Contact in a list; email is left out unless it is public.
@@ -130,111 +114,113 @@ type agentsQuery struct {
 	Cursor     string `query:"cursor" format:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listAgents(req *api.Request, q agentsQuery) (api.Response, error) {
+func (s *Server) listAgents(req *api.Request, q agentsQuery) (any, error) {
 	if q.Cursor != "" && q.Offset > 0 {
-		return api.Response{}, &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{
+		return nil, &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{
 			{Field: "offset", Code: domain.FaultBadValue, Topic: "offset"},
 		}}
 	}
+
 	list, err := s.store.Agents(req.Context(), document.AgentFilter{
 		Query: q.Q, Capability: q.Capability, Language: q.Language, Verified: q.Verified, MinLevel: q.MinLevel, New: q.New, Strict: q.Match == "all", Brief: q.View == "brief",
 	}, listing.Page{Limit: q.Limit, Offset: q.Offset, Cursor: q.Cursor})
 	if err != nil {
-		return api.Response{}, err
+		return nil, err
 	}
-	b := newListBody(q.View, "agents")
-	for i, d := range list.Items {
-		b = appendComma(b, i)
-		match := matchOf(q.Q, i < list.Strict)
-		if q.View == "brief" {
-			b = appendBriefItem(b, d, match)
-		} else {
-			b = appendListItem(b, d, match)
+
+	end := newSearchEnd(req, list, q.Q, agentNoun, q.Limit)
+	if q.View == "brief" {
+		page := BriefList{Notice: notice, View: q.View, SearchEnd: end}
+		for i, d := range list.Items {
+			page.Agents = append(page.Agents, briefItemOf(d, matchOf(q.Q, i < list.Strict)))
 		}
+		return page, nil
 	}
-	return listEnd(req, b, list, hintedSearch{q.Q, agentNoun}, q.Limit), nil
+
+	page := AgentList{Notice: notice, View: q.View, SearchEnd: end}
+	for i, d := range list.Items {
+		page.Agents = append(page.Agents, listItemOf(d, matchOf(q.Q, i < list.Strict)))
+	}
+	return page, nil
 }
 
-func appendListItem(b []byte, d domain.AgentDocument, match string) []byte {
-	b = appendAgent(append(b, '{'), d)
-	b = append(b, `,"contact":{"method":"request"`...)
-	if d.Email != nil {
-		b = appendText(append(b, `,"email":`...), *d.Email)
+// listItemOf returns an agent of a list. match is empty without q.
+func listItemOf(d domain.AgentDocument, match string) ListItem {
+	item := ListItem{
+		Agent:        profileOf(d),
+		LastActiveAt: d.LastActiveAt,
+		Contact: ListContact{
+			Method:          "request",
+			Email:           domain.Deref(d.Email),
+			EmailPublic:     d.Email != nil,
+			MailboxVerified: d.Level > 0,
+		},
+		TrustLevel: d.Level,
+		Confirmed:  d.Confirmed,
+		Match:      match,
 	}
-	b = fmt.Appendf(appendContactFlags(b, d), `},"trust_level":%d,"confirmed_collaborations":%d`, d.Level, d.Confirmed)
 	if match != "" {
-		b = appendMatched(appendMatch(b, match), d)
+		item.Matched = matchedOf(d)
 	}
-	return append(b, '}')
+	return item
 }
 
-func appendBriefItem(b []byte, d domain.AgentDocument, match string) []byte {
-	b = fmt.Appendf(b, `{%s,"trust_level":%d,"confirmed_collaborations":%d,"last_active_at":`, d.Brief, d.Level, d.Confirmed)
-	b = d.LastActiveAt.AppendJSON(b)
-	b = appendMatched(appendMatch(b, match), d)
-	return append(b, '}')
-}
-
-func appendMatched(b []byte, d domain.AgentDocument) []byte {
-	b = append(b, `,"matched_offerings":[`...)
-	for i, offering := range d.Matched {
-		b = append(appendComma(b, i), offering...)
+// briefItemOf returns an agent of a list of short items. match is empty without q.
+func briefItemOf(d domain.AgentDocument, match string) BriefItem {
+	return BriefItem{
+		Brief:        briefOf(d),
+		TrustLevel:   d.Level,
+		Confirmed:    d.Confirmed,
+		LastActiveAt: d.LastActiveAt,
+		Match:        match,
+		Matched:      matchedOf(d),
 	}
-	return append(b, ']')
 }
 
-// appendAgent appends the members of the agent object that cards and lists share.
-func appendAgent(b []byte, d domain.AgentDocument) []byte {
-	b = append(b, d.Profile...)
-	b = append(b, `,"last_active_at":`...)
-	return d.LastActiveAt.AppendJSON(b)
-}
-
-func appendContactFlags(b []byte, d domain.AgentDocument) []byte {
-	return fmt.Appendf(b, `,"email_public":%t,"mailbox_verified":%t`, d.Email != nil, d.Level > 0)
-}
-
-// appendCard appends the members of a card after its notice.
-func appendCard(b []byte, d domain.AgentDocument) []byte {
-	b = appendAgentObject(b, d)
-	b = fmt.Appendf(b, `,"evidence":{"confirmed_collaborations":%d%s,"confirmed_partners":%d`, d.Confirmed, evidenceNotes, d.Partners)
-	b = fmt.Appendf(b, `,"requests_received":%d,"requests_answered":%d`, d.Requests.Received, d.Requests.Answered)
-	b = fmt.Appendf(b, `,"median_answer_hours":%s,"last_active_at":`, api.Marshal(d.Requests.MedianHours))
-	b = d.LastActiveAt.AppendJSON(b)
-	b = append(b, `,"joined_at":`...)
-	b = d.CreatedAt.AppendJSON(b)
-	return fmt.Appendf(b, `},"recent_posts":%s`, d.RecentPosts)
-}
-
-func appendAgentObject(b []byte, d domain.AgentDocument) []byte {
-	b = append(appendAgent(append(b, `,"agent":{`...), d), `,"contact":{"method":"request","email":`...)
-	if d.Email != nil {
-		b = appendText(b, *d.Email)
-	} else {
-		b = append(b, "null"...)
+func cardOf(d domain.AgentDocument) AgentCard {
+	return AgentCard{
+		Notice: notice,
+		Agent:  agentOf(d),
+		Evidence: Evidence{
+			Confirmed:    d.Confirmed,
+			NoteEN:       evidenceNoteEN,
+			NoteZH:       evidenceNoteZH,
+			Partners:     d.Partners,
+			Received:     d.Requests.Received,
+			Answered:     d.Requests.Answered,
+			MedianHours:  d.Requests.MedianHours,
+			LastActiveAt: d.LastActiveAt,
+			JoinedAt:     d.CreatedAt,
+		},
+		RecentPosts: recentPostsOf(d),
 	}
-	// A handle has no character that JSON would escape.
-	return fmt.Appendf(appendContactFlags(b, d), `,"how_en":"Send POST /api/agents/%[1]s/requests with your API key; both mailboxes are shared once the request is accepted.",`+
-		`"how_zh":"用你的 API 密钥发送 POST /api/agents/%[1]s/requests；对方接受后，双方的邮箱才会互相可见。"}}`, d.Handle)
 }
 
-// appendText appends a JSON string. The texts of the store are valid UTF-8.
-func appendText(b []byte, s string) []byte {
-	b, _ = jsontext.AppendQuote(b, s)
-	return b
+func agentOf(d domain.AgentDocument) Agent {
+	return Agent{
+		Agent:        profileOf(d),
+		LastActiveAt: d.LastActiveAt,
+		Contact: Contact{
+			Method:          "request",
+			Email:           d.Email,
+			EmailPublic:     d.Email != nil,
+			MailboxVerified: d.Level > 0,
+			HowEN:           "Send POST /api/agents/" + d.Handle + "/requests with your API key; both mailboxes are shared once the request is accepted.",
+			HowZH:           "用你的 API 密钥发送 POST /api/agents/" + d.Handle + "/requests；对方接受后，双方的邮箱才会互相可见。",
+		},
+	}
 }
 
 type handlePath struct {
 	Handle string `path:"handle" of:"handle" doc:"The agent's handle." example:"harbour-pilot"`
 }
 
-func (s *Server) getAgent(req *api.Request, in handlePath) (api.Response, error) {
+func (s *Server) getAgent(req *api.Request, in handlePath) (AgentCard, error) {
 	d, err := s.store.Card(req.Context(), in.Handle)
 	if err != nil {
-		return api.Response{}, err
+		return AgentCard{}, err
 	}
-	b := appendCard(newBody(), d)
-	return api.Response{Body: append(b, '}')}, nil
+	return cardOf(d), nil
 }
 
 type reportAgentInput struct {
@@ -242,7 +228,7 @@ type reportAgentInput struct {
 	Body   domain.ReportDraft
 }
 
-func (s *Server) reportAgent(req *api.Request, in reportAgentInput) (api.Response, error) {
+func (s *Server) reportAgent(req *api.Request, in reportAgentInput) (Received, error) {
 	err := s.store.ReportAgent(req.Context(), in.Handle, req.Address(), in.Body)
 	return s.received("agent", in.Handle, err)
 }
@@ -291,18 +277,19 @@ type RegisteredAgent struct {
 	NextStepsZH string `json:"next_steps_zh"`
 }
 
-func (s *Server) registerAgent(req *api.Request, in api.WithBody[registration]) (api.Response, error) {
+func (s *Server) registerAgent(req *api.Request, in api.WithBody[registration]) (RegisteredAgent, error) {
 	in.Body.From = req.Address()
 	r, replayed, err := s.store.Register(req.Context(), in.Body.Registration, req.Idempotency)
 	if err != nil {
-		return api.Response{}, err
+		return RegisteredAgent{}, err
 	}
-	b := appendAgentObject(newBody(), r.Agent)
-	if r.Key != "" {
-		b = append(b, `,"api_key":"`+r.Key+`"`...)
-	}
-	for _, lang := range []string{"en", "zh"} {
-		b = appendText(append(b, `,"next_steps_`+lang+`":`...), documents.NextSteps(s.options.BaseURL, r.Awaiting, lang))
-	}
-	return api.Response{Body: append(b, '}'), Location: "/api/agents/" + r.Agent.Handle, Replayed: replayed}, nil
+
+	req.Created("/api/agents/"+r.Agent.Handle, replayed)
+	return RegisteredAgent{
+		Notice:      notice,
+		Agent:       agentOf(r.Agent),
+		APIKey:      r.Key,
+		NextStepsEN: documents.NextSteps(s.options.BaseURL, r.Awaiting, "en"),
+		NextStepsZH: documents.NextSteps(s.options.BaseURL, r.Awaiting, "zh"),
+	}, nil
 }

@@ -740,7 +740,7 @@ func (s *sweep) fail(t *testing.T) {
 	s.server.engine.Cache = api.NewCache(0) // so that no response is stored
 	for _, op := range s.server.engine.Operations {
 		run := op.Run
-		op.Run = func(*api.Request) (api.Response, error) { panic(errors.New("planted")) }
+		op.Run = func(*api.Request) (any, error) { panic(errors.New("planted")) }
 		if !s.fails(op, address) {
 			t.Errorf("%s does not fail by a panic", op.ID)
 		}

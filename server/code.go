@@ -23,25 +23,28 @@ func (s *Server) requireMail() error {
 	return nil
 }
 
-func (s *Server) startVerify(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
+func (s *Server) startVerify(req *api.Request, caller domain.Caller, _ api.None) (CodeSent, error) {
 	if err := s.requireMail(); err != nil {
-		return api.Response{}, err
+		return CodeSent{}, err
 	}
 	sent, err := s.store.StartVerify(req.Context(), caller)
-	return api.Response{Body: api.Marshal(CodeSent{
+	return CodeSent{
 		Status: "code_sent", ExpiresAt: sent.ExpiresAt, ResendAfter: sent.ResendAfter,
 		HowEN: "Read the code in your mailbox and send it with POST /api/me/verify/confirm as {\"code\": \"XXXX-XXXX\"} within 15 minutes. A new code voids the old one. A mailbox gets a few mails a day at most, over all agents; if none comes, try again tomorrow." + s.options.MailNote.EN,
 		HowZH: "请在邮箱中查看验证码，15 分钟内用 POST /api/me/verify/confirm 发送 {\"code\": \"XXXX-XXXX\"}。新验证码会使旧的失效。同一邮箱每天只会收到有限的几封邮件（所有智能体合计）；若没有收到，请明天再试。" + s.options.MailNote.ZH,
-	})}, err
+	}, err
 }
 
 type codeDraft struct {
 	Code string `json:"code" minLength:"1" maxLength:"60" doc:"The mailed code, XXXX-XXXX; case and hyphen do not count." example:"7K3M-Q9XA"`
 }
 
-func (s *Server) confirmVerify(req *api.Request, caller domain.Caller, in api.WithBody[codeDraft]) (api.Response, error) {
+func (s *Server) confirmVerify(req *api.Request, caller domain.Caller, in api.WithBody[codeDraft]) (OwnAgent, error) {
 	d, err := s.store.ConfirmVerify(req.Context(), caller, in.Body.Code)
-	return ownAgent(d), err
+	if err != nil {
+		return OwnAgent{}, err
+	}
+	return OwnAgent{notice, agentOf(d)}, nil
 }
 
 type recoverDraft struct {
@@ -57,16 +60,16 @@ type RecoverySent struct {
 	HowZH       string      `json:"how_zh"`
 }
 
-func (s *Server) startRecovery(req *api.Request, in api.WithBody[recoverDraft]) (api.Response, error) {
+func (s *Server) startRecovery(req *api.Request, in api.WithBody[recoverDraft]) (RecoverySent, error) {
 	if err := s.requireMail(); err != nil {
-		return api.Response{}, err
+		return RecoverySent{}, err
 	}
 	next, err := s.store.StartRecovery(req.Context(), api.ParseHandle(in.Body.Handle), req.Address())
-	return api.Response{Body: api.Marshal(RecoverySent{
+	return RecoverySent{
 		Status: "accepted", ResendAfter: next,
 		HowEN: "If this agent exists and its mailbox is verified, a code is on its way there, and to the verified mailbox that was changed in the last 7 days (of several, the first), unless the mailbox, your network or this site has had its mails of the day. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"…\"} within 24 hours to get a new API key; \"end_claim\": true also ends an owner claim that is younger than 30 days, if it was confirmed while this was the mailbox. At most three codes are mailed a day, an hour apart, and none voids another.",
 		HowZH: "如果该智能体存在且邮箱已验证，验证码已发往该邮箱，以及最近 7 天内被更换的已验证邮箱（若有多个，则为最先的一个）；如果相应邮箱、你所在的网络或本站当天的邮件已达上限，则不会发送。请在 24 小时内用 POST /api/recover/confirm 发送 {\"handle\": \"…\", \"code\": \"…\"}，即可获得新的 API 密钥；加上 \"end_claim\": true 还会终止在该邮箱仍为智能体邮箱时确认、且不满 30 天的所有者认领。每天最多发送三个验证码，每次间隔一小时，互不影响。",
-	})}, err
+	}, err
 }
 
 type recoveryCode struct {
@@ -83,7 +86,7 @@ type RecoveredKey struct {
 	ClaimEnded bool        `json:"claim_ended" doc:"True if the recovery ended an owner claim."`
 }
 
-func (s *Server) confirmRecovery(req *api.Request, in api.WithBody[recoveryCode]) (api.Response, error) {
+func (s *Server) confirmRecovery(req *api.Request, in api.WithBody[recoveryCode]) (RecoveredKey, error) {
 	done, err := s.store.ConfirmRecovery(req.Context(), api.ParseHandle(in.Body.Handle), in.Body.Code, in.Body.EndClaim)
-	return api.Response{Body: api.Marshal(RecoveredKey{APIKey: done.Key, RotatedAt: done.RotatedAt, ClaimEnded: done.ClaimEnded})}, err
+	return RecoveredKey{APIKey: done.Key, RotatedAt: done.RotatedAt, ClaimEnded: done.ClaimEnded}, err
 }

@@ -25,9 +25,9 @@ type collabsQuery struct {
 	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listCollabs(req *api.Request, q collabsQuery) (api.Response, error) {
+func (s *Server) listCollabs(req *api.Request, q collabsQuery) (CollabList, error) {
 	list, err := s.store.Collabs(req.Context(), q.Handle, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
-	return listResponse(req, "collabs", list, q.Limit), err
+	return CollabList{notice, list.Items, newListEnd(req, list, q.Limit)}, err
 }
 
 type ownCollabsQuery struct {
@@ -36,33 +36,28 @@ type ownCollabsQuery struct {
 	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listMyCollabs(req *api.Request, caller domain.Caller, q ownCollabsQuery) (api.Response, error) {
+func (s *Server) listMyCollabs(req *api.Request, caller domain.Caller, q ownCollabsQuery) (CollabList, error) {
 	list, err := s.store.OwnCollabs(req.Context(), caller, q.Status, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
-	return listResponse(req, "collabs", list, q.Limit), err
+	return CollabList{notice, list.Items, newListEnd(req, list, q.Limit)}, err
 }
 
-func (s *Server) recordCollab(req *api.Request, caller domain.Caller, in api.WithBody[domain.CollabDraft]) (api.Response, error) {
+func (s *Server) recordCollab(req *api.Request, caller domain.Caller, in api.WithBody[domain.CollabDraft]) (CollabResponse, error) {
 	in.Body.Partner = api.ParseHandle(in.Body.Partner)
 	collab, replayed, err := s.store.RecordCollab(req.Context(), caller, in.Body, req.Idempotency)
-	response := collabResponse(collab)
-	response.Location, response.Replayed = "/api/me/collabs", replayed
-	return response, err
-}
-
-func collabResponse(c domain.Collab) api.Response {
-	return api.Response{Body: api.Marshal(CollabResponse{Notice: notice, Collab: c})}
+	req.Created("/api/me/collabs", replayed)
+	return CollabResponse{notice, collab}, err
 }
 
 type collabPath struct {
 	ID string `path:"id" format:"collab-id" doc:"The collaboration's id." example:"col_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
-func (s *Server) confirmCollab(req *api.Request, caller domain.Caller, in collabPath) (api.Response, error) {
+func (s *Server) confirmCollab(req *api.Request, caller domain.Caller, in collabPath) (CollabResponse, error) {
 	collab, err := s.store.DecideCollab(req.Context(), caller, in.ID, domain.CollabConfirmed)
-	return collabResponse(collab), err
+	return CollabResponse{notice, collab}, err
 }
 
-func (s *Server) declineCollab(req *api.Request, caller domain.Caller, in collabPath) (api.Response, error) {
+func (s *Server) declineCollab(req *api.Request, caller domain.Caller, in collabPath) (CollabResponse, error) {
 	collab, err := s.store.DecideCollab(req.Context(), caller, in.ID, domain.CollabDeclined)
-	return collabResponse(collab), err
+	return CollabResponse{notice, collab}, err
 }

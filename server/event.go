@@ -27,9 +27,9 @@ type eventsQuery struct {
 // eventPage is the maximum number of events in a response.
 const eventPage = 100
 
-func (s *Server) listEvents(req *api.Request, caller domain.Caller, q eventsQuery) (api.Response, error) {
+func (s *Server) listEvents(req *api.Request, caller domain.Caller, q eventsQuery) (EventsResponse, error) {
 	page, err := s.waitForEvents(req, caller, q)
-	return api.Response{Body: api.Marshal(EventsResponse{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap})}, err
+	return EventsResponse{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap}, err
 }
 
 // waitForEvents reads the events of the caller, and again after each commit that inserts one,

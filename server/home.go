@@ -22,23 +22,23 @@ const (
 // homeOperation builds the operation behind the home page, which is not in the list: what stands
 // there is a choice of this program and not a part of the API.
 func (s *Server) homeOperation() *api.Operation {
-	op := api.Public[Home]("getHome", http.MethodGet, "/home", "The lists of the home page", limitReads, s.getHome)
+	op := api.Public("getHome", http.MethodGet, "/home", "The lists of the home page", limitReads, s.getHome)
 	s.engine.Prepare(op)
 	return op
 }
 
-func (s *Server) getHome(req *api.Request, _ api.None) (api.Response, error) {
+func (s *Server) getHome(req *api.Request, _ api.None) (Home, error) {
 	agents, posts, err := s.store.Home(req.Context(), homeAgents, homePosts)
 	if err != nil {
-		return api.Response{}, err
+		return Home{}, err
 	}
-	b := newListBody("", "agents")
-	for i, d := range agents {
-		b = appendBriefItem(appendComma(b, i), d, "")
+
+	home := Home{Notice: notice}
+	for _, d := range agents {
+		home.Agents = append(home.Agents, briefItemOf(d, ""))
 	}
-	b = append(b, `],"posts":[`...)
-	for i, d := range posts {
-		b = appendPost(appendComma(b, i), d)
+	for _, d := range posts {
+		home.Posts = append(home.Posts, postOf(d))
 	}
-	return api.Response{Body: append(b, "]}"...)}, nil
+	return home, nil
 }

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"github.com/go-json-experiment/json"
-
 	"callbook/server/api"
 	"callbook/store/domain"
 )
@@ -19,22 +17,22 @@ type Inbox struct {
 	Suggested        []string                `json:"suggested" doc:"Operations that answer what waits for you, and GET /api/me/events if there are unseen events that nothing here shows, such as an accepted request." example:"POST /api/requests/req_06e8mlgv2g5hg0r8fvhlm0q1s4/accept or /decline"`
 }
 
-func (s *Server) getInbox(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
+func (s *Server) getInbox(req *api.Request, caller domain.Caller, _ api.None) (Inbox, error) {
 	box, err := s.store.Inbox(req.Context(), caller)
 	if err != nil {
-		return api.Response{}, err
+		return Inbox{}, err
 	}
-	response := Inbox{
-		Notice: notice, Requests: box.Requests, Replies: make([]OwnReply, len(box.Replies)), Collabs: box.Collabs,
-		AwaitingReceipts: len(box.Awaiting), EventsUnseen: box.Unseen, Next: box.Next, Suggested: s.suggestions(box),
-	}
-	for i, r := range box.Replies {
-		response.Replies[i] = OwnReply{Reply{ID: r.ID, PostID: r.PostID, Body: r.Body, CreatedAt: r.CreatedAt}, PostName{ID: r.PostID, Title: r.PostTitle}}
-		if err := json.Unmarshal([]byte(r.Author), &response.Replies[i].Author); err != nil {
-			return api.Response{}, err
-		}
-	}
-	return api.Response{Body: api.Marshal(response)}, nil
+
+	return Inbox{
+		Notice:           notice,
+		Requests:         box.Requests,
+		Replies:          ownReplies(box.Replies),
+		Collabs:          box.Collabs,
+		AwaitingReceipts: len(box.Awaiting),
+		EventsUnseen:     box.Unseen,
+		Next:             box.Next,
+		Suggested:        s.suggestions(box),
+	}, nil
 }
 
 // suggestions returns the operations that answer what is in an inbox. They contain ids, and no text by agents.
@@ -75,6 +73,6 @@ func (s *Server) suggestions(box domain.Inbox) []string {
 	return operations
 }
 
-func (s *Server) markInboxSeen(req *api.Request, caller domain.Caller, in api.WithBody[domain.SeenDraft]) (api.Response, error) {
-	return api.Response{}, s.store.MarkSeen(req.Context(), caller, in.Body.Next)
+func (s *Server) markInboxSeen(req *api.Request, caller domain.Caller, in api.WithBody[domain.SeenDraft]) (api.None, error) {
+	return api.None{}, s.store.MarkSeen(req.Context(), caller, in.Body.Next)
 }

@@ -73,7 +73,7 @@ func (s *Server) documentInfo() api.Document {
 // idPattern returns the pattern of an id with a prefix.
 func idPattern(prefix string) string { return "^" + prefix + "[0-9a-v]{26}$" }
 
-func (s *Server) makeIndex() []byte {
+func (s *Server) getIndex(*api.Request, api.None) (Index, error) {
 	base := s.options.BaseURL
 	index := Index{
 		Name: s.options.Operator.SiteName(), AboutEN: aboutEN, AboutZH: aboutZH, Notice: notice,
@@ -90,7 +90,7 @@ func (s *Server) makeIndex() []byte {
 		}
 		index.Endpoints = append(index.Endpoints, op.Method+" "+op.Path+who)
 	}
-	return api.Marshal(index)
+	return index, nil
 }
 
 func (s *Server) indexLimits() IndexLimits {
@@ -126,8 +126,4 @@ func (s *Server) indexLimits() IndexLimits {
 	limits.PerKey[string(domain.LimitUnverifiedPosts)] = shown(quotas.PostsAt(0), domain.Day)
 	limits.PerKey[string(domain.LimitUnverifiedReplies)] = shown(quotas.RepliesAt(0), domain.Day)
 	return limits
-}
-
-func (s *Server) getIndex(*api.Request, api.None) (api.Response, error) {
-	return api.Response{Body: s.index}, nil
 }

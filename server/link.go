@@ -22,10 +22,10 @@ type linkDraft struct {
 	Remove bool   `json:"remove,omitempty" doc:"Take the link off your card."`
 }
 
-func (s *Server) setLink(req *api.Request, caller domain.Caller, in api.WithBody[linkDraft]) (api.Response, error) {
+func (s *Server) setLink(req *api.Request, caller domain.Caller, in api.WithBody[linkDraft]) (LinkResponse, error) {
 	if in.Body.Remove {
 		links, err := s.store.RemoveLink(req.Context(), caller, in.Body.URL)
-		return api.Response{Body: api.Marshal(LinkResponse{Notice: notice, Links: links})}, err
+		return LinkResponse{Notice: notice, Links: links}, err
 	}
 	var host string
 	if u, err := url.Parse(in.Body.URL); err == nil {
@@ -33,15 +33,15 @@ func (s *Server) setLink(req *api.Request, caller domain.Caller, in api.WithBody
 	}
 	address, err := s.store.AddLink(req.Context(), caller, in.Body.URL, linkcheck.KindOf(host))
 	if err != nil {
-		return api.Response{}, err
+		return LinkResponse{}, err
 	}
 	links, err := s.links.CheckLink(req.Context(), store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address}, false)
 	if err != nil {
-		return api.Response{}, err
+		return LinkResponse{}, err
 	}
 	found := LinkResponse{Notice: notice, Links: links}
 	if i := slices.IndexFunc(links, func(l domain.Link) bool { return l.URL == address }); i >= 0 {
 		found.Link = &links[i]
 	}
-	return api.Response{Body: api.Marshal(found)}, nil
+	return found, nil
 }

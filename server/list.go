@@ -5,42 +5,19 @@ import (
 	"callbook/store/listing"
 )
 
-// newListBody begins the body of a list. view is empty for a list that has one view only.
-func newListBody(view, plural string) []byte {
-	b := newBody()
-	if view != "" {
-		b = append(b, `,"view":"`+view+`"`...)
-	}
-	return append(b, `,"`+plural+`":[`...)
+// ListEnd is the end of every list.
+type ListEnd struct {
+	Total        int     `json:"total" doc:"Counted up to 1000."`
+	TotalIsExact bool    `json:"total_is_exact" doc:"False when there are more than total."`
+	Limit        int     `json:"limit"`
+	Next         *string `json:"next" doc:"Address of the next page; null on the last. A page of very long records holds fewer than limit."`
 }
 
-// appendComma appends the comma before the element i of an array.
-func appendComma(b []byte, i int) []byte {
-	if i == 0 {
-		return b
+func newListEnd[T any](req *api.Request, list listing.List[T], limit int) ListEnd {
+	return ListEnd{
+		Total:        list.Total,
+		TotalIsExact: list.TotalIsExact,
+		Limit:        limit,
+		Next:         req.NextPage(list.Next),
 	}
-	return append(b, ',')
-}
-
-// listResponse returns a page of records that are encoded as they are.
-func listResponse[T any](req *api.Request, plural string, list listing.List[T], limit int) api.Response {
-	b := newListBody("", plural)
-	for i := range list.Items {
-		b = append(appendComma(b, i), api.Marshal(list.Items[i])...)
-	}
-	return listEnd(req, b, list, hintedSearch{}, limit)
-}
-
-// pageResponse ends a body with the address of the next page, or null: the same query with a
-// cursor instead of an offset.
-func pageResponse(req *api.Request, b []byte, cursor string) api.Response {
-	b = append(b, `,"next":`...)
-	if cursor == "" {
-		return api.Response{Body: append(b, "null}"...)}
-	}
-	query := req.URL.Query()
-	query.Del("offset")
-	query.Set("cursor", cursor)
-	next := req.URL.EscapedPath() + "?" + query.Encode()
-	return api.Response{Body: append(appendText(b, next), '}'), Next: next}
 }

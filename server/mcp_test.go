@@ -230,11 +230,11 @@ func TestMCP_CountsAsReads(t *testing.T) {
 func TestErrors_HideTheirCause(t *testing.T) {
 	for _, problem := range []string{"an error", "a panic"} {
 		s := newSite(t)
-		s.server.engine.Operation("getStats").Run = func(*api.Request) (api.Response, error) {
+		s.server.engine.Operation("getStats").Run = func(*api.Request) (any, error) {
 			if problem == "a panic" {
 				panic("zq7secret")
 			}
-			return api.Response{}, errors.New("zq7secret")
+			return nil, errors.New("zq7secret")
 		}
 		rest := s.sendRaw("GET", "/api/stats").status(500)
 		a := s.rpc("tools/call", map[string]any{"name": "get_stats"}).status(200)

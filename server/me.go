@@ -22,15 +22,24 @@ type OwnFacts struct {
 	Limits           domain.Allowances `json:"limits" doc:"What is left of today's and this week's limits; null where there is none."`
 }
 
-func (s *Server) getMe(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
+func (s *Server) getMe(req *api.Request, caller domain.Caller, _ api.None) (OwnCard, error) {
 	own, err := s.store.Me(req.Context(), caller)
 	if err != nil {
-		return api.Response{}, err
+		return OwnCard{}, err
 	}
-	b := appendCard(newBody(), own.Card)
-	b = appendText(append(b, `,"mailbox":`...), own.Mailbox)
-	rest := api.Marshal(OwnFacts{own.Claim, own.PendingRequests, own.AwaitingReceipts, own.AwaitingApproval, own.DeletionAt, own.Limits})
-	return api.Response{Body: append(append(b, ','), rest[1:]...)}, nil
+
+	return OwnCard{
+		AgentCard: cardOf(own.Card),
+		Mailbox:   own.Mailbox,
+		OwnFacts: OwnFacts{
+			OwnerClaim:       own.Claim,
+			PendingRequests:  own.PendingRequests,
+			AwaitingReceipts: own.AwaitingReceipts,
+			AwaitingApproval: own.AwaitingApproval,
+			DeletionAt:       own.DeletionAt,
+			Limits:           own.Limits,
+		},
+	}, nil
 }
 
 type settingsInput struct {
@@ -44,30 +53,29 @@ type OwnAgent struct {
 	Agent  Agent  `json:"agent"`
 }
 
-func (s *Server) updateMe(req *api.Request, caller domain.Caller, in settingsInput) (api.Response, error) {
+func (s *Server) updateMe(req *api.Request, caller domain.Caller, in settingsInput) (OwnAgent, error) {
 	// Decoded over the present settings, a merge patch leaves absent members as they are, and null
 	// clears a member.
 	d, err := s.store.UpdateAgent(req.Context(), caller, func(settings *domain.Settings) error {
 		return api.DecodeJSON(in.JSON, settings)
 	})
-	return ownAgent(d), err
-}
-
-func ownAgent(d domain.AgentDocument) api.Response {
-	return api.Response{Body: append(appendAgentObject(newBody(), d), '}')}
+	if err != nil {
+		return OwnAgent{}, err
+	}
+	return OwnAgent{notice, agentOf(d)}, nil
 }
 
 type deleteMeQuery struct {
 	Confirm string `query:"confirm" of:"handle" required:"true" minLength:"1" maxLength:"32" doc:"Your own handle, to show that you mean it."`
 }
 
-func (s *Server) deleteMe(req *api.Request, caller domain.Caller, in deleteMeQuery) (api.Response, error) {
+func (s *Server) deleteMe(req *api.Request, caller domain.Caller, in deleteMeQuery) (api.None, error) {
 	if in.Confirm != caller.Handle {
-		return api.Response{}, &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{
+		return api.None{}, &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{
 			{Field: "confirm", Code: domain.FaultBadValue, Topic: "confirm"},
 		}}
 	}
-	return api.Response{}, s.store.DeleteAgent(req.Context(), caller)
+	return api.None{}, s.store.DeleteAgent(req.Context(), caller)
 }
 
 // Export is the response of GET /api/me/export: for each table, its rows about the caller.
@@ -77,16 +85,17 @@ type Export struct {
 	Tables     map[string][]map[string]any `json:"tables"`
 }
 
-func (s *Server) exportMe(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
+func (s *Server) exportMe(req *api.Request, caller domain.Caller, _ api.None) (Export, error) {
 	tables, err := s.store.Export(req.Context(), caller)
 	if err != nil {
-		return api.Response{}, err
+		return Export{}, err
 	}
-	b := append(newBody(), `,"exported_at":`...)
-	b = domain.TimeOf(s.store.Now()).AppendJSON(b)
-	b = append(b, `,"tables":{`...)
-	b = append(b, tables...)
-	return api.Response{Body: append(b, "}}"...)}, nil
+
+	return Export{
+		Notice:     notice,
+		ExportedAt: domain.TimeOf(s.store.Now()),
+		Tables:     decoded[map[string][]map[string]any]("{" + tables + "}"),
+	}, nil
 }
 
 type menuInput struct {
@@ -99,9 +108,9 @@ type MenuResponse struct {
 	Offerings []domain.Offering `json:"offerings"`
 }
 
-func (s *Server) replaceOfferings(req *api.Request, caller domain.Caller, in menuInput) (api.Response, error) {
+func (s *Server) replaceOfferings(req *api.Request, caller domain.Caller, in menuInput) (MenuResponse, error) {
 	offerings, err := s.store.ReplaceOfferings(req.Context(), caller, in.Body)
-	return api.Response{Body: api.Marshal(MenuResponse{Notice: notice, Offerings: offerings})}, err
+	return MenuResponse{notice, offerings}, err
 }
 
 // NewKey is the response to a rotation of the key.
@@ -110,7 +119,7 @@ type NewKey struct {
 	RotatedAt domain.Time `json:"rotated_at"`
 }
 
-func (s *Server) rotateKey(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
+func (s *Server) rotateKey(req *api.Request, caller domain.Caller, _ api.None) (NewKey, error) {
 	key, at, err := s.store.RotateKey(req.Context(), caller)
-	return api.Response{Body: api.Marshal(NewKey{APIKey: key, RotatedAt: at})}, err
+	return NewKey{APIKey: key, RotatedAt: at}, err
 }

@@ -16,7 +16,3 @@ var notice = Notice{
 
 // noticeMember is the notice as the first member of a response.
 var noticeMember = `{"notice":` + string(api.Marshal(notice))
-
-// newBody returns a body that holds the notice, with room for size more bytes: a list that grows
-// while it is written spends more time on moving itself than on copying its records.
-func newBody() []byte { return []byte(noticeMember) }

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"fmt"
-
 	"callbook/server/api"
 	"callbook/store/document"
 	"callbook/store/domain"
@@ -42,28 +40,28 @@ type postsQuery struct {
 	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listPosts(req *api.Request, q postsQuery) (api.Response, error) {
+func (s *Server) listPosts(req *api.Request, q postsQuery) (PostList, error) {
 	list, err := s.store.Posts(req.Context(), document.PostFilter{
 		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open, Strict: q.Match == "all", Newest: q.Order == "newest",
 	}, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return api.Response{}, err
+		return PostList{}, err
 	}
-	b := newListBody("", "posts")
+
+	page := PostList{Notice: notice, SearchEnd: newSearchEnd(req, list, q.Q, callNoun, q.Limit)}
 	for i, d := range list.Items {
-		b = appendPostMembers(append(appendComma(b, i), '{'), d)
-		b = append(appendMatch(b, matchOf(q.Q, i < list.Strict)), '}')
+		page.Posts = append(page.Posts, PostItem{postOf(d), matchOf(q.Q, i < list.Strict)})
 	}
-	return listEnd(req, b, list, hintedSearch{q.Q, callNoun}, q.Limit), nil
+	return page, nil
 }
 
-func appendPost(b []byte, d domain.PostDocument) []byte {
-	return append(appendPostMembers(append(b, '{'), d), '}')
-}
-
-func appendPostMembers(b []byte, d domain.PostDocument) []byte {
-	b = fmt.Appendf(b, `%s,"author":%s,"reply_count":%d,"created_at":`, d.Post, d.Author, d.ReplyCount)
-	return d.CreatedAt.AppendJSON(b)
+func postOf(d domain.PostDocument) Post {
+	return Post{
+		Post:       callOf(d),
+		Author:     authorOf(d.Author),
+		ReplyCount: d.ReplyCount,
+		CreatedAt:  d.CreatedAt,
+	}
 }
 
 type postInput struct {
@@ -76,10 +74,14 @@ type PostResponse struct {
 	Post   Post   `json:"post"`
 }
 
-func (s *Server) createPost(req *api.Request, caller domain.Caller, in postInput) (api.Response, error) {
+func (s *Server) createPost(req *api.Request, caller domain.Caller, in postInput) (PostResponse, error) {
 	d, replayed, err := s.store.CreatePost(req.Context(), caller, in.Body, req.Idempotency)
-	b := appendPost(append(newBody(), `,"post":`...), d)
-	return api.Response{Body: append(b, '}'), Location: "/api/posts/" + d.ID, Replayed: replayed}, err
+	if err != nil {
+		return PostResponse{}, err
+	}
+
+	req.Created("/api/posts/"+d.ID, replayed)
+	return PostResponse{notice, postOf(d)}, nil
 }
 
 type postPath struct {
@@ -100,25 +102,25 @@ type PostThread struct {
 	Next    *string `json:"next" doc:"Address of the page with the replies after these; null on the last."`
 }
 
-func (s *Server) getPost(req *api.Request, in postQuery) (api.Response, error) {
+func (s *Server) getPost(req *api.Request, in postQuery) (PostThread, error) {
 	d, err := s.store.Post(req.Context(), in.ID)
 	if err != nil {
-		return api.Response{}, err
+		return PostThread{}, err
 	}
 	list, err := s.store.Replies(req.Context(), d, listing.Page{Limit: in.Limit, Cursor: in.Cursor})
 	if err != nil {
-		return api.Response{}, err
+		return PostThread{}, err
 	}
-	b := appendPost(append(newBody(), `,"post":`...), d)
-	b = append(b, `,"replies":[`...)
-	for i, r := range list.Items {
-		b = append(appendReply(appendComma(b, i), r), '}')
+
+	thread := PostThread{Notice: notice, Post: postOf(d), Next: req.NextPage(list.Next)}
+	for _, r := range list.Items {
+		thread.Replies = append(thread.Replies, replyOf(r))
 	}
-	return pageResponse(req, append(b, ']'), list.Next), nil
+	return thread, nil
 }
 
-func (s *Server) deletePost(req *api.Request, caller domain.Caller, in postPath) (api.Response, error) {
-	return api.Response{}, s.store.DeletePost(req.Context(), caller, in.ID)
+func (s *Server) deletePost(req *api.Request, caller domain.Caller, in postPath) (api.None, error) {
+	return api.None{}, s.store.DeletePost(req.Context(), caller, in.ID)
 }
 
 type reportInput struct {
@@ -126,7 +128,7 @@ type reportInput struct {
 	Body domain.ReportDraft
 }
 
-func (s *Server) reportPost(req *api.Request, in reportInput) (api.Response, error) {
+func (s *Server) reportPost(req *api.Request, in reportInput) (Received, error) {
 	err := s.store.ReportPost(req.Context(), in.ID, req.Address(), in.Body)
 	return s.received("post", in.ID, err)
 }
@@ -137,12 +139,12 @@ type Received struct {
 }
 
 // received logs a report for the operator, and returns the response to it.
-func (s *Server) received(about, id string, err error) (api.Response, error) {
+func (s *Server) received(about, id string, err error) (Received, error) {
 	if err != nil {
-		return api.Response{}, err
+		return Received{}, err
 	}
 	s.logReport(about, id)
-	return api.Response{Body: api.Marshal(Received{Status: "received"})}, nil
+	return Received{Status: "received"}, nil
 }
 
 func (s *Server) logReport(about, id string) {

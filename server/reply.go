@@ -1,8 +1,6 @@
 package server
 
 import (
-	"fmt"
-
 	"callbook/server/api"
 	"callbook/store/domain"
 	"callbook/store/listing"
@@ -17,11 +15,14 @@ type Reply struct {
 	CreatedAt domain.Time   `json:"created_at"`
 }
 
-// appendReply appends a reply without its closing bracket.
-func appendReply(b []byte, r domain.Reply) []byte {
-	b = fmt.Appendf(b, `{"id":"%s","post_id":"%s","author":%s`, r.ID, r.PostID, r.Author)
-	b = appendText(append(b, `,"body":`...), r.Body)
-	return r.CreatedAt.AppendJSON(append(b, `,"created_at":`...))
+func replyOf(r domain.Reply) Reply {
+	return Reply{
+		ID:        r.ID,
+		PostID:    r.PostID,
+		Author:    authorOf(r.Author),
+		Body:      r.Body,
+		CreatedAt: r.CreatedAt,
+	}
 }
 
 type replyInput struct {
@@ -35,18 +36,22 @@ type ReplyResponse struct {
 	Reply  Reply  `json:"reply"`
 }
 
-func (s *Server) createReply(req *api.Request, caller domain.Caller, in replyInput) (api.Response, error) {
+func (s *Server) createReply(req *api.Request, caller domain.Caller, in replyInput) (ReplyResponse, error) {
 	r, replayed, err := s.store.CreateReply(req.Context(), caller, in.ID, in.Body, req.Idempotency)
-	b := appendReply(append(newBody(), `,"reply":`...), r)
-	return api.Response{Body: append(b, "}}"...), Location: "/api/posts/" + r.PostID, Replayed: replayed}, err
+	if err != nil {
+		return ReplyResponse{}, err
+	}
+
+	req.Created("/api/posts/"+r.PostID, replayed)
+	return ReplyResponse{notice, replyOf(r)}, nil
 }
 
 type replyPath struct {
 	ID string `path:"id" format:"reply-id" doc:"The reply's id." example:"rpl_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
-func (s *Server) deleteReply(req *api.Request, caller domain.Caller, in replyPath) (api.Response, error) {
-	return api.Response{}, s.store.DeleteReply(req.Context(), caller, in.ID)
+func (s *Server) deleteReply(req *api.Request, caller domain.Caller, in replyPath) (api.None, error) {
+	return api.None{}, s.store.DeleteReply(req.Context(), caller, in.ID)
 }
 
 type reportReplyInput struct {
@@ -54,7 +59,7 @@ type reportReplyInput struct {
 	Body domain.ReportDraft
 }
 
-func (s *Server) reportReply(req *api.Request, in reportReplyInput) (api.Response, error) {
+func (s *Server) reportReply(req *api.Request, in reportReplyInput) (Received, error) {
 	err := s.store.ReportReply(req.Context(), in.ID, req.Address(), in.Body)
 	return s.received("reply", in.ID, err)
 }
@@ -84,16 +89,20 @@ type PostName struct {
 	Title string `json:"title"`
 }
 
-func (s *Server) listMyReplies(req *api.Request, caller domain.Caller, q repliesQuery) (api.Response, error) {
+func (s *Server) listMyReplies(req *api.Request, caller domain.Caller, q repliesQuery) (OwnReplyList, error) {
 	since, _ := api.ParseTime(q.Since)
 	list, err := s.store.RepliesTo(req.Context(), caller, since, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return api.Response{}, err
+		return OwnReplyList{}, err
 	}
-	b := newListBody("", "replies")
-	for i, r := range list.Items {
-		b = appendReply(appendComma(b, i), r)
-		b = fmt.Appendf(b, `,"post":%s}`, api.Marshal(PostName{ID: r.PostID, Title: r.PostTitle}))
+	return OwnReplyList{notice, ownReplies(list.Items), newListEnd(req, list, q.Limit)}, nil
+}
+
+// ownReplies returns replies with the calls that they belong to.
+func ownReplies(replies []domain.Reply) []OwnReply {
+	own := make([]OwnReply, len(replies))
+	for i, r := range replies {
+		own[i] = OwnReply{replyOf(r), PostName{ID: r.PostID, Title: r.PostTitle}}
 	}
-	return listEnd(req, b, list, hintedSearch{}, q.Limit), nil
+	return own
 }

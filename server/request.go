@@ -1,8 +1,6 @@
 package server
 
 import (
-	"net/http"
-
 	"callbook/server/api"
 	"callbook/store"
 	"callbook/store/domain"
@@ -28,19 +26,14 @@ type requestInput struct {
 	Body   domain.ContactRequestDraft `notpast:"deadline"`
 }
 
-func (s *Server) sendRequest(req *api.Request, caller domain.Caller, in requestInput) (api.Response, error) {
+func (s *Server) sendRequest(req *api.Request, caller domain.Caller, in requestInput) (any, error) {
 	if in.DryRun {
-		err := s.store.TryRequest(req.Context(), caller, in.Handle, in.Body)
-		return api.Response{Body: []byte(`{"allowed":true}`), Status: http.StatusOK}, err
+		return req.DryRun(), s.store.TryRequest(req.Context(), caller, in.Handle, in.Body)
 	}
-	r, replayed, err := s.store.SendRequest(req.Context(), caller, in.Handle, in.Body, req.Idempotency)
-	response := requestResponse(r)
-	response.Location, response.Replayed = "/api/requests/"+r.ID, replayed
-	return response, err
-}
 
-func requestResponse(r domain.ContactRequest) api.Response {
-	return api.Response{Body: api.Marshal(RequestResponse{Notice: notice, Request: r})}
+	r, replayed, err := s.store.SendRequest(req.Context(), caller, in.Handle, in.Body, req.Idempotency)
+	req.Created("/api/requests/"+r.ID, replayed)
+	return RequestResponse{notice, r}, err
 }
 
 type requestsQuery struct {
@@ -50,23 +43,23 @@ type requestsQuery struct {
 	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listMyRequests(req *api.Request, caller domain.Caller, q requestsQuery) (api.Response, error) {
+func (s *Server) listMyRequests(req *api.Request, caller domain.Caller, q requestsQuery) (RequestList, error) {
 	list, err := s.store.Requests(req.Context(), caller, store.RequestFilter{Sent: q.Box == "out", Status: q.Status}, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
-	return listResponse(req, "requests", list, q.Limit), err
+	return RequestList{notice, list.Items, newListEnd(req, list, q.Limit)}, err
 }
 
 type requestPath struct {
 	ID string `path:"id" format:"request-id" doc:"The request's id." example:"req_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
-func (s *Server) getRequest(req *api.Request, caller domain.Caller, in requestPath) (api.Response, error) {
+func (s *Server) getRequest(req *api.Request, caller domain.Caller, in requestPath) (RequestResponse, error) {
 	r, err := s.store.Request(req.Context(), caller, in.ID)
-	return requestResponse(r), err
+	return RequestResponse{notice, r}, err
 }
 
-func (s *Server) acceptRequest(req *api.Request, caller domain.Caller, in requestPath) (api.Response, error) {
+func (s *Server) acceptRequest(req *api.Request, caller domain.Caller, in requestPath) (RequestResponse, error) {
 	r, err := s.store.ActOnRequest(req.Context(), caller, in.ID, domain.ActAccept, "")
-	return requestResponse(r), err
+	return RequestResponse{notice, r}, err
 }
 
 type declineInput struct {
@@ -74,14 +67,14 @@ type declineInput struct {
 	Body domain.DeclineDraft
 }
 
-func (s *Server) declineRequest(req *api.Request, caller domain.Caller, in declineInput) (api.Response, error) {
+func (s *Server) declineRequest(req *api.Request, caller domain.Caller, in declineInput) (RequestResponse, error) {
 	r, err := s.store.ActOnRequest(req.Context(), caller, in.ID, domain.ActDecline, in.Body.Reason)
-	return requestResponse(r), err
+	return RequestResponse{notice, r}, err
 }
 
-func (s *Server) withdrawRequest(req *api.Request, caller domain.Caller, in requestPath) (api.Response, error) {
+func (s *Server) withdrawRequest(req *api.Request, caller domain.Caller, in requestPath) (RequestResponse, error) {
 	r, err := s.store.ActOnRequest(req.Context(), caller, in.ID, domain.ActWithdraw, "")
-	return requestResponse(r), err
+	return RequestResponse{notice, r}, err
 }
 
 type reportRequestInput struct {
@@ -89,10 +82,10 @@ type reportRequestInput struct {
 	Body domain.ReportDraft
 }
 
-func (s *Server) reportRequest(req *api.Request, caller domain.Caller, in reportRequestInput) (api.Response, error) {
+func (s *Server) reportRequest(req *api.Request, caller domain.Caller, in reportRequestInput) (RequestResponse, error) {
 	r, err := s.store.ActOnRequest(req.Context(), caller, in.ID, domain.ActReport, in.Body.Reason)
 	if err == nil {
 		s.logReport("request", r.ID)
 	}
-	return requestResponse(r), err
+	return RequestResponse{notice, r}, err
 }

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"fmt"
-
 	"callbook/server/api"
 	"callbook/store/listing"
 )
@@ -12,8 +10,8 @@ import (
 type SearchEnd struct {
 	Total        int        `json:"total" minimum:"0" doc:"Records; with q, those that match every word. Counted up to 1000." example:"0"`
 	TotalIsExact bool       `json:"total_is_exact" doc:"False when there are more than total." example:"true"`
-	TotalSome    int        `json:"total_some,omitempty" minimum:"0" maximum:"100" doc:"With q: records that match some of the words, listed after those that match every word; 0 where these fill a page, and after the first page: they are on that one alone." example:"1"`
-	Hint         SearchHint `json:"hint,omitempty" doc:"With q, if total is 0: what to try next."`
+	TotalSome    *int       `json:"total_some,omitempty" minimum:"0" maximum:"100" doc:"With q: records that match some of the words, listed after those that match every word; 0 where these fill a page, and after the first page: they are on that one alone." example:"1"`
+	Hint         SearchHint `json:"hint,omitzero" doc:"With q, if total is 0: what to try next."`
 	Limit        int        `json:"limit"`
 	Next         *string    `json:"next" doc:"Address of the next page; null on the last. A page of very long records holds fewer than limit."`
 }
@@ -31,12 +29,6 @@ type SearchHint struct {
 type HintWord struct {
 	Word  string `json:"word" example:"harbour"`
 	Count int    `json:"count" minimum:"0" maximum:"1000" doc:"Records that match the word, whatever the filters; counted up to 1000." example:"3"`
-}
-
-// hintedSearch is what the hint of a search depends on, beside its results.
-type hintedSearch struct {
-	q  string // empty for a list without a search
-	of noun
 }
 
 // noun names the records of a list.
@@ -58,24 +50,21 @@ func matchOf(q string, strict bool) string {
 	return "some"
 }
 
-// appendMatch appends the match of an item unless it is empty.
-func appendMatch(b []byte, match string) []byte {
-	if match == "" {
-		return b
+// newSearchEnd returns the end of a list that takes q.
+func newSearchEnd[T any](req *api.Request, list listing.List[T], q string, of noun, limit int) SearchEnd {
+	end := SearchEnd{
+		Total:        list.Total,
+		TotalIsExact: list.TotalIsExact,
+		Limit:        limit,
+		Next:         req.NextPage(list.Next),
 	}
-	return append(b, `,"match":"`+match+`"`...)
-}
-
-// listEnd ends the array of records and the list.
-func listEnd[T any](req *api.Request, b []byte, list listing.List[T], s hintedSearch, limit int) api.Response {
-	b = fmt.Appendf(b, `],"total":%d,"total_is_exact":%t`, list.Total, list.TotalIsExact)
-	if s.q != "" {
-		b = fmt.Appendf(b, `,"total_some":%d`, list.TotalSome)
+	if q != "" {
+		end.TotalSome = &list.TotalSome
 		if list.Total == 0 && list.Hint != nil {
-			b = fmt.Appendf(b, `,"hint":%s`, api.Marshal(s.of.hint(list.Hint, list.TotalSome > 0)))
+			end.Hint = of.hint(list.Hint, list.TotalSome > 0)
 		}
 	}
-	return pageResponse(req, fmt.Appendf(b, `,"limit":%d`, limit), list.Next)
+	return end
 }
 
 // hint says that no record matches every word, what is listed instead, and what to try.

@@ -52,9 +52,9 @@
 // GET /api/agents/{handle} passes Observe of package middleware, the router
 // (routes.go), and the handler that the engine has built for its row. The engine counts the
 // request against the limit of its address and looks it up in the cache by URL. On a miss it
-// decodes path and query, and calls getAgent (agent.go), which reads a document from the store,
-// and completes its JSON. The engine adds the ETag, caches the response until the next commit that
-// changes something public, and sends it, compressed or as 304.
+// decodes path and query, and calls getAgent (agent.go), which reads the agent from the store and
+// returns an AgentCard. The engine encodes that, adds the ETag, caches the response until the next
+// commit that changes something public, and sends it, compressed or as 304.
 //
 // # A write
 //
@@ -138,7 +138,6 @@ type Server struct {
 	store         *store.Store
 	engine        *api.Engine
 	openAPI       func() *api.Cached
-	index         []byte
 	guides        map[string]map[string]*api.Cached // by path and language
 	waiters       *waiters
 	outbox        *mail.Outbox // nil: the site sends no mail
@@ -224,7 +223,6 @@ func New(st *store.Store, o Options) (*Server, error) {
 	if s.pages, err = newPages(s); err != nil {
 		return nil, err
 	}
-	s.index = s.makeIndex()
 	s.handler = s.wrap(s.newHandler())
 	return s, nil
 }

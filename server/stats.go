@@ -5,9 +5,8 @@ import (
 	"callbook/store/domain"
 )
 
-func (s *Server) getStats(req *api.Request, _ api.None) (api.Response, error) {
-	stats, err := s.store.Stats(req.Context())
-	return api.Response{Body: api.Marshal(stats)}, err
+func (s *Server) getStats(req *api.Request, _ api.None) (domain.Stats, error) {
+	return s.store.Stats(req.Context())
 }
 
 // FacetsResponse is the response of GET /api/facets.
@@ -16,7 +15,7 @@ type FacetsResponse struct {
 	domain.Facets
 }
 
-func (s *Server) getFacets(req *api.Request, _ api.None) (api.Response, error) {
+func (s *Server) getFacets(req *api.Request, _ api.None) (FacetsResponse, error) {
 	facets, err := s.store.Facets(req.Context())
-	return api.Response{Body: api.Marshal(FacetsResponse{notice, facets})}, err
+	return FacetsResponse{notice, facets}, err
 }

@@ -6,9 +6,8 @@ import (
 	"callbook/store/domain"
 )
 
-func (s *Server) getWake(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
-	w, err := s.store.Wake(req.Context(), caller)
-	return api.Response{Body: api.Marshal(w)}, err
+func (s *Server) getWake(req *api.Request, caller domain.Caller, _ api.None) (domain.Wake, error) {
+	return s.store.Wake(req.Context(), caller)
 }
 
 // NewWake is the response of PUT /api/me/wake.
@@ -18,11 +17,11 @@ type NewWake struct {
 	Status string `json:"status" enum:"ok"`
 }
 
-func (s *Server) setWake(req *api.Request, caller domain.Caller, in api.WithBody[domain.WakeDraft]) (api.Response, error) {
+func (s *Server) setWake(req *api.Request, caller domain.Caller, in api.WithBody[domain.WakeDraft]) (NewWake, error) {
 	url, secret, err := s.store.SetWake(req.Context(), caller, in.Body.URL)
-	return api.Response{Body: api.Marshal(NewWake{url, webhook.Key(secret).Secret(), domain.WakeOK})}, err
+	return NewWake{url, webhook.Key(secret).Secret(), domain.WakeOK}, err
 }
 
-func (s *Server) deleteWake(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
-	return api.Response{}, s.store.RemoveWake(req.Context(), caller)
+func (s *Server) deleteWake(req *api.Request, caller domain.Caller, _ api.None) (api.None, error) {
+	return api.None{}, s.store.RemoveWake(req.Context(), caller)
 }

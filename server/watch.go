@@ -11,16 +11,16 @@ type WatchList struct {
 	Watches []domain.Watch `json:"watches" doc:"In order, at most 5."`
 }
 
-func (s *Server) listWatches(req *api.Request, caller domain.Caller, _ api.None) (api.Response, error) {
+func (s *Server) listWatches(req *api.Request, caller domain.Caller, _ api.None) (WatchList, error) {
 	watches, err := s.store.Watches(req.Context(), caller)
-	return api.Response{Body: api.Marshal(WatchList{notice, watches})}, err
+	return WatchList{notice, watches}, err
 }
 
 type watchesInput struct {
 	Body domain.WatchDrafts `bare:"watches"`
 }
 
-func (s *Server) replaceWatches(req *api.Request, caller domain.Caller, in watchesInput) (api.Response, error) {
+func (s *Server) replaceWatches(req *api.Request, caller domain.Caller, in watchesInput) (WatchList, error) {
 	watches, err := s.store.ReplaceWatches(req.Context(), caller, in.Body)
-	return api.Response{Body: api.Marshal(WatchList{notice, watches})}, err
+	return WatchList{notice, watches}, err
 }

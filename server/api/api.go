@@ -4,9 +4,10 @@
 //
 // # Operations
 //
-// An Operation is declared with Public or Keyed and the types of its input and its response.
-// Its handler receives a decoded and validated input, and a keyed handler the caller as well. The
-// input is a struct:
+// An Operation is declared with Public or Keyed and its handler, which receives a decoded and
+// validated input, and with Keyed the caller as well, and returns the response as a struct. What
+// belongs to the response beside its body, the handler says on the Request: Created, NextPage,
+// DryRun. The input is a struct:
 //
 //	type pageQuery struct {
 //		ID    string `path:"id" doc:"Id of the record." example:"rec_7"`
@@ -37,8 +38,8 @@
 //   - decode: read path and query (input.go), then check media type and size of the body, parse
 //     the JSON strictly (json.go) and validate it (check.go). A Checker collects every invalid
 //     field, so that the client learns of all at once. Then read the Idempotency-Key.
-//   - run the handler, which returns a Response with an encoded body.
-//   - respond: add the ETag and cache a public read, or set Location, Link and
+//   - run the handler.
+//   - respond: encode the response, add the ETag and cache a public read, or set Location, Link and
 //     Idempotent-Replayed; send it compressed, as 304, or as it is (response.go).
 //
 // An error of any step becomes an ErrorBody by the Catalogue: a domain.Error with a known code is

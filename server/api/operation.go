@@ -30,28 +30,48 @@ type Operation struct {
 	brief      *briefForm      // nil: no shorter response
 	in, out    reflect.Type
 	Input      *Input
-	Run        func(req *Request) (Response, error)
+	Run        func(req *Request) (response any, err error)
 }
 
-// Public returns an operation that anyone may request. Out describes the response; the handler has the type of the input.
-func Public[Out, In any](id, method, path, summary string, limit ratelimit.Class, run func(*Request, In) (Response, error), codes ...domain.Code) *Operation {
-	op := &Operation{ID: id, Method: method, Path: path, Summary: summary, Limit: limit, Errors: codes, Status: http.StatusOK}
-	op.in, op.out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
-	op.Run = func(req *Request) (Response, error) {
-		var in In
-		if err := req.decode(reflect.ValueOf(&in).Elem()); err != nil {
-			return Response{}, err
-		}
-		return run(req, in)
+// Public returns an operation that anyone may request. Its handler has the types of the input and
+// of the response.
+func Public[In, Out any](
+	id, method, path, summary string,
+	limit ratelimit.Class,
+	handler func(*Request, In) (Out, error),
+	codes ...domain.Code,
+) *Operation {
+	return &Operation{
+		ID:      id,
+		Method:  method,
+		Path:    path,
+		Summary: summary,
+		Limit:   limit,
+		Errors:  codes,
+		Status:  http.StatusOK,
+		in:      reflect.TypeFor[In](),
+		out:     reflect.TypeFor[Out](),
+
+		Run: func(req *Request) (any, error) {
+			var in In
+			if err := req.decode(reflect.ValueOf(&in).Elem()); err != nil {
+				return nil, err
+			}
+			return handler(req, in)
+		},
 	}
-	return op
 }
 
 // Keyed returns an operation that needs an API key. Its handler receives the caller, so no such
 // handler can be mounted without authentication.
-func Keyed[Out, In any](id, method, path, summary string, limit ratelimit.Class, run func(*Request, domain.Caller, In) (Response, error), codes ...domain.Code) *Operation {
-	op := Public[Out](id, method, path, summary, limit, func(req *Request, in In) (Response, error) {
-		return run(req, req.caller, in)
+func Keyed[In, Out any](
+	id, method, path, summary string,
+	limit ratelimit.Class,
+	handler func(*Request, domain.Caller, In) (Out, error),
+	codes ...domain.Code,
+) *Operation {
+	op := Public(id, method, path, summary, limit, func(req *Request, in In) (Out, error) {
+		return handler(req, req.caller, in)
 	}, codes...)
 	op.Keyed = true
 	return op
@@ -65,11 +85,13 @@ func (o *Operation) Creates() *Operation {
 	return o
 }
 
-// HasBriefForm declares a shorter response of the type of out, which a request selects with
-// param=value. Both responses have a member of the name of param with its value, by which clients
-// tell them apart. The tool of the operation always selects the shorter one.
-func (o *Operation) HasBriefForm(param, value string, out any) *Operation {
-	o.brief = &briefForm{param: param, value: value, out: reflect.TypeOf(out)}
+// HasBriefForm declares that the operation responds with the type of full, or with the shorter one
+// of brief, which a request selects with param=value. Both have a member of the name of param with
+// its value, by which clients tell them apart. The tool of the operation always selects the shorter
+// one.
+func (o *Operation) HasBriefForm(param, value string, full, brief any) *Operation {
+	o.out = reflect.TypeOf(full)
+	o.brief = &briefForm{param: param, value: value, out: reflect.TypeOf(brief)}
 	return o
 }
 
@@ -79,8 +101,12 @@ type briefForm struct {
 	out          reflect.Type
 }
 
-// TakesDryRun declares that a request with dry_run=true creates nothing and gets Allowed.
-func (o *Operation) TakesDryRun() *Operation { o.DryRun = true; return o }
+// TakesDryRun declares that the operation responds with the type of created, and that a request with
+// dry_run=true creates nothing and gets Allowed.
+func (o *Operation) TakesDryRun(created any) *Operation {
+	o.DryRun, o.out = true, reflect.TypeOf(created)
+	return o
+}
 
 // Waits declares that the operation holds requests open. Waiting takes no memory of responses.
 func (o *Operation) Waits() *Operation { o.waits = true; return o }

@@ -33,15 +33,12 @@ type Request struct {
 	Key         string // API key of a keyed operation
 	body        []byte
 	Idempotency domain.IdempotencyKey // zero without an Idempotency-Key
-}
 
-// Response is the result of the handler of an operation. Its body is JSON, ready to be sent.
-type Response struct {
-	Body     []byte
-	Status   int // 0: that of the operation
-	Location string
-	Next     string // path and query of the next page
-	Replayed bool
+	// What the handler says of its response, beside the body.
+	status   int // 0: that of the operation
+	location string
+	next     string // path and query of the next page
+	replayed bool
 }
 
 // Handler returns the HTTP handler of an operation. It checks a request in the order of the
@@ -57,7 +54,7 @@ func (e *Engine) Handler(op *Operation) httprouter.Handle {
 }
 
 // run runs the operation. An error of a record that is not found says how records of the path are named.
-func (req *Request) run() (Response, error) {
+func (req *Request) run() (any, error) {
 	for i, f := range req.op.Input.Path {
 		if f.handle {
 			req.params[i].Value = ParseHandle(req.params[i].Value)
@@ -144,33 +141,69 @@ func (req *Request) cachedResponse() (*Cached, error) {
 			return nil, err
 		}
 
-		cached := NewCached(response.Body)
-		if response.Next != "" {
-			cached.Link = linkNext(response.Next)
+		body, err := encode(response)
+		if err != nil {
+			return nil, err
+		}
+
+		cached := NewCached(body)
+		if req.next != "" {
+			cached.Link = linkNext(req.next)
 		}
 		return cached, nil
 	})
 }
 
-func (req *Request) respond(response Response) error {
+func (req *Request) respond(response any) error {
 	h := req.w.Header()
 	if !req.op.Keyed {
 		h.Set("Cache-Control", "no-store")
 	}
-	if response.Location != "" {
-		h.Set("Location", response.Location)
+	if req.location != "" {
+		h.Set("Location", req.location)
 	}
-	if response.Replayed {
+	if req.replayed {
 		h.Set("Idempotent-Replayed", "true")
 	}
-	if response.Next != "" {
-		h.Set("Link", linkNext(response.Next))
+	if req.next != "" {
+		h.Set("Link", linkNext(req.next))
 	}
 	if req.op.Status == http.StatusNoContent {
 		req.w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	return WriteJSON(req.w, cmp.Or(response.Status, req.op.Status), response.Body)
+
+	body, err := encode(response)
+	if err != nil {
+		return err
+	}
+	return WriteJSON(req.w, cmp.Or(req.status, req.op.Status), body)
+}
+
+// Created says where the record is that the request has created, and whether an earlier request with
+// the same Idempotency-Key did.
+func (req *Request) Created(location string, replayed bool) {
+	req.location, req.replayed = location, replayed
+}
+
+// DryRun returns the response to a dry run that would be admitted.
+func (req *Request) DryRun() Allowed {
+	req.status = http.StatusOK
+	return Allowed{Allowed: true}
+}
+
+// NextPage returns the path and query of the page that begins at a cursor, nil without one: the same
+// query with the cursor instead of an offset. The response links to it.
+func (req *Request) NextPage(cursor string) *string {
+	if cursor == "" {
+		return nil
+	}
+
+	query := req.URL.Query()
+	query.Del("offset")
+	query.Set("cursor", cursor)
+	req.next = req.URL.EscapedPath() + "?" + query.Encode()
+	return &req.next
 }
 
 // linkNext returns the Link header of a page that another page follows.

@@ -136,9 +136,18 @@ func (e *Engine) ErrorResponse(w http.ResponseWriter, r *http.Request, err error
 	return status, object
 }
 
+// encode returns the JSON of a response.
+func encode(response any) ([]byte, error) {
+	body, err := json.Marshal(response, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("encode a response: %w", err)
+	}
+	return body, nil
+}
+
 // Marshal encodes a value of the program's own types, which cannot fail.
 func Marshal(v any) []byte {
-	b, err := json.Marshal(v, json.Deterministic(true))
+	b, err := encode(v)
 	if err != nil {
 		panic(err)
 	}

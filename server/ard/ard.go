@@ -54,10 +54,10 @@ func New(o Options) *Registry {
 		return nil
 	}
 	r := &Registry{Options: o, host: host}
-	r.list = api.Public[List]("listEntries", http.MethodGet, Path+"/agents", "List the agents as entries of a catalog", o.Limit, r.listEntries)
-	r.get = api.Public[Entry]("getEntry", http.MethodGet, Path+"/agents/{urn}", "One entry of the catalog", o.Limit, r.getEntry)
-	r.search = api.Public[Results]("searchEntries", http.MethodGet, Path+"/search", "Search the agents as entries of a catalog", o.Limit, r.searchEntries)
-	r.explore = api.Public[Exploration]("exploreEntries", http.MethodGet, Path+"/explore", "Count the agents that a search finds by values of their entries", o.Limit, r.exploreEntries)
+	r.list = api.Public("listEntries", http.MethodGet, Path+"/agents", "List the agents as entries of a catalog", o.Limit, r.listEntries)
+	r.get = api.Public("getEntry", http.MethodGet, Path+"/agents/{urn}", "One entry of the catalog", o.Limit, r.getEntry)
+	r.search = api.Public("searchEntries", http.MethodGet, Path+"/search", "Search the agents as entries of a catalog", o.Limit, r.searchEntries)
+	r.explore = api.Public("exploreEntries", http.MethodGet, Path+"/explore", "Count the agents that a search finds by values of their entries", o.Limit, r.exploreEntries)
 	for _, op := range []*api.Operation{r.list, r.get, r.search, r.explore} {
 		o.Engine.Prepare(op)
 	}

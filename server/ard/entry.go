@@ -100,17 +100,17 @@ type listQuery struct {
 	PageToken string `query:"pageToken" minLength:"1" maxLength:"2000"`
 }
 
-func (r *Registry) listEntries(req *api.Request, q listQuery) (api.Response, error) {
+func (r *Registry) listEntries(req *api.Request, q listQuery) (List, error) {
 	found, err := r.Store.Agents(req.Context(), document.AgentFilter{}, listing.Page{Limit: q.PageSize, Cursor: q.PageToken})
 	if err != nil {
-		return api.Response{}, nameToken(err)
+		return List{}, nameToken(err)
 	}
 	entries, err := r.entries(found.Items)
 	list := List{Items: entries, PageToken: found.Next}
 	if found.TotalIsExact {
 		list.Total = &found.Total
 	}
-	return api.Response{Body: api.Marshal(list)}, err
+	return list, err
 }
 
 // entries returns the entries of agents.
@@ -129,20 +129,19 @@ type entryPath struct {
 	URN string `path:"urn" doc:"Identifier of an entry." example:"urn:air:callbook.example.org:agent:harbour-pilot"`
 }
 
-func (r *Registry) getEntry(req *api.Request, in entryPath) (api.Response, error) {
+func (r *Registry) getEntry(req *api.Request, in entryPath) (*Entry, error) {
 	for _, e := range r.own() {
 		if strings.EqualFold(e.Identifier, in.URN) {
-			return api.Response{Body: api.Marshal(e)}, nil
+			return e, nil
 		}
 	}
 	handle, found := strings.CutPrefix(strings.ToLower(in.URN), r.urn("agent", ""))
 	if !found {
-		return api.Response{}, api.NewError(domain.CodeNotFound, "urn")
+		return nil, api.NewError(domain.CodeNotFound, "urn")
 	}
 	d, err := r.Store.Card(req.Context(), handle)
 	if err != nil {
-		return api.Response{}, err
+		return nil, err
 	}
-	e, err := r.entry(&d)
-	return api.Response{Body: api.Marshal(e)}, err
+	return r.entry(&d)
 }

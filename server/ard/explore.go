@@ -95,10 +95,10 @@ type Bucket struct {
 	Count int    `json:"count"`
 }
 
-func (r *Registry) exploreEntries(req *api.Request, q query) (api.Response, error) {
+func (r *Registry) exploreEntries(req *api.Request, q query) (Exploration, error) {
 	var asked []facet
 	if err := json.Unmarshal([]byte(q.Facets), &asked); err != nil {
-		return api.Response{}, err
+		return Exploration{}, err
 	}
 	f, err := agentFilter(q.Text, q.Filter)
 	var counts map[string]map[string]int
@@ -110,13 +110,13 @@ func (r *Registry) exploreEntries(req *api.Request, q query) (api.Response, erro
 		counts, err = r.countFound(req, f.AgentFilter, asked)
 	}
 	if err != nil {
-		return api.Response{}, err
+		return Exploration{}, err
 	}
 	response := Exploration{ResultType: "facets", Facets: map[string]Buckets{}}
 	for _, f := range asked {
 		response.Facets[f.Field] = buckets(counts[f.Field], f)
 	}
-	return api.Response{Body: api.Marshal(response)}, nil
+	return response, nil
 }
 
 // countAll counts the values of all agents as GET /api/facets has them: the most frequent ones.

@@ -46,19 +46,19 @@ func score(rank int, strict bool) int {
 	return max(bestPartly-rank, 1)
 }
 
-func (r *Registry) searchEntries(req *api.Request, q query) (api.Response, error) {
+func (r *Registry) searchEntries(req *api.Request, q query) (Results, error) {
 	results := Results{Results: []Result{}}
 	f, err := agentFilter(q.Text, q.Filter)
 	rank, cursor, valid := parseToken(q.PageToken)
 	if err != nil || f.None {
-		return api.Response{Body: api.Marshal(results)}, err
+		return results, err
 	}
 	if !valid {
 		cursor = "-" // no list has it
 	}
 	list, err := r.Store.Agents(req.Context(), f.AgentFilter, listing.Page{Limit: q.PageSize, Cursor: cursor})
 	if err != nil {
-		return api.Response{}, nameToken(err)
+		return Results{}, nameToken(err)
 	}
 	entries, err := r.entries(list.Items)
 	for i, e := range entries {
@@ -71,7 +71,7 @@ func (r *Registry) searchEntries(req *api.Request, q query) (api.Response, error
 	if list.Next != "" {
 		results.PageToken = fmt.Sprintf("%d.%s", rank, list.Next)
 	}
-	return api.Response{Body: api.Marshal(results)}, err
+	return results, err
 }
 
 // parseToken returns the rank of the first record of a page, and the cursor of the list.

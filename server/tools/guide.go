@@ -27,7 +27,7 @@ type Guide struct {
 // guideTool builds a tool from an operation that is not in the list: the API serves the guide as
 // a document.
 func (e *Endpoint) guideTool() mcp.Tool {
-	op := api.Public[Guide]("getGuide", http.MethodGet, "/skill.md", "The onboarding guide", e.Limit, e.getGuide).
+	op := api.Public("getGuide", http.MethodGet, "/skill.md", "The onboarding guide", e.Limit, e.getGuide).
 		AsTool("get_guide", "Onboarding guide")
 	e.Engine.Prepare(op)
 	call := e.callTool(op)
@@ -42,8 +42,8 @@ func (e *Endpoint) guideTool() mcp.Tool {
 	})
 }
 
-func (e *Endpoint) getGuide(_ *api.Request, q guideQuery) (api.Response, error) {
-	return api.Response{Body: api.Marshal(Guide{Lang: q.Lang, Guide: string(e.Guide(q.Lang))})}, nil
+func (e *Endpoint) getGuide(_ *api.Request, q guideQuery) (Guide, error) {
+	return Guide{Lang: q.Lang, Guide: string(e.Guide(q.Lang))}, nil
 }
 
 func (e *Endpoint) guideResources() []mcp.Resource {

@@ -6,99 +6,17 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/documents"
+	"callbook/server/public"
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/text"
 )
 
-// AgentCard is the response of GET /api/agents/{handle}.
-type AgentCard struct {
-	Notice      Notice              `json:"notice"`
-	Agent       Agent               `json:"agent"`
-	Evidence    Evidence            `json:"evidence"`
-	RecentPosts []domain.RecentPost `json:"recent_posts" doc:"The newest 5."`
-}
-
-// Agent is an agent as its card shows it.
-type Agent struct {
-	domain.Agent
-	LastActiveAt domain.Time `json:"last_active_at"`
-	Contact      Contact     `json:"contact"`
-}
-
-// Contact says how to reach an agent.
-type Contact struct {
-	Method          string  `json:"method" enum:"request"`
-	Email           *string `json:"email" doc:"Null unless the agent made it public."`
-	EmailPublic     bool    `json:"email_public"`
-	MailboxVerified bool    `json:"mailbox_verified"`
-	HowEN           string  `json:"how_en"`
-	HowZH           string  `json:"how_zh"`
-}
-
-// Evidence holds the facts about an agent that others have confirmed.
-type Evidence struct {
-	Confirmed    int         `json:"confirmed_collaborations"`
-	NoteEN       string      `json:"confirmed_collaborations_note_en"`
-	NoteZH       string      `json:"confirmed_collaborations_note_zh"`
-	Partners     int         `json:"confirmed_partners" doc:"Different owners on the other side of the collaborations that count."`
-	Received     int         `json:"requests_received" doc:"Contact requests of the last 180 days, without withdrawn ones."`
-	Answered     int         `json:"requests_answered" doc:"Those that were accepted or declined."`
-	MedianHours  *float64    `json:"median_answer_hours" doc:"Between request and answer; null under 3 answers."`
-	LastActiveAt domain.Time `json:"last_active_at"`
-	JoinedAt     domain.Time `json:"joined_at"`
-}
-
 const (
 	evidenceNoteEN = "Counts only collaborations confirmed by both sides, between agents whose owners are different people and have each claimed them; of the same two owners, one in ninety days."
 	evidenceNoteZH = "仅统计双方都已确认、且双方所有者为不同的人并各自认领了智能体的合作；同样两位所有者之间每九十天只计一次。"
 )
-
-// AgentList is the response of GET /api/agents.
-type AgentList struct {
-	Notice Notice     `json:"notice"`
-	View   string     `json:"view" enum:"full"`
-	Agents []ListItem `json:"agents"`
-	SearchEnd
-}
-
-// ListItem is an agent in a list: the card's agent and a few counts.
-type ListItem struct {
-	domain.Agent
-	LastActiveAt domain.Time       `json:"last_active_at"`
-	Contact      ListContact       `json:"contact"`
-	TrustLevel   int               `json:"trust_level" minimum:"0" maximum:"2"`
-	Confirmed    int               `json:"confirmed_collaborations"`
-	Match        string            `json:"match,omitempty" enum:"all,some" doc:"With q: whether the agent matches every word, or some." example:"some"`
-	Matched      []domain.Offering `json:"matched_offerings,omitzero" doc:"With q: the menu entries that matched best."`
-}
-
-// ListContact is Contact in a list; email is left out unless it is public.
-type ListContact struct {
-	Method          string `json:"method" enum:"request"`
-	Email           string `json:"email,omitempty"`
-	EmailPublic     bool   `json:"email_public"`
-	MailboxVerified bool   `json:"mailbox_verified"`
-}
-
-// BriefItem is an agent in a list of short items.
-type BriefItem struct {
-	domain.Brief
-	TrustLevel   int               `json:"trust_level" minimum:"0" maximum:"2"`
-	Confirmed    int               `json:"confirmed_collaborations"`
-	LastActiveAt domain.Time       `json:"last_active_at"`
-	Match        string            `json:"match,omitempty" enum:"all,some" doc:"With q: whether the agent matches every word, or some." example:"some"`
-	Matched      []domain.Offering `json:"matched_offerings" doc:"With q: the menu entries that matched best; else empty."`
-}
-
-// BriefList is the response of GET /api/agents?view=brief.
-type BriefList struct {
-	Notice Notice      `json:"notice"`
-	View   string      `json:"view" enum:"brief"`
-	Agents []BriefItem `json:"agents"`
-	SearchEnd
-}
 
 type agentsQuery struct {
 	Q          string `query:"q" minLength:"1" maxLength:"200" doc:"Words to find in handle, name, owner, tagline, descriptions, capabilities and offerings. Agents that match every word come first: the word or another form of it, the last one also as a prefix. Then come agents that match some words, or a translation (English, Chinese)."`
@@ -130,14 +48,14 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (any, error) {
 
 	end := newSearchEnd(req, list, q.Q, agentNoun, q.Limit)
 	if q.View == "brief" {
-		page := BriefList{Notice: notice, View: q.View, SearchEnd: end}
+		page := public.BriefList{Notice: notice, View: q.View, SearchEnd: end}
 		for i, d := range list.Items {
 			page.Agents = append(page.Agents, briefItemOf(d, matchOf(q.Q, i < list.Strict)))
 		}
 		return page, nil
 	}
 
-	page := AgentList{Notice: notice, View: q.View, SearchEnd: end}
+	page := public.AgentList{Notice: notice, View: q.View, SearchEnd: end}
 	for i, d := range list.Items {
 		page.Agents = append(page.Agents, listItemOf(d, matchOf(q.Q, i < list.Strict)))
 	}
@@ -145,11 +63,11 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (any, error) {
 }
 
 // listItemOf returns an agent of a list. match is empty without q.
-func listItemOf(d domain.AgentDocument, match string) ListItem {
-	item := ListItem{
+func listItemOf(d domain.AgentDocument, match string) public.ListItem {
+	item := public.ListItem{
 		Agent:        profileOf(d),
 		LastActiveAt: d.LastActiveAt,
-		Contact: ListContact{
+		Contact: public.ListContact{
 			Method:          "request",
 			Email:           domain.Deref(d.Email),
 			EmailPublic:     d.Email != nil,
@@ -166,8 +84,8 @@ func listItemOf(d domain.AgentDocument, match string) ListItem {
 }
 
 // briefItemOf returns an agent of a list of short items. match is empty without q.
-func briefItemOf(d domain.AgentDocument, match string) BriefItem {
-	return BriefItem{
+func briefItemOf(d domain.AgentDocument, match string) public.BriefItem {
+	return public.BriefItem{
 		Brief:        briefOf(d),
 		TrustLevel:   d.Level,
 		Confirmed:    d.Confirmed,
@@ -177,11 +95,11 @@ func briefItemOf(d domain.AgentDocument, match string) BriefItem {
 	}
 }
 
-func cardOf(d domain.AgentDocument) AgentCard {
-	return AgentCard{
+func cardOf(d domain.AgentDocument) public.AgentCard {
+	return public.AgentCard{
 		Notice: notice,
 		Agent:  agentOf(d),
-		Evidence: Evidence{
+		Evidence: public.Evidence{
 			Confirmed:    d.Confirmed,
 			NoteEN:       evidenceNoteEN,
 			NoteZH:       evidenceNoteZH,
@@ -196,11 +114,11 @@ func cardOf(d domain.AgentDocument) AgentCard {
 	}
 }
 
-func agentOf(d domain.AgentDocument) Agent {
-	return Agent{
+func agentOf(d domain.AgentDocument) public.Agent {
+	return public.Agent{
 		Agent:        profileOf(d),
 		LastActiveAt: d.LastActiveAt,
-		Contact: Contact{
+		Contact: public.Contact{
 			Method:          "request",
 			Email:           d.Email,
 			EmailPublic:     d.Email != nil,
@@ -215,10 +133,10 @@ type handlePath struct {
 	Handle string `path:"handle" of:"handle" doc:"The agent's handle." example:"harbour-pilot"`
 }
 
-func (s *Server) getAgent(req *api.Request, in handlePath) (AgentCard, error) {
+func (s *Server) getAgent(req *api.Request, in handlePath) (public.AgentCard, error) {
 	d, err := s.store.Card(req.Context(), in.Handle)
 	if err != nil {
-		return AgentCard{}, err
+		return public.AgentCard{}, err
 	}
 	return cardOf(d), nil
 }
@@ -270,11 +188,11 @@ func blank(v any) bool { return v == nil || v == "" }
 
 // RegisteredAgent is the response to a registration.
 type RegisteredAgent struct {
-	Notice      Notice `json:"notice"`
-	Agent       Agent  `json:"agent"`
-	APIKey      string `json:"api_key,omitempty" doc:"Shown this once. Left out when a repeated call finds that the key was already used."`
-	NextStepsEN string `json:"next_steps_en"`
-	NextStepsZH string `json:"next_steps_zh"`
+	Notice      public.Notice `json:"notice"`
+	Agent       public.Agent  `json:"agent"`
+	APIKey      string        `json:"api_key,omitempty" doc:"Shown this once. Left out when a repeated call finds that the key was already used."`
+	NextStepsEN string        `json:"next_steps_en"`
+	NextStepsZH string        `json:"next_steps_zh"`
 }
 
 func (s *Server) registerAgent(req *api.Request, in api.WithBody[registration]) (RegisteredAgent, error) {

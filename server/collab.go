@@ -2,21 +2,15 @@ package server
 
 import (
 	"callbook/server/api"
+	"callbook/server/public"
 	"callbook/store/domain"
 	"callbook/store/listing"
 )
 
 // CollabResponse is the response with one collaboration.
 type CollabResponse struct {
-	Notice Notice        `json:"notice"`
+	Notice public.Notice `json:"notice"`
 	Collab domain.Collab `json:"collab"`
-}
-
-// CollabList is the response of the lists of collaborations.
-type CollabList struct {
-	Notice  Notice          `json:"notice"`
-	Collabs []domain.Collab `json:"collabs"`
-	ListEnd
 }
 
 type collabsQuery struct {
@@ -25,9 +19,9 @@ type collabsQuery struct {
 	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listCollabs(req *api.Request, q collabsQuery) (CollabList, error) {
+func (s *Server) listCollabs(req *api.Request, q collabsQuery) (public.CollabList, error) {
 	list, err := s.store.Collabs(req.Context(), q.Handle, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
-	return CollabList{notice, list.Items, newListEnd(req, list, q.Limit)}, err
+	return public.CollabList{Notice: notice, Collabs: list.Items, ListEnd: newListEnd(req, list, q.Limit)}, err
 }
 
 type ownCollabsQuery struct {
@@ -36,9 +30,9 @@ type ownCollabsQuery struct {
 	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listMyCollabs(req *api.Request, caller domain.Caller, q ownCollabsQuery) (CollabList, error) {
+func (s *Server) listMyCollabs(req *api.Request, caller domain.Caller, q ownCollabsQuery) (public.CollabList, error) {
 	list, err := s.store.OwnCollabs(req.Context(), caller, q.Status, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
-	return CollabList{notice, list.Items, newListEnd(req, list, q.Limit)}, err
+	return public.CollabList{Notice: notice, Collabs: list.Items, ListEnd: newListEnd(req, list, q.Limit)}, err
 }
 
 func (s *Server) recordCollab(req *api.Request, caller domain.Caller, in api.WithBody[domain.CollabDraft]) (CollabResponse, error) {

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"callbook/server/api"
+	"callbook/server/public"
 	"callbook/store/domain"
 	"callbook/store/txn"
 )
 
 // EventsResponse is the response of GET /api/me/events.
 type EventsResponse struct {
-	Notice Notice         `json:"notice"`
+	Notice public.Notice  `json:"notice"`
 	Events []domain.Event `json:"events" doc:"Up to 100, oldest first."`
 	Next   string         `json:"next" doc:"The after of the next call."`
 	Gap    bool           `json:"gap" doc:"Events after the given one were kept 30 days and are gone: look at your requests, replies and collaborations themselves."`

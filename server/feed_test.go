@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"callbook/server/public"
 )
 
 // atomFeed is a feed as readers see it (RFC 4287).
@@ -151,7 +153,7 @@ func (s *site) checkFeed() {
 	for _, query := range []string{"", "kind=seeking", "kind=offering", "kind=announce", "tag=weather", "tag=WEATHER", "kind=seeking&tag=weather", "tag=none-has-this", "tag=%E7%BF%BB%E8%AF%91", "utm_source=x"} {
 		for _, lang := range []string{"en", "zh"} {
 			feed := readFeed(s, s.openPage("/calls.atom?"+query+"&lang="+lang).status(200).Body)
-			var list PostList
+			var list public.PostList
 			s.sendRaw("GET", "/api/posts?"+strings.ReplaceAll(query, "utm_source=x", "")).status(200).into(&list)
 			if len(feed.Entries) != len(list.Posts) || feed.Lang != lang {
 				s.Errorf("%s: %d entries in %s, %d calls", query, len(feed.Entries), feed.Lang, len(list.Posts))

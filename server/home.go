@@ -4,14 +4,8 @@ import (
 	"net/http"
 
 	"callbook/server/api"
+	"callbook/server/public"
 )
-
-// Home holds the lists of the home page.
-type Home struct {
-	Notice Notice      `json:"notice"`
-	Agents []BriefItem `json:"agents"`
-	Posts  []Post      `json:"posts"`
-}
 
 // Numbers of records on the home page.
 const (
@@ -27,13 +21,13 @@ func (s *Server) homeOperation() *api.Operation {
 	return op
 }
 
-func (s *Server) getHome(req *api.Request, _ api.None) (Home, error) {
+func (s *Server) getHome(req *api.Request, _ api.None) (public.Home, error) {
 	agents, posts, err := s.store.Home(req.Context(), homeAgents, homePosts)
 	if err != nil {
-		return Home{}, err
+		return public.Home{}, err
 	}
 
-	home := Home{Notice: notice}
+	home := public.Home{Notice: notice}
 	for _, d := range agents {
 		home.Agents = append(home.Agents, briefItemOf(d, ""))
 	}

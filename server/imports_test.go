@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"server/web", "server/tools", "server/ard", "server/messages", "server/wake"},
 	{"server/api", "server/mcp", "server/mail", "server/linkcheck", "server/documents"},
 	{"server/middleware", "server/manual", "server/alert", "server/exporter", "server/cli/reference", "server/logging"},
-	{"server/webhook", "server/ratelimit"},
+	{"server/webhook", "server/ratelimit", "server/public"},
 	{"store"},
 	{"store/admin"},
 	{"store/lifecycle"},

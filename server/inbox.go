@@ -2,12 +2,13 @@ package server
 
 import (
 	"callbook/server/api"
+	"callbook/server/public"
 	"callbook/store/domain"
 )
 
 // Inbox is the response of GET /api/me/inbox.
 type Inbox struct {
-	Notice           Notice                  `json:"notice"`
+	Notice           public.Notice           `json:"notice"`
 	Requests         []domain.ContactRequest `json:"requests" doc:"Up to 5 that you received and have yet to accept or decline, oldest first."`
 	Replies          []OwnReply              `json:"replies" doc:"Up to 5 to your calls that you have not seen, oldest first."`
 	Collabs          []domain.Collab         `json:"collabs" doc:"Up to 5 that others recorded and you have yet to confirm or decline, oldest first."`

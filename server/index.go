@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"callbook/server/api"
+	"callbook/server/public"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
 )
@@ -13,7 +14,7 @@ type Index struct {
 	Name         string                  `json:"name"`
 	AboutEN      string                  `json:"about_en"`
 	AboutZH      string                  `json:"about_zh"`
-	Notice       Notice                  `json:"notice"`
+	Notice       public.Notice           `json:"notice"`
 	Onboarding   string                  `json:"onboarding" doc:"The onboarding guide, with the rules that registering agents confirm."`
 	OpenAPI      string                  `json:"openapi"`
 	MCP          string                  `json:"mcp"`

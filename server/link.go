@@ -6,13 +6,14 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/linkcheck"
+	"callbook/server/public"
 	"callbook/store"
 	"callbook/store/domain"
 )
 
 // LinkResponse is the response of POST /api/me/links.
 type LinkResponse struct {
-	Notice Notice        `json:"notice"`
+	Notice public.Notice `json:"notice"`
 	Link   *domain.Link  `json:"link" doc:"The link and what the look at its page found; null once it is removed."`
 	Links  []domain.Link `json:"links" doc:"All of yours, at most 5."`
 }

@@ -2,12 +2,13 @@ package server
 
 import (
 	"callbook/server/api"
+	"callbook/server/public"
 	"callbook/store/domain"
 )
 
 // OwnCard is the response of GET /api/me.
 type OwnCard struct {
-	AgentCard
+	public.AgentCard
 	Mailbox string `json:"mailbox"`
 	OwnFacts
 }
@@ -49,8 +50,8 @@ type settingsInput struct {
 
 // OwnAgent is the response to a change of the caller's card.
 type OwnAgent struct {
-	Notice Notice `json:"notice"`
-	Agent  Agent  `json:"agent"`
+	Notice public.Notice `json:"notice"`
+	Agent  public.Agent  `json:"agent"`
 }
 
 func (s *Server) updateMe(req *api.Request, caller domain.Caller, in settingsInput) (OwnAgent, error) {
@@ -80,7 +81,7 @@ func (s *Server) deleteMe(req *api.Request, caller domain.Caller, in deleteMeQue
 
 // Export is the response of GET /api/me/export: for each table, its rows about the caller.
 type Export struct {
-	Notice     Notice                      `json:"notice"`
+	Notice     public.Notice               `json:"notice"`
 	ExportedAt domain.Time                 `json:"exported_at"`
 	Tables     map[string][]map[string]any `json:"tables"`
 }
@@ -104,7 +105,7 @@ type menuInput struct {
 
 // MenuResponse is the response of PUT /api/me/offerings.
 type MenuResponse struct {
-	Notice    Notice            `json:"notice"`
+	Notice    public.Notice     `json:"notice"`
 	Offerings []domain.Offering `json:"offerings"`
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"callbook/server/api"
 	"callbook/server/messages"
+	"callbook/server/public"
 	"callbook/store/domain"
 )
 
@@ -16,7 +17,7 @@ func (s *Server) operations() []*api.Operation {
 		api.Public("getStats", get, "/api/stats", "Counts of the directory, at most 10 seconds old", limitReads, s.getStats).MayBeStale(domain.StatsAge).AsTool("get_stats", "Counts of the directory"),
 		api.Public("getFacets", get, "/api/facets", "The most frequent capabilities, languages and tags of agents, at most a minute old", limitReads, s.getFacets).MayBeStale(domain.FacetsAge),
 
-		api.Public("listAgents", get, "/api/agents", "Search and list agents", limitReads, s.listAgents).AsTool("search_agents", "Search agents").HasBriefForm("view", "brief", AgentList{}, BriefList{}),
+		api.Public("listAgents", get, "/api/agents", "Search and list agents", limitReads, s.listAgents).AsTool("search_agents", "Search agents").HasBriefForm("view", "brief", public.AgentList{}, public.BriefList{}),
 		api.Public("registerAgent", post, "/api/agents", "Register an agent; the api_key is returned once", limitRegistrations, s.registerAgent,
 			domain.CodeHandleTaken, domain.CodeInviteRequired, domain.CodeRegistrationClosed).Creates(),
 		api.Public("getAgent", get, "/api/agents/{handle}", "An agent's card", limitReads, s.getAgent).AsTool("get_agent", "Agent card"),

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/html"
 
 	"callbook/server/api"
+	"callbook/server/public"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
@@ -224,7 +225,7 @@ func TestAbuse10_UnverifiedAgentsComeLastOnTheHomePage(t *testing.T) {
 		handle := fmt.Sprintf("unverified-%d", i)
 		s.post(s.agent(handle), "A call of "+handle)
 	}
-	var home Home
+	var home public.Home
 	response, err := s.server.engine.Read(t.Context(), s.server.homeOperation(), nil)
 	if err == nil {
 		err = json.Unmarshal(response.Body, &home)

@@ -2,31 +2,11 @@ package server
 
 import (
 	"callbook/server/api"
+	"callbook/server/public"
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 )
-
-// Post is a call as responses show it.
-type Post struct {
-	domain.Post
-	Author     domain.Author `json:"author"`
-	ReplyCount int           `json:"reply_count"`
-	CreatedAt  domain.Time   `json:"created_at"`
-}
-
-// PostList is the response of GET /api/posts.
-type PostList struct {
-	Notice Notice     `json:"notice"`
-	Posts  []PostItem `json:"posts"`
-	SearchEnd
-}
-
-// PostItem is a call in a list.
-type PostItem struct {
-	Post
-	Match string `json:"match,omitempty" enum:"all,some" doc:"With q: whether the call matches every word, or some." example:"some"`
-}
 
 type postsQuery struct {
 	Kind   string `query:"kind" enum:"seeking,offering,announce" doc:"Kind of the call."`
@@ -40,23 +20,23 @@ type postsQuery struct {
 	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listPosts(req *api.Request, q postsQuery) (PostList, error) {
+func (s *Server) listPosts(req *api.Request, q postsQuery) (public.PostList, error) {
 	list, err := s.store.Posts(req.Context(), document.PostFilter{
 		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open, Strict: q.Match == "all", Newest: q.Order == "newest",
 	}, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return PostList{}, err
+		return public.PostList{}, err
 	}
 
-	page := PostList{Notice: notice, SearchEnd: newSearchEnd(req, list, q.Q, callNoun, q.Limit)}
+	page := public.PostList{Notice: notice, SearchEnd: newSearchEnd(req, list, q.Q, callNoun, q.Limit)}
 	for i, d := range list.Items {
-		page.Posts = append(page.Posts, PostItem{postOf(d), matchOf(q.Q, i < list.Strict)})
+		page.Posts = append(page.Posts, public.PostItem{Post: postOf(d), Match: matchOf(q.Q, i < list.Strict)})
 	}
 	return page, nil
 }
 
-func postOf(d domain.PostDocument) Post {
-	return Post{
+func postOf(d domain.PostDocument) public.Post {
+	return public.Post{
 		Post:       callOf(d),
 		Author:     authorOf(d.Author),
 		ReplyCount: d.ReplyCount,
@@ -70,8 +50,8 @@ type postInput struct {
 
 // PostResponse is the response of POST /api/posts.
 type PostResponse struct {
-	Notice Notice `json:"notice"`
-	Post   Post   `json:"post"`
+	Notice public.Notice `json:"notice"`
+	Post   public.Post   `json:"post"`
 }
 
 func (s *Server) createPost(req *api.Request, caller domain.Caller, in postInput) (PostResponse, error) {
@@ -94,25 +74,17 @@ type postQuery struct {
 	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-// PostThread is the response of GET /api/posts/{id}.
-type PostThread struct {
-	Notice  Notice  `json:"notice"`
-	Post    Post    `json:"post"`
-	Replies []Reply `json:"replies" doc:"Oldest first."`
-	Next    *string `json:"next" doc:"Address of the page with the replies after these; null on the last."`
-}
-
-func (s *Server) getPost(req *api.Request, in postQuery) (PostThread, error) {
+func (s *Server) getPost(req *api.Request, in postQuery) (public.PostThread, error) {
 	d, err := s.store.Post(req.Context(), in.ID)
 	if err != nil {
-		return PostThread{}, err
+		return public.PostThread{}, err
 	}
 	list, err := s.store.Replies(req.Context(), d, listing.Page{Limit: in.Limit, Cursor: in.Cursor})
 	if err != nil {
-		return PostThread{}, err
+		return public.PostThread{}, err
 	}
 
-	thread := PostThread{Notice: notice, Post: postOf(d), Next: req.NextPage(list.Next)}
+	thread := public.PostThread{Notice: notice, Post: postOf(d), Next: req.NextPage(list.Next)}
 	for _, r := range list.Items {
 		thread.Replies = append(thread.Replies, replyOf(r))
 	}

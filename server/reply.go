@@ -2,21 +2,13 @@ package server
 
 import (
 	"callbook/server/api"
+	"callbook/server/public"
 	"callbook/store/domain"
 	"callbook/store/listing"
 )
 
-// Reply is a reply as responses show it.
-type Reply struct {
-	ID        string        `json:"id"`
-	PostID    string        `json:"post_id"`
-	Author    domain.Author `json:"author"`
-	Body      string        `json:"body"`
-	CreatedAt domain.Time   `json:"created_at"`
-}
-
-func replyOf(r domain.Reply) Reply {
-	return Reply{
+func replyOf(r domain.Reply) public.Reply {
+	return public.Reply{
 		ID:        r.ID,
 		PostID:    r.PostID,
 		Author:    authorOf(r.Author),
@@ -32,8 +24,8 @@ type replyInput struct {
 
 // ReplyResponse is the response of POST /api/posts/{id}/replies.
 type ReplyResponse struct {
-	Notice Notice `json:"notice"`
-	Reply  Reply  `json:"reply"`
+	Notice public.Notice `json:"notice"`
+	Reply  public.Reply  `json:"reply"`
 }
 
 func (s *Server) createReply(req *api.Request, caller domain.Caller, in replyInput) (ReplyResponse, error) {
@@ -72,14 +64,14 @@ type repliesQuery struct {
 
 // OwnReplyList is the response of GET /api/me/replies.
 type OwnReplyList struct {
-	Notice  Notice     `json:"notice"`
-	Replies []OwnReply `json:"replies"`
-	ListEnd
+	Notice  public.Notice `json:"notice"`
+	Replies []OwnReply    `json:"replies"`
+	public.ListEnd
 }
 
 // OwnReply is a reply to a call of the caller.
 type OwnReply struct {
-	Reply
+	public.Reply
 	Post PostName `json:"post"`
 }
 

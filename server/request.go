@@ -2,6 +2,7 @@ package server
 
 import (
 	"callbook/server/api"
+	"callbook/server/public"
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/store/listing"
@@ -9,15 +10,15 @@ import (
 
 // RequestResponse is the response with one contact request.
 type RequestResponse struct {
-	Notice  Notice                `json:"notice"`
+	Notice  public.Notice         `json:"notice"`
 	Request domain.ContactRequest `json:"request"`
 }
 
 // RequestList is the response of GET /api/me/requests.
 type RequestList struct {
-	Notice   Notice                  `json:"notice"`
+	Notice   public.Notice           `json:"notice"`
 	Requests []domain.ContactRequest `json:"requests"`
-	ListEnd
+	public.ListEnd
 }
 
 type requestInput struct {

@@ -2,34 +2,9 @@ package server
 
 import (
 	"callbook/server/api"
+	"callbook/server/public"
 	"callbook/store/listing"
 )
-
-// SearchEnd closes the lists that take q. total_some and hint are left out where they
-// have no meaning, so that a list without q has the members of any other list.
-type SearchEnd struct {
-	Total        int        `json:"total" minimum:"0" doc:"Records; with q, those that match every word. Counted up to 1000." example:"0"`
-	TotalIsExact bool       `json:"total_is_exact" doc:"False when there are more than total." example:"true"`
-	TotalSome    *int       `json:"total_some,omitempty" minimum:"0" maximum:"100" doc:"With q: records that match some of the words, listed after those that match every word; 0 where these fill a page, and after the first page: they are on that one alone." example:"1"`
-	Hint         SearchHint `json:"hint,omitzero" doc:"With q, if total is 0: what to try next."`
-	Limit        int        `json:"limit"`
-	Next         *string    `json:"next" doc:"Address of the next page; null on the last. A page of very long records holds fewer than limit."`
-}
-
-// SearchHint helps with a search that no record matches strictly. It repeats words of a
-// query only if they are indexed, that is if they are public already.
-type SearchHint struct {
-	EN         string     `json:"en" minLength:"1"`
-	ZH         string     `json:"zh" minLength:"1"`
-	Words      []HintWord `json:"words" doc:"Words of q that are indexed."`
-	DidYouMean *string    `json:"did_you_mean" doc:"A query to try: q with the nearest indexed word in the place of each unknown one; null if there is none." example:"harbour pilot"`
-}
-
-// HintWord is an indexed word of a query.
-type HintWord struct {
-	Word  string `json:"word" example:"harbour"`
-	Count int    `json:"count" minimum:"0" maximum:"1000" doc:"Records that match the word, whatever the filters; counted up to 1000." example:"3"`
-}
 
 // noun names the records of a list.
 type noun struct{ en, many, zh string }
@@ -51,8 +26,8 @@ func matchOf(q string, strict bool) string {
 }
 
 // newSearchEnd returns the end of a list that takes q.
-func newSearchEnd[T any](req *api.Request, list listing.List[T], q string, of noun, limit int) SearchEnd {
-	end := SearchEnd{
+func newSearchEnd[T any](req *api.Request, list listing.List[T], q string, of noun, limit int) public.SearchEnd {
+	end := public.SearchEnd{
 		Total:        list.Total,
 		TotalIsExact: list.TotalIsExact,
 		Limit:        limit,
@@ -68,14 +43,14 @@ func newSearchEnd[T any](req *api.Request, list listing.List[T], q string, of no
 }
 
 // hint says that no record matches every word, what is listed instead, and what to try.
-func (of noun) hint(found *listing.Hint, some bool) SearchHint {
-	h := SearchHint{
+func (of noun) hint(found *listing.Hint, some bool) public.SearchHint {
+	h := public.SearchHint{
 		EN:    "No " + of.en + " matches every word.",
 		ZH:    "没有" + of.zh + "与所有词都匹配。",
-		Words: []HintWord{},
+		Words: []public.HintWord{},
 	}
 	for _, w := range found.Words {
-		h.Words = append(h.Words, HintWord(w))
+		h.Words = append(h.Words, public.HintWord(w))
 	}
 	if some {
 		h.EN += " The " + of.many + " listed match some of the words."

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"callbook/server/public"
 	"callbook/testdata/proof"
 )
 
@@ -28,7 +29,7 @@ func newSearchSite(t testing.TB) *site {
 type searchResult struct {
 	All, Some        []string
 	Total, TotalSome int
-	Hint             *SearchHint
+	Hint             *public.SearchHint
 }
 
 // searchFor reads a page of a list.
@@ -38,7 +39,7 @@ func (s *site) searchFor(path, plural, name, query string) (r searchResult, next
 	var list struct {
 		Total     int
 		TotalSome int `json:"total_some"`
-		Hint      *SearchHint
+		Hint      *public.SearchHint
 		Next      string
 	}
 	a.into(&list)
@@ -59,8 +60,8 @@ func (s *site) searchFor(path, plural, name, query string) (r searchResult, next
 func TestSearch_ListsStrictMatchesThenPartialOnes(t *testing.T) {
 	s := newSearchSite(t)
 	proof.OneByOne(t)
-	suggests := func(query string, words ...HintWord) *SearchHint {
-		h := &SearchHint{Words: append([]HintWord{}, words...)}
+	suggests := func(query string, words ...public.HintWord) *public.SearchHint {
+		h := &public.SearchHint{Words: append([]public.HintWord{}, words...)}
 		if query != "" {
 			h.DidYouMean = &query
 		}
@@ -76,10 +77,10 @@ func TestSearch_ListsStrictMatchesThenPartialOnes(t *testing.T) {
 		{"a translation", "q=translation", searchResult{[]string{"contract-desk"}, []string{"letter-desk"}, 1, 1, nil}},
 		{"a translation, from Chinese", "q=%E7%BF%BB%E8%AF%91", searchResult{[]string{"letter-desk"}, []string{"contract-desk"}, 1, 1, nil}},
 		{"a full page", "q=harbour+tides&limit=1", searchResult{[]string{"harbour-tides"}, nil, 1, 0, nil}},
-		{"some only", "q=tides+contracts", searchResult{nil, []string{"contract-desk", "harbour-tides"}, 0, 2, suggests("", HintWord{"tides", 1}, HintWord{"contracts", 1})}},
-		{"some left out", "q=tides+contracts&match=all", searchResult{nil, nil, 0, 0, suggests("", HintWord{"tides", 1}, HintWord{"contracts", 1})}},
+		{"some only", "q=tides+contracts", searchResult{nil, []string{"contract-desk", "harbour-tides"}, 0, 2, suggests("", public.HintWord{Word: "tides", Count: 1}, public.HintWord{Word: "contracts", Count: 1})}},
+		{"some left out", "q=tides+contracts&match=all", searchResult{nil, nil, 0, 0, suggests("", public.HintWord{Word: "tides", Count: 1}, public.HintWord{Word: "contracts", Count: 1})}},
 		{"misspelled", "q=harbuor", searchResult{nil, []string{"harbour-tides", "harbour-maps"}, 0, 2, suggests("harbour")}},
-		{"misspelled among others", "q=maps+harbuor", searchResult{nil, []string{"harbour-maps", "harbour-tides"}, 0, 2, suggests("maps harbour", HintWord{"maps", 1})}},
+		{"misspelled among others", "q=maps+harbuor", searchResult{nil, []string{"harbour-maps", "harbour-tides"}, 0, 2, suggests("maps harbour", public.HintWord{Word: "maps", Count: 1})}},
 		{"unknown", "q=zzyzx+quuxly", searchResult{nil, nil, 0, 0, suggests("")}},
 		{"no letters", "q=%2B+%22", searchResult{nil, nil, 0, 0, suggests("")}},
 	} {

@@ -30,7 +30,7 @@
 //	api          the operation engine: decode, validate, respond, document
 //	middleware   request log, recovery, headers, compression, client address, connections, memory
 //	ratelimit    token buckets and pools    tools      operations as tools of the MCP endpoint
-//	web          HTML pages
+//	web          HTML pages                 public     responses to public reads
 //	messages     the texts of errors        mcp        the protocol of that endpoint
 //	ard          the site and its agents for Agentic Resource Discovery
 //	operator     the operator's page, on a listener of its own
@@ -44,7 +44,7 @@
 //	cli          commands; builds a Server and calls Serve
 //
 // Imports point in one direction: cli, devmode, server, operator, then web, tools, ard and messages, then mcp, mail, linkcheck and api,
-// then middleware, then ratelimit, then store. Server knows neither cli nor devmode.
+// then middleware, then ratelimit and public, then store. Server knows neither cli nor devmode.
 //
 // # A read
 //

@@ -2,12 +2,13 @@ package server
 
 import (
 	"callbook/server/api"
+	"callbook/server/public"
 	"callbook/store/domain"
 )
 
 // WatchList is the response of GET and PUT /api/me/watches.
 type WatchList struct {
-	Notice  Notice         `json:"notice"`
+	Notice  public.Notice  `json:"notice"`
 	Watches []domain.Watch `json:"watches" doc:"In order, at most 5."`
 }
 

@@ -138,8 +138,8 @@ func (e *Engine) Operation(id string) *Operation {
 	panic("there is no operation " + id)
 }
 
-// Read runs a public read for the program itself, so that pages and tools consist of the same
-// bytes as the response of the operation. args are the parameters of path and query by name.
+// Read runs a public read for the program itself, so that pages and tools show the same as the
+// response of the operation. args are the parameters of path and query by name.
 func (e *Engine) Read(ctx context.Context, op *Operation, args url.Values) (*Cached, error) {
 	path, query := op.Path, maps.Clone(args)
 	var params httprouter.Params

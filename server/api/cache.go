@@ -151,6 +151,9 @@ func (c *Cache) Bytes() int {
 
 // Cached is a public response, ready to be sent.
 type Cached struct {
+	// Value is what the handler returned, for pages and tools; nil for a document. Requests share it.
+	Value any
+
 	Body       []byte
 	ETag       string
 	Link       string // header; empty: none
@@ -172,5 +175,6 @@ func (cached *Cached) gzip() []byte {
 	return cached.compressed
 }
 
-// size returns the most memory that a response takes, with its compressed form.
-func (cached *Cached) size() int { return cap(cached.Body) + len(cached.Body) }
+// size returns about the most memory that a response takes: its body, that compressed, and its
+// value, which has the same texts.
+func (cached *Cached) size() int { return cap(cached.Body) + 2*len(cached.Body) }

@@ -32,10 +32,10 @@ func TestCache_IsBounded(t *testing.T) {
 		min, max              int // entries that are left
 	}{
 		"by count":                  {1 << 30, 1, maxEntries + 100, maxEntries, maxEntries},
-		"by bytes":                  {1 << 20, 1500, 1000, 340, 349},
+		"by bytes":                  {1 << 20, 1000, 1000, 340, 349},
 		"one that caches nothing":   {0, 10, 100, 0, 0},
-		"a value larger than it is": {1000, 501, 10, 0, 0},
-		"a value that is too large": {1 << 30, maxSize/2 + 1, 10, 0, 0},
+		"a value larger than it is": {1000, 334, 10, 0, 0},
+		"a value that is too large": {1 << 30, maxSize/3 + 1, 10, 0, 0},
 	} {
 		c, body := NewCache(tt.maxBytes), strings.Repeat("x", tt.size)
 		for i := range tt.added {

@@ -147,6 +147,7 @@ func (req *Request) cachedResponse() (*Cached, error) {
 		}
 
 		cached := NewCached(body)
+		cached.Value = response
 		if req.next != "" {
 			cached.Link = linkNext(req.next)
 		}

@@ -51,13 +51,13 @@ func (o *Operation) fixedParams() url.Values {
 
 // RunTool runs an operation with the arguments of a tool. It returns the response, or an error
 // object that the caller can correct, or an error of the service.
-func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (body []byte, rejected *ErrorObject, err error) {
+func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (response *Cached, rejected *ErrorObject, err error) {
 	args, err := e.arguments(op, raw)
 	if err == nil {
-		var cached *Cached
-		if cached, err = e.Read(ctx, op, args); err == nil {
-			return cached.Body, nil, nil
-		}
+		response, err = e.Read(ctx, op, args)
+	}
+	if err == nil {
+		return response, nil, nil
 	}
 	if rejection, ok := errors.AsType[*domain.Error](err); ok && rejection.Code == domain.CodeInvalidQuery {
 		reworded := *rejection       // requests for the same response may share the error

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"callbook/server/api"
+	"callbook/server/public"
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
@@ -126,10 +127,7 @@ func (r *Registry) countAll(req *api.Request) (map[string]map[string]int, error)
 		return nil, err
 	}
 
-	var all domain.Facets
-	if err := json.Unmarshal(response.Body, &all); err != nil {
-		return nil, err
-	}
+	all := response.Value.(public.FacetsResponse)
 	agents, levels := 0, map[string]int{}
 	for _, l := range all.Levels {
 		agents += l.Agents

@@ -1,66 +1,58 @@
 package tools
 
 import (
-	"fmt"
 	"reflect"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
-	"callbook/server/api"
+	"callbook/server/public"
 	"callbook/store/domain"
 )
 
 // brief says how the results of a search are shortened for a model.
 type brief struct {
 	item    reflect.Type // of a record
-	shorten func(page []byte) ([]byte, error)
+	shorten func(response any) any
 }
 
 // briefs are the shorter results by the name of the tool.
 var briefs = map[string]brief{
-	"search_agents": {reflect.TypeFor[BriefAgent](), shorten[struct {
-		Notice jsontext.Value `json:"notice"`
-		View   jsontext.Value `json:"view"`
-		Agents []BriefAgent   `json:"agents"`
-		End    jsontext.Value `json:",embed"`
-	}]},
-	"search_calls": {reflect.TypeFor[BriefPost](), shorten[struct {
-		Notice jsontext.Value `json:"notice"`
-		Posts  []BriefPost    `json:"posts"`
-		End    jsontext.Value `json:",embed"`
-	}]},
-}
-
-// shorten decodes a page of the API into the type of a brief page, and encodes that.
-func shorten[Page any](page []byte) ([]byte, error) {
-	var short Page
-	if err := json.Unmarshal(page, &short); err != nil {
-		return nil, fmt.Errorf("shorten a page: %w", err)
-	}
-	return api.Marshal(short), nil
+	"search_agents": {reflect.TypeFor[BriefAgent](), shortenAgents},
+	"search_calls":  {reflect.TypeFor[BriefPost](), shortenPosts},
 }
 
 // BriefAgent is an agent in the results of search_agents: a brief item of the API with the titles
 // of its offerings alone.
 type BriefAgent struct {
 	domain.Brief
-	Offerings    []title     `json:"offerings"`
+	Offerings    []string    `json:"offerings"`
 	TrustLevel   int         `json:"trust_level"`
 	Confirmed    int         `json:"confirmed_collaborations"`
 	LastActiveAt domain.Time `json:"last_active_at"`
 	Match        string      `json:"match,omitempty"`
 }
 
-// title is the title of an offering. It is read from the offering.
-type title string
+func shortenAgents(response any) any {
+	list := response.(public.BriefList)
+	short := struct {
+		Notice public.Notice `json:"notice"`
+		View   string        `json:"view"`
+		Agents []BriefAgent  `json:"agents"`
+		public.SearchEnd
+	}{Notice: list.Notice, View: list.View, SearchEnd: list.SearchEnd}
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *title) UnmarshalJSON(text []byte) error {
-	var offering domain.BriefOffering
-	err := json.Unmarshal(text, &offering)
-	*t = title(offering.Title)
-	return err
+	for _, a := range list.Agents {
+		item := BriefAgent{
+			Brief:        a.Brief,
+			TrustLevel:   a.TrustLevel,
+			Confirmed:    a.Confirmed,
+			LastActiveAt: a.LastActiveAt,
+			Match:        a.Match,
+		}
+		for _, o := range a.Offerings {
+			item.Offerings = append(item.Offerings, o.Title)
+		}
+		short.Agents = append(short.Agents, item)
+	}
+	return short
 }
 
 // BriefPost is a Post in the results of search_calls.
@@ -73,22 +65,39 @@ type BriefPost struct {
 	Match         string        `json:"match,omitempty"`
 }
 
+func shortenPosts(response any) any {
+	list := response.(public.PostList)
+	short := struct {
+		Notice public.Notice `json:"notice"`
+		Posts  []BriefPost   `json:"posts"`
+		public.SearchEnd
+	}{Notice: list.Notice, SearchEnd: list.SearchEnd}
+
+	for _, c := range list.Posts {
+		item := BriefPost{
+			Post:       c.Post.Post,
+			Author:     c.Author,
+			ReplyCount: c.ReplyCount,
+			CreatedAt:  c.CreatedAt,
+			Match:      c.Match,
+		}
+		item.Body, item.BodyTruncated = cutBody(item.Body)
+		short.Posts = append(short.Posts, item)
+	}
+	return short
+}
+
 // maxBriefBody is the maximum number of characters in the body of a BriefPost.
 const maxBriefBody = 160
 
-// UnmarshalJSON implements json.Unmarshaler. It cuts the body.
-func (p *BriefPost) UnmarshalJSON(text []byte) error {
-	type post BriefPost
-	if err := json.Unmarshal(text, (*post)(p)); err != nil {
-		return err
-	}
+// cutBody returns the beginning of a body, and whether it is longer.
+func cutBody(body string) (beginning string, truncated bool) {
 	characters := 0
-	for i := range p.Body {
+	for i := range body {
 		if characters == maxBriefBody {
-			p.Body, p.BodyTruncated = p.Body[:i], true
-			break
+			return body[:i], true
 		}
 		characters++
 	}
-	return nil
+	return body, false
 }

@@ -138,19 +138,23 @@ func (e *Endpoint) toolOf(op *api.Operation, call func(context.Context, []byte) 
 // callTool returns the function of a tool. Errors that the caller can correct are results.
 func (e *Endpoint) callTool(op *api.Operation) func(context.Context, []byte) (mcp.Result, error) {
 	return func(ctx context.Context, raw []byte) (mcp.Result, error) {
-		body, rejected, err := e.Engine.RunTool(ctx, op, raw)
+		response, rejected, err := e.Engine.RunTool(ctx, op, raw)
 		if rejected != nil {
 			toolCallOf(ctx).code.Store(rejected.Code)
 			return mcp.Result{JSON: api.Marshal(api.ErrorBody{Error: *rejected}), IsError: true}, nil
 		}
-		if b, isBrief := briefs[op.Tool.Name]; isBrief && err == nil {
-			body, err = b.shorten(body)
+		if err != nil {
+			return mcp.Result{}, err
 		}
-		result := mcp.Result{JSON: body}
-		if data, found := strings.CutPrefix(string(body), e.NoticeMember+","); found {
+
+		result := mcp.Result{JSON: response.Body}
+		if b, isBrief := briefs[op.Tool.Name]; isBrief {
+			result.JSON = api.Marshal(b.shorten(response.Value))
+		}
+		if data, found := strings.CutPrefix(string(result.JSON), e.NoticeMember+","); found {
 			result.Text = "{" + data // the fence begins with the notice
 		}
-		return result, err
+		return result, nil
 	}
 }
 

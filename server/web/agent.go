@@ -8,6 +8,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/api"
+	"callbook/server/public"
 	"callbook/store/domain"
 	"callbook/store/search"
 )
@@ -15,28 +16,12 @@ import (
 // pageLimit is the number of records on a page of a list.
 const pageLimit = "20"
 
-// agentEntry is an agent in a list.
-type agentEntry struct {
-	domain.Brief
-	TrustLevel   int               `json:"trust_level"`
-	Confirmed    int               `json:"confirmed_collaborations"`
-	LastActiveAt domain.Time       `json:"last_active_at"`
-	Match        string            `json:"match"`
-	Matched      []domain.Offering `json:"matched_offerings"`
-}
-
-// listEnd is the end of a list in the API.
-type listEnd struct {
-	Total        int     `json:"total"`
-	TotalIsExact bool    `json:"total_is_exact"`
-	Next         *string `json:"next"`
-}
-
 type agentsPage struct {
 	view
-	Agents []agentEntry `json:"agents"`
-	Some   []agentEntry `json:"-"` // those of a search that match only some words
-	searchEnd
+	Agents []public.BriefItem
+	Some   []public.BriefItem // those of a search that match only some words
+	public.SearchEnd
+	Meant *suggestion
 	selection
 	Popular   []string // capabilities
 	Languages []searchLanguage
@@ -57,15 +42,21 @@ func (s *Site) Agents(w http.ResponseWriter, r *http.Request, _ httprouter.Param
 	p.setAlternate("/api/agents", p.query)
 	p.send("agents", func() (any, error) {
 		p.highlight = search.Parse(p.query.Get("q")).Highlighter()
-		data := agentsPage{view: p.view, selection: p.selection(), Languages: searchLanguages}
-		if err := p.read(&data, "listAgents", p.query, "view", "brief", "limit", pageLimit); err != nil {
+		found, err := read[public.BriefList](p, "listAgents", p.query, "view", "brief", "limit", pageLimit)
+		if err != nil {
 			return nil, err
 		}
 
-		popular, err := p.popular()
-		data.Popular = popular
-		data.Agents, data.Some = byMatch(data.Agents, func(a agentEntry) string { return a.Match })
-		data.pagination, data.Meant = p.pagination(data.Next), p.suggest(data.Hint)
+		data := agentsPage{
+			view:       p.view,
+			SearchEnd:  found.SearchEnd,
+			Meant:      p.suggest(found.Hint.DidYouMean),
+			selection:  p.selection(),
+			Languages:  searchLanguages,
+			pagination: p.pagination(found.Next),
+		}
+		data.Agents, data.Some = byMatch(found.Agents, func(a public.BriefItem) string { return a.Match })
+		data.Popular, err = p.popular()
 		asked := p.query.Get("language")
 		if asked != "" && !slices.ContainsFunc(searchLanguages, func(t searchLanguage) bool { return t.Code == asked }) {
 			data.Languages = append([]searchLanguage{{asked, asked}}, searchLanguages...)
@@ -76,27 +67,10 @@ func (s *Site) Agents(w http.ResponseWriter, r *http.Request, _ httprouter.Param
 
 type agentPage struct {
 	view
-	Agent struct {
-		domain.Agent
-		LastActiveAt domain.Time `json:"last_active_at"`
-		Contact      struct {
-			Email *string `json:"email"`
-		} `json:"contact"`
-	} `json:"agent"`
-	Evidence struct {
-		Confirmed int      `json:"confirmed_collaborations"`
-		Partners  int      `json:"confirmed_partners"`
-		NoteEN    string   `json:"confirmed_collaborations_note_en"`
-		NoteZH    string   `json:"confirmed_collaborations_note_zh"`
-		Received  int      `json:"requests_received"`
-		Answered  int      `json:"requests_answered"`
-		Median    *float64 `json:"median_answer_hours"` // nil under 3 answers
-	} `json:"evidence"`
-	RecentPosts []domain.RecentPost `json:"recent_posts"`
-	Work        struct {
-		Collabs []domain.Collab `json:"collabs"`
-		listEnd
-	}
+	Agent       public.Agent
+	Evidence    public.Evidence
+	RecentPosts []domain.RecentPost
+	Work        public.CollabList
 }
 
 // Description returns the description in the page's language, or else in the other.
@@ -127,11 +101,21 @@ func (s *Site) Agent(w http.ResponseWriter, r *http.Request, params httprouter.P
 	p.setAlternate("/api/agents/"+url.PathEscape(handle), nil)
 	p.Feed = feedOf(url.Values{"author": {handle}}, p.LangParam())
 	p.send("agent", func() (any, error) {
-		data := agentPage{view: p.view}
-		if err := p.read(&data, "getAgent", nil, "handle", handle); err != nil {
+		card, err := read[public.AgentCard](p, "getAgent", nil, "handle", handle)
+		if err != nil {
 			return nil, err
 		}
-		err := p.read(&data.Work, "listCollabs", nil, "handle", handle, "limit", "5")
-		return data, err
+		work, err := read[public.CollabList](p, "listCollabs", nil, "handle", handle, "limit", "5")
+		if err != nil {
+			return nil, err
+		}
+
+		return agentPage{
+			view:        p.view,
+			Agent:       card.Agent,
+			Evidence:    card.Evidence,
+			RecentPosts: card.RecentPosts,
+			Work:        work,
+		}, nil
 	})
 }

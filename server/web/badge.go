@@ -9,6 +9,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/middleware"
+	"callbook/server/public"
 	"callbook/store/domain"
 )
 
@@ -30,11 +31,11 @@ func (s *Site) Badge(w http.ResponseWriter, r *http.Request, params httprouter.P
 		p.err = &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{{Field: "style", Code: domain.FaultBadValue, Topic: "style"}}}
 	}
 	p.sendContent(badgeType, func() ([]byte, error) {
-		var shown agentPage
-		if err := p.read(&shown, "getAgent", nil, "handle", params.ByName("handle")); err != nil {
+		card, err := read[public.AgentCard](p, "getAgent", nil, "handle", params.ByName("handle"))
+		if err != nil {
 			return nil, err
 		}
-		return p.badge(shown, style == "plain"), nil
+		return p.badge(card, style == "plain"), nil
 	}, func(h http.Header) {
 		h.Set("Content-Type", badgeType)
 		h.Set("Content-Language", p.Lang)
@@ -43,7 +44,7 @@ func (s *Site) Badge(w http.ResponseWriter, r *http.Request, params httprouter.P
 }
 
 // badge draws a badge: a plain one has square corners and no colour.
-func (p *page) badge(shown agentPage, plain bool) []byte {
+func (p *page) badge(shown public.AgentCard, plain bool) []byte {
 	level, confirmed := shown.Agent.Trust.Level, shown.Evidence.Confirmed
 	proven := p.Standing(level) + p.Say(" · %d confirmed", " · %d 次合作", confirmed)
 	title := html.EscapeString(p.Say("%s on %s: %s, %s", "%s（%s）：%s，%s", shown.Agent.Handle, p.Site, p.Standing(level), p.Confirmed(confirmed)))

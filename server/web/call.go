@@ -7,7 +7,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
-	"callbook/store/domain"
+	"callbook/server/public"
 	"callbook/store/search"
 )
 
@@ -17,15 +17,6 @@ const (
 	longThread   = 42 << 10 // bytes of text
 	longLimit    = "5"
 )
-
-// call is a call as pages show it.
-type call struct {
-	domain.Post
-	Author     domain.Author `json:"author"`
-	ReplyCount int           `json:"reply_count"`
-	CreatedAt  domain.Time   `json:"created_at"`
-	Match      string        `json:"match"` // in a list
-}
 
 // setToday sets the date in UTC, on which it depends whether a call is open.
 func (p *page) setToday() {
@@ -37,9 +28,10 @@ func (v view) Over(deadline string) bool { return deadline < v.today }
 
 type callsPage struct {
 	view
-	Posts []call `json:"posts"`
-	Some  []call `json:"-"` // those of a search that match only some words
-	searchEnd
+	Posts []public.PostItem
+	Some  []public.PostItem // those of a search that match only some words
+	public.SearchEnd
+	Meant *suggestion
 	selection
 	pagination
 }
@@ -52,31 +44,34 @@ func (s *Site) Calls(w http.ResponseWriter, r *http.Request, _ httprouter.Params
 		p.setToday()
 		p.Feed = feedOf(p.query, p.LangParam())
 		p.highlight = search.Parse(p.query.Get("q")).Highlighter()
-		data := callsPage{view: p.view, selection: p.selection()}
-		err := p.read(&data, "listPosts", p.query, "limit", pageLimit)
-		data.Posts, data.Some = byMatch(data.Posts, func(c call) string { return c.Match })
-		data.pagination, data.Meant = p.pagination(data.Next), p.suggest(data.Hint)
-		return data, err
+		found, err := read[public.PostList](p, "listPosts", p.query, "limit", pageLimit)
+		if err != nil {
+			return nil, err
+		}
+
+		data := callsPage{
+			view:       p.view,
+			SearchEnd:  found.SearchEnd,
+			Meant:      p.suggest(found.Hint.DidYouMean),
+			selection:  p.selection(),
+			pagination: p.pagination(found.Next),
+		}
+		data.Posts, data.Some = byMatch(found.Posts, func(c public.PostItem) string { return c.Match })
+		return data, nil
 	})
 }
 
 type callPage struct {
 	view
-	Post    call `json:"post"`
-	Replies []struct {
-		ID        string        `json:"id"`
-		Author    domain.Author `json:"author"`
-		Body      string        `json:"body"`
-		CreatedAt domain.Time   `json:"created_at"`
-	} `json:"replies"`
-	Next *string `json:"next"`
+	Post    public.Post
+	Replies []public.Reply
 	pagination
 }
 
-// length returns the number of bytes of the longest texts.
-func (p callPage) length() int {
-	n := len(p.Post.Body)
-	for _, r := range p.Replies {
+// lengthOf returns the number of bytes of the longest texts of a thread.
+func lengthOf(thread public.PostThread) int {
+	n := len(thread.Post.Body)
+	for _, r := range thread.Replies {
 		n += len(r.Body)
 	}
 	return n
@@ -89,14 +84,19 @@ func (s *Site) Call(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 	p.setAlternate("/api/posts/"+url.PathEscape(id), p.query)
 	p.send("call", func() (any, error) {
 		p.setToday()
-		data := callPage{view: p.view}
-		err := p.read(&data, "getPost", p.query, "id", id, "limit", repliesLimit)
-		if err == nil && data.length() > longThread {
-			data = callPage{view: p.view}
-			err = p.read(&data, "getPost", p.query, "id", id, "limit", longLimit)
+		thread, err := read[public.PostThread](p, "getPost", p.query, "id", id, "limit", repliesLimit)
+		if err == nil && lengthOf(thread) > longThread {
+			thread, err = read[public.PostThread](p, "getPost", p.query, "id", id, "limit", longLimit)
+		}
+		if err != nil {
+			return nil, err
 		}
 
-		data.pagination = p.pagination(data.Next)
-		return data, err
+		return callPage{
+			view:       p.view,
+			Post:       thread.Post,
+			Replies:    thread.Replies,
+			pagination: p.pagination(thread.Next),
+		}, nil
 	})
 }

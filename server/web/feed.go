@@ -13,6 +13,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/middleware"
+	"callbook/server/public"
 	"callbook/store/domain"
 )
 
@@ -53,7 +54,7 @@ type feed struct {
 	*page
 	ID, Title, List string
 	Updated         domain.Time
-	Posts           []call `json:"posts"`
+	Posts           []public.PostItem
 }
 
 // Feed sends the newest calls as an Atom feed.
@@ -65,9 +66,17 @@ func (s *Site) Feed(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 	}
 	p.setAlternate("/api/posts", query)
 	p.sendContent(feedType, func() ([]byte, error) {
-		f := feed{page: p, ID: p.BaseURL + feedOf(p.query, ""), Title: p.feedTitle(), List: p.BaseURL + address("/calls", p.query, "lang", p.LangParam())}
-		if err := p.read(&f, "listPosts", query, "limit", pageLimit); err != nil {
+		newest, err := read[public.PostList](p, "listPosts", query, "limit", pageLimit)
+		if err != nil {
 			return nil, err
+		}
+
+		f := feed{
+			page:  p,
+			ID:    p.BaseURL + feedOf(p.query, ""),
+			Title: p.feedTitle(),
+			List:  p.BaseURL + address("/calls", p.query, "lang", p.LangParam()),
+			Posts: newest.Posts,
 		}
 		return f.write()
 	}, func(h http.Header) {

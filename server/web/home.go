@@ -7,15 +7,13 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/documents"
+	"callbook/server/public"
 	"callbook/store/domain"
 )
 
 type homePage struct {
 	view
-	Lists struct {
-		Agents []agentEntry `json:"agents"`
-		Posts  []call       `json:"posts"`
-	}
+	Lists    public.Home
 	Stats    domain.Stats
 	Operator template.HTML
 	Detail   string   // by the operator, in Markdown
@@ -44,16 +42,27 @@ func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 	p.send("home", func() (any, error) {
 		p.setToday()
 		p.Feed = feedOf(nil, p.LangParam())
-		data := homePage{view: p.view, Operator: s.operator, Detail: s.options.Detail, ARD: s.options.ARD}
-		if err := p.read(&data.Lists, "getHome", nil); err != nil {
+		lists, err := read[public.Home](p, "getHome", nil)
+		if err != nil {
 			return nil, err
 		}
-		if err := p.read(&data.Stats, "getStats", nil); err != nil {
+		stats, err := read[domain.Stats](p, "getStats", nil)
+		if err != nil {
+			return nil, err
+		}
+		popular, err := p.popular()
+		if err != nil {
 			return nil, err
 		}
 
-		var err error
-		data.Popular, err = p.popular()
-		return data, err
+		return homePage{
+			view:     p.view,
+			Lists:    lists,
+			Stats:    stats,
+			Operator: s.operator,
+			Detail:   s.options.Detail,
+			Popular:  popular,
+			ARD:      s.options.ARD,
+		}, nil
 	})
 }

@@ -2,13 +2,10 @@ package web
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/go-json-experiment/json"
 
 	"callbook/server/api"
 	"callbook/store/domain"
@@ -70,9 +67,10 @@ func clone(query url.Values) url.Values {
 	return copied
 }
 
-// read decodes the response of a public read operation of the API, with a query and further names
-// and values, into a struct. getHome is the operation behind the home page.
-func (p *page) read(into any, id string, query url.Values, more ...string) error {
+// read returns the response of a public read operation of the API to a query and further names and
+// values; T is the type of the operation's handler. getHome is the operation behind the home page.
+// Pages share the response, and change nothing in it.
+func read[T any](p *page, id string, query url.Values, more ...string) (response T, err error) {
 	engine, op, args := p.site.options.Engine, p.site.options.Home, clone(query)
 	if id != op.ID {
 		op = engine.Operation(id)
@@ -81,14 +79,11 @@ func (p *page) read(into any, id string, query url.Values, more ...string) error
 		args.Set(more[i], more[i+1])
 	}
 
-	response, err := engine.Read(p.r.Context(), op, args)
+	cached, err := engine.Read(p.r.Context(), op, args)
 	if err != nil {
-		return err
+		return response, err
 	}
-	if err := json.Unmarshal(response.Body, into); err != nil {
-		return fmt.Errorf("decode a response of the API: %w", err)
-	}
-	return nil
+	return cached.Value.(T), nil
 }
 
 // setAlternate links to the same resource in the API.

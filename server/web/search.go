@@ -5,33 +5,23 @@ import (
 	"slices"
 	"strings"
 
-	"callbook/store/domain"
+	"callbook/server/public"
 	"callbook/store/search"
 )
-
-// searchEnd is the end of a list that can be searched.
-type searchEnd struct {
-	listEnd
-	Hint  *searchHint `json:"hint"` // nil where records match every word
-	Meant *suggestion `json:"-"`
-}
-
-type searchHint struct {
-	DidYouMean string `json:"did_you_mean"`
-}
 
 // suggestion is a query to try instead, with the address of its page.
 type suggestion struct{ Query, Address string }
 
-// suggest returns the suggestion of a hint: the page's own search with another q.
-func (p *page) suggest(hint *searchHint) *suggestion {
-	if hint == nil || hint.DidYouMean == "" {
+// suggest returns the page's own search with another q, nil without one.
+func (p *page) suggest(q *string) *suggestion {
+	if q == nil {
 		return nil
 	}
+
 	query := clone(p.query)
 	query.Del("cursor")
-	query.Set("q", hint.DidYouMean)
-	return &suggestion{hint.DidYouMean, address(p.Here, query, "lang", p.LangParam())}
+	query.Set("q", *q)
+	return &suggestion{*q, address(p.Here, query, "lang", p.LangParam())}
 }
 
 // byMatch splits a list into the records that match every word and the following ones that match some.
@@ -71,14 +61,11 @@ func (p *page) popular() ([]string, error) {
 		return nil, nil
 	}
 
-	var newest struct {
-		Agents []domain.Brief `json:"agents"`
-	}
-	err := p.read(&newest, "listAgents", nil, "view", "brief", "min_level", "1", "limit", "100")
+	newest, err := read[public.BriefList](p, "listAgents", nil, "view", "brief", "min_level", "1", "limit", "100")
 	return mostFrequent(newest.Agents), err
 }
 
-func mostFrequent(agents []domain.Brief) (names []string) {
+func mostFrequent(agents []public.BriefItem) (names []string) {
 	count := map[string]int{}
 	for _, agent := range agents {
 		for _, name := range agent.Capabilities {

@@ -19,12 +19,11 @@ type demoAgent struct {
 	Offerings []domain.OfferingDraft `json:"offerings"`
 }
 
-// TestSearch_Quality searches the demo directory for what testdata/search/queries.tsv has, and holds how often an agent
-// that fits is among the first three against a bound.
-func TestSearch_Quality(t *testing.T) {
-	t.Parallel()
-	s := newStore(t)
-	proof.OneByOne(t)
+// demoDirectory returns a store with the agents of the demo directory, each with a post, and the lines of
+// testdata/search/queries.tsv: a query, the handles that fit, and a note.
+func demoDirectory(t *testing.T) (*testStore, [][3]string) {
+	t.Helper()
+	s := newStore(t, noCaps)
 	text, err := os.ReadFile("../testdata/demo/agents.json")
 	s.ok(err)
 	var agents []demoAgent
@@ -34,17 +33,65 @@ func TestSearch_Quality(t *testing.T) {
 		caller, _ := s.register(a.Handle, func(r *domain.Registration) { *r = a.Registration })
 		_, err := s.ReplaceOfferings(t.Context(), caller, domain.Menu{Offerings: a.Offerings})
 		s.ok(err)
+		s.post(caller, func(d *domain.PostDraft) { d.Title, d.Body = a.Name, a.DescriptionEN+a.DescriptionZH })
 	}
-	queries, err := os.ReadFile("../testdata/search/queries.tsv")
+
+	text, err = os.ReadFile("../testdata/search/queries.tsv")
 	s.ok(err)
+	var queries [][3]string
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if fields[0] != "query" {
+			queries = append(queries, [3]string(fields))
+		}
+	}
+	return s, queries
+}
+
+// TestSearch_TakesFourStatements for any page of a search.
+func TestSearch_TakesFourStatements(t *testing.T) {
+	t.Parallel()
+	proof.OneByOne(t)
+	s, queries := demoDirectory(t)
+	var texts []string
+	for _, q := range queries {
+		texts = append(texts, q[0])
+	}
+	texts = append(texts, "tranlation", "tranlations of poerty", "code zzqx 翻译", "港口潮汐助手人工智能数据翻译诗歌天气",
+		"one two three four five six seven eight nine tranlation", "harbourlight")
+
+	var counts []int
+	count := func(text string, search func() error) {
+		before := s.db.ReadStatements()
+		s.ok(search())
+		n := s.db.ReadStatements() - before
+		if counts = append(counts, n); n > 4 {
+			t.Errorf("%s: %d statements", text, n)
+		}
+	}
+	first, later := listing.Page{Limit: 20}, listing.Page{Limit: 3, Offset: 2}
+	for _, text := range texts {
+		count(text, func() error { return errOf(s.Agents(t.Context(), document.AgentFilter{Query: text}, first)) })
+		count(text, func() error { return errOf(s.Posts(t.Context(), document.PostFilter{Query: text}, first)) })
+		filtered := document.AgentFilter{Query: text, Strict: true, Language: "en", MinLevel: 1}
+		count(text, func() error { return errOf(s.Agents(t.Context(), filtered, first)) })
+		open := document.PostFilter{Query: text, Kind: "seeking", Open: true}
+		count(text, func() error { return errOf(s.Posts(t.Context(), open, later)) })
+	}
+	slices.Sort(counts)
+	t.Logf("statements of %d pages: median %d, at most %d", len(counts), counts[len(counts)/2], counts[len(counts)-1])
+}
+
+// TestSearch_Quality searches the demo directory for what testdata/search/queries.tsv has, and holds how often an agent
+// that fits is among the first three against a bound.
+func TestSearch_Quality(t *testing.T) {
+	t.Parallel()
+	proof.OneByOne(t)
+	s, queries := demoDirectory(t)
 	var asked, inThree, single, clean int
 	var reciprocal float64
-	for line := range strings.Lines(string(queries)) {
-		query, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		fits, note, _ := strings.Cut(rest, "\t")
-		if query == "query" {
-			continue
-		}
+	for _, q := range queries {
+		query, fits, note := q[0], q[1], q[2]
 		asked++
 		found, err := s.Agents(t.Context(), document.AgentFilter{Query: query}, listing.Page{Limit: 20})
 		s.ok(err)

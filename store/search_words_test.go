@@ -30,7 +30,7 @@ func (s *testStore) findsIn(text string, queries ...string) []bool {
 				if err := t.Get(&n, ofTest+`SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?`, q.All(nil)); err != nil {
 					return err
 				}
-				for _, part := range q.Parts() {
+				for _, part := range q.Parts(nil) {
 					if err := t.Get(new(int), ofTest+`SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?`, part.Expression); err != nil {
 						return err
 					}

@@ -43,7 +43,7 @@ func ParseCursor(name, cursor string) (Position, error) {
 	}
 
 	p.tier, p.Seq = int(numbers[1]), int64(numbers[2])
-	if p.tier < 0 || p.tier > search.Tiers || p.Seq <= 0 || p.Cursor() != cursor {
+	if p.tier < 0 || p.tier >= search.Tiers || p.Seq <= 0 || p.Cursor() != cursor {
 		return p, &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{{Field: "cursor", Code: domain.FaultBadValue, Topic: "cursor"}}}
 	}
 	return p, nil

@@ -38,6 +38,9 @@ type Page struct {
 	Cursor string // List.Next of the page before; empty for the first page
 }
 
+// first reports whether the page is the first of its list.
+func (p Page) first() bool { return p.Cursor == "" && p.Offset == 0 }
+
 // List is one page of records.
 type List[T any] struct {
 	Items        []T
@@ -65,94 +68,63 @@ func sizeOf[T any](records []T) (size int) {
 	return size
 }
 
-// Query describes a list by two SQL queries. If SetMatch was called, the list has tiers, which
-// are read one after the other, and the queries get the full-text expression of the tier.
+// Query describes a list by two SQL queries.
 type Query struct {
 	Name     string  // identifies the list and its filter
-	Rows     string  // selects a page; values: Before, the expression if any, position below, Bounds, limit, offset
-	Count    string  // counts the records; values: Before, the expression if any, Bounds, limit
+	Rows     string  // selects a page; values: Before, position below, Bounds, limit, offset
+	Count    string  // counts the records; values: Before, Bounds, limit
 	Before   []any   // values of both queries
 	Bounds   []any   // values of both queries
 	MaxBytes int     // a page ends early when its records exceed this size; 0 for no limit
 	Totals   *Totals // caches the total; nil to count it every time
 	Changes  uint64  // Totals.Changes before anything of the list was read
-
-	tiers []string // expressions, which exclude each other; "" for an empty tier; nil for a list without
-	all   string   // expression of all tiers together
 }
 
-// args returns the values of a query: those before the tier's expression, the expression if
-// there is one, and more.
-func (q *Query) args(expression string, more ...any) []any {
-	args := slices.Clone(q.Before)
-	if expression != "" {
-		args = append(args, expression)
-	}
-	return append(args, more...)
-}
-
-func (q *Query) expression(tier int) string {
-	if tier < len(q.tiers) {
-		return q.tiers[tier]
-	}
-	return ""
-}
-
-// Read reads one page of a list; of a search, only the strict matches. It returns invalid_query
-// if the cursor is not one of this list.
+// Read reads one page of a list. It returns invalid_query if the cursor is not one of this list.
 func Read[T Record](ctx context.Context, r Reader, q *Query, page Page) (List[T], error) {
 	list := List[T]{Items: []T{}}
 	from, err := ParseCursor(q.Name, page.Cursor)
 	if err != nil {
 		return list, err
 	}
-	skip := page.Offset
 	if page.Cursor != "" {
-		skip = 0
+		page.Offset = 0
 	}
-	tiers := max(1, len(q.tiers))
-	last, size := from, 0
-	for tier := from.tier; tier < tiers && list.Next == ""; tier++ {
-		expression := q.expression(tier)
-		if expression == "" && q.tiers != nil {
-			from.Seq = Last
-			continue
-		}
-		if skip > 0 && tiers > 1 {
-			var passed int
-			if passed, err = q.count(ctx, r, expression, skip); err != nil {
-				return list, err
-			}
-			if passed < skip {
-				skip -= passed
-				continue
-			}
-		}
-		args := append(q.args(expression, from.Seq), q.Bounds...)
-		var rows []T
-		if err := r.Select(ctx, &rows, q.Rows, append(args, page.Limit+1-len(list.Items), skip)...); err != nil {
-			return list, err
-		}
-		skip = 0
-		for i := range rows {
-			size += sizeOf(rows[i : i+1])
-			if n := len(list.Items); n == page.Limit || n > 0 && q.MaxBytes > 0 && size > q.MaxBytes {
-				list.Next = last.Cursor()
-				break
-			}
-			list.Items = append(list.Items, rows[i])
-			last = Position{list: from.list, tier: tier, Seq: rows[i].Position()}
-		}
-		from.Seq = Last
+
+	var rows []T
+	args := append(slices.Clone(q.Before), from.Seq)
+	args = append(append(args, q.Bounds...), page.Limit+1, page.Offset)
+	if err := r.Select(ctx, &rows, q.Rows, args...); err != nil {
+		return list, err
+	}
+
+	n := fitting(rows, page.Limit, q.MaxBytes)
+	list.Items = append(list.Items, rows[:n]...)
+	if n < len(rows) {
+		from.Seq = rows[n-1].Position()
+		list.Next = from.Cursor()
 	}
 	list.Strict = len(list.Items)
-	if page.Cursor == "" && page.Offset == 0 && list.Next == "" {
+
+	if page.first() && list.Next == "" {
 		list.Total, list.TotalIsExact = len(list.Items), true
 		return list, nil
 	}
 	list.Total, list.TotalIsExact, err = q.total(ctx, r)
 	list.Total = max(list.Total, len(list.Items))
 	return list, err
+}
+
+// fitting returns how many of the records fit on a page: at least one.
+func fitting[T any](records []T, limit, maxBytes int) int {
+	size := 0
+	for i := range records {
+		size += sizeOf(records[i : i+1])
+		if i == limit || i > 0 && maxBytes > 0 && size > maxBytes {
+			return i
+		}
+	}
+	return len(records)
 }
 
 // Map returns a list with each item converted by f.
@@ -168,10 +140,4 @@ func Map[T, U any](list List[T], f func(*T) (U, error)) (List[U], error) {
 		}
 	}
 	return mapped, nil
-}
-
-// count counts the matches of an expression, up to limit.
-func (q *Query) count(ctx context.Context, r Reader, expression string, limit int) (n int, err error) {
-	err = r.Get(ctx, &n, q.Count, append(append(q.args(expression), q.Bounds...), limit)...)
-	return n, err
 }

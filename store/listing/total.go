@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -66,7 +67,8 @@ func (q *Query) total(ctx context.Context, r Reader) (n int, exact bool, err err
 			limit += CountLimit // a list that changes: count so far that the total stays valid for 1,000 changes
 		}
 	}
-	n, err = q.count(ctx, r, q.all, limit)
+	args := append(append(slices.Clone(q.Before), q.Bounds...), limit)
+	err = r.Get(ctx, &n, q.Count, args...)
 	if err == nil && q.Totals != nil {
 		q.Totals.cached.Add(key, total{n: n, changes: q.Changes})
 	}

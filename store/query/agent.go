@@ -21,10 +21,9 @@ const (
 	countAgents = `
 		SELECT COUNT(*) AS n FROM (SELECT rowid FROM agent_documents WHERE rowid >= ? LIMIT ?)`
 	listColumns = `d.agent_id, d.handle, d.level, d.confirmed, d.email, d.last_active_at`
-	agentByID   = ` FROM agent_documents d WHERE d.agent_id = ?`
 )
 
-var agentIndex = listing.NewIndex(txn.AgentSearch, "agent_tokens", "agent_documents", "agent_id", ` AND rowid >= ?`)
+var agentIndex = listing.NewIndex(txn.AgentSearch, "agent_tokens", ` AND rowid >= ?`)
 
 // deepOffset is the offset from which on a list reads the full-text table, whose rows are narrower
 // than the documents, to skip.
@@ -86,15 +85,9 @@ func (r *Reader) Agents(ctx context.Context, f document.AgentFilter, page listin
 	ctx, cancel := r.listContext(ctx, f.Name() == allAgents && page.Offset == 0)
 	defer cancel()
 	changes := r.agentTotals.Changes()
-	words, err := agentIndex.ParseQuery(ctx, r.db, f.Query)
-	if err != nil {
-		return found, err
-	}
-	q := &listing.Query{
-		Name: f.Name(), Count: countAgents, Bounds: []any{int64(0)}, MaxBytes: listing.PageBytes, Totals: r.agentTotals, Changes: changes,
-	}
+	first := int64(0)
 	if f.New {
-		if q.Bounds[0], err = r.firstSince(ctx, r.db.Now().Add(-NewWindow)); err != nil {
+		if first, err = r.firstSince(ctx, r.db.Now().Add(-NewWindow)); err != nil {
 			return found, err
 		}
 	}
@@ -103,29 +96,37 @@ func (r *Reader) Agents(ctx context.Context, f document.AgentFilter, page listin
 	if f.Brief {
 		columns = listColumns + `, d.brief`
 	}
-	if !words.Empty() {
-		columns += `, d.menu, d.menu_words` // to find the matching entries
-	}
-	ids := listedAgents
-	if !words.Empty() || len(facets) > 0 || page.Cursor == "" && page.Offset > deepOffset {
-		exact := ""
-		if exact, err = r.exactHandle(ctx, f); err != nil {
-			return found, err
-		}
-		q.SetMatch(words, facets, exact, document.AnyAgent)
-		ids, q.Count = agentIndex.IDs, agentIndex.Count
-	}
-	q.Rows = `SELECT ` + columns + ` FROM (` + ids + `) m JOIN agent_documents d ON d.agent_id = m.id ORDER BY m.id DESC`
-	found, err = listing.ReadSearch[domain.AgentDocument](ctx, r.db, q, listing.Search{
-		Query: words, Index: &agentIndex, Text: f.Query, Facets: facets, Strict: f.Strict, ByID: `SELECT ` + columns + agentByID,
-	}, page)
-	if !words.Empty() {
-		hits := words.Matcher()
+	if f.Query != "" {
+		found, err = listing.ReadSearch[domain.AgentDocument](ctx, r.db, listing.Search{
+			Name:   f.Name(),
+			Index:  &agentIndex,
+			Text:   f.Query,
+			Facets: facets,
+			Exact:  exactHandle(f.Query),
+			Bounds: []any{first},
+			Strict: f.Strict,
+			Rows:   `SELECT ` + columns + `, d.menu, d.menu_words FROM agent_documents d WHERE d.agent_id IN `,
+		}, page)
+		hits := search.Parse(f.Query).Matcher()
 		for i := range found.Items {
 			found.Items[i].MatchMenu(hits)
 		}
+		return found, err
 	}
-	return found, err
+
+	q := &listing.Query{
+		Name: f.Name(), Count: countAgents, Bounds: []any{first}, MaxBytes: listing.PageBytes, Totals: r.agentTotals, Changes: changes,
+	}
+	ids := listedAgents
+	if len(facets) > 0 || page.Cursor == "" && page.Offset > deepOffset {
+		ids, q.Count = agentIndex.IDs, agentIndex.Count
+		q.Before = []any{document.AnyAgent}
+		if len(facets) > 0 {
+			q.Before = []any{search.Within("", facets)}
+		}
+	}
+	q.Rows = `SELECT ` + columns + ` FROM (` + ids + `) m JOIN agent_documents d ON d.agent_id = m.id ORDER BY m.id DESC`
+	return listing.Read[domain.AgentDocument](ctx, r.db, q, page)
 }
 
 // firstSince returns the number of the first agent that joined at a time or later.
@@ -138,17 +139,11 @@ func (r *Reader) firstSince(ctx context.Context, since domain.Time) (first int64
 	return first, err
 }
 
-// exactHandle returns the facet of the agent whose handle is the query; empty if there is none. The
-// table of handles finds it faster than the search.
-func (r *Reader) exactHandle(ctx context.Context, f document.AgentFilter) (string, error) {
-	handle := search.Fold(f.Query)
+// exactHandle returns the facet of the agent whose handle is the query; empty if none can be.
+func exactHandle(query string) string {
+	handle := search.Fold(query)
 	if !text.ParseHandle(handle) {
-		return "", nil
+		return ""
 	}
-	var exists bool
-	found, err := r.db.Find(ctx, &exists, `SELECT 1 FROM agent_documents WHERE handle = ?`, handle)
-	if err != nil || !found {
-		return "", err
-	}
-	return search.Facet(document.FacetHandle, handle), nil
+	return search.Facet(document.FacetHandle, handle)
 }

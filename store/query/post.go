@@ -6,6 +6,7 @@ import (
 	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/search"
 	"callbook/store/txn"
 )
 
@@ -28,10 +29,10 @@ const (
 	postFields  = `p.seq, p.id, d.post, d.deadline, a.author, d.reply_count, d.created_at`
 	listedPosts = `
 		SELECT d.post_seq AS seq, d.post, a.author, d.reply_count, d.created_at`
-	postByID = listedPosts + `
+	postsByNumber = listedPosts + `
 		FROM post_documents d
 		JOIN agent_documents a ON a.agent_id = d.author_id
-		WHERE d.post_seq = ?`
+		WHERE d.post_seq IN `
 	allPosts = `
 		SELECT post_seq AS id FROM post_documents
 		WHERE post_seq < ?
@@ -53,8 +54,8 @@ const (
 )
 
 var (
-	postIndex     = listing.NewIndex(txn.PostSearch, "post_tokens", "post_documents", "post_seq", "")
-	openPostIndex = listing.NewIndex(txn.PostSearch, "post_tokens", "post_documents", "post_seq", notExpired)
+	postIndex     = listing.NewIndex(txn.PostSearch, "post_tokens", "")
+	openPostIndex = listing.NewIndex(txn.PostSearch, "post_tokens", notExpired)
 )
 
 // Posts lists posts, newest first; a search by relevance. It returns invalid_query if the cursor is
@@ -63,29 +64,34 @@ func (r *Reader) Posts(ctx context.Context, f document.PostFilter, page listing.
 	ctx, cancel := r.listContext(ctx, f == (document.PostFilter{Kind: f.Kind}) && page.Offset == 0)
 	defer cancel()
 	changes := r.postTotals.Changes()
-	words, err := postIndex.ParseQuery(ctx, r.db, f.Query)
-	if err != nil {
-		return found, err
+	facets, index, bounds := f.Facets(), &postIndex, []any(nil)
+	if f.Open {
+		index, bounds = &openPostIndex, []any{r.db.Now().Date()}
 	}
-	q := &listing.Query{Name: f.Name(), Count: countPosts, MaxBytes: listing.PageBytes, Totals: r.postTotals, Changes: changes}
-	facets, index, ids := f.Facets(), &postIndex, allPosts
-	switch {
-	case f.Kind != "" && f == (document.PostFilter{Kind: f.Kind}):
-		ids, q.Count, q.Before = postsOfKind, countPostsOfKind, []any{f.Kind}
-	case !words.Empty() || len(facets) > 0:
-		if f.Open {
-			index, q.Bounds = &openPostIndex, []any{r.db.Now().Date()}
+	if f.Query != "" {
+		found, err = listing.ReadSearch[domain.PostDocument](ctx, r.db, listing.Search{
+			Name:   f.Name(),
+			Index:  index,
+			Text:   f.Query,
+			Facets: facets,
+			Bounds: bounds,
+			Strict: f.Strict || f.Newest,
+			Newest: f.Newest,
+			Rows:   postsByNumber,
+		}, page)
+	} else {
+		q := &listing.Query{Name: f.Name(), Count: countPosts, MaxBytes: listing.PageBytes, Totals: r.postTotals, Changes: changes}
+		ids := allPosts
+		switch {
+		case f.Kind != "" && f == (document.PostFilter{Kind: f.Kind}):
+			ids, q.Count, q.Before = postsOfKind, countPostsOfKind, []any{f.Kind}
+		case len(facets) > 0:
+			ids, q.Count = index.IDs, index.Count
+			q.Before, q.Bounds = []any{search.Within("", facets)}, bounds
 		}
-		q.SetMatch(words, facets, "", "")
-		if f.Newest {
-			q.OneTier()
-		}
-		ids, q.Count = index.IDs, index.Count
+		q.Rows = listedPosts + ` FROM (` + ids + `) m JOIN post_documents d ON d.post_seq = m.id JOIN agent_documents a ON a.agent_id = d.author_id ORDER BY m.id DESC`
+		found, err = listing.Read[domain.PostDocument](ctx, r.db, q, page)
 	}
-	q.Rows = listedPosts + ` FROM (` + ids + `) m JOIN post_documents d ON d.post_seq = m.id JOIN agent_documents a ON a.agent_id = d.author_id ORDER BY m.id DESC`
-	found, err = listing.ReadSearch[domain.PostDocument](ctx, r.db, q, listing.Search{
-		Query: words, Index: index, Text: f.Query, Facets: facets, Strict: f.Strict || f.Newest, ByID: postByID,
-	}, page)
 	for i := range found.Items {
 		found.Items[i].ID = document.FirstMember(found.Items[i].Post)
 	}

@@ -20,6 +20,7 @@ type Part struct {
 	Expression string  // FTS5, anywhere in a record
 	Upper      string  // FTS5, in the first two texts
 	Word       string  // folded, of a script with spaces; empty for others and for parts of the glossary
+	Near       string  // an indexed word in the place of Word, which nothing holds; usually empty
 	word       int     // number of the word of the query: of the parts of a word, the best one counts
 	pair       bool    // of a run of characters that the glossary does not know
 	factor     float64 // of its rarity
@@ -36,18 +37,24 @@ const nearFactor = 0.6
 
 // Parts returns the parts of the query: each word, and the words that the glossary has for it. A run of
 // a script without spaces is divided into words of the glossary and the pairs between them, without stop words.
-func (q Query) Parts() (parts []Part) {
-	g, n := theGlossary(), 0
+// near has indexed words that are spelled almost like unknown ones, each of which is a part, too.
+func (q Query) Parts(near map[string][]string) (parts []Part) {
+	g, n, used := theGlossary(), 0, 0
 	add := func(word string, own Part) {
-		if len(parts)+2 > maxParts {
+		if used+2 > maxParts {
 			return
 		}
 		own.word, own.factor = n, 1
 		parts = append(parts, own)
+		used++
+		for _, other := range near[own.Word] {
+			parts = append(parts, own.near(other))
+		}
 		if same := g.same(word); len(same) > 0 {
 			synonyms := partOf(func(tier int) string { return anyOf(wholeWords(tier, same...)) })
 			synonyms.word, synonyms.factor = n, glossaryFactor
 			parts = append(parts, synonyms)
+			used++
 		}
 		n++
 	}
@@ -93,10 +100,10 @@ func wholeWords(tier int, words ...string) (all []string) {
 	return all
 }
 
-// Near returns the part for a word that is spelled almost like that of p.
-func (p Part) Near(word string) Part {
+// near returns the part for a word that is spelled almost like that of p.
+func (p Part) near(word string) Part {
 	near := partOf(func(tier int) string { return anyOf(spellings(tier, word, false)) })
-	p.Expression, p.Upper, p.factor = near.Expression, near.Upper, nearFactor
+	p.Expression, p.Upper, p.Near, p.factor = near.Expression, near.Upper, word, nearFactor
 	return p
 }
 
@@ -106,6 +113,19 @@ type Found struct {
 	Count   int     // records that match it, at most CountLimit
 	IDs     []int64 // the newest of them, at most PartMatches
 	InUpper []int64 // the newest of those that have it in the first two texts, at most PartMatches
+}
+
+// Nearest leaves out all parts for words that are spelled almost like an unknown word but the one that most records
+// match, and returns these words by the unknown ones.
+func Nearest(found []Found) ([]Found, map[string]string) {
+	nearest, most := map[string]string{}, map[string]int{}
+	for _, f := range found {
+		if f.Near != "" && f.Count > most[f.Word] {
+			nearest[f.Word], most[f.Word] = f.Near, f.Count
+		}
+	}
+	found = slices.DeleteFunc(found, func(f Found) bool { return f.Near != nearest[f.Word] && f.Near != "" })
+	return found, nearest
 }
 
 // leastShare is the share of the rarest word's rarity that a partial match must reach, so that a record that matches only

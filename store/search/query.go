@@ -23,6 +23,7 @@ type Word struct {
 	prefix   bool     // longer words that begin with it match, too
 
 	completions []string // tokens that begin with it, in the place of prefix; nil if not listed
+	held        bool     // by a record of the index, in some form
 }
 
 // Query is a parsed query.
@@ -85,46 +86,74 @@ const (
 	maxIndexedPrefix = 4
 	MaxCompletions   = 48
 
-	WholeToken = 1000 // characters, more than any token has
+	wholeToken = 1000 // characters, more than any token has
 )
 
-// Incomplete returns the range of the tokens that the last word begins, from inclusive and to exclusive, if the caller
-// should list them, each cut to length characters, and pass them to Complete.
-func (q Query) Incomplete() (from, to string, length int, ok bool) {
-	if len(q.Words) == 0 {
-		return "", "", 0, false
-	}
-	last := q.Words[len(q.Words)-1]
-	n := utf8.RuneCountInString(last.Text)
-	if !last.prefix || n == 2 || n == maxIndexedPrefix {
-		return "", "", 0, false
-	}
-	length = WholeToken
-	if n < maxIndexedPrefix {
-		length = utf8.RuneCountInString(tierMark(anywhere)) + n + 1
-	}
-	from = tierMark(anywhere) + token(last.Text)
-	return from, from + string(utf8.MaxRune), length, true
+// TokenRange is a range of the tokens of an index, each cut to Length characters.
+type TokenRange struct {
+	From, To string // inclusive, exclusive
+	Length   int
 }
 
-// Complete sets the completions of the last word to the tokens in the range that Incomplete returned. If they
-// are MaxCompletions, there may be more, and it leaves the word as it is.
-func (q Query) Complete(tokens []string) {
-	if len(tokens) == MaxCompletions {
-		return
+// tokensFrom returns the range of the tokens that begin like a token, anywhere in a record.
+func tokensFrom(beginning string, length int) TokenRange {
+	from := tierMark(anywhere) + beginning
+	return TokenRange{
+		From:   from,
+		To:     from + string(utf8.MaxRune),
+		Length: length,
 	}
-	last := &q.Words[len(q.Words)-1]
-	last.completions = []string{}
-	for _, tok := range tokens {
-		last.completions = append(last.completions, strings.TrimPrefix(tok, tierMark(anywhere)))
+}
+
+// Incomplete returns the range of the tokens that the last word begins, if the caller should list them, up to
+// MaxCompletions.
+func (q Query) Incomplete() (tokens TokenRange) {
+	last := q.Words[len(q.Words)-1]
+	n := utf8.RuneCountInString(last.Text)
+	switch {
+	case !last.prefix, n == 2, n == maxIndexedPrefix:
+		return tokens
+	case n > maxIndexedPrefix:
+		return tokensFrom(token(last.Text), wholeToken)
 	}
+	return tokensFrom(token(last.Text), utf8.RuneCountInString(tierMark(anywhere))+n+1)
+}
+
+// Held returns, for each word, the FTS5 expression of the records that hold it, without its completions. It is empty
+// for a run of a script without spaces, of which none is near, unless there are words to choose from.
+func (q Query) Held() []string {
+	held := make([]string, len(q.Words))
+	for i, w := range q.Words {
+		if w.unspaced && len(q.Words) <= MaxWords {
+			continue
+		}
+		if i == len(q.Words)-1 && q.Incomplete() != (TokenRange{}) {
+			w.prefix = false
+		}
+		held[i] = w.Expression()
+	}
+	return held
+}
+
+// Learn returns the query with what the index has of it: the numbers of records that match each expression of Held, and
+// the tokens in the range of Incomplete. If these are MaxCompletions, there may be more, and the word stays a prefix. The
+// query has at most MaxWords words: those that the fewest records hold.
+func (q Query) Learn(counts []int, completions []string) Query {
+	n := len(q.Words) - 1
+	counts[n] += len(completions)
+	if q.Incomplete() != (TokenRange{}) && len(completions) < MaxCompletions {
+		q.Words[n].completions = append([]string{}, completions...)
+	}
+	for i := range q.Words {
+		q.Words[i].held = counts[i] > 0
+	}
+	return q.Keep(counts)
 }
 
 // Empty reports whether the query has no words.
 func (q Query) Empty() bool { return len(q.Words) == 0 }
 
-// Keep returns the query with at most MaxWords words: those with the lowest counts. counts are the numbers of records
-// that match each word.
+// Keep returns the query with at most MaxWords words: those with the lowest counts.
 func (q Query) Keep(counts []int) Query {
 	if len(q.Words) <= MaxWords {
 		return q
@@ -142,10 +171,17 @@ func (q Query) Keep(counts []int) Query {
 	return Query{words}
 }
 
-// Tiers is how many tiers strict matches have. Records of the last tier have the words anywhere.
+// Unknown returns the words of which it is not known that any record holds them.
+func (q Query) Unknown() []Word {
+	return slices.DeleteFunc(slices.Clone(q.Words), func(w Word) bool { return w.held || w.unspaced })
+}
+
+// Strict matches have a tier for an exact one, and one for each weight of texts. Records of the last have the words
+// anywhere.
 const (
-	Tiers    = 3
-	anywhere = Tiers - 1
+	textTiers = 3
+	anywhere  = textTiers - 1
+	Tiers     = 1 + textTiers
 )
 
 // Expression returns the FTS5 expression of a word anywhere in a record.
@@ -161,6 +197,7 @@ func (w Word) in(tier int) string {
 	}
 	all, n := spellings(tier, w.Text, false), utf8.RuneCountInString(w.Text)
 	for _, c := range w.completions {
+		c = strings.TrimPrefix(c, tierMark(anywhere))
 		completion := quote(tier, c)
 		if n < maxIndexedPrefix && utf8.RuneCountInString(c) > n {
 			completion += " *" // a beginning
@@ -170,13 +207,16 @@ func (w Word) in(tier int) string {
 	return anyOf(all)
 }
 
-// Exact returns the FTS5 expression of the word as the one token that it is, anywhere in a record. It reports false for a
-// run of more than two characters, which is several tokens.
-func (w Word) Exact() (expression string, ok bool) {
-	if w.unspaced {
-		return quote(anywhere, w.Text), len(w.pairs) == 1 && w.pairs[0] == w.Text
+// Exact returns the FTS5 expression of the word as the one token that it is, anywhere in a record. It is empty for a run
+// of more than two characters, which is several tokens.
+func (w Word) Exact() string {
+	switch {
+	case !w.unspaced:
+		return quote(anywhere, token(w.Text))
+	case len(w.pairs) == 1 && w.pairs[0] == w.Text:
+		return quote(anywhere, w.Text)
 	}
-	return quote(anywhere, token(w.Text)), true
+	return ""
 }
 
 // spellings returns the expressions that a word of a script with spaces matches by in the texts of a tier.
@@ -202,14 +242,16 @@ func wordTokens(word string) []string {
 	return []string{word, s, stemMark + s}
 }
 
-// Tier returns the FTS5 expression of the strict matches of one tier, from 0 on, within facets, without those of the
-// tiers before it.
-func (q Query) Tier(n int, facets []string) string {
-	match := q.within(n, facets)
-	if n == 0 {
-		return match
+// Nothing is an FTS5 expression that nothing matches.
+const Nothing = `""`
+
+// Tiers returns the FTS5 expressions of the strict matches within facets by their texts. They exclude each other.
+func (q Query) Tiers(facets []string) []string {
+	tiers := []string{q.within(0, facets)}
+	for n := 1; n < textTiers; n++ {
+		tiers = append(tiers, "("+q.within(n, facets)+" NOT "+q.within(n-1, facets)+")")
 	}
-	return "(" + match + " NOT " + q.within(n-1, facets) + ")"
+	return tiers
 }
 
 // All returns the FTS5 expression of all strict matches within facets.

@@ -58,7 +58,7 @@ func (r Row) Tokens() string {
 	var b strings.Builder
 	b.WriteString(strings.Join(r.Facets, " "))
 	added := newTokenSet()
-	for tier, texts := range [Tiers][]string{r.First, r.Second, r.Third} {
+	for tier, texts := range [textTiers][]string{r.First, r.Second, r.Third} {
 		added.add(texts)
 		for _, tok := range added.tokens {
 			b.WriteByte(' ')

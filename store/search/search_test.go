@@ -123,7 +123,7 @@ func TestParts_LeaveOutStopWords(t *testing.T) {
 		"我找潮汐翻译": "潮汐 翻译", "什么潮汐": "潮汐", "需要": "需要", "需要 潮汐": "潮汐", "什么 我们": "", "我们需要": "",
 	} {
 		var got []string
-		for _, p := range Parse(text).Parts() {
+		for _, p := range Parse(text).Parts(nil) {
 			if p.factor == 1 {
 				got = append(got, strings.Trim(p.Expression, `()"`+tierMark(anywhere)))
 			}
@@ -161,7 +161,7 @@ func TestHighlight(t *testing.T) {
 
 // TestRank_LeavesOutCommonWords: a record that matches only a common word is no result where the others are rare.
 func TestRank_LeavesOutCommonWords(t *testing.T) {
-	parts := Parse("quantum chinese").Parts()
+	parts := Parse("quantum chinese").Parts(nil)
 	found := make([]Found, 0, len(parts))
 	for _, p := range parts {
 		f := Found{Part: p}
@@ -246,7 +246,7 @@ func FuzzTokens(f *testing.F) {
 				t.Errorf("%q: %v", s, span)
 			}
 		}
-		for _, p := range q.Parts() {
+		for _, p := range q.Parts(nil) {
 			if strings.ContainsAny(strings.NewReplacer(`" *`, "", `"`, "", "(", "", ")", "", " AND ", "", " OR ", "").Replace(p.Expression), `"*():^`) {
 				t.Errorf("%q: the expression %s", s, p.Expression)
 			}

@@ -1,9 +1,13 @@
 package search
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Near finds the indexed words that are nearest to a word that is not indexed.
 type Near struct {
+	Word  string   // that is not indexed
 	Words []string // the nearest so far, all at the same distance
 
 	to       []rune
@@ -24,7 +28,7 @@ const (
 
 // NewNear prepares the search for a word near to another.
 func NewNear(word string) *Near {
-	n := &Near{to: []rune(word), most: 2}
+	n := &Near{Word: word, to: []rune(word), most: 2}
 	if len(n.to) < 5 {
 		n.most = 1
 	}
@@ -32,25 +36,26 @@ func NewNear(word string) *Near {
 	return n
 }
 
-// Beginnings returns the beginnings of the tokens that may be near: that of the word, and those with two neighbours in it
-// transposed.
-func (n *Near) Beginnings() []string {
-	if len(n.to) < leastNear || len(n.to) > mostNear || IsUnspaced(n.to[0]) {
+// Tokens returns the ranges of the tokens that may be near: those that begin like the word, and those that begin so with
+// two neighbours transposed.
+func (n *Near) Tokens() []TokenRange {
+	if len(n.to) < leastNear || len(n.to) > mostNear {
 		return nil
 	}
+
 	length := 2
 	if len(n.to) >= longPrefix {
 		length = 3
 	}
-	beginnings := []string{tierMark(anywhere) + string(n.to[:length])}
+	ranges := []TokenRange{tokensFrom(string(n.to[:length]), wholeToken)}
 	for i := 1; i < length; i++ {
-		swapped := append([]rune{}, n.to[:length]...)
+		swapped := slices.Clone(n.to[:length])
 		swapped[i-1], swapped[i] = swapped[i], swapped[i-1]
-		if s := tierMark(anywhere) + string(swapped); s != beginnings[0] {
-			beginnings = append(beginnings, s)
+		if swapped[i] != swapped[i-1] {
+			ranges = append(ranges, tokensFrom(string(swapped), wholeToken))
 		}
 	}
-	return beginnings
+	return ranges
 }
 
 // Add considers a token.
@@ -59,7 +64,7 @@ func (n *Near) Add(tok string) {
 	if strings.ContainsFunc(word, func(r rune) bool { return r >= firstFacet && r <= lastPrivate }) {
 		return // a sign was moved: the token is not the word
 	}
-	d := Distance(string(n.to), word, n.most)
+	d := Distance(n.Word, word, n.most)
 	if d < n.distance {
 		n.Words, n.distance = nil, d
 	}

@@ -224,6 +224,9 @@ func (db *DB) Statements() []string {
 	return slices.Compact(texts)
 }
 
+// ReadStatements returns how many statements reads have run since Open, for tests that bound them.
+func (db *DB) ReadStatements() int { return db.readStatements.uses() }
+
 // ReadStats returns the state of the reading connections, for tests that check for leaks.
 func (db *DB) ReadStats() sql.DBStats { return db.reading.Stats() }
 

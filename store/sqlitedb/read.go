@@ -34,12 +34,14 @@ type statements struct {
 
 	mu       sync.Mutex
 	prepared map[string]*sqlx.Stmt
+	used     int // how often get was called
 }
 
 // get returns the statement of a text, and prepares it at its first use.
 func (s *statements) get(ctx context.Context, query string) (*sqlx.Stmt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.used++
 	if stmt := s.prepared[query]; stmt != nil {
 		return stmt, nil
 	}
@@ -60,6 +62,13 @@ func (s *statements) texts() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.prepared))
+}
+
+// uses returns how many statements have run.
+func (s *statements) uses() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
 }
 
 // close closes the statements of a connection before that: database/sql leaves them, and

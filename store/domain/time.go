@@ -38,19 +38,17 @@ func (t Time) Date() string { return t.Time().Format(time.DateOnly) }
 // String returns the instant as in responses, without quotes.
 func (t Time) String() string { return t.Time().Format(timeLayout) }
 
-// AppendJSON appends the instant as a JSON string.
-func (t Time) AppendJSON(b []byte) []byte {
-	b = append(b, '"')
-	b = t.Time().AppendFormat(b, timeLayout)
-	return append(b, '"')
+// AppendText appends the instant as in responses. It implements [encoding.TextAppender].
+func (t Time) AppendText(b []byte) ([]byte, error) {
+	return t.Time().AppendFormat(b, timeLayout), nil
 }
 
-// MarshalJSON returns the instant as a JSON string.
-func (t Time) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil), nil }
+// MarshalText implements [encoding.TextMarshaler].
+func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 
-// UnmarshalJSON parses an instant in the form of MarshalJSON.
-func (t *Time) UnmarshalJSON(b []byte) error {
-	parsed, err := time.Parse(`"`+timeLayout+`"`, string(b))
+// UnmarshalText parses an instant in the form of MarshalText.
+func (t *Time) UnmarshalText(b []byte) error {
+	parsed, err := time.Parse(timeLayout, string(b))
 	if err != nil {
 		return fmt.Errorf("read a timestamp: %w", err)
 	}

@@ -288,6 +288,17 @@ func TestCache_ExpiresTimeDependentResponses(t *testing.T) {
 	equal(t, 0, s.send("GET", "/api/agents?new=true", "", nil).status(200).len("agents"), "new agents after a month")
 }
 
+// TestCache_UnchangedPagesKeepTheirETag although they are rendered again, and the counts on the home page have a time.
+func TestCache_UnchangedPagesKeepTheirETag(t *testing.T) {
+	s := newSite(t)
+	call := s.post(s.agent("harbour-pilot"), "Kept call")
+	for _, path := range []string{"/", "/agents", "/agents/harbour-pilot", "/calls", "/calls/" + call, "/calls.atom", "/docs/api", "/about"} {
+		tag := s.openPage(path).status(200).Header.Get("Etag")
+		s.clock.Advance(time.Minute)
+		s.openPage(path, "If-None-Match: "+tag).status(304)
+	}
+}
+
 func TestCache_IsFreshAfterConcurrentWrites(t *testing.T) {
 	s := newSite(t)
 	const writers, readers, rounds = 4, 4, 8

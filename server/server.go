@@ -61,8 +61,9 @@
 // POST /api/posts takes the same way, but the engine authenticates the API key and counts the
 // request against the limits of the key instead. It validates the body with every invalid field at once,
 // and calls createPost (post.go), which runs one transaction of the store. The store calls back
-// between the commit and the response: invalidateCache drops the cached responses, the waiters (event.go) wake requests that wait for events,
-// and the outbox wakes if a mail is queued. A client therefore always reads what it has written.
+// between the commit and the response: invalidateCache ends the use of the cached responses, the
+// waiters (event.go) wake requests that wait for events, and the outbox wakes if a mail is queued.
+// A client therefore always reads what it has written.
 //
 // # A background job
 //

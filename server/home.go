@@ -13,12 +13,11 @@ const (
 	homePosts  = 4
 )
 
-// homeOperation builds the operation behind the home page, which is not in the list: what stands
+// addHomeOperation adds the operation behind the home page, which is not in the list: what stands
 // there is a choice of this program and not a part of the API.
-func (s *Server) homeOperation() *api.Operation {
-	op := api.Public("getHome", http.MethodGet, "/home", "The lists of the home page", limitReads, s.getHome)
-	s.engine.Prepare(op)
-	return op
+func (s *Server) addHomeOperation() {
+	s.engine.Prepare(api.Public("getHome", http.MethodGet, "/home",
+		"The lists of the home page", limitReads, s.getHome))
 }
 
 func (s *Server) getHome(req *api.Request, _ api.None) (public.Home, error) {

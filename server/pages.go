@@ -15,12 +15,13 @@ import (
 
 // newPages builds the pages for people.
 func newPages(s *Server) (*web.Site, error) {
+	s.addHomeOperation()
 	manifest := ""
 	if s.ard != nil {
 		manifest = documents.ARDPath
 	}
 	return web.New(web.Options{
-		Store: s.store, Engine: s.engine, Home: s.homeOperation(), Reads: limitReads,
+		Store: s.store, Engine: s.engine, Reads: limitReads,
 		BaseURL: s.options.BaseURL, Contact: s.options.Contact, Log: s.options.Log,
 		Name: s.options.Operator.SiteName(), Detail: s.options.Operator.About, Legal: s.options.Operator.Legal,
 		About: web.Text{EN: aboutEN, ZH: aboutZH}, Notice: web.Text(notice), ARD: manifest, Manual: manual.Pages(s.options.Settings),

@@ -226,7 +226,7 @@ func TestAbuse10_UnverifiedAgentsComeLastOnTheHomePage(t *testing.T) {
 		s.post(s.agent(handle), "A call of "+handle)
 	}
 	var home public.Home
-	response, err := s.server.engine.Read(t.Context(), s.server.homeOperation(), nil)
+	response, err := s.server.engine.Read(t.Context(), s.server.engine.Operation("getHome"), nil)
 	if err == nil {
 		err = json.Unmarshal(response.Body, &home)
 	}

@@ -96,6 +96,7 @@ type Engine struct {
 	Registry   huma.Registry
 	Operations []*Operation
 
+	byID         map[string]*Operation
 	owners       map[string]string // operations by a field that only one takes
 	guesses      map[string]Text   // for wrong paths, by method and word
 	cacheControl []string          // header of public responses
@@ -104,7 +105,10 @@ type Engine struct {
 // New returns an engine for a list of operations.
 func New(config Config, operations []*Operation) *Engine {
 	e := &Engine{
-		Config: config, Registry: newRegistry(config.Document.SchemaNames), Operations: operations,
+		Config:       config,
+		Registry:     newRegistry(config.Document.SchemaNames),
+		Operations:   operations,
+		byID:         map[string]*Operation{},
 		cacheControl: []string{cacheControl(config.SharedCache)},
 	}
 	for _, op := range operations {
@@ -114,9 +118,10 @@ func New(config Config, operations []*Operation) *Engine {
 	return e
 }
 
-// Prepare makes an operation usable that is not in the list.
+// Prepare makes an operation usable that is not in the list, also for Operation.
 func (e *Engine) Prepare(op *Operation) {
 	op.Input = newInput(e.Registry, op.in)
+	e.byID[op.ID] = op
 }
 
 // Address returns the address of the client of a request.
@@ -130,12 +135,11 @@ func (e *Engine) Allow(w http.ResponseWriter, r *http.Request, class ratelimit.C
 // Operation returns the operation with an id that the program itself names. It panics if there
 // is none.
 func (e *Engine) Operation(id string) *Operation {
-	for _, op := range e.Operations {
-		if op.ID == id {
-			return op
-		}
+	op, ok := e.byID[id]
+	if !ok {
+		panic("there is no operation " + id)
 	}
-	panic("there is no operation " + id)
+	return op
 }
 
 // Read runs a public read for the program itself, so that pages and tools show the same as the

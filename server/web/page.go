@@ -68,18 +68,16 @@ func clone(query url.Values) url.Values {
 }
 
 // read returns the response of a public read operation of the API to a query and further names and
-// values; T is the type of the operation's handler. getHome is the operation behind the home page.
-// Pages share the response, and change nothing in it.
+// values; T is the type of the operation's handler. Pages share the response, and change nothing in
+// it.
 func read[T any](p *page, id string, query url.Values, more ...string) (response T, err error) {
-	engine, op, args := p.site.options.Engine, p.site.options.Home, clone(query)
-	if id != op.ID {
-		op = engine.Operation(id)
-	}
+	args := clone(query)
 	for i := 0; i+1 < len(more); i += 2 {
 		args.Set(more[i], more[i+1])
 	}
 
-	cached, err := engine.Read(p.r.Context(), op, args)
+	engine := p.site.options.Engine
+	cached, err := engine.Read(p.r.Context(), engine.Operation(id), args)
 	if err != nil {
 		return response, err
 	}

@@ -35,7 +35,6 @@ import (
 type Options struct {
 	Store   *store.Store
 	Engine  *api.Engine
-	Home    *api.Operation  // of the lists of the home page
 	Reads   ratelimit.Class // limit of an address that pages count against
 	BaseURL string          // as in server.Options
 	Contact string          // likewise

@@ -7,9 +7,9 @@ import (
 	"callbook/server/api"
 	"callbook/server/documents"
 	"callbook/server/public"
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/record"
 	"callbook/store/text"
 )
 
@@ -39,8 +39,15 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (any, error) {
 		}}
 	}
 
-	list, err := s.store.Agents(req.Context(), document.AgentFilter{
-		Query: q.Q, Capability: q.Capability, Language: q.Language, Verified: q.Verified, MinLevel: q.MinLevel, New: q.New, Strict: q.Match == "all", Brief: q.View == "brief",
+	list, err := s.store.Agents(req.Context(), record.AgentFilter{
+		Query:      q.Q,
+		Capability: q.Capability,
+		Language:   q.Language,
+		Verified:   q.Verified,
+		MinLevel:   q.MinLevel,
+		New:        q.New,
+		Strict:     q.Match == "all",
+		Brief:      q.View == "brief",
 	}, listing.Page{Limit: q.Limit, Offset: q.Offset, Cursor: q.Cursor})
 	if err != nil {
 		return nil, err
@@ -63,68 +70,68 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (any, error) {
 }
 
 // listItemOf returns an agent of a list. match is empty without q.
-func listItemOf(d domain.AgentDocument, match string) public.ListItem {
+func listItemOf(a domain.PublicAgent, match string) public.ListItem {
 	item := public.ListItem{
-		Agent:        profileOf(d),
-		LastActiveAt: d.LastActiveAt,
+		Agent:        a.Agent,
+		LastActiveAt: a.LastActiveAt,
 		Contact: public.ListContact{
 			Method:          "request",
-			Email:           domain.Deref(d.Email),
-			EmailPublic:     d.Email != nil,
-			MailboxVerified: d.Level > 0,
+			Email:           domain.Deref(a.Email),
+			EmailPublic:     a.Email != nil,
+			MailboxVerified: a.Verified,
 		},
-		TrustLevel: d.Level,
-		Confirmed:  d.Confirmed,
+		TrustLevel: a.Trust.Level,
+		Confirmed:  a.Confirmed,
 		Match:      match,
 	}
 	if match != "" {
-		item.Matched = matchedOf(d)
+		item.Matched = append([]domain.Offering{}, a.Matched...)
 	}
 	return item
 }
 
 // briefItemOf returns an agent of a list of short items. match is empty without q.
-func briefItemOf(d domain.AgentDocument, match string) public.BriefItem {
+func briefItemOf(a domain.PublicAgent, match string) public.BriefItem {
 	return public.BriefItem{
-		Brief:        briefOf(d),
-		TrustLevel:   d.Level,
-		Confirmed:    d.Confirmed,
-		LastActiveAt: d.LastActiveAt,
+		Brief:        a.Brief(),
+		TrustLevel:   a.Trust.Level,
+		Confirmed:    a.Confirmed,
+		LastActiveAt: a.LastActiveAt,
 		Match:        match,
-		Matched:      matchedOf(d),
+		Matched:      append([]domain.Offering{}, a.Matched...),
 	}
 }
 
-func cardOf(d domain.AgentDocument) public.AgentCard {
+func cardOf(c domain.Card) public.AgentCard {
 	return public.AgentCard{
 		Notice: notice,
-		Agent:  agentOf(d),
+		Agent:  agentOf(c.PublicAgent),
 		Evidence: public.Evidence{
-			Confirmed:    d.Confirmed,
+			Confirmed:    c.Confirmed,
 			NoteEN:       evidenceNoteEN,
 			NoteZH:       evidenceNoteZH,
-			Partners:     d.Partners,
-			Received:     d.Requests.Received,
-			Answered:     d.Requests.Answered,
-			MedianHours:  d.Requests.MedianHours,
-			LastActiveAt: d.LastActiveAt,
-			JoinedAt:     d.CreatedAt,
+			Partners:     c.Partners,
+			Received:     c.Requests.Received,
+			Answered:     c.Requests.Answered,
+			MedianHours:  c.Requests.MedianHours,
+			LastActiveAt: c.LastActiveAt,
+			JoinedAt:     c.CreatedAt,
 		},
-		RecentPosts: recentPostsOf(d),
+		RecentPosts: c.RecentPosts,
 	}
 }
 
-func agentOf(d domain.AgentDocument) public.Agent {
+func agentOf(a domain.PublicAgent) public.Agent {
 	return public.Agent{
-		Agent:        profileOf(d),
-		LastActiveAt: d.LastActiveAt,
+		Agent:        a.Agent,
+		LastActiveAt: a.LastActiveAt,
 		Contact: public.Contact{
 			Method:          "request",
-			Email:           d.Email,
-			EmailPublic:     d.Email != nil,
-			MailboxVerified: d.Level > 0,
-			HowEN:           "Send POST /api/agents/" + d.Handle + "/requests with your API key; both mailboxes are shared once the request is accepted.",
-			HowZH:           "用你的 API 密钥发送 POST /api/agents/" + d.Handle + "/requests；对方接受后，双方的邮箱才会互相可见。",
+			Email:           a.Email,
+			EmailPublic:     a.Email != nil,
+			MailboxVerified: a.Verified,
+			HowEN:           "Send POST /api/agents/" + a.Handle + "/requests with your API key; both mailboxes are shared once the request is accepted.",
+			HowZH:           "用你的 API 密钥发送 POST /api/agents/" + a.Handle + "/requests；对方接受后，双方的邮箱才会互相可见。",
 		},
 	}
 }
@@ -134,11 +141,11 @@ type handlePath struct {
 }
 
 func (s *Server) getAgent(req *api.Request, in handlePath) (public.AgentCard, error) {
-	d, err := s.store.Card(req.Context(), in.Handle)
+	card, err := s.store.Card(req.Context(), in.Handle)
 	if err != nil {
 		return public.AgentCard{}, err
 	}
-	return cardOf(d), nil
+	return cardOf(card), nil
 }
 
 type reportAgentInput struct {

@@ -747,7 +747,7 @@ func (s *sweep) fail(t *testing.T) {
 		op.Run = run
 	}
 	failed := 0
-	for table := range strings.FieldsSeq("requests codes owner_claims outbox mail_log idempotency collabs posts links handles agents site") {
+	for table := range strings.FieldsSeq("requests codes owner_claims outbox mail_log idempotency collabs posts handles agents site") {
 		s.database.MustExec(`ALTER TABLE ` + table + ` RENAME TO away`)
 		for _, op := range s.server.engine.Operations {
 			if s.fails(op, address) {

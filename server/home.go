@@ -31,7 +31,7 @@ func (s *Server) getHome(req *api.Request, _ api.None) (public.Home, error) {
 		home.Agents = append(home.Agents, briefItemOf(d, ""))
 	}
 	for _, d := range posts {
-		home.Posts = append(home.Posts, postOf(d))
+		home.Posts = append(home.Posts, d)
 	}
 	return home, nil
 }

@@ -60,7 +60,7 @@ func (s *Server) documentInfo() api.Document {
 			{Name: "posts", Description: "Calls and replies."},
 			{Name: "collabs", Description: "Collaborations: finished work that both sides confirm."},
 		},
-		SchemaNames: map[string]string{"ContactRequest": "Request", "ContactRequestDraft": "RequestDraft"},
+		SchemaNames: map[string]string{"ContactRequest": "Request", "ContactRequestDraft": "RequestDraft", "PublicPost": "Post"},
 		Topics:      map[string]string{"/posts": "post", "/requests": "request", "/collabs": "collab", "/recover": "recover", "/replies": "reply", "/owner-claim": "claim", "/wake": "verify"},
 		Limits:      DefaultLimits,
 		Patterns: map[string]string{

@@ -95,7 +95,7 @@ func (s *Server) exportMe(req *api.Request, caller domain.Caller, _ api.None) (E
 	return Export{
 		Notice:     notice,
 		ExportedAt: domain.TimeOf(s.store.Now()),
-		Tables:     decoded[map[string][]map[string]any]("{" + tables + "}"),
+		Tables:     tables,
 	}, nil
 }
 

@@ -3,9 +3,9 @@ package server
 import (
 	"callbook/server/api"
 	"callbook/server/public"
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/record"
 )
 
 type postsQuery struct {
@@ -21,7 +21,7 @@ type postsQuery struct {
 }
 
 func (s *Server) listPosts(req *api.Request, q postsQuery) (public.PostList, error) {
-	list, err := s.store.Posts(req.Context(), document.PostFilter{
+	list, err := s.store.Posts(req.Context(), record.PostFilter{
 		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open, Strict: q.Match == "all", Newest: q.Order == "newest",
 	}, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
@@ -30,18 +30,9 @@ func (s *Server) listPosts(req *api.Request, q postsQuery) (public.PostList, err
 
 	page := public.PostList{Notice: notice, SearchEnd: newSearchEnd(req, list, q.Q, callNoun, q.Limit)}
 	for i, d := range list.Items {
-		page.Posts = append(page.Posts, public.PostItem{Post: postOf(d), Match: matchOf(q.Q, i < list.Strict)})
+		page.Posts = append(page.Posts, public.PostItem{PublicPost: d, Match: matchOf(q.Q, i < list.Strict)})
 	}
 	return page, nil
-}
-
-func postOf(d domain.PostDocument) public.Post {
-	return public.Post{
-		Post:       callOf(d),
-		Author:     authorOf(d.Author),
-		ReplyCount: d.ReplyCount,
-		CreatedAt:  d.CreatedAt,
-	}
 }
 
 type postInput struct {
@@ -50,8 +41,8 @@ type postInput struct {
 
 // PostResponse is the response of POST /api/posts.
 type PostResponse struct {
-	Notice public.Notice `json:"notice"`
-	Post   public.Post   `json:"post"`
+	Notice public.Notice     `json:"notice"`
+	Post   domain.PublicPost `json:"post"`
 }
 
 func (s *Server) createPost(req *api.Request, caller domain.Caller, in postInput) (PostResponse, error) {
@@ -61,7 +52,7 @@ func (s *Server) createPost(req *api.Request, caller domain.Caller, in postInput
 	}
 
 	req.Created("/api/posts/"+d.ID, replayed)
-	return PostResponse{notice, postOf(d)}, nil
+	return PostResponse{notice, d}, nil
 }
 
 type postPath struct {
@@ -84,7 +75,7 @@ func (s *Server) getPost(req *api.Request, in postQuery) (public.PostThread, err
 		return public.PostThread{}, err
 	}
 
-	thread := public.PostThread{Notice: notice, Post: postOf(d), Next: req.NextPage(list.Next)}
+	thread := public.PostThread{Notice: notice, Post: d, Next: req.NextPage(list.Next)}
 	for _, r := range list.Items {
 		thread.Replies = append(thread.Replies, replyOf(r))
 	}

@@ -11,7 +11,7 @@ func replyOf(r domain.Reply) public.Reply {
 	return public.Reply{
 		ID:        r.ID,
 		PostID:    r.PostID,
-		Author:    authorOf(r.Author),
+		Author:    r.Author,
 		Body:      r.Body,
 		CreatedAt: r.CreatedAt,
 	}

@@ -236,7 +236,7 @@ func (s *Server) invalidateCache(c txn.Changes) {
 	switch {
 	case c.All:
 		s.engine.Cache.Clear()
-	case c.Agents || c.Posts || c.Collabs || len(c.Cards) > 0:
+	case c.Public:
 		s.engine.Cache.Invalidate()
 	}
 }

@@ -81,7 +81,7 @@ func TestAbuse03_RecoveryTellsNothingOfTheAgent(t *testing.T) {
 	for _, handle := range []string{"verified", "unverified", "nobody"} {
 		s := newStore(t, func(o *Options) { o.Mails = &caps })
 		_, _ = s.verified("verified"), s.agents("unverified", 1)
-		s.change(nil, `UPDATE handles SET handle = 'unverified' WHERE handle = 'unverified-0'`)
+		s.change(`UPDATE handles SET handle = 'unverified' WHERE handle = 'unverified-0'`)
 		ask := func(address string) {
 			next, err := s.StartRecovery(context.Background(), handle, netip.MustParseAddr(address))
 			s.ok(err)

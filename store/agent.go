@@ -1,19 +1,18 @@
 package store
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"callbook/store/blocklist"
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
+	"callbook/store/record"
 	"callbook/store/text"
+	"callbook/store/txn"
 )
 
 // Register adds an agent. It returns registration_closed and invite_required by the mode of
@@ -46,19 +45,12 @@ func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.
 		if err := t.checkRegistration(r); err != nil {
 			return err
 		}
-		row, err := t.insertAgentRow(r, apiKey)
+		agent, err := t.insertAgent(r, apiKey)
 		if err != nil {
 			return err
 		}
-		if result.Awaiting = row.AwaitingSince != nil; result.Awaiting {
-			result.Agent, err = document.BuildHidden(t.Tx, row.ID)
-		} else {
-			result.Agent, err = document.BuildNewAgent(t.Tx, &row)
-		}
-		if err != nil {
-			return err
-		}
-		return t.StoreResponse(0, key, row.ID, r.Handle, result)
+		result.Agent, result.Awaiting = agent.Public(), agent.AwaitingSince != nil
+		return t.StoreResponse(0, key, agent.ID, r.Handle, result)
 	})
 	return result, replayed, err
 }
@@ -77,52 +69,37 @@ func (t *tx) checkRegistration(r domain.Registration) error {
 	return nil
 }
 
-func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRow, error) {
+func (t *tx) insertAgent(r domain.Registration, key string) (*record.AgentRow, error) {
 	faults := slices.Concat(
 		r.CheckDescriptions(),
 		text.CheckName("name", r.Name, t.store.siteName),
 		text.CheckName("owner", r.Owner, t.store.siteName))
 	if err := blocklist.Check(t.Tx, r, faults...); err != nil {
-		return document.AgentRow{}, err
+		return nil, err
 	}
 	if text.ReservedWord(r.Handle, t.store.siteName) != "" {
-		return document.AgentRow{}, domain.NewError(domain.CodeHandleTaken)
+		return nil, domain.NewError(domain.CodeHandleTaken)
 	}
-	a := document.NewAgentRow(&r, t.Now)
+	a := record.NewAgent(&r, t.Now)
 	free, err := t.Find(&a.ID, `
 		INSERT INTO handles (handle) VALUES (?)
 		ON CONFLICT (handle) DO NOTHING
 		RETURNING id`, r.Handle)
 	if err != nil {
-		return a, err
+		return nil, err
 	}
 	if !free {
-		return a, domain.NewError(domain.CodeHandleTaken)
+		return nil, domain.NewError(domain.CodeHandleTaken)
 	}
 	if t.store.registration == domain.RegistrationApprove {
 		a.AwaitingSince = &t.Now
 		t.Changes.Approvals++
 	}
-	row := struct {
-		document.AgentRow
-		KeyHash []byte `db:"key_hash"`
-		Network []byte `db:"network"` // NULL if the client's address is unknown
-	}{AgentRow: a, KeyHash: domain.HashKey(key)}
+	var network []byte // unknown if the program acts
 	if origin := domain.Origin(r.From); origin != "" {
-		row.Network = t.Pseudonym(origin)
+		network = t.Pseudonym(origin)
 	}
-
-	t.TouchAgent(a.ID)
-	return a, t.ExecNamed(`
-		INSERT INTO agents (id, name, owner, mailbox, contact_public, tagline, description_en, description_zh,
-			capabilities, languages, homepage, model,
-			accepting, min_level, require_offering, weekly_cap, policy_note, require_owner_receipt,
-			key_hash, key_used, created_at, updated_at, last_active_at, awaiting_since, network)
-		VALUES (:id, :name, :owner, :mailbox, :contact_public, :tagline, :description_en, :description_zh,
-			:capabilities, :languages, :homepage, :model,
-			:contact_policy.accepting, :contact_policy.min_level, :contact_policy.require_offering,
-			:contact_policy.weekly_cap, :contact_policy.note, :contact_policy.require_owner_receipt,
-			:key_hash, FALSE, :created_at, :updated_at, :last_active_at, :awaiting_since, :network)`, row)
+	return &a, a.Insert(t.Tx, domain.HashKey(key), network)
 }
 
 // UpdateAgent changes the caller's settings. change gets the current settings and edits them; it is
@@ -131,53 +108,68 @@ func (t *tx) insertAgentRow(r domain.Registration, key string) (document.AgentRo
 // the owner claim. UpdateAgent returns validation_failed for an agent without a description, for a new
 // name or owner that text.CheckName rejects and for the texts that blocklist.Check rejects, trust_too_low if the owner's
 // receipt is required below level 2, and forbidden if it no longer is while there is an owner.
-func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change func(*domain.Settings) error) (doc domain.AgentDocument, err error) {
+func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change func(*domain.Settings) error) (changed domain.PublicAgent, err error) {
 	err = s.writeOwn(ctx, caller, func(t *tx) error {
-		before, err := document.Agent(t.Tx, caller.ID)
+		agent, err := record.Agent(t.Tx, caller.ID)
 		if err != nil {
 			return err
 		}
-		after := before.Settings()
+		before := agent.Settings()
+		after := agent.Settings()
 		if err := change(&after); err != nil {
 			return err
 		}
-		if err := t.checkRoomFor(before.Settings(), after); err != nil {
+		if err := t.checkRoomFor(before, after); err != nil {
 			return err
 		}
 		// Fields that do not change are not checked against words that were blocked later.
-		var changed domain.Settings
-		if err := change(&changed); err != nil {
+		var patch domain.Settings
+		if err := change(&patch); err != nil {
 			return err
 		}
-		if text.CanonicalMailbox(changed.Mailbox) == before.Mailbox {
-			changed.Mailbox = ""
-		}
-		faults := after.CheckDescriptions()
-		if after.Name != before.Name { // an older program may have allowed the name
-			faults = append(faults, text.CheckName("name", after.Name, t.store.siteName)...)
-		}
-		if after.Owner != before.Owner {
-			faults = append(faults, text.CheckName("owner", after.Owner, t.store.siteName)...)
-		}
-		if err := blocklist.Check(t.Tx, changed, faults...); err != nil {
+		if err := t.checkSettings(agent, before, after, patch); err != nil {
 			return err
 		}
-		claimed := before.Level() == 2 && after.Owner == before.Owner && text.CanonicalMailbox(after.Mailbox) == before.Mailbox
-		if after.ContactPolicy.RequireOwnerReceipt && !before.ContactPolicy.RequireOwnerReceipt && !claimed {
-			return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "receipt"}
-		}
-		if before.ContactPolicy.RequireOwnerReceipt && !after.ContactPolicy.RequireOwnerReceipt {
-			if owned, err := t.hasOwner(caller.ID); err != nil || owned {
-				return cmp.Or[error](err, &domain.Error{Code: domain.CodeForbidden, Topic: "receipt"})
-			}
-		}
-		if err := t.updateAgent(before, after); err != nil {
+		if err := t.updateAgent(agent, after); err != nil {
 			return err
 		}
-		doc, err = document.RebuildAgent(t.Tx, caller.ID)
-		return err
+		changed = agent.Public()
+		return nil
 	})
-	return doc, err
+	return changed, err
+}
+
+// checkSettings checks the new settings of an agent, of which a patch sets some.
+func (t *tx) checkSettings(agent *record.AgentRow, before, after, patch domain.Settings) error {
+	if text.CanonicalMailbox(patch.Mailbox) == agent.Mailbox {
+		patch.Mailbox = ""
+	}
+	faults := after.CheckDescriptions()
+	if after.Name != before.Name { // an older program may have allowed the name
+		faults = append(faults, text.CheckName("name", after.Name, t.store.siteName)...)
+	}
+	if after.Owner != before.Owner {
+		faults = append(faults, text.CheckName("owner", after.Owner, t.store.siteName)...)
+	}
+	if err := blocklist.Check(t.Tx, patch, faults...); err != nil {
+		return err
+	}
+
+	was, is := before.ContactPolicy.RequireOwnerReceipt, after.ContactPolicy.RequireOwnerReceipt
+	claimed := agent.Level() == 2 && after.Owner == before.Owner && text.CanonicalMailbox(after.Mailbox) == agent.Mailbox
+	if is && !was && !claimed {
+		return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "receipt"}
+	}
+	if was && !is {
+		owned, err := t.hasOwner(agent.ID)
+		if err != nil {
+			return err
+		}
+		if owned {
+			return &domain.Error{Code: domain.CodeForbidden, Topic: "receipt"}
+		}
+	}
+	return nil
 }
 
 // checkRoomFor is CheckRoom for settings that are longer than before.
@@ -198,36 +190,26 @@ func (t *tx) checkRoomFor(before, after domain.Settings) error {
 	return t.CheckRoom()
 }
 
-func (t *tx) updateAgent(before document.AgentRow, settings domain.Settings) error {
-	after := before
-	after.Apply(settings)
-	after.UpdatedAt = t.Now
-	err := t.ExecNamed(`
-		UPDATE agents SET name = :name, owner = :owner, mailbox = :mailbox, contact_public = :contact_public,
-			tagline = :tagline, description_en = :description_en, description_zh = :description_zh,
-			capabilities = :capabilities, languages = :languages, homepage = :homepage, model = :model,
-			accepting = :contact_policy.accepting, min_level = :contact_policy.min_level,
-			require_offering = :contact_policy.require_offering, weekly_cap = :contact_policy.weekly_cap,
-			policy_note = :contact_policy.note,
-			require_owner_receipt = :contact_policy.require_owner_receipt, updated_at = :updated_at
-		WHERE id = :id`, after)
-	if err != nil {
-		return err
-	}
-
-	t.TouchAgent(before.ID)
-	if after.Mailbox != before.Mailbox {
-		if before.VerifiedAt != nil {
-			if err := t.leaveMailbox(&before); err != nil {
+// updateAgent stores new settings of an agent. Another mailbox is not verified, and another owner has not
+// claimed the agent.
+func (t *tx) updateAgent(agent *record.AgentRow, settings domain.Settings) error {
+	mailbox, owner := agent.Mailbox, agent.Owner
+	if text.CanonicalMailbox(settings.Mailbox) != mailbox {
+		if agent.VerifiedAt != nil {
+			if err := t.leaveMailbox(agent); err != nil {
 				return err
 			}
 		}
-		return lifecycle.Unverify(t.Tx, before.ID)
+		if err := lifecycle.Unverify(t.Tx, agent); err != nil {
+			return err
+		}
 	}
-	if after.Owner != before.Owner {
-		return lifecycle.Unclaim(t.Tx, before.ID)
+	agent.Apply(settings)
+	agent.UpdatedAt = t.Now
+	if agent.Owner != owner {
+		agent.ClaimedAt = nil
 	}
-	return nil
+	return agent.Store(t.Tx)
 }
 
 // deletionDelay is how long the owner of an agent that deletes itself may keep it.
@@ -254,31 +236,50 @@ func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 		if err != nil {
 			return err
 		}
-		if !owned {
-			return lifecycle.DeleteAgent(t.Tx, caller.ID)
+		agent, err := record.Agent(t.Tx, caller.ID)
+		if err != nil {
+			return err
 		}
-		return t.deleteLater(caller.ID)
+		if !owned {
+			return lifecycle.DeleteAgent(t.Tx, agent)
+		}
+		return t.deleteLater(agent)
 	})
 }
 
 // deleteLater hides an agent that its owner may keep, and tells the holder of its mailbox.
-func (t *tx) deleteLater(id int64) error {
-	agent, err := document.Agent(t.Tx, id)
-	if err != nil {
+func (t *tx) deleteLater(agent *record.AgentRow) error {
+	end := t.Now.Add(deletionDelay)
+	agent.DeletionAt = &end
+	if err := agent.Store(t.Tx); err != nil {
 		return err
 	}
-	t.TouchAgent(id)
-	return cmp.Or(
-		t.Exec(`UPDATE agents SET deletion_at = ? WHERE id = ?`, t.Now.Add(deletionDelay), id),
-		t.notify(&agent, domain.MailDeletion))
+	return t.notify(agent, domain.MailDeletion)
 }
 
 // deleteDue deletes the agents whose owner did not keep them.
 func (t *tx) deleteDue() (int, error) {
-	var due []int64
-	err := t.Select(&due, `SELECT id FROM agents WHERE deletion_at <= ? ORDER BY deletion_at, id LIMIT ?`, t.Now, jobBatch)
-	for _, id := range due {
-		err = errors.Join(err, lifecycle.DeleteAgent(t.Tx, id))
+	return t.eachAgent(lifecycle.DeleteAgent, `
+		SELECT id FROM agents
+		WHERE deletion_at <= ?
+		ORDER BY deletion_at, id
+		LIMIT ?`, t.Now, jobBatch)
+}
+
+// eachAgent runs act on the agents that a query selects, and returns their number.
+func (t *tx) eachAgent(act func(*txn.Tx, *record.AgentRow) error, query string, args ...any) (int, error) {
+	var ids []int64
+	if err := t.Select(&ids, query, args...); err != nil {
+		return 0, err
 	}
-	return len(due), err
+	for _, id := range ids {
+		agent, err := record.Agent(t.Tx, id)
+		if err != nil {
+			return 0, err
+		}
+		if err := act(t.Tx, agent); err != nil {
+			return 0, err
+		}
+	}
+	return len(ids), nil
 }

@@ -103,10 +103,10 @@ func (s *testStore) between(a, b domain.Caller, aMailbox, bMailbox string) {
 		if status == "accepted" {
 			from, to = &aMailbox, &bMailbox
 		}
-		s.change(nil, `
+		s.change(`
 			INSERT INTO requests (id, from_id, to_id, status, purpose, deliverable, compensation, from_mailbox, to_mailbox, created_at, updated_at, expires_at)
 			VALUES (?, ?, ?, ?, 'p', 'd', 'none', ?, ?, 1, 1, 9999999999999)`, fmt.Sprintf("req_%d_%d_%d", a.ID, b.ID, i), a.ID, b.ID, status, from, to)
-		s.change(nil, `
+		s.change(`
 			INSERT INTO collabs (id, initiator_id, partner_id, status, summary, created_at)
 			VALUES (?, ?, ?, ?, 's', 1)`, fmt.Sprintf("col_%d_%d_%d", a.ID, b.ID, i), a.ID, b.ID, []string{"pending", "confirmed"}[i])
 	}
@@ -131,11 +131,11 @@ func TestDeleteAgent_LeavesNothingInTheFile(t *testing.T) {
 		s.reply(neighbours[i], s.post(c, func(d *domain.PostDraft) { d.Body = strings.Repeat(canary("body", i), 50) }), "b")
 		s.between(c, neighbours[i], canary("box", i)+"@canary.example.org", "neighbour@agents.example.org")
 		s.between(neighbours[i], c, "neighbour@agents.example.org", canary("box", i)+"@canary.example.org")
-		s.change(nil, `INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at) VALUES (?, 'verify', ?, zeroblob(32), 0, 1, 2)`,
+		s.change(`INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at) VALUES (?, 'verify', ?, zeroblob(32), 0, 1, 2)`,
 			c.ID, canary("box", i)+"@canary.example.org")
-		s.change(nil, `INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at) VALUES (?, ?, 'verify', ?, ?, 0, 0, 1, 1, 2)`,
+		s.change(`INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at) VALUES (?, ?, 'verify', ?, ?, 0, 0, 1, 1, 2)`,
 			fmt.Sprintf("mail_%d", i), c.ID, canary("box", i)+"@canary.example.org", canary("code", i))
-		s.change(nil, `INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at) VALUES (?, randomblob(32), 0, randomblob(32), ?, 'pending', 1, 2)`,
+		s.change(`INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at) VALUES (?, randomblob(32), 0, randomblob(32), ?, 'pending', 1, 2)`,
 			c.ID, canary("box", i)+"@canary.example.org")
 		s.link(c, "https://"+canary("link", i)+".example.org")
 		if i%3 == 0 {
@@ -232,7 +232,7 @@ func TestDeleteAgent_EndsAllOverdueRequests(t *testing.T) {
 	s := newStore(t)
 	c, _ := s.register("tide-reader")
 	for i, sender := range s.agents("sender", lifecycle.Batch+1) {
-		s.change(nil, `
+		s.change(`
 			INSERT INTO requests (id, from_id, to_id, status, purpose, deliverable, compensation, created_at, updated_at, expires_at)
 			VALUES (?, ?, ?, 'pending', 'Tides', 'A table', 'none', 1, 1, 2)`, fmt.Sprintf("req_%026d", i), sender.ID, c.ID)
 	}
@@ -250,7 +250,7 @@ func TestWriteAs_RejectsInactiveCallers(t *testing.T) {
 	reply := func(c domain.Caller) error {
 		return errOf3(s.CreateReply(ctx, c, post.ID, domain.ReplyDraft{Body: "b"}, once))
 	}
-	reads := []string{"Me", "Export", "OwnCollabs", "Events", "Inbox", "Watches", "Wake", "RepliesTo", "Request", "Requests"}
+	reads := []string{"Me", "Export", "OwnCollabs", "Events", "Inbox", "Watches", "Wake", "OwnCard", "RepliesTo", "Request", "Requests"}
 	for ends, c := range map[string]struct {
 		end  func(domain.Caller)
 		want string
@@ -293,9 +293,7 @@ func TestWriteAs_RejectsInactiveCallers(t *testing.T) {
 
 // notExported are the tables that speak of agents and are no part of an export.
 var notExported = map[string]string{
-	"agent_documents": "made from the rest",
-	"post_documents":  "made from the rest",
-	"outbox":          "would tell of others who use the mailbox, and of the owner",
+	"outbox": "would tell of others who use the mailbox, and of the owner",
 }
 
 func TestExport_CoversEveryTableOfAgents(t *testing.T) {
@@ -307,10 +305,10 @@ func TestExport_CoversEveryTableOfAgents(t *testing.T) {
 		}
 	}
 	caller, _ := s.register("harbour-pilot")
-	text, err := s.Export(context.Background(), caller)
+	exported, err := s.Export(context.Background(), caller)
 	s.ok(err)
-	var exported map[string]any
-	s.ok(json.Unmarshal([]byte("{"+text+"}"), &exported))
+	delete(exported, "offerings") // lists of the row of the agent
+	delete(exported, "links")
 	for table := range exported {
 		if !about[table] {
 			t.Errorf("the export has %s, which does not refer to agents", table)
@@ -337,22 +335,25 @@ func TestExport_ContainsNoSecret(t *testing.T) {
 	s.ok(err)
 	s.reply(caller, post, "own reply")
 	s.reply(other, post, "not the caller's")
-	s.change(nil, `INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at) VALUES (?, 'verify', 'm', randomblob(32), 0, 1, 2)`, caller.ID)
-	s.change(nil, `INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at) VALUES (?, randomblob(32), 0, randomblob(32), 'm', 'pending', 1, 2)`, caller.ID)
-	s.change(nil, `INSERT INTO events (agent_id, type, subject, at) VALUES (?, 'trust.changed', '{"handle":"x"}', 1)`, caller.ID)
-	s.change(nil, `INSERT INTO reports (id, about, subject, reporter, reporter_id, created_at) VALUES ('rpt_1', 'request', 'req_1', randomblob(32), ?, 1)`, caller.ID)
-	s.change(nil, `INSERT INTO mail_log (agent_id, mailbox_hash, sent, at) VALUES (?, randomblob(32), 1, 1)`, caller.ID)
-	s.change(nil, `INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at) VALUES ('mail_1', ?, 'verify', 'm', 'SECRETCODE', 0, 0, 1, 1, 2)`, caller.ID)
-	s.change(nil, `INSERT INTO links (agent_id, url, kind, status, created_at) VALUES (?, 'https://harbour.example.org', 'website', 'pending', 1)`, caller.ID)
-	s.change(nil, `INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, 1)`, caller.ID, other.ID)
+	s.change(`INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at) VALUES (?, 'verify', 'm', randomblob(32), 0, 1, 2)`, caller.ID)
+	s.change(`INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at) VALUES (?, randomblob(32), 0, randomblob(32), 'm', 'pending', 1, 2)`, caller.ID)
+	s.change(`INSERT INTO events (agent_id, type, subject, at) VALUES (?, 'trust.changed', '{"handle":"x"}', 1)`, caller.ID)
+	s.change(`INSERT INTO reports (id, about, subject, reporter, reporter_id, created_at) VALUES ('rpt_1', 'request', 'req_1', randomblob(32), ?, 1)`, caller.ID)
+	s.change(`INSERT INTO mail_log (agent_id, mailbox_hash, sent, at) VALUES (?, randomblob(32), 1, 1)`, caller.ID)
+	s.change(`INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at) VALUES ('mail_1', ?, 'verify', 'm', 'SECRETCODE', 0, 0, 1, 1, 2)`, caller.ID)
+	s.link(caller, harbourPage)
+	s.change(`INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, 1)`, caller.ID, other.ID)
 	s.setWake(caller)
 	s.ok(errOf(s.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})))
 	s.watches(caller, domain.WatchDraft{Q: "tides"})
 
-	text, err := s.Export(ctx, caller)
+	exported, err := s.Export(ctx, caller)
 	s.ok(err)
+	encoded, err := json.Marshal(exported)
+	s.ok(err)
+	text := string(encoded)
 	var tables map[string][]map[string]any
-	s.ok(json.Unmarshal([]byte("{"+text+"}"), &tables))
+	s.ok(json.Unmarshal(encoded, &tables))
 	var blobs []string
 	for table, rows := range tables {
 		if len(rows) == 0 {
@@ -407,8 +408,8 @@ func TestAbuse19_TheNameOfTheSite(t *testing.T) {
 func TestAbuse19_OlderNamesStay(t *testing.T) {
 	s := newStore(t)
 	caller, _ := s.register("callboat")
-	s.change([]domain.Caller{caller}, `UPDATE agents SET name = 'Callbook Support' WHERE id = ?`, caller.ID)
-	s.change([]domain.Caller{caller}, `UPDATE handles SET handle = 'callbook-admin' WHERE id = ?`, caller.ID)
+	s.change(`UPDATE agents SET name = 'Callbook Support' WHERE id = ?`, caller.ID)
+	s.change(`UPDATE handles SET handle = 'callbook-admin' WHERE id = ?`, caller.ID)
 	caller.Handle = "callbook-admin"
 	s.update(caller, func(a *domain.Settings) { a.Tagline, a.Name = "Berths", "Callbook Support" })
 	set := func(name string) error {

@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"callbook/store/backup"
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/record"
 	"callbook/testdata/proof"
 )
 
@@ -102,14 +101,13 @@ func TestBackup_ContainsAllConfirmedWrites(t *testing.T) {
 func holdsAll(t testing.TB, s *Store, least []int64) {
 	t.Helper()
 	for w, want := range least {
-		list, err := s.Posts(context.Background(), document.PostFilter{Author: fmt.Sprintf("writer-%d", w)}, listing.Page{Limit: 1})
+		list, err := s.Posts(context.Background(), record.PostFilter{Author: fmt.Sprintf("writer-%d", w)}, listing.Page{Limit: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got int64
 		if len(list.Items) > 0 {
-			_, text, _ := strings.Cut(list.Items[0].Post, `"title":"`)
-			_, _ = fmt.Sscan(text, &got)
+			_, _ = fmt.Sscan(list.Items[0].Title, &got)
 		}
 		var count int64
 		if err := s.db.Get(context.Background(), &count, ofTest+`

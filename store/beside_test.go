@@ -36,7 +36,7 @@ func TestBeside_OtherProcessInvalidatesCaches(t *testing.T) {
 		t.Errorf("its own write counts as another's: %+v", c)
 	}
 	s.ok(s.beside().Suspend(context.Background(), "tide-reader", "spam", time.Time{}))
-	if c := next(); !c.All || !c.Agents || !c.Posts || !c.Collabs {
+	if c := next(); !c.All || !c.Public {
 		t.Errorf("it notices only %+v", c)
 	}
 	if _, err := s.Card(context.Background(), "tide-reader"); !errors.Is(err, domain.NewError(domain.CodeNotFound)) {

@@ -5,9 +5,10 @@ import (
 	"net/netip"
 	"time"
 
-	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/lifecycle"
 	"callbook/store/outbox"
+	"callbook/store/record"
 )
 
 // A code proves that the caller reads the agent's mailbox, to verify it or to replace a lost key.
@@ -18,7 +19,7 @@ const codeAge = 15 * time.Minute // of a code that verifies a mailbox
 // rate_limited past the caps on mails.
 func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent domain.CodeSent, err error) {
 	err = s.writeOrRejectOwn(ctx, caller, func(t *tx) error {
-		agent, err := document.Agent(t.Tx, caller.ID)
+		agent, err := record.Agent(t.Tx, caller.ID)
 		if err != nil {
 			return err
 		}
@@ -26,7 +27,7 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 			return domain.NewError(domain.CodeAlreadyVerified)
 		}
 		order := outbox.Order{AgentID: agent.ID, Kind: domain.MailVerify, To: agent.Mailbox, From: t.counted(caller.Address)}
-		if err := t.sendCode(&agent, order); err != nil {
+		if err := t.sendCode(agent, order); err != nil {
 			return err
 		}
 		next, err := outbox.NextAllowed(t.Tx, t.store.mails, order)
@@ -38,7 +39,7 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 
 // sendCode creates a code, which replaces the one before, and mails it. If no mail may be sent, it
 // creates a code all the same, so that the response to a wrong code does not reveal that.
-func (t *tx) sendCode(agent *document.AgentRow, order outbox.Order) error {
+func (t *tx) sendCode(agent *record.AgentRow, order outbox.Order) error {
 	allowed, err := t.spendMail(agent, order, true)
 	if err != nil {
 		return err
@@ -64,9 +65,9 @@ func (t *tx) sendCode(agent *document.AgentRow, order outbox.Order) error {
 // ConfirmVerify verifies the caller's mailbox with the code that was mailed there. It returns
 // already_verified, wrong_code, code_expired if there is no valid code, and too_many_attempts until a
 // new code is requested.
-func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code string) (doc domain.AgentDocument, err error) {
+func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code string) (verified domain.PublicAgent, err error) {
 	err = s.writeOrRejectOwn(ctx, caller, func(t *tx) error {
-		agent, err := document.Agent(t.Tx, caller.ID)
+		agent, err := record.Agent(t.Tx, caller.ID)
 		if err != nil {
 			return err
 		}
@@ -83,17 +84,12 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 			return err
 		}
 
-		err = t.Exec(`
-			UPDATE agents SET verified_at = ?1, updated_at = ?1, former_mailbox = NULLIF(former_mailbox, mailbox)
-			WHERE id = ?2`, t.Now, agent.ID)
-		if err != nil {
-			return err
-		}
-		t.TouchAgent(agent.ID)
-		doc, err = document.RebuildAgent(t.Tx, agent.ID)
-		return err
+		lifecycle.VerifyMailbox(t.Tx, agent)
+		agent.UpdatedAt = t.Now
+		verified = agent.Public()
+		return agent.Store(t.Tx)
 	})
-	return doc, err
+	return verified, err
 }
 
 // StartRecovery mails a code for a lost key to an agent's verified mailbox, and another code to the
@@ -107,11 +103,11 @@ func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Add
 		if next, allowed, err = outbox.SpendRecovery(t.Tx, t.store.mails, t.counted(from)); err != nil || !allowed {
 			return err
 		}
-		agent, found, err := document.FindAgent(t.Tx, handle)
+		agent, found, err := record.FindAgent(t.Tx, handle)
 		if err != nil || !found {
 			return err
 		}
-		for _, o := range t.recoveryOrders(&agent) {
+		for _, o := range t.recoveryOrders(agent) {
 			if err := outbox.InsertRecovery(t.Tx, t.store.mails, o); err != nil {
 				return err
 			}
@@ -131,19 +127,19 @@ func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string, endCla
 		return done, err
 	}
 	err = s.writeOrReject(ctx, func(t *tx) error {
-		agent, found, err := document.FindAgent(t.Tx, handle)
+		agent, found, err := record.FindAgent(t.Tx, handle)
 		if err != nil {
 			return err
 		}
 		if !found {
 			return &domain.Error{Code: domain.CodeCodeExpired, Topic: domain.MailRecover}
 		}
-		by, err := outbox.TryRecovery(t.Tx, t.recoveryOrders(&agent), code)
+		by, err := outbox.TryRecovery(t.Tx, t.recoveryOrders(agent), code)
 		if err != nil {
 			return err
 		}
 		done.RotatedAt = t.Now
-		done.ClaimEnded, err = t.recoverKey(&agent, by, done.Key, endClaim)
+		done.ClaimEnded, err = t.recoverKey(agent, by, done.Key, endClaim)
 		return err
 	})
 	if err != nil {

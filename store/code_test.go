@@ -79,8 +79,8 @@ func TestCode_AcceptsSpellings(t *testing.T) {
 		}
 		doc, err := s.ConfirmVerify(ctx, c, tt.code)
 		wantOutcome(t, fmt.Sprintf("%q", tt.code), err, tt.want)
-		if verified := doc.Level == 1; verified != (tt.want == "") {
-			t.Errorf("%q: level %d", tt.code, doc.Level)
+		if verified := doc.Trust.Level == 1; verified != (tt.want == "") {
+			t.Errorf("%q: level %d", tt.code, doc.Trust.Level)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestCode_LimitsGuessesPerDay(t *testing.T) {
 			case "":
 				guessed++
 				t.Errorf("the guess %s of seed %x verifies the mailbox", guess, seed)
-				s.change(nil, `UPDATE agents SET verified_at = NULL WHERE id = ?`, pilot.ID) // so that guessing goes on
+				s.change(`UPDATE agents SET verified_at = NULL WHERE id = ?`, pilot.ID) // so that guessing goes on
 			case "wrong_code":
 				counted = append(counted, domain.TimeOf(s.clock.Now()))
 			case "code_expired", "too_many_attempts":

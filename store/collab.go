@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"callbook/store/blocklist"
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
 	"callbook/store/query"
+	"callbook/store/record"
 )
 
 // RecordCollab records finished work with another agent, which may confirm it. It returns
@@ -21,11 +21,11 @@ func (s *Store) RecordCollab(ctx context.Context, caller domain.Caller, draft do
 }
 
 func (t *tx) recordCollab(caller domain.Caller, draft domain.CollabDraft) (collab domain.Collab, err error) {
-	partner, found, err := document.FindAgent(t.Tx, draft.Partner)
+	partner, found, err := record.FindAgent(t.Tx, draft.Partner)
 	if err != nil {
 		return collab, err
 	}
-	if err := t.checkCollab(caller, draft, &partner, found && !partner.Hidden(t.Now)); err != nil {
+	if err := t.checkCollab(caller, draft, partner, found && !partner.Hidden(t.Now)); err != nil {
 		return collab, err
 	}
 	if err := t.spendCollab(caller, partner.ID); err != nil {
@@ -49,7 +49,7 @@ func (t *tx) recordCollab(caller domain.Caller, draft domain.CollabDraft) (colla
 }
 
 // checkCollab validates the fields of a draft.
-func (t *tx) checkCollab(caller domain.Caller, draft domain.CollabDraft, partner *document.AgentRow, found bool) error {
+func (t *tx) checkCollab(caller domain.Caller, draft domain.CollabDraft, partner *record.AgentRow, found bool) error {
 	var errs []domain.FieldError
 	switch {
 	case !found:
@@ -62,8 +62,8 @@ func (t *tx) checkCollab(caller domain.Caller, draft domain.CollabDraft, partner
 		{draft.PostID, "post_id", "post", `
 			SELECT COUNT(*)
 			FROM posts p
-			JOIN post_documents d ON d.post_seq = p.seq
-			WHERE p.id = ?1 AND p.author_id IN (?2, ?3)`},
+			JOIN agents a ON a.id = p.author_id
+			WHERE p.id = ?1 AND p.author_id IN (?2, ?3) AND NOT a.hidden`},
 		{draft.RequestID, "request_id", "request", `
 			SELECT COUNT(*) FROM requests
 			WHERE id = ?1 AND (from_id = ?2 AND to_id = ?3 OR from_id = ?3 AND to_id = ?2)`},

@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/store/domain"
+	"callbook/store/record"
 	"callbook/store/sqlitedb"
 	"callbook/testdata/proof"
 )
@@ -115,7 +116,7 @@ func (s *testStore) queue(act func(*tx) error) *queued {
 
 func addWord(word string) func(*tx) error {
 	return func(t *tx) error {
-		t.TouchPosts() // so that watchers hear of it
+		t.Changes.Public = true // so that watchers hear of it
 		return t.Exec(`INSERT INTO blocklist (kind, entry, created_at) VALUES ('word', ?, ?)`, word, t.Now)
 	}
 }
@@ -156,7 +157,7 @@ func TestWrite_StopsAfterSQLiteRollsBack(t *testing.T) {
 	a, b := s.verified("harbour-pilot"), s.verified("lighthouse")
 	s.between(a, b, "a@agents.example.org", "b@agents.example.org")
 	s.between(b, a, "b@agents.example.org", "a@agents.example.org")
-	s.change(nil, `CREATE TRIGGER full_disk BEFORE UPDATE ON collabs WHEN old.id = 'col_1_2_0' BEGIN SELECT RAISE(ROLLBACK, 'full'); END`)
+	s.change(`CREATE TRIGGER full_disk BEFORE UPDATE ON collabs WHEN old.id = 'col_1_2_0' BEGIN SELECT RAISE(ROLLBACK, 'full'); END`)
 	before := s.dump()
 	if err := s.DeleteAgent(ctx, a); err == nil {
 		t.Fatal("the agent is deleted")
@@ -170,8 +171,14 @@ func TestWrite_FailedRebuildRollsBackOnlyIt(t *testing.T) {
 	s := newStore(t)
 	s.register("harbour-pilot")
 	act := func(t *tx) error {
-		t.TouchAgent(1)
-		return errors.Join(addWord("bad")(t), t.Exec(`UPDATE agents SET capabilities = '{' WHERE id = 1`))
+		if err := addWord("bad")(t); err != nil {
+			return err
+		}
+		if err := t.Exec(ofTest + `UPDATE agents SET capabilities = '{' WHERE id = 1`); err != nil {
+			return err
+		}
+		_, err := record.Agent(t.Tx, 1)
+		return err
 	}
 	release := s.hold()
 	before, failing, after := s.queue(addWord("a")), s.queue(act), s.queue(addWord("b"))
@@ -183,7 +190,7 @@ func TestWrite_FailedRebuildRollsBackOnlyIt(t *testing.T) {
 		t.Errorf("the others got %v and %v", before.err, after.err)
 	}
 	for what, err := range map[string]error{"among others": failing.err, "alone": s.write(context.Background(), act)} {
-		if err == nil || !strings.Contains(err.Error(), "refresh agent 1") {
+		if err == nil || !strings.Contains(err.Error(), "capabilities") {
 			t.Errorf("%s it got %v", what, err)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/record"
 	"callbook/store/txn"
 	"callbook/testdata/proof"
 )
@@ -36,7 +36,10 @@ func TestCompact_RemovesMovedCopies(t *testing.T) {
 			d.Caller, _ = s.register(fmt.Sprintf("canary-%d", i), func(r *domain.Registration) { r.Mailbox = d.mailbox })
 			here = append(here, d)
 		case act < 8:
-			s.update(here[one].Caller, func(a *domain.Settings) { a.DescriptionEN = strings.Repeat(here[one].text+" ", 1+r.IntN(45)) + "." })
+			s.update(here[one].Caller, func(a *domain.Settings) {
+				a.DescriptionEN = strings.Repeat(here[one].text+" ", 1+r.IntN(45)) + "."
+				a.DescriptionZH = strings.Repeat(here[one].text+" ", 1+r.IntN(45)) + "."
+			})
 		default:
 			s.ok(s.DeleteAgent(ctx, here[one].Caller))
 			gone = append(gone, here[one])
@@ -75,7 +78,7 @@ func TestCompact_RemovesMovedCopies(t *testing.T) {
 			t.Errorf("the rows of %s are others", table)
 		}
 	}
-	found, err := s.Agents(ctx, document.AgentFilter{Query: here[0].Handle}, listing.Page{Limit: 1})
+	found, err := s.Agents(ctx, record.AgentFilter{Query: here[0].Handle}, listing.Page{Limit: 1})
 	if s.ok(err); len(found.Items) != 1 || found.Items[0].Handle != here[0].Handle {
 		t.Errorf("found afterwards: %v", found.Items)
 	}

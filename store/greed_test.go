@@ -103,7 +103,7 @@ func (g *greedyNetwork) collaborate() {
 func (g *greedyNetwork) write() {
 	g.Helper()
 	ctx := context.Background()
-	var post domain.PostDocument
+	var post domain.PublicPost
 	for _, c := range g.agents {
 		for {
 			doc, _, err := g.CreatePost(ctx, c, domain.PostDraft{

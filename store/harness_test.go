@@ -15,9 +15,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"callbook/store/document"
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
+	"callbook/store/record"
 )
 
 // testStore is a directory for a test: a real file and a clock that the test
@@ -195,7 +194,7 @@ func (s *testStore) draft(title, body string) domain.PostDraft {
 	return domain.PostDraft{Kind: "seeking", Title: title, Body: body}
 }
 
-func (s *testStore) post(author domain.Caller, change ...func(*domain.PostDraft)) domain.PostDocument {
+func (s *testStore) post(author domain.Caller, change ...func(*domain.PostDraft)) domain.PublicPost {
 	s.Helper()
 	d := s.draft("Tide data", "Hourly tide levels.")
 	for _, f := range change {
@@ -206,21 +205,29 @@ func (s *testStore) post(author domain.Caller, change ...func(*domain.PostDraft)
 	return doc
 }
 
-func (s *testStore) reply(author domain.Caller, p domain.PostDocument, body string) domain.Reply {
+func (s *testStore) reply(author domain.Caller, p domain.PublicPost, body string) domain.Reply {
 	s.Helper()
 	r, _, err := s.CreateReply(context.Background(), author, p.ID, domain.ReplyDraft{Body: body}, domain.IdempotencyKey{})
 	s.ok(err)
 	return r
 }
 
-// change runs SQL for what no operation does yet, and says that it touched agents.
-func (s *testStore) change(touched []domain.Caller, query string, args ...any) {
+// change runs SQL for what no operation does yet.
+func (s *testStore) change(query string, args ...any) {
+	s.Helper()
+	s.ok(s.write(context.Background(), func(t *tx) error { return t.Exec(ofTest+query, args...) }))
+}
+
+// edit changes an agent as no operation does yet.
+func (s *testStore) edit(c domain.Caller, edit func(*record.AgentRow)) {
 	s.Helper()
 	s.ok(s.write(context.Background(), func(t *tx) error {
-		for _, c := range touched {
-			t.TouchAgent(c.ID)
+		agent, err := record.Agent(t.Tx, c.ID)
+		if err != nil {
+			return err
 		}
-		return t.Exec(ofTest+query, args...)
+		edit(agent)
+		return agent.Store(t.Tx)
 	}))
 }
 
@@ -230,24 +237,22 @@ const ofTest = "/* of a test */ "
 // claim puts an agent at level 2, its owner known by one byte.
 func (s *testStore) claim(c domain.Caller, owner byte) {
 	s.Helper()
-	hash := make([]byte, 32)
-	hash[0] = owner
-	s.ok(s.write(context.Background(), func(t *tx) error {
-		t.TouchAgent(c.ID)
-		err := lifecycle.Unclaim(t.Tx, c.ID)
-		err = errors.Join(err, t.Exec(`UPDATE agents SET verified_at = COALESCE(verified_at, ?), claimed_at = ?, claimed_by = ? WHERE id = ?`,
-			t.Now, t.Now, hash, c.ID))
-		return errors.Join(err, document.RebuildEvidence(t.Tx, c.ID))
-	}))
+	s.edit(c, func(a *record.AgentRow) { a.ClaimedAt = nil }) // by another owner
+	now := domain.TimeOf(s.clock.Now())
+	s.edit(c, func(a *record.AgentRow) {
+		a.VerifiedAt = cmp.Or(a.VerifiedAt, &now)
+		a.ClaimedAt = &now
+		a.ClaimedBy = append([]byte{owner}, make([]byte, 31)...)
+	})
 }
 
 // collab records a confirmed collaboration.
 func (s *testStore) collab(id string, initiator, partner domain.Caller) {
 	s.Helper()
-	s.change([]domain.Caller{initiator, partner}, `
+	s.change(`
 		INSERT INTO collabs (id, initiator_id, partner_id, status, summary, created_at, decided_at)
 		VALUES (?, ?, ?, 'confirmed', 'Done.', 1, 2)`, id, initiator.ID, partner.ID)
-	s.ok(s.write(context.Background(), func(t *tx) error { return document.RebuildEvidence(t.Tx, initiator.ID) }))
+	s.ok(s.write(context.Background(), func(t *tx) error { return record.RebuildEvidence(t.Tx, initiator.ID) }))
 }
 
 // value reads one value on a reading connection.

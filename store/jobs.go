@@ -9,10 +9,11 @@ import (
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
 	"callbook/store/outbox"
+	"callbook/store/record"
 	"callbook/store/txn"
 )
 
-// RunJobs runs the jobs that are due: it rebuilds posts whose deadline has passed, expires
+// RunJobs runs the jobs that are due: it indexes posts whose deadline has passed, expires
 // requests, links and mails, deletes agents that their owners did not keep, ends suspensions, deletes records past their retention, and maintains
 // the database file; see package maintenance. It should run every minute. Then deleted personal
 // data leaves the files within ten minutes, copies that SQLite left when it moved rows within 25
@@ -24,7 +25,7 @@ func (s *Store) RunJobs(ctx context.Context) error {
 		name string
 		run  func(*tx) (records int, err error)
 	}{
-		{"close posts", (*tx).closePosts},
+		{"index posts", (*tx).indexStalePosts},
 		{"delete agents", (*tx).deleteDue},
 		{"end suspensions", (*tx).endSuspensions},
 		{"expire requests", func(t *tx) (int, error) { return lifecycle.ExpireRequests(t.Tx, "") }},
@@ -125,45 +126,40 @@ func (s *Store) DropUnverified(ctx context.Context, sendsMail bool) error {
 }
 
 func (t *tx) dropUnverified() (int, error) {
-	var dropped []struct {
-		ID     int64  `db:"id"`
-		Handle string `db:"handle"`
-	}
-	err := t.Select(&dropped, `
-		SELECT a.id, h.handle
+	dropped, err := t.eachAgent(dropAgent, `
+		SELECT a.id
 		FROM agents a
-		JOIN handles h ON h.id = a.id
 		WHERE a.verified_at IS NULL AND a.verified_before = 0 AND a.last_active_at <= ?
 			AND (a.suspended_at IS NULL OR a.suspended_until <= ?)
 		ORDER BY a.last_active_at, a.id
 		LIMIT ?`, t.Now.Add(-domain.UnverifiedRetention), t.Now, dropBatch)
-	if err != nil {
-		return 0, err
-	}
-	for _, agent := range dropped {
-		if err := errors.Join(t.freeHandle(agent.ID, agent.Handle), lifecycle.DeleteAgent(t.Tx, agent.ID)); err != nil {
-			return 0, err
-		}
-	}
-	return len(dropped) * jobBatch / dropBatch, nil // a full batch, if there may be more
+	return dropped * jobBatch / dropBatch, err // a full batch, if there may be more
 }
 
-// freeHandle lets others register the handle of an agent that is to be deleted. Records that outlive the agent, and events of
-// the deletion, name it by a handle that nobody can have, so that they do not seem to be about the next one.
-func (t *tx) freeHandle(id int64, handle string) error {
-	former := domain.FormerHandle(id)
-	return errors.Join(
-		t.Exec(`UPDATE handles SET handle = ? WHERE id = ?`, former, id),
-		t.Exec(`UPDATE reports SET subject = ? WHERE about IN ('agent', 'claim') AND subject = ?`, former, handle))
+// dropAgent deletes an agent and lets others register its handle. Records that outlive the agent, and
+// events of the deletion, name it by a handle that nobody can have, so that they do not seem to be about
+// the next one.
+func dropAgent(t *txn.Tx, agent *record.AgentRow) error {
+	former := domain.FormerHandle(agent.ID)
+	err := t.Exec(`UPDATE handles SET handle = ? WHERE id = ?`, former, agent.ID)
+	if err != nil {
+		return err
+	}
+	err = t.Exec(`
+		UPDATE reports SET subject = ?
+		WHERE about IN ('agent', 'claim') AND subject = ?`, former, agent.Handle)
+	if err != nil {
+		return err
+	}
+	return lifecycle.DeleteAgent(t, agent)
 }
 
 // endSuspensions shows the agents again whose suspension has ended.
 func (t *tx) endSuspensions() (int, error) {
-	var ended []int64
-	err := t.Select(&ended, `
-		SELECT id FROM agents
-		WHERE suspended_until <= ? AND deletion_at IS NULL AND awaiting_since IS NULL AND NOT EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = id)
-		LIMIT ?`, t.Now, jobBatch)
-	t.TouchAgent(ended...)
-	return len(ended), err
+	return t.eachAgent(endSuspension, `SELECT id FROM agents WHERE suspended_until <= ? LIMIT ?`, t.Now, jobBatch)
+}
+
+func endSuspension(t *txn.Tx, agent *record.AgentRow) error {
+	agent.Suspension = domain.Suspension{}
+	return agent.Store(t)
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -9,6 +8,7 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
+	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -64,13 +64,11 @@ func (s *Store) Authenticate(ctx context.Context, key string) (caller domain.Cal
 // runs.
 func (s *Store) endSuspension(ctx context.Context, id int64) error {
 	return s.write(ctx, func(t *tx) error {
-		n, err := t.Change(`
-			UPDATE agents SET suspended_at = NULL, suspended_until = NULL, suspension_reason = NULL
-			WHERE id = ? AND suspended_until <= ?`, id, t.Now)
-		if n > 0 {
-			t.TouchAgent(id)
+		agent, err := record.Agent(t.Tx, id)
+		if err != nil || agent.Suspended(t.Now) {
+			return err
 		}
-		return err
+		return endSuspension(t.Tx, agent)
 	})
 }
 
@@ -99,7 +97,7 @@ func (s *Store) RotateKey(ctx context.Context, caller domain.Caller) (key string
 const activityStep = 5 * time.Minute
 
 // recordActivity updates the time of an agent's last request, in the background and at most every
-// activityStep.
+// activityStep. Cached responses show it late.
 func (s *Store) recordActivity(id int64, last, now domain.Time) {
 	if now < last.Add(activityStep) {
 		return
@@ -107,9 +105,6 @@ func (s *Store) recordActivity(id int64, last, now domain.Time) {
 
 	// A time that cannot be stored is stored with the next request.
 	s.db.TryWrite(func(t *txn.Tx) error {
-		t.TouchCard(id)
-		return cmp.Or(
-			t.Exec(`UPDATE agents SET last_active_at = ? WHERE id = ?`, now, id),
-			t.Exec(`UPDATE agent_documents SET last_active_at = ? WHERE agent_id = ?`, now, id))
+		return t.Exec(`UPDATE agents SET last_active_at = ? WHERE id = ?`, now, id)
 	}, func(error) {})
 }

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/maintenance"
+	"callbook/store/record"
 )
 
 func TestJobs_DeleteRecordsPastTheirRetention(t *testing.T) {
@@ -54,7 +54,7 @@ func TestJobs_PostsCloseAtMidnight(t *testing.T) {
 		s.post(caller, func(d *domain.PostDraft) { d.Deadline, d.Title = deadline, "until "+deadline })
 	}
 	open := func(query string) int {
-		found, err := s.Posts(ctx, document.PostFilter{Open: true, Query: query}, listing.Page{Limit: 10})
+		found, err := s.Posts(ctx, record.PostFilter{Open: true, Query: query}, listing.Page{Limit: 10})
 		s.ok(err)
 		if found.Total != len(found.Items) {
 			t.Errorf("%d calls, total %d", len(found.Items), found.Total)
@@ -73,7 +73,7 @@ func TestJobs_PostsCloseAtMidnight(t *testing.T) {
 			t.Errorf("%v: %d and with words %d open, want %d", s.clock.Now(), n, m, tt.open)
 		}
 		s.ok(s.RunJobs(ctx))
-		if n := value[int](s, `SELECT COUNT(*) FROM post_documents WHERE open = 1`); n != tt.rows || open("") != tt.open {
+		if n := value[int](s, `SELECT COUNT(*) FROM posts WHERE closed = 0`); n != tt.rows || open("") != tt.open {
 			t.Errorf("%v: %d rows marked open and %d open, want %d", s.clock.Now(), n, open(""), tt.rows)
 		}
 	}
@@ -97,14 +97,14 @@ func TestJobs_ClockJumps(t *testing.T) {
 			t.Errorf("after a jump of %v the key: %v", jump, err)
 		}
 	}
-	posts, err := s.Posts(ctx, document.PostFilter{}, listing.Page{Limit: 100})
+	posts, err := s.Posts(ctx, record.PostFilter{}, listing.Page{Limit: 100})
 	s.ok(err)
 	for i, p := range posts.Items {
 		if want := ids[len(ids)-1-i]; p.ID != want {
 			t.Fatalf("call %d is %s, want %s", i, p.ID, want)
 		}
 	}
-	agents, err := s.Agents(ctx, document.AgentFilter{}, listing.Page{Limit: 100})
+	agents, err := s.Agents(ctx, record.AgentFilter{}, listing.Page{Limit: 100})
 	s.ok(err)
 	for i, a := range agents.Items {
 		if want := joined[len(joined)-1-i]; a.Handle != want {
@@ -218,7 +218,7 @@ func TestClear_DeletesEverything(t *testing.T) {
 		}
 	}
 	again, _ := s.register("harbour-pilot")
-	found, err := s.Agents(ctx, document.AgentFilter{Query: "harbour"}, listing.Page{Limit: 10})
+	found, err := s.Agents(ctx, record.AgentFilter{Query: "harbour"}, listing.Page{Limit: 10})
 	s.ok(err)
 	if again.ID != caller.ID || len(found.Items) != 1 {
 		t.Errorf("the next agent has number %d and is found %d times", again.ID, len(found.Items))

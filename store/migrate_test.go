@@ -21,9 +21,9 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/store/backup"
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/record"
 	"callbook/store/sqlitedb"
 	"callbook/testdata/proof"
 	next "callbook/testdata/upgrade"
@@ -142,7 +142,7 @@ func TestUpgrade_KeepsAllAndLeavesACopy(t *testing.T) {
 		t.Errorf("the highest numbers given (-before +after):\n%s", diff)
 	}
 	visited(t, path, func(db *sqlx.DB) {
-		n := selected(t, db, `SELECT COUNT(*) FROM notes JOIN agents ON id = agent_id WHERE note = name || '; noted' AND noted_at = created_at`)
+		n := selected(t, db, `SELECT COUNT(*) FROM notes JOIN agents ON id = agent_id WHERE notes.note = name || '; noted' AND noted_at = created_at`)
 		if held := before.Contents["agents"]; !strings.HasPrefix(held, n[0]+" rows") {
 			t.Errorf("%s agents are noted, of %s", n, held)
 		}
@@ -198,7 +198,7 @@ func checkUsable(t testing.TB, path string, migrations fs.FS) {
 	newcomer, _ := s.register("newcomer")
 	s.post(newcomer)
 	for query, want := range map[string]int{"潮汐": 3, "Tide data": 1} {
-		list, err := s.Posts(context.Background(), document.PostFilter{Query: query, Strict: true}, listing.Page{Limit: 10})
+		list, err := s.Posts(context.Background(), record.PostFilter{Query: query, Strict: true}, listing.Page{Limit: 10})
 		if err != nil || len(list.Items) != want {
 			t.Errorf("%s: found %d calls, %v, want %d", query, len(list.Items), err, want)
 		}

@@ -216,7 +216,7 @@ func doRegister(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	if agent != nil && err == nil {
 		agent.ID = got.Agent.ID
 		agent.rekey(got.Key)
-		r.equal("the new card", got.Agent, r.card(agent, got.Agent))
+		r.equal("the new card", got.Agent, r.card(agent, domain.Card{PublicAgent: got.Agent}).PublicAgent)
 	}
 	return want, err
 }
@@ -476,7 +476,7 @@ func makeFor(keep func(*modelAgent) bool) func(*modelRun, *modelAct) bool {
 }
 
 func doUnblock(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	r.s.change(nil, `DELETE FROM blocks WHERE blocker_id = ?`, on.who.ID)
+	r.s.change(`DELETE FROM blocks WHERE blocker_id = ?`, on.who.ID)
 	clear(on.who.blocks)
 	return granted, nil
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store/domain"
@@ -111,26 +110,22 @@ func (r *modelRun) checkCard(a *modelAgent) {
 }
 
 // card is got with everything in it as it must be that follows from the rules.
-func (r *modelRun) card(a *modelAgent, got domain.AgentDocument) domain.AgentDocument {
-	public := &domain.Agent{
-		Handle: a.Handle, Name: a.name, Owner: a.owner, DescriptionEN: "Does things.",
-		Verified: a.verified != nil, VerifiedAt: a.verified,
-		Trust:     domain.Trust{Level: a.level(), MailboxVerified: a.verified != nil, OwnerClaimed: a.claimed != nil},
-		Offerings: a.menu, ContactPolicy: a.policy, CreatedAt: a.created, UpdatedAt: a.updated,
-	}
+func (r *modelRun) card(a *modelAgent, got domain.Card) domain.Card {
 	want := got
-	want.ID, want.Handle, want.Level, want.CreatedAt = a.ID, a.Handle, a.level(), a.created
+	want.Agent = domain.Agent{
+		Handle: a.Handle, Name: a.name, Owner: a.owner, DescriptionEN: "Does things.",
+		Capabilities: domain.Texts{}, Languages: domain.Texts{},
+		VerifiedAt: a.verified, ClaimedAt: a.claimed, Trust: domain.Trust{Links: domain.List[domain.Link]{}},
+		Offerings: append(domain.List[domain.Offering]{}, a.menu...), ContactPolicy: a.policy, CreatedAt: a.created, UpdatedAt: a.updated,
+	}
+	want.SetTrust()
+	want.ID = a.ID
 	want.Confirmed, want.Partners = r.m.evidence(a)
 	want.Requests = r.m.facts(a)
 	want.Email = nil
 	if a.public && a.verified != nil {
 		want.Email = &a.mailbox
 	}
-	profile, err := json.Marshal(public)
-	if err != nil {
-		r.differ("the profile of %s: %v", a.Handle, err)
-	}
-	want.Profile = string(profile[1 : len(profile)-1])
 	return want
 }
 

@@ -47,7 +47,7 @@ func TestModeration_Acts(t *testing.T) {
 		s.checkDerived(tt.note)
 		var left []string
 		if card, err := s.Card(ctx, "author"); err == nil {
-			left = append(left, fmt.Sprintf("level %d", card.Level))
+			left = append(left, fmt.Sprintf("level %d", card.Trust.Level))
 		}
 		if p, err := s.Post(ctx, post.ID); err == nil {
 			left = append(left, "post")
@@ -218,7 +218,7 @@ func TestAbuse14_BlocksHoldForRepliesAndCollaborations(t *testing.T) {
 	post, others := s.post(pilot), s.post(other)
 	s.reply(pest, post, "Before the block.")
 	s.block(pilot, pest)
-	reply := func(c domain.Caller, p domain.PostDocument) error {
+	reply := func(c domain.Caller, p domain.PublicPost) error {
 		return errOf3(s.CreateReply(ctx, c, p.ID, domain.ReplyDraft{Body: "Buy now."}, domain.IdempotencyKey{}))
 	}
 	before := s.dump()

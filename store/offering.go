@@ -2,12 +2,11 @@ package store
 
 import (
 	"context"
-	"slices"
 	"strconv"
 
 	"callbook/store/blocklist"
-	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/record"
 	"callbook/store/text"
 )
 
@@ -20,78 +19,63 @@ func (s *Store) ReplaceOfferings(ctx context.Context, caller domain.Caller, menu
 				return err
 			}
 		}
-		errs, err := t.checkOfferingIDs(caller.ID, menu.Offerings)
+		agent, err := record.Agent(t.Tx, caller.ID)
 		if err != nil {
 			return err
 		}
-		if err := blocklist.Check(t.Tx, menu, errs...); err != nil {
+		if err := blocklist.Check(t.Tx, menu, checkOfferingIDs(agent, menu.Offerings)...); err != nil {
 			return err
 		}
-		if err := t.replaceOfferings(caller.ID, menu.Offerings); err != nil {
+		if agent.Offerings, err = t.newMenu(menu.Offerings); err != nil {
 			return err
 		}
-		if _, err := document.RebuildAgent(t.Tx, caller.ID); err != nil {
-			return err
-		}
-		offerings, err = document.Offerings(t.Tx, caller.ID)
-		return err
+		agent.UpdatedAt = t.Now
+		offerings = agent.Offerings
+		return agent.Store(t.Tx)
 	})
 	return offerings, err
 }
 
-func (t *tx) replaceOfferings(agentID int64, drafts []domain.OfferingDraft) error {
-	if err := t.Exec(`DELETE FROM offerings WHERE agent_id = ?`, agentID); err != nil {
-		return err
-	}
+// checkOfferingIDs returns the errors of entries with an id that is not that of an entry of the agent.
+func checkOfferingIDs(agent *record.AgentRow, drafts []domain.OfferingDraft) (errs []domain.FieldError) {
+	seen := map[string]bool{"": true}
 	for i, draft := range drafts {
-		if err := t.insertOffering(agentID, i, draft); err != nil {
-			return err
-		}
-	}
-	t.TouchAgent(agentID)
-	return t.Exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.Now, agentID)
-}
-
-// offering returns an entry of an agent's menu; nil if it has none with this id.
-func (t *tx) offering(agentID int64, id string) (*domain.Offering, error) {
-	if id == "" {
-		return nil, nil
-	}
-	menu, err := document.Offerings(t.Tx, agentID)
-	if i := slices.IndexFunc(menu, func(o domain.Offering) bool { return o.ID == id }); i >= 0 {
-		return &menu[i], err
-	}
-	return nil, err
-}
-
-func (t *tx) checkOfferingIDs(agentID int64, drafts []domain.OfferingDraft) (errs []domain.FieldError, err error) {
-	var own []string
-	if err := t.Select(&own, `SELECT id FROM offerings WHERE agent_id = ?`, agentID); err != nil {
-		return nil, err
-	}
-	for i, draft := range drafts {
-		if draft.ID == "" {
-			continue
-		}
-		at := slices.Index(own, draft.ID)
-		if at < 0 {
+		if draft.ID != "" && (agent.Offering(draft.ID) == nil || seen[draft.ID]) {
 			errs = append(errs, domain.FieldError{Field: "offerings[" + strconv.Itoa(i) + "].id", Code: domain.FaultUnknownID, Topic: "offering"})
-			continue
 		}
-		own = slices.Delete(own, at, at+1) // an id that occurs twice is unknown the second time
+		seen[draft.ID] = true // one that occurs twice is unknown the second time
 	}
-	return errs, nil
+	return errs
 }
 
-func (t *tx) insertOffering(agentID int64, position int, d domain.OfferingDraft) (err error) {
-	if d.ID == "" {
-		if d.ID, err = t.NewID(domain.IDOffering); err != nil {
-			return err
+// newMenu returns the entries of a menu, new ones with an id.
+func (t *tx) newMenu(drafts []domain.OfferingDraft) (menu []domain.Offering, err error) {
+	menu = []domain.Offering{}
+	for _, d := range drafts {
+		if d.ID == "" {
+			if d.ID, err = t.NewID(domain.IDOffering); err != nil {
+				return nil, err
+			}
 		}
+		menu = append(menu, domain.Offering{
+			ID:             d.ID,
+			Title:          d.Title,
+			Deliverable:    d.Deliverable,
+			Mode:           d.Mode,
+			ForWhom:        domain.Optional(d.ForWhom),
+			NotDoing:       domain.Optional(d.NotDoing),
+			TurnaroundDays: optionalNumber(d.TurnaroundDays),
+			Languages:      text.CanonicalLanguages(d.Languages),
+			Tags:           append(domain.Texts{}, d.Tags...),
+		})
 	}
-	return t.Exec(`
-		INSERT INTO offerings (id, agent_id, position, title, deliverable, mode, for_whom, not_doing, turnaround_days, languages, tags)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULLIF(?, 0), ?, ?)`,
-		d.ID, agentID, position, d.Title, d.Deliverable, d.Mode, domain.Optional(d.ForWhom), domain.Optional(d.NotDoing), d.TurnaroundDays,
-		text.CanonicalLanguages(d.Languages), domain.Texts(d.Tags))
+	return menu, nil
+}
+
+// optionalNumber returns nil for 0.
+func optionalNumber(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }

@@ -16,8 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
-	"callbook/store/document"
-	"callbook/store/listing"
 	"callbook/store/sqlitedb"
 	"callbook/testdata/proof"
 )
@@ -36,7 +34,6 @@ func (s *testStore) pragma(name string) (value int) {
 func TestOpen_WaitsForASlowDisk(t *testing.T) {
 	s := newStore(t)
 	s.register("harbour-pilot")
-	s.change(nil, `UPDATE site SET value = x'00' WHERE name = 'document_format'`)
 	s.reopen(func(o *Options) { o.ReadTimeout = time.Nanosecond })
 	if _, err := s.Card(context.Background(), "harbour-pilot"); err != nil {
 		t.Error(err)
@@ -247,31 +244,5 @@ func TestCheckFile_RunsEachDay(t *testing.T) {
 				t.Errorf("killed %t, %v later: %v", killed, tt.later, err)
 			}
 		}
-	}
-}
-
-// TestOpen_EndsARebuildWhenAsked checks that a start that rebuilds the documents ends soon after SIGTERM, with what it has done
-// outside the log, and that the next start rebuilds all.
-func TestOpen_EndsARebuildWhenAsked(t *testing.T) {
-	s := newStore(t)
-	agents := len(s.agents("agent", 600)) // more than one transaction rebuilds
-	s.change(nil, `UPDATE site SET value = x'00' WHERE name = 'document_format'`)
-	s.stop()
-	ctx, end := context.WithCancel(context.Background())
-	defer end()
-	var steps []int64
-	o := Options{Path: s.path, Clock: s.clock.Now, Normal: true, Rebuilding: func(done, _ int64) {
-		if steps = append(steps, done); done > 0 {
-			end()
-		}
-	}}
-	if _, err := Open(ctx, o); !errors.Is(err, context.Canceled) || len(steps) != 2 {
-		t.Errorf("it ends with %v after the steps %v", err, steps)
-	}
-	steps = nil
-	again := openStore(t, o)
-	list, err := again.Agents(context.Background(), document.AgentFilter{Query: "things"}, listing.Page{Limit: 1})
-	if err := errors.Join(err, again.Close()); err != nil || list.Total != agents || len(steps) != 2 {
-		t.Errorf("the next start takes the steps %v, and finds %d of %d agents: %v", steps, list.Total, agents, err)
 	}
 }

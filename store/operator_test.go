@@ -92,7 +92,7 @@ func TestOperator_ActsOnManyAgents(t *testing.T) {
 			if diff := cmp.Diff(notes, s.notes(), sorted); diff != "" {
 				t.Errorf("the notes: %s", diff)
 			}
-			if found := value[int](s, `SELECT COUNT(*) FROM agent_documents`); found != tt.found {
+			if found := value[int](s, `SELECT COUNT(*) FROM agents WHERE hidden = 0`); found != tt.found {
 				t.Errorf("the public sees %d agents, want %d", found, tt.found)
 			}
 			if left := value[int](s, `SELECT COUNT(*) FROM reports WHERE closed_at IS NULL`); left != tt.left {
@@ -123,13 +123,13 @@ func TestOperator_RejectsAnActBeforeItBegins(t *testing.T) {
 // TestOperator_RemovalsCloseTheirReports: what a report is about is settled by its removal.
 func TestOperator_RemovalsCloseTheirReports(t *testing.T) {
 	ctx := context.Background()
-	for name, act := range map[string]func(s *testStore, post domain.PostDocument, reply domain.Reply) error{
-		"post reply": func(s *testStore, p domain.PostDocument, _ domain.Reply) error { return s.RemovePost(ctx, p.ID) },
-		"reply":      func(s *testStore, _ domain.PostDocument, r domain.Reply) error { return s.RemoveReply(ctx, r.ID) },
-		"agent post request": func(s *testStore, _ domain.PostDocument, _ domain.Reply) error {
+	for name, act := range map[string]func(s *testStore, post domain.PublicPost, reply domain.Reply) error{
+		"post reply": func(s *testStore, p domain.PublicPost, _ domain.Reply) error { return s.RemovePost(ctx, p.ID) },
+		"reply":      func(s *testStore, _ domain.PublicPost, r domain.Reply) error { return s.RemoveReply(ctx, r.ID) },
+		"agent post request": func(s *testStore, _ domain.PublicPost, _ domain.Reply) error {
 			return s.Suspend(ctx, "author", "", time.Time{})
 		},
-		"request post agent": func(s *testStore, _ domain.PostDocument, _ domain.Reply) error {
+		"request post agent": func(s *testStore, _ domain.PublicPost, _ domain.Reply) error {
 			return s.ActOnAgent(ctx, domain.OperatorDelete, "author")
 		},
 	} {

@@ -2,9 +2,7 @@ package store
 
 import (
 	"context"
-	"errors"
 
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/export"
 	"callbook/store/txn"
@@ -25,31 +23,14 @@ func (s *Store) Me(ctx context.Context, caller domain.Caller) (domain.OwnAgent, 
 	if err != nil {
 		return own.OwnAgent, err
 	}
-	if own.Card, err = s.ownCard(ctx, caller); err != nil {
+	if own.Card, err = s.OwnCard(ctx, caller); err != nil {
 		return own.OwnAgent, err
 	}
 	if own.Claim, err = s.ownerClaim(ctx, caller.ID); err != nil {
 		return own.OwnAgent, err
 	}
-	own.Limits, err = s.allowances(ctx, caller, own.Card.Level, own.Card.CreatedAt, own.WeeklyCap)
+	own.Limits, err = s.allowances(ctx, caller, own.Card.Level(), own.Card.CreatedAt, own.WeeklyCap)
 	return own.OwnAgent, err
-}
-
-// ownCard returns the caller's card, also while nobody else sees it.
-func (s *Store) ownCard(ctx context.Context, caller domain.Caller) (card domain.AgentDocument, err error) {
-	card, err = s.Card(ctx, caller.Handle)
-	if !errors.Is(err, domain.NewError(domain.CodeNotFound)) {
-		return card, err
-	}
-	err = s.write(ctx, func(t *tx) error { // which reads only; the documents are built in a transaction
-		card, err = document.BuildHidden(t.Tx, caller.ID)
-		return txn.OrNotFound(err)
-	})
-	if err != nil {
-		return card, err
-	}
-	card.Requests, err = s.RequestFacts(ctx, caller.ID)
-	return card, err
 }
 
 // allowances returns the caller's limits and how much of each is left.
@@ -83,8 +64,8 @@ func (s *Store) allowances(ctx context.Context, caller domain.Caller, level int,
 	}, err
 }
 
-// Export returns everything stored about the caller as JSON members; see export.Agent.
-func (s *Store) Export(ctx context.Context, caller domain.Caller) (string, error) {
+// Export returns everything stored about the caller; see export.Agent.
+func (s *Store) Export(ctx context.Context, caller domain.Caller) (export.Tables, error) {
 	return export.Agent(ctx, s.db, caller.ID)
 }
 

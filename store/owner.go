@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"callbook/store/blocklist"
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
 	"callbook/store/outbox"
+	"callbook/store/record"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
@@ -80,7 +80,7 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 		if err := blocklist.Check(t.Tx, draft); err != nil {
 			return err
 		}
-		agent, err := document.Agent(t.Tx, caller.ID)
+		agent, err := record.Agent(t.Tx, caller.ID)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 			return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "claim"}
 		}
 		order := outbox.Order{AgentID: agent.ID, Kind: domain.MailClaim, To: address, From: t.counted(caller.Address)}
-		if err := t.claimOwner(&agent, order, t.ownerHash(address), token); err != nil {
+		if err := t.claimOwner(agent, order, t.ownerHash(address), token); err != nil {
 			return err
 		}
 		next, err := outbox.NextAllowed(t.Tx, t.store.mails, order)
@@ -98,7 +98,7 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 	return sent, err
 }
 
-func (t *tx) claimOwner(agent *document.AgentRow, order outbox.Order, owner []byte, token string) error {
+func (t *tx) claimOwner(agent *record.AgentRow, order outbox.Order, owner []byte, token string) error {
 	var claim claimRow
 	found, err := t.Find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
 	if err != nil {
@@ -155,7 +155,7 @@ func (t *tx) replaceOwnerLink(mail *domain.Mail) error {
 // spendMail counts a mail that an agent requests, and reports whether it is sent: within the limits, if
 // the site wants it sent, and unless the person at the address has recently rejected the agent. See
 // outbox.Allow for its errors.
-func (t *tx) spendMail(agent *document.AgentRow, order outbox.Order, wanted bool) (sent bool, err error) {
+func (t *tx) spendMail(agent *record.AgentRow, order outbox.Order, wanted bool) (sent bool, err error) {
 	sent, err = outbox.Allow(t.Tx, t.store.mails, order)
 	if err != nil {
 		return false, err
@@ -174,7 +174,7 @@ func (t *tx) spendMail(agent *document.AgentRow, order outbox.Order, wanted bool
 	return sent, outbox.Count(t.Tx, t.store.mails, order, sent)
 }
 
-func (t *tx) insertClaim(agent *document.AgentRow, owner []byte, token string) error {
+func (t *tx) insertClaim(agent *record.AgentRow, owner []byte, token string) error {
 	return t.Exec(`
 		INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at, used_at)
 		VALUES (?, ?, 0, ?, ?, 'pending', ?, ?, ?)
@@ -304,7 +304,7 @@ func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (do
 		if claim.linkEnded(t.Now) {
 			return domain.NewError(domain.CodeNotFound)
 		}
-		agent, err := document.Agent(t.Tx, claim.AgentID)
+		agent, err := record.Agent(t.Tx, claim.AgentID)
 		if err != nil {
 			return err
 		}
@@ -312,7 +312,7 @@ func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (do
 			return domain.NewError(domain.CodeInvalidState)
 		}
 		done = domain.OwnerResult{Handle: agent.Handle}
-		if err := t.actAsOwner(&claim, &agent, form, key); err != nil {
+		if err := t.actAsOwner(&claim, agent, form, key); err != nil {
 			return err
 		}
 		if form.Act == domain.OwnerRotateKey {
@@ -323,7 +323,7 @@ func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (do
 	return done, err
 }
 
-func (t *tx) actAsOwner(claim *claimRow, agent *document.AgentRow, form domain.OwnerSubmission, key string) error {
+func (t *tx) actAsOwner(claim *claimRow, agent *record.AgentRow, form domain.OwnerSubmission, key string) error {
 	if (claim.Status == statusPending) != (form.Act == domain.OwnerConfirm || form.Act == domain.OwnerReject) &&
 		!(form.Act == domain.OwnerConfirm && agent.ClaimedAt == nil) {
 		return domain.NewError(domain.CodeInvalidState)
@@ -336,7 +336,7 @@ func (t *tx) actAsOwner(claim *claimRow, agent *document.AgentRow, form domain.O
 		if agent.DeletionAt == nil {
 			return domain.NewError(domain.CodeInvalidState)
 		}
-		return lifecycle.KeepAgent(t.Tx, agent.ID)
+		return lifecycle.KeepAgent(t.Tx, agent)
 	case domain.OwnerConfirm:
 		return t.confirmClaim(claim, agent)
 	case domain.OwnerReject:
@@ -349,7 +349,7 @@ func (t *tx) actAsOwner(claim *claimRow, agent *document.AgentRow, form domain.O
 		if form.Confirm != agent.Handle {
 			return domain.Invalid(domain.FieldError{Field: "confirm", Code: domain.FaultBadValue, Topic: "confirm"})
 		}
-		return lifecycle.DeleteAgent(t.Tx, agent.ID)
+		return lifecycle.DeleteAgent(t.Tx, agent)
 	case domain.OwnerWaive:
 		return t.waiveReceipts(agent)
 	case domain.OwnerAgree:
@@ -363,7 +363,7 @@ func (t *tx) actAsOwner(claim *claimRow, agent *document.AgentRow, form domain.O
 	return domain.NewError(domain.CodeInvalidState)
 }
 
-func (t *tx) confirmClaim(claim *claimRow, agent *document.AgentRow) error {
+func (t *tx) confirmClaim(claim *claimRow, agent *record.AgentRow) error {
 	if agent.VerifiedAt == nil {
 		return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "claim"}
 	}
@@ -376,24 +376,25 @@ func (t *tx) confirmClaim(claim *claimRow, agent *document.AgentRow) error {
 	if limit > 0 && others >= limit {
 		return &domain.Error{Code: domain.CodeSenderLimitReached, Topic: "owner_agents", Limit: limit, RetryAt: t.Now.Add(domain.Day).Time()}
 	}
-	err = cmp.Or(
-		t.Exec(`UPDATE agents SET claimed_at = ?, claimed_by = ?, updated_at = ? WHERE id = ?`, t.Now, claim.Owner, t.Now, agent.ID),
-		t.Exec(`UPDATE owner_claims SET status = 'claimed', mailbox = ?1, mailbox_at = ?2, confirmed_at = COALESCE(confirmed_at, ?2) WHERE agent_id = ?3`,
-			agent.Mailbox, t.Now, agent.ID))
+	err = t.Exec(`
+		UPDATE owner_claims SET status = 'claimed', mailbox = ?1, mailbox_at = ?2, confirmed_at = COALESCE(confirmed_at, ?2)
+		WHERE agent_id = ?3`, agent.Mailbox, t.Now, agent.ID)
 	if err != nil {
 		return err
 	}
-	t.TouchAgent(agent.ID)
 	if claim.Status == statusPending {
 		if err := t.notify(agent, domain.MailClaimed); err != nil {
 			return err
 		}
 	}
-	return document.RebuildEvidence(t.Tx, agent.ID)
+	agent.ClaimedAt = &t.Now
+	agent.ClaimedBy = claim.Owner
+	agent.UpdatedAt = t.Now
+	return agent.Store(t.Tx)
 }
 
 // rejectClaim deletes a claim that the person does not know of, and reports it to the operator.
-func (t *tx) rejectClaim(claim *claimRow, agent *document.AgentRow) error {
+func (t *tx) rejectClaim(claim *claimRow, agent *record.AgentRow) error {
 	return cmp.Or(
 		t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID),
 		outbox.Delete(t.Tx, agent.ID, domain.MailClaim),
@@ -410,17 +411,18 @@ func (t *tx) hasOwner(agentID int64) (owned bool, err error) {
 }
 
 // waiveReceipts lets the agent accept requests without its owner. Those that wait for the owner stay.
-func (t *tx) waiveReceipts(agent *document.AgentRow) error {
+func (t *tx) waiveReceipts(agent *record.AgentRow) error {
 	if !agent.ContactPolicy.RequireOwnerReceipt {
 		return domain.NewError(domain.CodeInvalidState)
 	}
-	t.TouchAgent(agent.ID)
-	return t.Exec(`UPDATE agents SET require_owner_receipt = FALSE, updated_at = ? WHERE id = ?`, t.Now, agent.ID)
+	agent.ContactPolicy.RequireOwnerReceipt = false
+	agent.UpdatedAt = t.Now
+	return agent.Store(t.Tx)
 }
 
 // rotateKey gives the owner a new key. If the mailbox has changed since the claim, a thief may have
 // changed it, so it is no longer verified and cannot recover a key.
-func (t *tx) rotateKey(claim *claimRow, agent *document.AgentRow, key string) error {
+func (t *tx) rotateKey(claim *claimRow, agent *record.AgentRow, key string) error {
 	if err := lifecycle.RestoreKey(t.Tx, agent.ID, key); err != nil {
 		return err
 	}
@@ -429,17 +431,15 @@ func (t *tx) rotateKey(claim *claimRow, agent *document.AgentRow, key string) er
 	// the rightful holder's, if the owner is the thief.
 	former := agent.FormerMailbox
 	if former != nil && *former != claim.Mailbox && *agent.MailboxLeftAt > claim.MailboxAt {
-		if err := lifecycle.ForgetFormerMailbox(t.Tx, agent.ID); err != nil {
+		lifecycle.ForgetFormerMailbox(t.Tx, agent)
+	}
+	if agent.Mailbox != claim.Mailbox {
+		if err := lifecycle.Unverify(t.Tx, agent); err != nil {
 			return err
 		}
+		agent.UpdatedAt = t.Now
 	}
-
-	if agent.Mailbox == claim.Mailbox {
-		return nil
-	}
-	return cmp.Or(
-		t.Exec(`UPDATE agents SET updated_at = ? WHERE id = ?`, t.Now, agent.ID),
-		lifecycle.Unverify(t.Tx, agent.ID))
+	return agent.Store(t.Tx)
 }
 
 // ownerClaim returns the state of an agent's claim as the agent sees it.

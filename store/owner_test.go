@@ -72,7 +72,7 @@ func (s *testStore) level(c domain.Caller) int {
 	s.Helper()
 	card, err := s.Card(context.Background(), c.Handle)
 	s.ok(err)
-	return card.Level
+	return card.Trust.Level
 }
 
 func TestOwner_FormActsOnce(t *testing.T) {

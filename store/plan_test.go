@@ -11,9 +11,9 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"callbook/store/document"
 	"callbook/store/listing"
 	"callbook/store/query"
+	"callbook/store/record"
 )
 
 var placeholder = regexp.MustCompile(`\?(\d*)`)
@@ -60,44 +60,42 @@ var (
 
 // boundedWalks are the queries that may walk, by a part of their text.
 var boundedWalks = []string{
-	"FROM agent_documents WHERE rowid <",                                                    // a page of all agents
-	"FROM agent_documents WHERE rowid >= ? LIMIT",                                           // their total, up to 1000
-	"FROM post_documents WHERE post_seq <",                                                  // a page of all posts
-	"(SELECT post_seq FROM post_documents LIMIT ?",                                          // their total, up to 1000
-	"FROM agent_documents WHERE agent_id >= ? ORDER BY agent_id LIMIT 1",                    // the first agent of a part of the sitemap
-	"FROM post_documents WHERE post_seq >= ? ORDER BY post_seq LIMIT 1",                     // likewise
-	"WHERE agent_id >= ? AND agent_id < ? ORDER BY agent_id",                                // a part of the sitemap, of 1,000 numbers
-	"WHERE d.post_seq >= ? AND d.post_seq < ? ORDER BY d.post_seq",                          // likewise
-	"SELECT 1 FROM post_documents WHERE post_seq > ?",                                       // whether there is a new post
-	"JOIN handles h ON h.id = p.author_id WHERE d.post_seq > ? ORDER BY d.post_seq LIMIT 1", // the next one
-	"FROM watches WHERE agent_id > ?",                                                       // those of a batch of agents
-	"FROM agent_values WHERE term >= ? AND term < ?",                                        // the facets of a kind, at most every minute
-	"FROM pragma_page_count",                                                                // one row
-	"COALESCE(MAX(",                                                                         // the last row
-	"(SELECT 1 FROM collabs c LEFT JOIN",                                                    // the total of all collaborations, up to 1000
-	"AS agents_verified",                                                                    // counts, at most every ten seconds
-	"UPDATE reports SET reporter = NULL",                                                    // the reports of a day
-	"FROM agents ORDER BY id",                                                               // after an upgrade, once
-	"FROM site",                                                                             // a handful of rows
-	"FROM blocklist",                                                                        // 1000 entries of each list at the most
-	"AND url LIKE '%'",                                                                      // the verified links, when the operator blocks a host
-	"FROM invites",                                                                          // those that the operator made
-	"FROM operator_links",                                                                   // likewise, of half a day
-	"FROM abuse_days",                                                                       // 31 days at the most
-	"SELECT COUNT(*) FROM outbox",                                                           // the mails that wait, for metrics
-	"FROM outbox WHERE secret = ?",                                                          // likewise, when an owner opens a link
-	"SELECT seq, recipient FROM outbox",                                                     // the mails that wait, when a person ends those to an address
-	"FROM reports WHERE closed_at IS NULL",                                                  // the open reports, for metrics
-	"ORDER BY r.seq LIMIT",                                                                  // the oldest open reports, for the operator
-	"ORDER BY r.closed_at DESC",                                                             // the reports closed last, for the operator
-	"FROM audit ORDER BY seq DESC LIMIT",                                                    // the newest acts, for the operator
-	"ORDER BY d.level = 0",                                                                  // the agents of the home page, of each level
-	"ORDER BY a.level = 0, n.post_seq",                                                      // its posts, of the newest 2000
+	"FROM agents WHERE hidden = 0 AND id <",                    // a page of all agents
+	"FROM agents WHERE hidden = 0 AND id >=",                   // their total, up to 1000, and the first one of a part of the sitemap
+	"FROM posts WHERE author_id NOT IN",                        // a page of all posts, and their total, up to 1000
+	"WHERE NOT a.hidden AND p.seq >= ? ORDER BY p.seq LIMIT 1", // the first one of a part of the sitemap
+	"WHERE NOT a.hidden AND a.id >= ? AND a.id < ?",            // a part of the sitemap, of 1,000 numbers
+	"WHERE NOT a.hidden AND p.seq >= ? AND p.seq < ?",          // likewise
+	"WHERE p.seq > ? AND NOT a.hidden",                         // the next new post
+	"WHERE a.id > ? AND NOT a.hidden ORDER BY a.id LIMIT ?",    // a batch of those whose search rows are made anew
+	"WHERE NOT a.hidden AND p.seq > ? ORDER BY p.seq LIMIT ?",  // likewise
+	"FROM watches WHERE agent_id > ?",                          // those of a batch of agents
+	"FROM agent_values WHERE term >= ? AND term < ?",           // the facets of a kind, at most every minute
+	"FROM pragma_page_count",                                   // one row
+	"COALESCE(MAX(",                                            // the last row
+	"(SELECT 1 FROM collabs c LEFT JOIN",                       // the total of all collaborations, up to 1000
+	"AS agents_verified",                                       // counts, at most every ten seconds
+	"UPDATE reports SET reporter = NULL",                       // the reports of a day
+	"FROM site",                                                // a handful of rows
+	"FROM blocklist",                                           // 1000 entries of each list at the most
+	"AND a.links LIKE '%'",                                     // the verified links, when the operator blocks a host
+	"FROM invites",                                             // those that the operator made
+	"FROM operator_links",                                      // likewise, of half a day
+	"FROM abuse_days",                                          // 31 days at the most
+	"SELECT COUNT(*) FROM outbox",                              // the mails that wait, for metrics
+	"FROM outbox WHERE secret = ?",                             // likewise, when an owner opens a link
+	"SELECT seq, recipient FROM outbox",                        // the mails that wait, when a person ends those to an address
+	"FROM reports WHERE closed_at IS NULL",                     // the open reports, for metrics
+	"ORDER BY r.seq LIMIT",                                     // the oldest open reports, for the operator
+	"ORDER BY r.closed_at DESC",                                // the reports closed last, for the operator
+	"FROM audit ORDER BY seq DESC LIMIT",                       // the newest acts, for the operator
+	"ORDER BY a.level = 0, a.id",                               // the agents of the home page, of each level
+	"ORDER BY a.level = 0, n.seq",                              // its posts, of the newest 2000
 }
 
 var (
-	tables    = regexp.MustCompile(`(?m)^(SCAN|SEARCH) (agents|agent_documents|offerings|posts|p|replies|r|requests)\b.*$`)
-	indexOnly = regexp.MustCompile(`COVERING INDEX|\(rowid=\?\)|posts_author `) // the posts of hidden authors
+	tables    = regexp.MustCompile(`(?m)^(SCAN|SEARCH) (agents|posts|p|replies|r|requests)\b.*$`)
+	indexOnly = regexp.MustCompile(`COVERING INDEX|\(rowid=\?\)|posts_author |agents_(hidden|level) `) // the posts of hidden authors
 )
 
 // planRules are what the plans of some queries must or must not contain.
@@ -111,8 +109,8 @@ var planRules = []struct {
 		return strings.Contains(plan, "requests_from") && !strings.Contains(plan, "(to_id=?")
 	}},
 	// Sorting would copy all their documents.
-	{"the rows of a page come in the order of the index", ") m JOIN ", 3, func(plan string) bool { return !strings.Contains(plan, "TEMP B-TREE") }},
-	{"posts of a kind use their index", "WHERE p.kind = ?", 2, func(plan string) bool {
+	{"the rows of a page come in the order of the index", ") m ", 3, func(plan string) bool { return !strings.Contains(plan, "TEMP B-TREE") }},
+	{"posts of a kind use their index", "WHERE kind = ? AND author_id", 2, func(plan string) bool {
 		return !strings.Contains(plan, "TEMP B-TREE") && strings.Contains(plan, "USING COVERING INDEX posts_kind (kind=?")
 	}},
 	// A table has all texts. SQLite reads whole tables to merge the sides of a UNION, and all posts of a kind to find
@@ -166,10 +164,10 @@ func TestQueries_Plans(t *testing.T) {
 	}
 	for i := range 4 {
 		words, page := []string{"", "pilot"}[i/2], listing.Page{Limit: 1, Offset: 5 * (i % 2)} // past its end only the total is read
-		for _, f := range []document.AgentFilter{{Query: words, Brief: true}, {Query: words, Language: "en"}} {
+		for _, f := range []record.AgentFilter{{Query: words}, {Query: words, Language: "en"}} {
 			s.ok(errOf(s.Agents(ctx, f, page)))
 		}
-		s.ok(errOf(s.Posts(ctx, document.PostFilter{Query: words, Kind: "seeking"}, page)))
+		s.ok(errOf(s.Posts(ctx, record.PostFilter{Query: words, Kind: "seeking"}, page)))
 	}
 	for _, rule := range planRules {
 		n := 0

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/record"
 	"callbook/testdata/proof"
 )
 
@@ -92,7 +92,7 @@ func (s *testStore) lists() []walked {
 	ctx := context.Background()
 	var agents, searched, posts, replies []string
 	author, _ := s.register("author")
-	var post domain.PostDocument
+	var post domain.PublicPost
 	for i := range 24 {
 		c, _ := s.register(fmt.Sprintf("stable-%d", i), func(r *domain.Registration) {
 			r.Capabilities = []string{"tides"}
@@ -125,21 +125,21 @@ func (s *testStore) lists() []walked {
 	searched = tiers(agents)
 	newestReplies := slices.Clone(replies)
 	slices.Reverse(newestReplies)
-	agentsBy := func(f document.AgentFilter) func(listing.Page) ([]string, string, error) {
-		return named(handleOf, func(p listing.Page) (listing.List[domain.AgentDocument], error) { return s.Agents(ctx, f, p) })
+	agentsBy := func(f record.AgentFilter) func(listing.Page) ([]string, string, error) {
+		return named(handleOf, func(p listing.Page) (listing.List[domain.PublicAgent], error) { return s.Agents(ctx, f, p) })
 	}
-	postsBy := func(f document.PostFilter) func(listing.Page) ([]string, string, error) {
-		return named(idOf, func(p listing.Page) (listing.List[domain.PostDocument], error) { return s.Posts(ctx, f, p) })
+	postsBy := func(f record.PostFilter) func(listing.Page) ([]string, string, error) {
+		return named(idOf, func(p listing.Page) (listing.List[domain.PublicPost], error) { return s.Posts(ctx, f, p) })
 	}
 	replyID := func(r domain.Reply) string { return r.ID }
 	return []walked{
-		{"agents", agentsBy(document.AgentFilter{}), agents},
-		{"agents by words", agentsBy(document.AgentFilter{Query: "潮 pil"}), searched},
-		{"agents by a value", agentsBy(document.AgentFilter{Capability: "Tides"}), agents[:24]},
-		{"agents by words and values", agentsBy(document.AgentFilter{Query: "潮汐", Capability: "tides", Verified: new(bool), New: true}), searched},
-		{"calls", postsBy(document.PostFilter{}), posts},
-		{"calls by words", postsBy(document.PostFilter{Query: "潮"}), tiers(posts)},
-		{"open calls by a value", postsBy(document.PostFilter{Tag: "tides", Open: true}), posts},
+		{"agents", agentsBy(record.AgentFilter{}), agents},
+		{"agents by words", agentsBy(record.AgentFilter{Query: "潮 pil"}), searched},
+		{"agents by a value", agentsBy(record.AgentFilter{Capability: "Tides"}), agents[:24]},
+		{"agents by words and values", agentsBy(record.AgentFilter{Query: "潮汐", Capability: "tides", Verified: new(bool), New: true}), searched},
+		{"calls", postsBy(record.PostFilter{}), posts},
+		{"calls by words", postsBy(record.PostFilter{Query: "潮"}), tiers(posts)},
+		{"open calls by a value", postsBy(record.PostFilter{Tag: "tides", Open: true}), posts},
 		{"replies", named(replyID, func(p listing.Page) (listing.List[domain.Reply], error) { return s.Replies(ctx, post, p) }), replies},
 		{"own replies", named(replyID, func(p listing.Page) (listing.List[domain.Reply], error) { return s.RepliesTo(ctx, author, 0, p) }), newestReplies},
 	}
@@ -228,10 +228,10 @@ func TestPages_RejectOtherCursors(t *testing.T) {
 	}
 	list := func(of domain.Caller, p listing.Page) map[string]func() (string, error) {
 		return map[string]func() (string, error){
-			"agents": func() (string, error) { l, err := s.Agents(ctx, document.AgentFilter{}, p); return l.Next, err },
-			"posts":  func() (string, error) { l, err := s.Posts(ctx, document.PostFilter{}, p); return l.Next, err },
+			"agents": func() (string, error) { l, err := s.Agents(ctx, record.AgentFilter{}, p); return l.Next, err },
+			"posts":  func() (string, error) { l, err := s.Posts(ctx, record.PostFilter{}, p); return l.Next, err },
 			"posts of a kind": func() (string, error) {
-				l, err := s.Posts(ctx, document.PostFilter{Kind: "seeking"}, p)
+				l, err := s.Posts(ctx, record.PostFilter{Kind: "seeking"}, p)
 				return l.Next, err
 			},
 			"requests": func() (string, error) {

@@ -22,7 +22,7 @@ func (s *testStore) postFrom(author domain.Caller, address string) error {
 }
 
 // replyFrom replies from an address.
-func (s *testStore) replyFrom(author domain.Caller, p domain.PostDocument, address string) error {
+func (s *testStore) replyFrom(author domain.Caller, p domain.PublicPost, address string) error {
 	author.Address, _ = netip.ParseAddr(address)
 	_, _, err := s.CreateReply(context.Background(), author, p.ID, domain.ReplyDraft{Body: "I have these."}, domain.IdempotencyKey{})
 	return err
@@ -204,7 +204,7 @@ func TestAbuse10_RecordsDoNotPassToTheNextAgentOfAHandle(t *testing.T) {
 	s.reply(gone, s.post(pilot), "Here.")
 	s.collab("col_1", pilot, gone)
 	s.record(pilot, gone)
-	s.change(nil, `INSERT INTO reports (id, about, subject, created_at) VALUES ('rpt_1', 'claim', 'tide-gauge', 1)`)
+	s.change(`INSERT INTO reports (id, about, subject, created_at) VALUES ('rpt_1', 'claim', 'tide-gauge', 1)`)
 	s.clock.Advance(90 * domain.Day)
 	s.ok(s.DropUnverified(ctx, true))
 	for _, table := range []string{"agents", "posts"} {

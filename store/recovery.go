@@ -1,13 +1,10 @@
 package store
 
 import (
-	"cmp"
-	"fmt"
-
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
 	"callbook/store/outbox"
+	"callbook/store/record"
 )
 
 // A recovery gives an agent back to the holder of its mailbox.
@@ -20,15 +17,11 @@ const formerMailboxAge = 7 * domain.Day
 
 // leaveMailbox tells the verified mailbox of an agent that another replaces it now, and remembers it.
 // A mailbox that was left less than seven days ago stays the one that is remembered: a thief of the
-// key could otherwise change the mailbox twice.
-func (t *tx) leaveMailbox(agent *document.AgentRow) error {
+// key could otherwise change the mailbox twice. The caller stores the agent.
+func (t *tx) leaveMailbox(agent *record.AgentRow) error {
 	if agent.FormerMailbox == nil || agent.MailboxLeftAt.Add(formerMailboxAge) <= t.Now {
-		err := t.Exec(`
-			UPDATE agents SET former_mailbox = ?, mailbox_left_at = ?
-			WHERE id = ?`, agent.Mailbox, t.Now, agent.ID)
-		if err != nil {
-			return fmt.Errorf("remember the former mailbox: %w", err)
-		}
+		former := agent.Mailbox
+		agent.FormerMailbox, agent.MailboxLeftAt = &former, &t.Now
 	}
 
 	left := outbox.Order{AgentID: agent.ID, To: agent.Mailbox}
@@ -40,13 +33,13 @@ func (t *tx) forgetFormerMailboxes() error {
 	n, err := t.Change(`
 		UPDATE agents SET former_mailbox = NULL
 		WHERE former_mailbox IS NOT NULL AND mailbox_left_at <= ?`, t.Now.Add(-formerMailboxAge))
-	t.TouchErased(n)
+	t.Erase(n)
 	return err
 }
 
 // recoveryOrders returns the mails that an agent's recovery is about: to its mailbox, if that is
 // verified, and to the one that it left in the last seven days.
-func (t *tx) recoveryOrders(agent *document.AgentRow) (orders []outbox.Order) {
+func (t *tx) recoveryOrders(agent *record.AgentRow) (orders []outbox.Order) {
 	if agent.VerifiedAt != nil {
 		orders = append(orders, outbox.Order{
 			AgentID: agent.ID,
@@ -65,14 +58,14 @@ func (t *tx) recoveryOrders(agent *document.AgentRow) (orders []outbox.Order) {
 }
 
 // notify tells every mailbox that may recover the key of an agent.
-func (t *tx) notify(agent *document.AgentRow, kind string) error {
+func (t *tx) notify(agent *record.AgentRow, kind string) error {
 	return outbox.Notify(t.Tx, t.store.mails, kind, t.recoveryOrders(agent)...)
 }
 
 // recoverKey gives an agent the key that the holder of a mailbox asked for, and takes back what a
 // thief of the key before may have done: a deletion, and a young claim. A former mailbox becomes the
 // agent's again.
-func (t *tx) recoverKey(agent *document.AgentRow, by outbox.Order, key string, endClaim bool) (ended bool, err error) {
+func (t *tx) recoverKey(agent *record.AgentRow, by outbox.Order, key string, endClaim bool) (ended bool, err error) {
 	if err := t.notify(agent, domain.MailRecovered); err != nil {
 		return false, err
 	}
@@ -80,14 +73,12 @@ func (t *tx) recoverKey(agent *document.AgentRow, by outbox.Order, key string, e
 		return false, err
 	}
 	if by.Kind == domain.MailFormer {
-		if err := t.restoreMailbox(agent.ID, by.To); err != nil {
+		if err := t.restoreMailbox(agent, by.To); err != nil {
 			return false, err
 		}
 	}
-	if agent.DeletionAt != nil {
-		if err := lifecycle.KeepAgent(t.Tx, agent.ID); err != nil {
-			return false, err
-		}
+	if err := lifecycle.KeepAgent(t.Tx, agent); err != nil {
+		return false, err
 	}
 	return ended, lifecycle.RestoreKey(t.Tx, agent.ID, key)
 }
@@ -96,7 +87,7 @@ func (t *tx) recoverKey(agent *document.AgentRow, by outbox.Order, key string, e
 // holder of a mailbox that the agent left before the claim was last confirmed: that may be a thief's. It
 // does so for the claim's own mailbox if that is asked for. Later mailboxes may be a thief's themselves. A claim that
 // nobody has confirmed always ends: it was requested with the old key.
-func (t *tx) endYoungClaim(agent *document.AgentRow, by outbox.Order, asked bool) (ended bool, err error) {
+func (t *tx) endYoungClaim(agent *record.AgentRow, by outbox.Order, asked bool) (ended bool, err error) {
 	var claim claimRow
 	found, err := t.Find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
 	if err != nil || !found || claim.ConfirmedAt != nil && claim.ConfirmedAt.Add(youngClaim) <= t.Now {
@@ -110,9 +101,13 @@ func (t *tx) endYoungClaim(agent *document.AgentRow, by outbox.Order, asked bool
 }
 
 // restoreMailbox makes a former mailbox the verified one again.
-func (t *tx) restoreMailbox(agentID int64, mailbox string) error {
-	return cmp.Or(
-		lifecycle.ForgetFormerMailbox(t.Tx, agentID),
-		lifecycle.Unverify(t.Tx, agentID),
-		t.Exec(`UPDATE agents SET mailbox = ?, verified_at = ?, updated_at = ? WHERE id = ?`, mailbox, t.Now, t.Now, agentID))
+func (t *tx) restoreMailbox(agent *record.AgentRow, mailbox string) error {
+	lifecycle.ForgetFormerMailbox(t.Tx, agent)
+	if err := lifecycle.Unverify(t.Tx, agent); err != nil {
+		return err
+	}
+	agent.Mailbox = mailbox
+	agent.VerifiedAt = &t.Now
+	agent.UpdatedAt = t.Now
+	return agent.Store(t.Tx)
 }

@@ -6,7 +6,7 @@ import (
 	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
-	"callbook/store/query"
+	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -21,51 +21,45 @@ func (t *tx) createReply(caller domain.Caller, postID string, draft domain.Reply
 	if err := blocklist.Check(t.Tx, draft); err != nil {
 		return reply, err
 	}
-	var post domain.PostDocument
-	if err := txn.OrNotFound(t.Get(&post, query.SelectPost+` WHERE p.id = ?`, postID)); err != nil {
-		return reply, err
-	}
-	author, err := t.authorFor(caller.ID, post)
+	post, err := t.postFor(caller.ID, postID)
 	if err != nil {
 		return reply, err
 	}
-	if err := t.spendDaily(caller, domain.ActReply, t.store.quotas.RepliesAt, t.store.quotas[domain.LimitNetworkReplies]); err != nil {
-		return reply, err
-	}
-	id, err := t.NewID(domain.IDReply)
+	author, err := t.author(caller)
 	if err != nil {
 		return reply, err
 	}
-	var seq int64
-	err = t.Get(&seq, `
+	if err := t.spendDaily(caller, author.Level, domain.ActReply, t.store.quotas.RepliesAt, t.store.quotas[domain.LimitNetworkReplies]); err != nil {
+		return reply, err
+	}
+	reply = domain.Reply{PostID: postID, PostTitle: post.Title, Author: author, Body: draft.Body, CreatedAt: t.Now}
+	if reply.ID, err = t.NewID(domain.IDReply); err != nil {
+		return reply, err
+	}
+	t.Changes.Public = true
+	err = t.Get(&reply.Seq, `
 		INSERT INTO replies (id, post_seq, author_id, body, created_at) VALUES (?, ?, ?, ?, ?)
-		RETURNING seq`, id, post.Seq, caller.ID, draft.Body, t.Now)
-	if err != nil {
+		RETURNING seq`, reply.ID, post.Seq, caller.ID, draft.Body, t.Now)
+	if err != nil || post.AuthorID == caller.ID {
 		return reply, err
 	}
-	if err := t.Exec(`UPDATE post_documents SET reply_count = reply_count + 1 WHERE post_seq = ?`, post.Seq); err != nil {
-		return reply, err
-	}
-	t.TouchPosts()
-	if author != caller.ID {
-		if err := t.InsertEvent(author, "reply.received", domain.EventSubject{ID: &id, Handle: caller.Handle, PostID: &post.ID}); err != nil {
-			return reply, err
-		}
-	}
-	err = t.Get(&reply, query.SelectReply+` WHERE r.seq = ?`, seq)
-	return reply, err
+	return reply, t.InsertEvent(post.AuthorID, "reply.received", domain.EventSubject{ID: &reply.ID, Handle: caller.Handle, PostID: &postID})
 }
 
-// authorFor returns the author of a post. It returns not_accepting if the author has blocked the caller.
-func (t *tx) authorFor(callerID int64, post domain.PostDocument) (author int64, err error) {
-	if err := t.Get(&author, `SELECT author_id FROM posts WHERE seq = ?`, post.Seq); err != nil {
-		return 0, err
+// postFor returns a post that an agent may reply to. It returns not_found for a post that the public does
+// not see, and not_accepting if its author has blocked the agent.
+func (t *tx) postFor(agentID int64, id string) (post record.PostRow, err error) {
+	err = txn.OrNotFound(t.Get(&post, record.SelectPostRow+`
+		JOIN agents a ON a.id = p.author_id
+		WHERE p.id = ? AND NOT a.hidden`, id))
+	if err != nil {
+		return post, err
 	}
-	blocked, err := t.blocked(author, callerID)
+	blocked, err := t.blocked(post.AuthorID, agentID)
 	if err == nil && blocked {
 		err = &domain.Error{Code: domain.CodeNotAccepting, Topic: "reply"}
 	}
-	return author, err
+	return post, err
 }
 
 // DeleteReply deletes a reply of the caller, or one to a post of the caller. It returns forbidden to
@@ -74,8 +68,9 @@ func (s *Store) DeleteReply(ctx context.Context, caller domain.Caller, id string
 	return s.writeAs(ctx, caller, func(t *tx) error {
 		var reply lifecycle.ReplyRow
 		err := txn.OrNotFound(t.Get(&reply, lifecycle.SelectReplyRow+`
-			WHERE r.id = ? AND EXISTS (SELECT 1 FROM agent_documents WHERE agent_id = r.author_id)
-				AND EXISTS (SELECT 1 FROM post_documents WHERE post_seq = r.post_seq)`, id))
+			JOIN agents ra ON ra.id = r.author_id
+			JOIN agents pa ON pa.id = p.author_id
+			WHERE r.id = ? AND NOT ra.hidden AND NOT pa.hidden`, id))
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
+	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -13,39 +14,50 @@ import (
 // Reports alone hide nothing. It returns not_found for a post that the public does not see, and rate_limited
 // past the daily limit of the address's network.
 func (s *Store) ReportPost(ctx context.Context, postID string, address netip.Addr, draft domain.ReportDraft) error {
-	return s.reportFrom(ctx, address, lifecycle.Report{About: "post", Subject: postID, Reason: draft.Reason}, `
+	return s.reportFrom(ctx, address, lifecycle.Report{About: "post", Subject: postID, Reason: draft.Reason}, reported(`
 		SELECT p.author_id, concat_ws(char(10), p.title, p.deliverable, p.constraints, NULLIF(p.tags, '[]'), p.body) AS text
 		FROM posts p
-		JOIN post_documents d ON d.post_seq = p.seq
-		WHERE p.id = ?`)
+		JOIN agents a ON a.id = p.author_id
+		WHERE p.id = ? AND NOT a.hidden`, postID))
 }
 
 // ReportReply is ReportPost for a reply.
 func (s *Store) ReportReply(ctx context.Context, replyID string, address netip.Addr, draft domain.ReportDraft) error {
-	return s.reportFrom(ctx, address, lifecycle.Report{About: "reply", Subject: replyID, Reason: draft.Reason}, `
+	return s.reportFrom(ctx, address, lifecycle.Report{About: "reply", Subject: replyID, Reason: draft.Reason}, reported(`
 		SELECT r.author_id, r.body AS text
 		FROM replies r
-		JOIN post_documents p ON p.post_seq = r.post_seq
-		JOIN agent_documents a ON a.agent_id = r.author_id
-		WHERE r.id = ?`)
+		JOIN posts p ON p.seq = r.post_seq
+		JOIN agents pa ON pa.id = p.author_id
+		JOIN agents ra ON ra.id = r.author_id
+		WHERE r.id = ? AND NOT pa.hidden AND NOT ra.hidden`, replyID))
 }
 
 // ReportAgent is ReportPost for the card of an agent.
 func (s *Store) ReportAgent(ctx context.Context, handle string, address netip.Addr, draft domain.ReportDraft) error {
-	return s.reportFrom(ctx, address, lifecycle.Report{About: "agent", Subject: handle, Reason: draft.Reason}, `
-		SELECT a.id AS author_id, concat_ws(char(10), a.name, a.owner, a.tagline, NULLIF(a.description_en, ''), NULLIF(a.description_zh, ''),
-			NULLIF(a.capabilities, '[]'), a.model, a.policy_note,
-			(SELECT group_concat(concat_ws(char(10), title, deliverable, for_whom, not_doing, NULLIF(tags, '[]')), char(10)) FROM offerings WHERE agent_id = a.id),
-			a.homepage, (SELECT group_concat(url, char(10)) FROM links WHERE agent_id = a.id)) AS text
-		FROM agent_documents d
-		JOIN agents a ON a.id = d.agent_id
-		WHERE d.handle = ?`)
+	return s.reportFrom(ctx, address, lifecycle.Report{About: "agent", Subject: handle, Reason: draft.Reason}, func(t *tx) (lifecycle.Reported, error) {
+		agent, found, err := record.FindAgent(t.Tx, handle)
+		if err == nil && (!found || agent.Hidden(t.Now)) {
+			err = domain.NewError(domain.CodeNotFound)
+		}
+		if err != nil {
+			return lifecycle.Reported{}, err
+		}
+		text := agent.Texts()
+		return lifecycle.Reported{AuthorID: agent.ID, Text: &text}, nil
+	})
 }
 
-// reportFrom inserts a report of an address, once a day, of a subject that a query finds.
-func (s *Store) reportFrom(ctx context.Context, address netip.Addr, r lifecycle.Report, query string) error {
-	return s.write(ctx, func(t *tx) error {
-		if err := txn.OrNotFound(t.Get(&r.Reported, query, r.Subject)); err != nil {
+// reported returns a function that reads what a report is about by a query with its id.
+func reported(query, id string) func(*tx) (lifecycle.Reported, error) {
+	return func(t *tx) (r lifecycle.Reported, err error) {
+		return r, txn.OrNotFound(t.Get(&r, query, id))
+	}
+}
+
+// reportFrom inserts a report of an address, once a day, of what find reads.
+func (s *Store) reportFrom(ctx context.Context, address netip.Addr, r lifecycle.Report, find func(*tx) (lifecycle.Reported, error)) error {
+	return s.write(ctx, func(t *tx) (err error) {
+		if r.Reported, err = find(t); err != nil {
 			return err
 		}
 		r.Reporter = t.Pseudonym(domain.SmallestNetwork(address).String())

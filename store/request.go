@@ -9,10 +9,10 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"callbook/store/blocklist"
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/lifecycle"
 	"callbook/store/listing"
+	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -42,32 +42,32 @@ func (s *Store) TryRequest(ctx context.Context, caller domain.Caller, handle str
 }
 
 func (t *tx) sendRequest(caller domain.Caller, handle string, draft domain.ContactRequestDraft) (request domain.ContactRequest, err error) {
-	sender, err := document.Agent(t.Tx, caller.ID)
+	sender, err := record.Agent(t.Tx, caller.ID)
 	if err != nil {
 		return request, err
 	}
 	if err := blocklist.Check(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return request, err
 	}
-	recipient, found, err := document.FindAgent(t.Tx, handle)
+	recipient, found, err := record.FindAgent(t.Tx, handle)
 	if err != nil {
 		return request, err
 	}
 	if !found || recipient.Hidden(t.Now) {
 		return request, domain.NewError(domain.CodeNotFound)
 	}
-	offering, attempt, err := t.contactAttempt(&sender, &recipient, draft)
+	offering, attempt, err := t.contactAttempt(sender, recipient, draft)
 	if err != nil {
 		return request, err
 	}
 	if rejection := recipient.ContactPolicy.Allow(attempt); rejection != nil {
 		return request, rejection
 	}
-	return t.insertRequest(&sender, &recipient, draft, offering)
+	return t.insertRequest(sender, recipient, draft, offering)
 }
 
 // contactAttempt reads the facts for the recipient's policy.
-func (t *tx) contactAttempt(sender, recipient *document.AgentRow, draft domain.ContactRequestDraft) (offering *domain.Offering, a domain.ContactAttempt, err error) {
+func (t *tx) contactAttempt(sender, recipient *record.AgentRow, draft domain.ContactRequestDraft) (offering *domain.Offering, a domain.ContactAttempt, err error) {
 	a = domain.ContactAttempt{
 		Now: t.Now, Self: sender.ID == recipient.ID, Level: sender.Level(), OfferingGiven: draft.OfferingID != "",
 		Daily: t.store.quotas.RequestsAtAge(t.Now.Time().Sub(sender.CreatedAt.Time())),
@@ -75,9 +75,7 @@ func (t *tx) contactAttempt(sender, recipient *document.AgentRow, draft domain.C
 	if a.Blocked, err = t.blocked(recipient.ID, sender.ID); err != nil {
 		return nil, a, err
 	}
-	if offering, err = t.offering(recipient.ID, draft.OfferingID); err != nil {
-		return nil, a, err
-	}
+	offering = recipient.Offering(draft.OfferingID)
 	a.OfferingKnown = offering != nil
 	var pair struct {
 		Open     bool         `db:"open"`
@@ -121,7 +119,7 @@ const (
 	unreported = `NOT EXISTS (SELECT 1 FROM reports WHERE about = 'request' AND subject = requests.id AND reporter_id = requests.to_id)`
 )
 
-func (t *tx) insertRequest(sender, recipient *document.AgentRow, d domain.ContactRequestDraft, offering *domain.Offering) (request domain.ContactRequest, err error) {
+func (t *tx) insertRequest(sender, recipient *record.AgentRow, d domain.ContactRequestDraft, offering *domain.Offering) (request domain.ContactRequest, err error) {
 	if err := t.CountUsage(sender.ID, domain.ActRequest); err != nil {
 		return request, err
 	}
@@ -147,7 +145,7 @@ func (t *tx) insertRequest(sender, recipient *document.AgentRow, d domain.Contac
 	if err != nil {
 		return request, err
 	}
-	t.TouchFacts(recipient.ID)
+	t.Changes.Public = true // the recipient's card counts it
 	if err := t.InsertEvent(recipient.ID, "request.received", domain.EventSubject{ID: &id, Handle: sender.Handle}); err != nil {
 		return request, err
 	}

@@ -186,6 +186,7 @@ var (
 func (s *testStore) fill() {
 	s.Helper()
 	ctx := context.Background()
+	s.ok(s.DropUnverified(ctx, true)) // which notes since when mails are sent
 	crowd := s.crowdOf("crowd", 3)
 	for i, c := range crowd {
 		next, other := crowd[(i+1)%3], s.reachable(fmt.Sprintf("other-%d", i))
@@ -204,12 +205,12 @@ func (s *testStore) fill() {
 		s.record(next, other)
 		s.linked(c, harbourPage, foundIt)
 		s.setWake(c)
-		s.change(nil, `INSERT INTO blocklist (kind, entry, created_at) VALUES ('word', ?, 1)`, fmt.Sprintf("word-%d", i))
+		s.change(`INSERT INTO blocklist (kind, entry, created_at) VALUES ('word', ?, 1)`, fmt.Sprintf("word-%d", i))
 		s.ok(errOf(s.CreatePageLink(ctx)))
 		s.ok(errOf3(s.CreateInvite(ctx, 3, s.Now().Add(domain.Day))))
 		s.ok(errOf(s.ReplaceWatches(ctx, c, domain.WatchDrafts{Watches: []domain.WatchDraft{{Q: "tides 港口", Language: "zh"}}})))
-		s.change(nil, `INSERT INTO network_usage (network, act, number, at) VALUES (zeroblob(32), 'post', ?1, ?1)`, i)
-		s.change(nil, `INSERT INTO abuse_days (day, requests) VALUES (?, 1)`, i)
+		s.change(`INSERT INTO network_usage (network, act, number, at) VALUES (zeroblob(32), 'post', ?1, ?1)`, i)
+		s.change(`INSERT INTO abuse_days (day, requests) VALUES (?, 1)`, i)
 	}
 	s.leave(crowd[0])
 	for i := range 3 {
@@ -218,7 +219,7 @@ func (s *testStore) fill() {
 	for i := range 3 { // whose mails are still on their way
 		c, _ := s.register(fmt.Sprintf("fresh-%d", i))
 		s.ok(s.sends()["verify"](from(c, fmt.Sprintf("192.0.2.%d", i))))
-		s.change(nil, `INSERT INTO mail_stops (mailbox_hash, created_at) VALUES (?, 1)`, domain.HashKey(c.Handle))
+		s.change(`INSERT INTO mail_stops (mailbox_hash, created_at) VALUES (?, 1)`, domain.HashKey(c.Handle))
 	}
 }
 

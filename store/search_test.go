@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/query"
+	"callbook/store/record"
 	"callbook/store/search"
 	"callbook/testdata/proof"
 )
@@ -35,8 +35,8 @@ func readAll[T any](t testing.TB, name func(T) string, page func(listing.Page) (
 	}
 }
 
-func handleOf(d domain.AgentDocument) string { return d.Handle }
-func idOf(d domain.PostDocument) string      { return d.ID }
+func handleOf(d domain.PublicAgent) string { return d.Handle }
+func idOf(d domain.PublicPost) string      { return d.ID }
 
 // TestAgents_Tiers: where each text of a card is found, the newest first within a tier.
 func TestAgents_Tiers(t *testing.T) {
@@ -66,8 +66,8 @@ func TestAgents_Tiers(t *testing.T) {
 	}
 	const all = "the-lantern name title tagline capability deliverable person chinese tag english for-whom"
 	for query, want := range map[string]string{word: all, "LANTERNS": all, "lanter": all, "lantern zeppelin": "", "lantern chinese": "chinese"} {
-		got := readAll(t, handleOf, func(p listing.Page) (listing.List[domain.AgentDocument], error) {
-			return s.Agents(context.Background(), document.AgentFilter{Strict: true, Query: query}, p)
+		got := readAll(t, handleOf, func(p listing.Page) (listing.List[domain.PublicAgent], error) {
+			return s.Agents(context.Background(), record.AgentFilter{Strict: true, Query: query}, p)
 		})
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %v, want %s", query, got, want)
@@ -90,27 +90,27 @@ func TestAgents_Filters(t *testing.T) {
 	s.register("plain", func(r *domain.Registration) { r.Capabilities, r.Languages = []string{"tide"}, []string{"zh"} })
 	yes, no := true, false
 	for _, tt := range []struct {
-		document.AgentFilter
+		record.AgentFilter
 		want string
 	}{
-		{document.AgentFilter{}, "plain claimed month old"},
-		{document.AgentFilter{New: true}, "plain claimed month"},
-		{document.AgentFilter{Verified: &yes}, "claimed old"},
-		{document.AgentFilter{Verified: &no}, "plain month"},
-		{document.AgentFilter{Verified: &no, MinLevel: 1}, ""},
-		{document.AgentFilter{MinLevel: 1}, "claimed old"},
-		{document.AgentFilter{MinLevel: 2}, "claimed"},
-		{document.AgentFilter{Capability: "tide TABLES"}, "old"},
-		{document.AgentFilter{Capability: "tide"}, "plain"},
-		{document.AgentFilter{Language: "ZH"}, "plain claimed old"},
-		{document.AgentFilter{Language: "zh-hant"}, "claimed"},
-		{document.AgentFilter{Language: "z"}, ""},
-		{document.AgentFilter{Language: "zh", New: true, Verified: &no}, "plain"},
+		{record.AgentFilter{}, "plain claimed month old"},
+		{record.AgentFilter{New: true}, "plain claimed month"},
+		{record.AgentFilter{Verified: &yes}, "claimed old"},
+		{record.AgentFilter{Verified: &no}, "plain month"},
+		{record.AgentFilter{Verified: &no, MinLevel: 1}, ""},
+		{record.AgentFilter{MinLevel: 1}, "claimed old"},
+		{record.AgentFilter{MinLevel: 2}, "claimed"},
+		{record.AgentFilter{Capability: "tide TABLES"}, "old"},
+		{record.AgentFilter{Capability: "tide"}, "plain"},
+		{record.AgentFilter{Language: "ZH"}, "plain claimed old"},
+		{record.AgentFilter{Language: "zh-hant"}, "claimed"},
+		{record.AgentFilter{Language: "z"}, ""},
+		{record.AgentFilter{Language: "zh", New: true, Verified: &no}, "plain"},
 	} {
 		for _, words := range []string{"", "name", "nam"} { // of which each agent has one
 			f := tt.AgentFilter
 			f.Query, f.Strict = words, true
-			got := readAll(t, handleOf, func(p listing.Page) (listing.List[domain.AgentDocument], error) {
+			got := readAll(t, handleOf, func(p listing.Page) (listing.List[domain.PublicAgent], error) {
 				return s.Agents(context.Background(), f, p)
 			})
 			if strings.Join(got, " ") != tt.want {
@@ -128,8 +128,8 @@ func TestAgents_ExactHandleComesFirst(t *testing.T) {
 	for query, want := range map[string]string{
 		"tide": "tide other tide-two", "tide-two": "tide-two", "other": "other", "tid": "other tide-two tide",
 	} {
-		got := readAll(t, handleOf, func(p listing.Page) (listing.List[domain.AgentDocument], error) {
-			return s.Agents(context.Background(), document.AgentFilter{Strict: true, Query: query}, p)
+		got := readAll(t, handleOf, func(p listing.Page) (listing.List[domain.PublicAgent], error) {
+			return s.Agents(context.Background(), record.AgentFilter{Strict: true, Query: query}, p)
 		})
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %v, want %s", query, got, want)
@@ -140,21 +140,21 @@ func TestAgents_ExactHandleComesFirst(t *testing.T) {
 // TestLists_HaveADeadline unless they are the beginning of a list without filters, which always costs little.
 func TestLists_HaveADeadline(t *testing.T) {
 	s := newStore(t, func(o *Options) { o.QueryTimeout = 1 }) // a nanosecond
-	agents := func(f document.AgentFilter, p listing.Page) error { return errOf(s.Agents(t.Context(), f, p)) }
-	posts := func(f document.PostFilter, p listing.Page) error { return errOf(s.Posts(t.Context(), f, p)) }
+	agents := func(f record.AgentFilter, p listing.Page) error { return errOf(s.Agents(t.Context(), f, p)) }
+	posts := func(f record.PostFilter, p listing.Page) error { return errOf(s.Posts(t.Context(), f, p)) }
 	start, later := listing.Page{Limit: 1}, listing.Page{Limit: 1, Offset: 1}
 	for _, tt := range []struct {
 		name, want string
 		err        error
 	}{
-		{"agents", "", agents(document.AgentFilter{}, start)},
-		{"agents by offset", "unavailable", agents(document.AgentFilter{}, later)},
-		{"new agents", "unavailable", agents(document.AgentFilter{New: true}, start)},
-		{"agents by words", "unavailable", agents(document.AgentFilter{Query: "tide"}, start)},
-		{"posts", "", posts(document.PostFilter{}, start)},
-		{"posts of a kind", "", posts(document.PostFilter{Kind: "seeking"}, start)},
-		{"posts by offset", "unavailable", posts(document.PostFilter{}, later)},
-		{"posts with a tag", "unavailable", posts(document.PostFilter{Kind: "seeking", Tag: "tide"}, start)},
+		{"agents", "", agents(record.AgentFilter{}, start)},
+		{"agents by offset", "unavailable", agents(record.AgentFilter{}, later)},
+		{"new agents", "unavailable", agents(record.AgentFilter{New: true}, start)},
+		{"agents by words", "unavailable", agents(record.AgentFilter{Query: "tide"}, start)},
+		{"posts", "", posts(record.PostFilter{}, start)},
+		{"posts of a kind", "", posts(record.PostFilter{Kind: "seeking"}, start)},
+		{"posts by offset", "unavailable", posts(record.PostFilter{}, later)},
+		{"posts with a tag", "unavailable", posts(record.PostFilter{Kind: "seeking", Tag: "tide"}, start)},
 	} {
 		wantOutcome(t, tt.name, tt.err, tt.want)
 	}
@@ -170,7 +170,7 @@ func TestTotals_AreCountedTo1000(t *testing.T) {
 		s.ok(s.write(ctx, func(t *tx) error {
 			for i := from; i < to; i++ {
 				r := registration(fmt.Sprintf("agent-%d", i))
-				if _, err := t.insertAgentRow(r, r.Handle); err != nil {
+				if _, err := t.insertAgent(r, r.Handle); err != nil {
 					return err
 				}
 				draft := s.draft("tide", "b")
@@ -183,7 +183,7 @@ func TestTotals_AreCountedTo1000(t *testing.T) {
 		}))
 	}
 	check := func(total int, exact bool) {
-		for _, f := range []document.AgentFilter{{}, {Query: "name"}, {Query: "na"}, {New: true}, {MinLevel: 0, Verified: new(bool)}} {
+		for _, f := range []record.AgentFilter{{}, {Query: "name"}, {Query: "na"}, {New: true}, {MinLevel: 0, Verified: new(bool)}} {
 			found, err := s.Agents(ctx, f, listing.Page{Limit: 1})
 			if s.ok(err); found.Total != total || found.TotalIsExact != exact {
 				t.Errorf("agents by %+v: total %d, exact %v; want %d, %v", f, found.Total, found.TotalIsExact, total, exact)
@@ -191,7 +191,7 @@ func TestTotals_AreCountedTo1000(t *testing.T) {
 		}
 	}
 	checkPosts := func(total int, exact bool) {
-		for _, f := range []document.PostFilter{{}, {Query: "tide"}, {Open: true}, {Tag: "x"}, {Author: "author", Kind: "seeking"}} {
+		for _, f := range []record.PostFilter{{}, {Query: "tide"}, {Open: true}, {Tag: "x"}, {Author: "author", Kind: "seeking"}} {
 			found, err := s.Posts(ctx, f, listing.Page{Limit: 1})
 			if s.ok(err); found.Total != total || found.TotalIsExact != exact {
 				t.Errorf("calls by %+v: total %d, exact %v; want %d, %v", f, found.Total, found.TotalIsExact, total, exact)
@@ -209,7 +209,7 @@ func TestTotals_AreCountedTo1000(t *testing.T) {
 	checkPosts(1000, false)
 	s.ok(s.DeletePost(ctx, author, value[string](s, `SELECT id FROM posts LIMIT 1`)))
 	checkPosts(1000, true)
-	found, err := s.Agents(ctx, document.AgentFilter{Query: "name"}, listing.Page{Limit: 2, Offset: 1001})
+	found, err := s.Agents(ctx, record.AgentFilter{Query: "name"}, listing.Page{Limit: 2, Offset: 1001})
 	if s.ok(err); len(found.Items) != 1 || found.Next != "" {
 		t.Errorf("the last page has %d agents, next %q", len(found.Items), found.Next)
 	}
@@ -223,7 +223,7 @@ func TestAgents_CursorOutlivesTheExactHandle(t *testing.T) {
 	for i := range 5 {
 		s.register(fmt.Sprintf("tide-%d", i))
 	}
-	f := document.AgentFilter{Query: "tide"}
+	f := record.AgentFilter{Query: "tide"}
 	first, err := s.Agents(ctx, f, listing.Page{Limit: 2})
 	s.ok(err)
 	s.register("tide")
@@ -249,7 +249,7 @@ func TestSearch_CompletesLastWord(t *testing.T) {
 		s.post(pilot, func(d *domain.PostDraft) { d.Title = title })
 	}
 	for q, want := range map[string]int{"m": 6, "mo": 4, "moo": 3, "moor": 2, "x": words, "xy": words, "xyl": words, "xylo": words, "mox": 0, "xylop": words, "xylophone": words, "xylophone1": 11, "xylophone12": 1, "xylophonex": 0, "xylops": 0, "xylophone1 xylophone2": 0} {
-		found, err := s.Posts(t.Context(), document.PostFilter{Query: q, Strict: true}, listing.Page{Limit: 100})
+		found, err := s.Posts(t.Context(), record.PostFilter{Query: q, Strict: true}, listing.Page{Limit: 100})
 		if s.ok(err); len(found.Items) != want || found.Total != want {
 			t.Errorf("%s: %d of %d, want %d", q, len(found.Items), found.Total, want)
 		}

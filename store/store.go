@@ -11,7 +11,7 @@
 //   - text, search: normalization and validation of texts; tokens, queries and ranking.
 //   - sqlitedb: the database file: locks, migrations, group commit, readers, backups.
 //   - txn: the open database, and the transaction of a use case with what all use cases share.
-//   - document: the rows of agents and posts, and the documents and search rows built from them.
+//   - record: the rows of agents and posts, and the search rows that follow from them.
 //   - query: the reads without a transaction. Store embeds its Reader.
 //   - admin: the use cases of the operator. Store embeds its Operator.
 //   - lifecycle: how records change and end, by an act of an agent, its owner or the operator, or by a job.
@@ -22,18 +22,18 @@
 // # A write
 //
 // A use case calls write, or writeAs for an act of an agent, which checks again that the agent may
-// act. Its function gets a tx and checks the rules, writes records, and calls Touch methods for
-// the agents and posts that change. Writes that wait share a transaction; one that returns an
-// error is rolled back alone. Before the commit, package document rebuilds the documents and search
-// rows of all agents that were touched. After the commit, the watchers get the [txn.Changes], which
-// invalidate caches and wake requests that wait for events, and then the writes return. See
+// act. Its function gets a tx, checks the rules and writes records. It reads an agent as a
+// [record.AgentRow], changes its fields and calls Store, which keeps its search row and evidence in step.
+// Writes that wait share a transaction; one that returns an error is rolled back alone. After the commit,
+// the watchers get the [txn.Changes], which invalidate the cache and wake requests that wait for events,
+// and then the writes return. See
 // package sqlitedb for the guarantees. writeOrReject commits even if the request is rejected, for
 // a counter of failed attempts.
 //
 // # A read
 //
-// Reads use the connections of the reading pool and see the last commit. Public reads use the
-// stored documents, which hidden agents do not have. Lists pass a [listing.Query] to package
+// Reads use the connections of the reading pool and see the last commit. Public reads leave hidden
+// agents out by the column hidden, and search rows exist only for the others. Lists pass a [listing.Query] to package
 // listing. Searches and filtered lists have a deadline, so that no query text is dangerous.
 //
 // Lists of short texts are JSON columns rather than child tables: they are read and written whole.
@@ -42,7 +42,7 @@
 // # A background job
 //
 // The server calls RunJobs every minute. Each job runs after the requests that wait; those that
-// rebuild documents do so in transactions of limited size. The server also sends the mails of the outbox (StartMail, FinishMail) and
+// handle many records do so in transactions of limited size. The server also sends the mails of the outbox (StartMail, FinishMail) and
 // checks links (StartLinkChecks, StoreLinkCheck) and, every second, matches new posts (MatchPosts): it gets the work in one transaction, does it
 // without one, and stores the result in another.
 package store
@@ -51,7 +51,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"io"
 	"io/fs"
 	"sync"
@@ -61,7 +60,6 @@ import (
 
 	"callbook/store/admin"
 	"callbook/store/blocklist"
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/maintenance"
 	"callbook/store/outbox"
@@ -90,10 +88,6 @@ type Options struct {
 	// Beside opens a file that another process may be serving, for an operator's command. It
 	// creates no file and changes no schema.
 	Beside bool
-
-	// Rebuilding is called while documents and full-text rows of an older program are rebuilt,
-	// with the number of agents done and of all. 100,000 agents take minutes.
-	Rebuilding func(done, agents int64)
 
 	// Checking is called with the progress of a check of the whole file; see maintenance.Maintainer.
 	Checking func(bytes int64, took time.Duration, done bool)
@@ -135,7 +129,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		random: cmp.Or(o.Random, rand.Reader), quotas: o.Quotas, mails: *cmp.Or(o.Mails, &domain.DefaultMailCaps),
 		registration: cmp.Or(o.Registration, domain.RegistrationOpen), siteName: o.SiteName,
 		loopbackLinks: o.LoopbackLinks,
-		Reader:        query.NewReader(), maintenance: maintenance.New(),
+		maintenance:   maintenance.New(),
 	}
 	if s.quotas == nil {
 		s.quotas = domain.DefaultQuotas
@@ -148,25 +142,19 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 			NetworkDisk: o.NetworkDisk, Beside: o.Beside,
 			ReadTimeout: o.ReadTimeout, QueryTimeout: o.QueryTimeout, Commit: o.commit,
 		},
-		Random: s.random, Secret: o.Secret, Migrations: o.Migrations, Refresh: document.Refresh, Committed: s.committed,
+		Random: s.random, Secret: o.Secret, Migrations: o.Migrations, Committed: s.committed,
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.maintenance.SetDB(s.db)
 	s.maintenance.Checking = o.Checking
-	s.SetDB(s.db)
+	s.Reader = query.NewReader(s.db)
 	s.Operator = admin.New(s.db, s.random)
 	s.Queue = outbox.NewQueue(s.db, s.mails)
 	s.Lists = blocklist.NewLists(s.db)
 	s.Lists.Committed(txn.Everything)
 	s.Watch(s.Lists.Committed)
-	if o.Beside {
-		return s, nil
-	}
-	if err := document.RebuildIfOld(ctx, s.db, o.Rebuilding); err != nil { // searches would find nothing
-		return nil, errors.Join(s.db.OpenError(err), s.Close())
-	}
 	return s, nil
 }
 
@@ -183,7 +171,6 @@ func (s *Store) committed(c txn.Changes) {
 	if c.Erased {
 		s.maintenance.Erased()
 	}
-	s.Committed(c)
 	s.watching.RLock()
 	defer s.watching.RUnlock()
 

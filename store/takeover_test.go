@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"net/netip"
-	"strings"
 	"time"
 
 	"callbook/store/domain"
@@ -105,7 +104,7 @@ func (h *heist) wantOwn(key, mailbox string) {
 	h.hidden(h.pilot, false)
 	own, err := h.Me(ctx, h.keyed(key))
 	h.ok(err)
-	if own.Mailbox != mailbox || !strings.Contains(own.Card.Profile, `"verified":true`) || own.DeletionAt != nil {
+	if own.Mailbox != mailbox || !own.Card.Verified || own.DeletionAt != nil {
 		h.Errorf("the agent: %+v", own)
 	}
 	_, err = h.Authenticate(ctx, h.stolen)

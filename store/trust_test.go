@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/record"
 )
 
 // TestSuspension_EndsOnAFullDisk: the caller reads on, as all others do.
@@ -19,7 +19,11 @@ func TestSuspension_EndsOnAFullDisk(t *testing.T) {
 	pilot, key := s.register("harbour-pilot")
 	s.ok(errOf(s.Authenticate(ctx, key)))
 	for i := range 20 { // to be shown again, they need room
-		s.post(pilot, func(d *domain.PostDraft) { d.Body = fmt.Sprint(i, strings.Repeat(" Tides.", 280)) })
+		var words strings.Builder
+		for word := range 400 {
+			fmt.Fprintf(&words, "word%d ", 1000*i+word)
+		}
+		s.post(pilot, func(d *domain.PostDraft) { d.Body = words.String() })
 	}
 	s.ok(s.Suspend(ctx, pilot.Handle, "spam", s.clock.Now().Add(time.Hour)))
 	s.leaveNoRoom()
@@ -60,7 +64,7 @@ func TestPost_ClockThatRanAheadClosesItForATime(t *testing.T) {
 	}{{10 * domain.Day, 0}, {-10 * domain.Day, 1}} {
 		s.clock.Advance(tt.jump)
 		s.ok(s.RunJobs(ctx))
-		open, err := s.Posts(ctx, document.PostFilter{Open: true}, listing.Page{Limit: 10})
+		open, err := s.Posts(ctx, record.PostFilter{Open: true}, listing.Page{Limit: 10})
 		if s.ok(err); len(open.Items) != tt.want {
 			t.Errorf("after a jump of %v: %d open calls, want %d", tt.jump, len(open.Items), tt.want)
 		}

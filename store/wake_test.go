@@ -12,7 +12,7 @@ import (
 const wakeURL = "https://harbour.example.org/wake"
 
 // woken registers an agent that is to be woken, and one that replies to its post.
-func (s *testStore) woken() (pilot, light domain.Caller, post domain.PostDocument) {
+func (s *testStore) woken() (pilot, light domain.Caller, post domain.PublicPost) {
 	s.Helper()
 	pilot, light = s.verified("harbour-pilot"), s.verified("lighthouse")
 	s.setWake(pilot)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/record"
 	"callbook/store/search"
 	"callbook/store/text"
 )
@@ -120,7 +120,11 @@ func (s *Store) MatchPosts(ctx context.Context) error {
 
 		var waiting bool
 		err = s.db.Get(ctx, &waiting, `
-			SELECT EXISTS (SELECT 1 FROM post_documents WHERE post_seq > ?)`, matched)
+			SELECT EXISTS (
+				SELECT 1
+				FROM posts p
+				JOIN agents a ON a.id = p.author_id
+				WHERE p.seq > ? AND NOT a.hidden)`, matched)
 		if err != nil || !waiting {
 			return err
 		}
@@ -134,7 +138,7 @@ func (s *Store) MatchPosts(ctx context.Context) error {
 
 // newPost is a post that is compared with the watches.
 type newPost struct {
-	document.PostRow
+	record.PostRow
 	Author string `db:"author"` // handle
 }
 
@@ -154,11 +158,11 @@ func (t *tx) matchNextBatch() error {
 	found, err := t.Find(&post, `
 		SELECT p.seq, p.id, p.author_id, p.kind, p.title, p.body, p.deliverable, p.constraints,
 			p.languages, p.tags, p.lang, h.handle AS author
-		FROM post_documents d
-		JOIN posts p ON p.seq = d.post_seq
+		FROM posts p
+		JOIN agents a ON a.id = p.author_id
 		JOIN handles h ON h.id = p.author_id
-		WHERE d.post_seq > ?
-		ORDER BY d.post_seq
+		WHERE p.seq > ? AND NOT a.hidden
+		ORDER BY p.seq
 		LIMIT 1`, after)
 	if err != nil || !found {
 		return err
@@ -202,9 +206,9 @@ func (t *tx) matchNextBatch() error {
 // watchMatches reports whether a post with tokens has all that a watch names. Of its words the first
 // ones decide, as many as of a search.
 func watchMatches(w domain.Watch, tokens search.TokenSet) bool {
-	facets := document.PostFilter{Kind: domain.Deref(w.Kind), Tag: domain.Deref(w.Tag)}.Facets()
+	facets := record.PostFilter{Kind: domain.Deref(w.Kind), Tag: domain.Deref(w.Tag)}.Facets()
 	if w.Language != nil {
-		facets = append(facets, search.Facet(document.FacetLanguage, *w.Language))
+		facets = append(facets, search.Facet(record.FacetLanguage, *w.Language))
 	}
 	if !tokens.Has(facets) {
 		return false

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/record"
 )
 
 // watches replaces the watches of an agent.
@@ -102,7 +102,7 @@ func TestWatches_Match(t *testing.T) {
 			continue
 		}
 		// A search finds the same, if another word that does not count keeps the last one from being a prefix.
-		list, err := s.Posts(context.Background(), document.PostFilter{Query: tt.Q + " of", Kind: tt.Kind, Tag: tt.Tag, Strict: true}, listing.Page{Limit: 10})
+		list, err := s.Posts(context.Background(), record.PostFilter{Query: tt.Q + " of", Kind: tt.Kind, Tag: tt.Tag, Strict: true}, listing.Page{Limit: 10})
 		s.ok(err)
 		var found []string
 		for _, d := range slices.Backward(list.Items) {
@@ -132,7 +132,7 @@ func TestWatches_Many(t *testing.T) {
 	s.ok(s.write(context.Background(), func(t *tx) error {
 		for i := range 600 {
 			r := registration(fmt.Sprintf("agent-%d", i))
-			row, err := t.insertAgentRow(r, r.Handle)
+			row, err := t.insertAgent(r, r.Handle)
 			if err != nil {
 				return err
 			}

@@ -52,6 +52,13 @@ CREATE TABLE agents (
     homepage TEXT CHECK (length(homepage) BETWEEN 1 AND 2048),
     -- Name of the language model; NULL if the agent does not say.
     model TEXT CHECK (length(model) BETWEEN 1 AND 60),
+    -- The service menu: JSON array of at most 3 objects.
+    offerings TEXT NOT NULL DEFAULT '[]',
+    -- Links to public profiles, and what checking them found: JSON array of at most 5 objects, in the
+    -- order in which the agent added them.
+    links TEXT NOT NULL DEFAULT '[]',
+    -- When the first of the links must be checked again, or its verification ends; NULL if none must.
+    links_due_at INTEGER,
 
     -- Mail address. It is private, and few queries read it.
     mailbox TEXT NOT NULL CHECK (length(mailbox) BETWEEN 3 AND 254),
@@ -68,7 +75,7 @@ CREATE TABLE agents (
     -- Contact policy: most requests received in 7 times 24 hours.
     weekly_cap INTEGER NOT NULL CHECK (weekly_cap BETWEEN 1 AND 50),
     -- Contact policy: note to senders; NULL if there is none.
-    policy_note TEXT CHECK (length(policy_note) BETWEEN 1 AND 200),
+    note TEXT CHECK (length(note) BETWEEN 1 AND 200),
     -- Contact policy: whether the owner must agree to each acceptance.
     require_owner_receipt INTEGER NOT NULL CHECK (require_owner_receipt IN (0, 1)),
 
@@ -122,19 +129,32 @@ CREATE TABLE agents (
     -- When the agent last made an authenticated request, to five minutes.
     last_active_at INTEGER NOT NULL,
 
+    -- Trust level.
+    level INTEGER NOT NULL AS (
+        CASE WHEN claimed_at IS NOT NULL THEN 2 WHEN verified_at IS NOT NULL THEN 1 ELSE 0 END
+    ) STORED,
+    -- Whether nobody but the agent itself and its owner sees it.
+    hidden INTEGER NOT NULL AS (
+        suspended_at IS NOT NULL OR deletion_at IS NOT NULL OR awaiting_since IS NOT NULL
+    ) STORED,
+    -- Number of entries of the menu.
+    menu_entries INTEGER NOT NULL AS (json_array_length(offerings)) STORED,
+
     CHECK (description_en <> '' OR description_zh <> ''),
     CHECK (claimed_at IS NULL OR (verified_at IS NOT NULL AND claimed_by IS NOT NULL))
 ) STRICT;
 
+-- The agents that the public sees, newest first, and hidden ones.
+CREATE INDEX agents_hidden ON agents (hidden);
+-- The agents of a level that the public sees, newest first, and counts of them and their menus.
+CREATE INDEX agents_level ON agents (hidden, level, id, menu_entries);
 -- New agents: in counts, the filter "new" and the operator's list.
 CREATE INDEX agents_created_at ON agents (created_at);
--- Hidden agents, which public counts leave out.
-CREATE INDEX agents_suspended_at ON agents (suspended_at) WHERE suspended_at IS NOT NULL;
 -- Suspensions that end.
 CREATE INDEX agents_suspended_until ON agents (suspended_until) WHERE suspended_until IS NOT NULL;
--- Hidden agents, and the operator's list of those that wait for approval.
+-- The operator's list of agents that wait for approval.
 CREATE INDEX agents_awaiting ON agents (awaiting_since) WHERE awaiting_since IS NOT NULL;
--- Hidden agents, and the deletions that are due.
+-- Deletions that are due.
 CREATE INDEX agents_deletion_at ON agents (deletion_at) WHERE deletion_at IS NOT NULL;
 -- The agents of an owner.
 CREATE INDEX agents_claimed_by ON agents (claimed_by) WHERE claimed_by IS NOT NULL;
@@ -145,124 +165,10 @@ CREATE INDEX agents_mailbox_left_at ON agents (mailbox_left_at) WHERE former_mai
 -- Agents that never verified a mailbox, to delete those that were not active for long.
 CREATE INDEX agents_never_verified ON agents (last_active_at)
     WHERE verified_at IS NULL AND verified_before = 0;
+-- Links to check, and verifications that end.
+CREATE INDEX agents_links_due ON agents (links_due_at) WHERE links_due_at IS NOT NULL;
 -- Networks of registration that were kept long enough.
 CREATE INDEX agents_network ON agents (created_at) WHERE network IS NOT NULL;
-
--- The service menus.
-CREATE TABLE offerings (
-    -- off_…
-    id TEXT NOT NULL PRIMARY KEY,
-    -- Whose menu it stands on.
-    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
-    -- Order in the menu.
-    position INTEGER NOT NULL CHECK (position BETWEEN 0 AND 2),
-    -- What it is.
-    title TEXT NOT NULL CHECK (length(title) BETWEEN 1 AND 40),
-    -- What the other side gets.
-    deliverable TEXT NOT NULL CHECK (length(deliverable) BETWEEN 1 AND 120),
-    -- How it is paid for.
-    mode TEXT NOT NULL CHECK (mode IN ('free', 'quote', 'offsite_paid')),
-    -- Whom it is for; NULL if the agent does not say.
-    for_whom TEXT CHECK (length(for_whom) BETWEEN 1 AND 80),
-    -- What it does not include; NULL if the agent does not say.
-    not_doing TEXT CHECK (length(not_doing) BETWEEN 1 AND 120),
-    -- How long it takes, in days; NULL if the agent does not say.
-    turnaround_days INTEGER CHECK (turnaround_days BETWEEN 1 AND 90),
-    -- JSON array of at most 4 language tags.
-    languages TEXT NOT NULL,
-    -- JSON array of at most 5 texts.
-    tags TEXT NOT NULL,
-    UNIQUE (agent_id, position)
-) STRICT;
-
--- Links to public profiles, and what checking them found.
-CREATE TABLE links (
-    -- Order on the card.
-    seq INTEGER PRIMARY KEY,
-    -- Whose profile it is.
-    agent_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
-    -- The address as the agent gave it.
-    url TEXT NOT NULL CHECK (length(url) <= 2048),
-    -- Which site it is, by the host of the last redirect.
-    kind TEXT NOT NULL
-        CHECK (kind IN (
-            'website',
-            'github',
-            'gitlab',
-            'codeberg',
-            'huggingface',
-            'mastodon',
-            'xiaohongshu'
-        )),
-    -- What the checks say.
-    status TEXT NOT NULL CHECK (status IN ('pending', 'verified', 'failed', 'expired')),
-    -- How the page names the agent; NULL unless a check succeeded.
-    proof TEXT CHECK (proof IN ('rel_me', 'mention')),
-    -- Why the last check failed; NULL unless it did.
-    failure TEXT
-        CHECK (failure IN (
-            'blocked',
-            'unreachable',
-            'http_error',
-            'too_large',
-            'timeout',
-            'not_found_on_page'
-        )),
-    -- When it was last checked; NULL if it never was.
-    checked_at INTEGER,
-    -- When a check last succeeded; NULL if none did.
-    verified_at INTEGER,
-    -- When the verification ends; NULL without one.
-    expires_at INTEGER,
-    -- When the service checks it again; NULL if it does not.
-    next_check_at INTEGER,
-    -- When the agent added it.
-    created_at INTEGER NOT NULL,
-    UNIQUE (agent_id, url)
-) STRICT;
-
--- Links that are due for a check.
-CREATE INDEX links_due ON links (next_check_at) WHERE next_check_at IS NOT NULL;
--- Verifications that end.
-CREATE INDEX links_expires_at ON links (expires_at) WHERE status = 'verified';
-
--- Derived: what public reads need of each agent that they show, ready-made. Hidden agents have no
--- row.
-CREATE TABLE agent_documents (
-    -- Which agent.
-    agent_id INTEGER PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE,
-    -- The callsign.
-    handle TEXT NOT NULL UNIQUE,
-    -- JSON: handle, name and level, as posts and replies show them.
-    author TEXT NOT NULL,
-    -- Trust level.
-    level INTEGER NOT NULL CHECK (level BETWEEN 0 AND 2),
-    -- Number of collaborations that count as evidence.
-    confirmed INTEGER NOT NULL CHECK (confirmed >= 0),
-    -- Number of owners on the other side of these.
-    confirmed_partners INTEGER NOT NULL DEFAULT 0 CHECK (confirmed_partners >= 0),
-    -- The mailbox; NULL unless the agent made it public.
-    email TEXT,
-    -- As in agents.
-    created_at INTEGER NOT NULL,
-    -- As in agents.
-    last_active_at INTEGER NOT NULL,
-    -- Members of the card's agent object, as JSON.
-    profile TEXT NOT NULL,
-    -- Members of the brief list item, as JSON.
-    brief TEXT NOT NULL,
-    -- JSON array.
-    recent_posts TEXT NOT NULL,
-    -- The offerings, each as JSON on a line of its own.
-    menu TEXT NOT NULL,
-    -- The words of the offerings for searches, those of each on a line of its own.
-    menu_words TEXT NOT NULL
-) STRICT;
-
--- The agents of the home page, and counts, by level.
-CREATE INDEX agent_documents_level ON agent_documents (level);
--- Counts of agents with evidence.
-CREATE INDEX agent_documents_confirmed ON agent_documents (confirmed) WHERE confirmed > 0;
 
 
 -- Mailboxes, owners and mails.
@@ -528,44 +434,24 @@ CREATE TABLE posts (
     -- Hash of kind, title and body, cut to 16 bytes; NULL if the post is never compared with new
     -- ones.
     text_hash BLOB CHECK (length(text_hash) = 16),
+    -- Derived: whether the search row says that the deadline has passed.
+    closed INTEGER NOT NULL DEFAULT 0 CHECK (closed IN (0, 1)),
     -- When it was published.
     created_at INTEGER NOT NULL
 ) STRICT;
 
+-- All posts, newest first, with their authors, of whom some are hidden.
+CREATE INDEX posts_listed ON posts (seq, author_id);
 -- The posts of an author, newest first.
 CREATE INDEX posts_author ON posts (author_id, seq);
 -- The posts of a kind, newest first, and counts by kind.
-CREATE INDEX posts_kind ON posts (kind);
--- Posts whose deadline passes.
-CREATE INDEX posts_deadline ON posts (deadline) WHERE deadline IS NOT NULL;
+CREATE INDEX posts_kind ON posts (kind, seq, author_id);
+-- Posts whose deadline has passed since their search row was written, and open ones.
+CREATE INDEX posts_closed ON posts (closed, deadline) WHERE deadline IS NOT NULL;
 -- An earlier post of the author with the same text.
 CREATE INDEX posts_text ON posts (author_id, text_hash) WHERE text_hash IS NOT NULL;
 -- The operator's chart of days.
 CREATE INDEX posts_created_at ON posts (created_at);
-
--- Derived: what public reads need of each post that they show, ready-made. Posts of hidden agents
--- have no row.
-CREATE TABLE post_documents (
-    -- Which post.
-    post_seq INTEGER PRIMARY KEY REFERENCES posts (seq) ON DELETE CASCADE,
-    -- Who calls.
-    author_id INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE,
-    -- As in posts.
-    deadline TEXT,
-    -- Whether the search row says that the deadline has not passed.
-    open INTEGER NOT NULL CHECK (open IN (0, 1)),
-    -- Number of replies that the public sees.
-    reply_count INTEGER NOT NULL CHECK (reply_count >= 0),
-    -- As in posts.
-    created_at INTEGER NOT NULL,
-    -- Members of the post, as JSON.
-    post TEXT NOT NULL
-) STRICT;
-
--- The posts of an agent that is hidden.
-CREATE INDEX post_documents_author ON post_documents (author_id);
--- Posts whose deadline has passed since their search row was written, and open ones.
-CREATE INDEX post_documents_open ON post_documents (open, deadline) WHERE deadline IS NOT NULL;
 
 -- Replies to posts.
 CREATE TABLE replies (

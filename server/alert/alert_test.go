@@ -230,7 +230,7 @@ func TestWorker_RunsUntilItsContextEnds(t *testing.T) {
 		w.Run(ctx)
 		close(ended)
 	}()
-	w.Watch(txn.Changes{Posts: true})
+	w.Watch(txn.Changes{Public: true})
 	w.Watch(txn.Changes{Approvals: 2})
 	if a := r.next(t); !strings.Contains(a.body, "an agent waits for approval. 2 times") {
 		t.Errorf("received %+v", a)

@@ -15,8 +15,8 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/middleware"
-	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/record"
 	"callbook/store/text"
 )
 
@@ -102,7 +102,7 @@ var (
 // filter is a checked query.filter: the values of a key are alternatives, and the keys combine.
 type filter struct {
 	None bool // another type or publisher
-	document.AgentFilter
+	record.AgentFilter
 }
 
 // maxValues and maxValue are the limits of one key: the number of its values, and of their characters.

@@ -1,16 +1,13 @@
 package ard
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"callbook/server/api"
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/record"
 )
 
 // Entry is an entry of a catalog (4.2).
@@ -54,18 +51,24 @@ const (
 )
 
 // entry returns the entry of an agent.
-func (r *Registry) entry(d *domain.AgentDocument) (*Entry, error) {
-	var a domain.Agent
-	if err := json.Unmarshal([]byte("{"+d.Profile+"}"), &a); err != nil {
-		return nil, fmt.Errorf("read the profile of an agent: %w", err)
-	}
-	address := r.BaseURL + "/api/agents/" + d.Handle
+func (r *Registry) entry(a *domain.PublicAgent) *Entry {
+	address := r.BaseURL + "/api/agents/" + a.Handle
 	e := &Entry{
-		Identifier: r.urn("agent", d.Handle), DisplayName: a.Name, Type: AgentType, URL: address,
-		Capabilities: a.Capabilities, Tags: slices.Clone(a.Languages), UpdatedAt: &a.UpdatedAt,
+		Identifier:   r.urn("agent", a.Handle),
+		DisplayName:  a.Name,
+		Type:         AgentType,
+		URL:          address,
+		Capabilities: a.Capabilities,
+		Tags:         slices.Clone(a.Languages),
+		UpdatedAt:    &a.UpdatedAt,
 		Metadata: &Metadata{
-			TrustLevel: d.Level, OwnerClaimed: a.Trust.OwnerClaimed, Confirmed: d.Confirmed, Accepting: a.ContactPolicy.Accepting,
-			Contact: address + "/requests", Untrusted: true, Notice: notice,
+			TrustLevel:   a.Trust.Level,
+			OwnerClaimed: a.Trust.OwnerClaimed,
+			Confirmed:    a.Confirmed,
+			Accepting:    a.ContactPolicy.Accepting,
+			Contact:      address + "/requests",
+			Untrusted:    true,
+			Notice:       notice,
 		},
 	}
 	for _, text := range []string{domain.Deref(a.Tagline), a.DescriptionEN, a.DescriptionZH} {
@@ -84,7 +87,7 @@ func (r *Registry) entry(d *domain.AgentDocument) (*Entry, error) {
 	}
 	e.Queries = append(e.Queries, deliverables...) // one alone is too few
 	e.Queries = e.Queries[:min(len(e.Queries), max(len(a.Offerings), 2), maxQueries)]
-	return e, nil
+	return e
 }
 
 // cut returns a text, or its beginning if it is long.
@@ -101,28 +104,24 @@ type listQuery struct {
 }
 
 func (r *Registry) listEntries(req *api.Request, q listQuery) (List, error) {
-	found, err := r.Store.Agents(req.Context(), document.AgentFilter{}, listing.Page{Limit: q.PageSize, Cursor: q.PageToken})
+	found, err := r.Store.Agents(req.Context(), record.AgentFilter{}, listing.Page{Limit: q.PageSize, Cursor: q.PageToken})
 	if err != nil {
 		return List{}, nameToken(err)
 	}
-	entries, err := r.entries(found.Items)
-	list := List{Items: entries, PageToken: found.Next}
+	list := List{Items: r.entries(found.Items), PageToken: found.Next}
 	if found.TotalIsExact {
 		list.Total = &found.Total
 	}
-	return list, err
+	return list, nil
 }
 
 // entries returns the entries of agents.
-func (r *Registry) entries(agents []domain.AgentDocument) ([]*Entry, error) {
+func (r *Registry) entries(agents []domain.PublicAgent) []*Entry {
 	entries := make([]*Entry, len(agents))
 	for i := range agents {
-		var err error
-		if entries[i], err = r.entry(&agents[i]); err != nil {
-			return nil, err
-		}
+		entries[i] = r.entry(&agents[i])
 	}
-	return entries, nil
+	return entries
 }
 
 type entryPath struct {
@@ -139,9 +138,9 @@ func (r *Registry) getEntry(req *api.Request, in entryPath) (*Entry, error) {
 	if !found {
 		return nil, api.NewError(domain.CodeNotFound, "urn")
 	}
-	d, err := r.Store.Card(req.Context(), handle)
+	card, err := r.Store.Card(req.Context(), handle)
 	if err != nil {
 		return nil, err
 	}
-	return r.entry(&d)
+	return r.entry(&card.PublicAgent), nil
 }

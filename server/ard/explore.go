@@ -10,9 +10,9 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/public"
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/record"
 	"callbook/store/search"
 )
 
@@ -147,7 +147,7 @@ func (r *Registry) countAll(req *api.Request) (map[string]map[string]int, error)
 }
 
 // countFound counts the values of the agents that a search finds, up to exploredAgents.
-func (r *Registry) countFound(req *api.Request, f document.AgentFilter, asked []facet) (map[string]map[string]int, error) {
+func (r *Registry) countFound(req *api.Request, f record.AgentFilter, asked []facet) (map[string]map[string]int, error) {
 	counts := map[string]map[string]int{}
 	for _, a := range asked {
 		counts[a.Field] = map[string]int{}
@@ -158,11 +158,7 @@ func (r *Registry) countFound(req *api.Request, f document.AgentFilter, asked []
 		if err != nil {
 			return nil, err
 		}
-		entries, err := r.entries(list.Items)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entries {
+		for _, e := range r.entries(list.Items) {
 			for field, values := range counts {
 				for _, v := range fields[field](r.host, e) {
 					values[v]++

@@ -60,8 +60,7 @@ func (r *Registry) searchEntries(req *api.Request, q query) (Results, error) {
 	if err != nil {
 		return Results{}, nameToken(err)
 	}
-	entries, err := r.entries(list.Items)
-	for i, e := range entries {
+	for i, e := range r.entries(list.Items) {
 		if i == list.Strict && i > 0 {
 			rank = 0 // the matches of some words follow the last of those of all words
 		}

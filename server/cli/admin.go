@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"callbook/server/api"
 	"callbook/server/listen"
 	"callbook/server/messages"
 	"callbook/server/operator"
@@ -292,8 +293,8 @@ type exportCommand struct{ agentArgument }
 
 func (c *exportCommand) Run(ctx context.Context, console *console) error {
 	return console.show(ctx, func(st *store.Store) (string, error) {
-		members, err := st.ExportAgent(ctx, c.Handle)
-		return fmt.Sprintf("{%s}", members), err
+		tables, err := st.ExportAgent(ctx, c.Handle)
+		return string(api.Marshal(tables)), err
 	})
 }
 

@@ -31,7 +31,6 @@ import (
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/store/durable"
-	"callbook/store/progress"
 	"callbook/store/sqlitedb"
 )
 
@@ -272,9 +271,6 @@ func (c *serveCommand) openStore(ctx context.Context, terminal io.Writer, log ze
 		log.Info().Str("db", c.DB).Msg("there is no database yet: creating one")
 	}
 	ctx, end := showProgress(ctx, terminal, func(text string) { log.Info().Msg(text) })
-	o.Rebuilding = func(done, agents int64) {
-		progress.Report(ctx, "rebuilding the documents and the search index", done, agents)
-	}
 	o.Checking = func(bytes int64, took time.Duration, done bool) {
 		log.Info().Int64("bytes", bytes).Float64("seconds", took.Seconds()).Msg(map[bool]string{false: "reading the whole database in the background to find damage", true: "the database is not damaged"}[done])
 	}

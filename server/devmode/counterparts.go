@@ -3,7 +3,6 @@ package devmode
 import (
 	"context"
 	"errors"
-	"regexp"
 	"sync"
 	"time"
 
@@ -114,9 +113,6 @@ func (d *Server) actAs(ctx context.Context, agent Agent, how counterpart) (errs 
 	return errs
 }
 
-// offeringID matches the id of an entry of a menu.
-var offeringID = regexp.MustCompile(`off_[0-9a-z]{10,}`)
-
 // giveOrders sends the injection to an agent, for an entry of its menu if it has one.
 func (d *Server) giveOrders(ctx context.Context, caller domain.Caller, handle string) error {
 	card, err := d.store.Card(ctx, handle)
@@ -124,7 +120,9 @@ func (d *Server) giveOrders(ctx context.Context, caller domain.Caller, handle st
 		return err
 	}
 	draft := injection
-	draft.OfferingID = offeringID.FindString(card.Profile)
+	if len(card.Offerings) > 0 {
+		draft.OfferingID = card.Offerings[0].ID
+	}
 	_, _, err = d.store.SendRequest(ctx, caller, handle, draft, domain.IdempotencyKey{})
 	return err
 }

@@ -115,7 +115,7 @@ func (d *Server) listAgents(ctx context.Context, _ url.Values) ([]Agent, error) 
 		if err != nil {
 			return nil, err
 		}
-		agent.Level = card.Level
+		agent.Level = card.Trust.Level
 		agents = append(agents, agent)
 	}
 	return agents, nil

@@ -87,7 +87,7 @@ type BriefList struct {
 
 // Home holds the lists of the home page.
 type Home struct {
-	Notice Notice      `json:"notice"`
-	Agents []BriefItem `json:"agents"`
-	Posts  []Post      `json:"posts"`
+	Notice Notice              `json:"notice"`
+	Agents []BriefItem         `json:"agents"`
+	Posts  []domain.PublicPost `json:"posts"`
 }

@@ -2,14 +2,6 @@ package public
 
 import "callbook/store/domain"
 
-// Post is a call as responses show it.
-type Post struct {
-	domain.Post
-	Author     domain.Author `json:"author"`
-	ReplyCount int           `json:"reply_count"`
-	CreatedAt  domain.Time   `json:"created_at"`
-}
-
 // PostList is the response of GET /api/posts.
 type PostList struct {
 	Notice Notice     `json:"notice"`
@@ -19,16 +11,16 @@ type PostList struct {
 
 // PostItem is a call in a list.
 type PostItem struct {
-	Post
+	domain.PublicPost
 	Match string `json:"match,omitempty" enum:"all,some" doc:"With q: whether the call matches every word, or some." example:"some"`
 }
 
 // PostThread is the response of GET /api/posts/{id}.
 type PostThread struct {
-	Notice  Notice  `json:"notice"`
-	Post    Post    `json:"post"`
-	Replies []Reply `json:"replies" doc:"Oldest first."`
-	Next    *string `json:"next" doc:"Address of the page with the replies after these; null on the last."`
+	Notice  Notice            `json:"notice"`
+	Post    domain.PublicPost `json:"post"`
+	Replies []Reply           `json:"replies" doc:"Oldest first."`
+	Next    *string           `json:"next" doc:"Address of the page with the replies after these; null on the last."`
 }
 
 // Reply is a reply as responses show it.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"callbook/server/api"
 	"callbook/store"
 	"callbook/store/domain"
 )
@@ -315,12 +316,12 @@ func (m *crashMails) waits(p *process, address string, most time.Duration) (l le
 // crashColumns are the columns of an agent's export that are the same in each run. A question mark asks whether there
 // is a value; a point leads to one within.
 var crashColumns = map[string]string{
-	"agents":       "handle name tagline mailbox policy_note verified_at? claimed_at?",
-	"offerings":    "title deliverable mode position",
+	"agents":       "handle name tagline mailbox note verified_at? claimed_at?",
+	"offerings":    "title deliverable mode",
 	"links":        "url status failure",
 	"owner_claims": "status",
 	"codes":        "purpose mailbox", // a code that another one has replaced may have been tried
-	"posts":        "kind title body reply_count",
+	"posts":        "kind title body",
 	"replies":      "body",
 	"requests":     "status from_handle to_handle purpose deliverable compensation offering.title decline_reason from_mailbox to_mailbox",
 	"blocks":       "blocked",
@@ -353,12 +354,12 @@ func (r *crashRun) stored(t testing.TB, st *store.Store, file *sql.DB) string {
 	t.Helper()
 	var rows []string
 	for _, agent := range crashAgents {
-		members, err := st.ExportAgent(t.Context(), r.handle(agent))
+		exported, err := st.ExportAgent(t.Context(), r.handle(agent))
 		if errors.Is(err, &domain.Error{Code: domain.CodeNotFound}) {
 			continue
 		}
 		var tables map[string][]map[string]any
-		if err = errors.Join(err, json.Unmarshal([]byte("{"+members+"}"), &tables)); err != nil {
+		if err = errors.Join(err, json.Unmarshal(api.Marshal(exported), &tables)); err != nil {
 			t.Fatal(err)
 		}
 		delete(tables, "mail_log") // the service adds a mail that nobody waits for when it goes out

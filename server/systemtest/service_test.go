@@ -328,8 +328,8 @@ func TestConnections_ClosedByClients(t *testing.T) {
 	defer db.Close()
 	var counts struct{ Stayers, Halves int }
 	err := db.Get(&counts, `SELECT (SELECT COUNT(*) FROM agents JOIN handles USING (id) WHERE handle LIKE 'stayer-%') AS stayers,
-		(SELECT COUNT(*) FROM handles LEFT JOIN agents USING (id) LEFT JOIN agent_documents ON agent_id = handles.id
-			WHERE agents.id IS NULL OR agent_id IS NULL) AS halves`)
+		(SELECT COUNT(*) FROM handles LEFT JOIN agents USING (id) LEFT JOIN agent_search s ON s.rowid = handles.id
+			WHERE agents.id IS NULL OR s.rowid IS NULL) AS halves`)
 	if err != nil || counts.Stayers != stayers || counts.Halves > 0 {
 		t.Errorf("%+v, want %d whole ones; %v", counts, stayers, err)
 	}

@@ -75,7 +75,7 @@ func shortenPosts(response any) any {
 
 	for _, c := range list.Posts {
 		item := BriefPost{
-			Post:       c.Post.Post,
+			Post:       c.Post,
 			Author:     c.Author,
 			ReplyCount: c.ReplyCount,
 			CreatedAt:  c.CreatedAt,

@@ -8,6 +8,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/public"
+	"callbook/store/domain"
 	"callbook/store/search"
 )
 
@@ -63,7 +64,7 @@ func (s *Site) Calls(w http.ResponseWriter, r *http.Request, _ httprouter.Params
 
 type callPage struct {
 	view
-	Post    public.Post
+	Post    domain.PublicPost
 	Replies []public.Reply
 	pagination
 }

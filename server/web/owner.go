@@ -1,12 +1,13 @@
 package web
 
 import (
-	"callbook/server/api"
-	"callbook/store/domain"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
+
+	"callbook/server/api"
+	"callbook/store/domain"
 
 	"github.com/julienschmidt/httprouter"
 )

@@ -1,10 +1,11 @@
 package web
 
 import (
-	"callbook/store/domain"
 	"reflect"
 	"strings"
 	"testing"
+
+	"callbook/store/domain"
 )
 
 // TestView_EveryCodeHasText checks that a page has a text for every value that a response may contain.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -53,7 +53,7 @@ func (o *Operator) ActOnAgents(ctx context.Context, bulk domain.BulkAct) (result
 
 // runOn runs the act on one of many agents, and adds it to the result.
 func (a agentAct) runOn(t *txn.Tx, name domain.OperatorAct, handle string, result *domain.BulkResult) error {
-	agent, found, err := document.FindAgent(t, handle)
+	agent, found, err := record.FindAgent(t, handle)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (a agentAct) runOn(t *txn.Tx, name domain.OperatorAct, handle string, resul
 				(SELECT COUNT(*) FROM replies WHERE author_id = ?1) AS replies,
 				(SELECT COUNT(*) FROM reports WHERE of_id = ?1 AND closed_at IS NULL) AS reports`, agent.ID)
 		if err == nil {
-			err = a.run(t, name, &agent)
+			err = a.run(t, name, agent)
 		}
 	}
 	switch {

@@ -3,17 +3,16 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"callbook/store/blocklist"
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/export"
 	"callbook/store/lifecycle"
+	"callbook/store/record"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
@@ -43,7 +42,7 @@ func suspension(reason string, until time.Time) (agentAct, error) {
 	case !text.CheckLine(reason):
 		return agentAct{}, domain.Invalid(domain.FieldError{Field: "reason", Code: domain.FaultForbiddenCharacter})
 	}
-	return agentAct{detail: reason, settles: true, do: func(t *txn.Tx, agent *document.AgentRow) error {
+	return agentAct{detail: reason, settles: true, do: func(t *txn.Tx, agent *record.AgentRow) error {
 		var end *domain.Time
 		if !until.IsZero() {
 			if ms := domain.TimeOf(until); ms > t.Now {
@@ -52,9 +51,8 @@ func suspension(reason string, until time.Time) (agentAct, error) {
 				return domain.Invalid(domain.FieldError{Field: "until", Code: domain.FaultBadValue})
 			}
 		}
-		return t.Exec(`
-			UPDATE agents SET suspended_at = ?, suspended_until = ?, suspension_reason = ? WHERE id = ?`,
-			t.Now, end, domain.Optional(reason), agent.ID)
+		agent.Suspension = domain.Suspension{SuspendedAt: &t.Now, SuspendedUntil: end, Reason: domain.Optional(reason)}
+		return agent.Store(t)
 	}}, nil
 }
 
@@ -63,34 +61,40 @@ type agentAct struct {
 	detail  string // of the note
 	waiting bool   // only for an agent that waits for approval
 	settles bool   // closes the open reports of the agent and its texts, also of those that it has deleted
-	do      func(*txn.Tx, *document.AgentRow) error
+	do      func(*txn.Tx, *record.AgentRow) error
 }
 
 // agentActs are the acts that need no more than the agent, by the names under which they are recorded.
 var agentActs = map[domain.OperatorAct]agentAct{
-	domain.OperatorApprove: {waiting: true, do: func(t *txn.Tx, agent *document.AgentRow) error {
-		return t.Exec(`UPDATE agents SET awaiting_since = NULL WHERE id = ?`, agent.ID)
+	domain.OperatorApprove: {waiting: true, do: func(t *txn.Tx, agent *record.AgentRow) error {
+		agent.AwaitingSince = nil
+		return agent.Store(t)
 	}},
-	domain.OperatorReject: {waiting: true, settles: true, do: deleteAgent},
-	domain.OperatorDelete: {settles: true, do: deleteAgent},
-	domain.OperatorUnsuspend: {do: func(t *txn.Tx, agent *document.AgentRow) error {
-		return t.Exec(`UPDATE agents SET suspended_at = NULL, suspended_until = NULL, suspension_reason = NULL WHERE id = ?`, agent.ID)
+	domain.OperatorReject: {waiting: true, settles: true, do: lifecycle.DeleteAgent},
+	domain.OperatorDelete: {settles: true, do: lifecycle.DeleteAgent},
+	domain.OperatorUnsuspend: {do: func(t *txn.Tx, agent *record.AgentRow) error {
+		agent.Suspension = domain.Suspension{}
+		return agent.Store(t)
 	}},
-	domain.OperatorVerify: {do: func(t *txn.Tx, agent *document.AgentRow) error {
-		return t.Exec(`
-			UPDATE agents SET verified_at = COALESCE(verified_at, ?), former_mailbox = NULLIF(former_mailbox, mailbox)
-			WHERE id = ?`, t.Now, agent.ID)
+	domain.OperatorVerify: {do: func(t *txn.Tx, agent *record.AgentRow) error {
+		if agent.VerifiedAt == nil {
+			lifecycle.VerifyMailbox(t, agent)
+		}
+		return agent.Store(t)
 	}},
-	domain.OperatorUnverify: {do: func(t *txn.Tx, agent *document.AgentRow) error {
-		return errors.Join(lifecycle.ForgetFormerMailbox(t, agent.ID), lifecycle.Unverify(t, agent.ID))
+	domain.OperatorUnverify: {do: func(t *txn.Tx, agent *record.AgentRow) error {
+		lifecycle.ForgetFormerMailbox(t, agent)
+		if err := lifecycle.Unverify(t, agent); err != nil {
+			return err
+		}
+		return agent.Store(t)
 	}},
-	domain.OperatorUnclaim: {do: func(t *txn.Tx, agent *document.AgentRow) error {
-		return errors.Join(lifecycle.WithdrawClaim(t, agent), lifecycle.KeepAgent(t, agent.ID))
+	domain.OperatorUnclaim: {do: func(t *txn.Tx, agent *record.AgentRow) error {
+		if err := lifecycle.WithdrawClaim(t, agent); err != nil {
+			return err
+		}
+		return lifecycle.KeepAgent(t, agent)
 	}},
-}
-
-func deleteAgent(t *txn.Tx, agent *document.AgentRow) error {
-	return lifecycle.DeleteAgent(t, agent.ID)
 }
 
 // ActOnAgent does an act other than a suspension to an agent. It returns not_found for an unknown handle, and
@@ -103,23 +107,22 @@ func (o *Operator) ActOnAgent(ctx context.Context, act domain.OperatorAct, handl
 // returns not_found for an unknown handle.
 func (o *Operator) moderate(ctx context.Context, name domain.OperatorAct, act agentAct, handle string) error {
 	return o.db.Write(ctx, func(t *txn.Tx) error {
-		agent, found, err := document.FindAgent(t, handle)
+		agent, found, err := record.FindAgent(t, handle)
 		if err == nil && !found {
 			err = domain.NewError(domain.CodeNotFound)
 		}
 		if err != nil {
 			return err
 		}
-		return act.run(t, name, &agent)
+		return act.run(t, name, agent)
 	})
 }
 
 // run runs the act, and records it.
-func (a agentAct) run(t *txn.Tx, name domain.OperatorAct, agent *document.AgentRow) error {
+func (a agentAct) run(t *txn.Tx, name domain.OperatorAct, agent *record.AgentRow) error {
 	if a.waiting && agent.AwaitingSince == nil {
 		return domain.NewError(domain.CodeInvalidState)
 	}
-	t.TouchAgent(agent.ID)
 	if err := a.do(t, agent); err != nil {
 		return err
 	}
@@ -153,7 +156,7 @@ func (o *Operator) ReplaceKey(ctx context.Context, handle string) (key string, e
 	if key, err = domain.NewKey(o.random); err != nil {
 		return "", err
 	}
-	err = o.moderate(ctx, "new-key", agentAct{do: func(t *txn.Tx, agent *document.AgentRow) error {
+	err = o.moderate(ctx, "new-key", agentAct{do: func(t *txn.Tx, agent *record.AgentRow) error {
 		return lifecycle.RestoreKey(t, agent.ID, key)
 	}}, handle)
 	if err != nil {
@@ -164,14 +167,14 @@ func (o *Operator) ReplaceKey(ctx context.Context, handle string) (key string, e
 
 // ExportAgent is Export for the operator, also of a suspended agent. It reveals a mailbox, so it is
 // recorded. It returns not_found for an unknown handle.
-func (o *Operator) ExportAgent(ctx context.Context, handle string) (members string, err error) {
+func (o *Operator) ExportAgent(ctx context.Context, handle string) (tables export.Tables, err error) {
 	var id int64
-	err = o.moderate(ctx, "export", agentAct{do: func(_ *txn.Tx, agent *document.AgentRow) error {
+	err = o.moderate(ctx, "export", agentAct{do: func(_ *txn.Tx, agent *record.AgentRow) error {
 		id = agent.ID
 		return nil
 	}}, handle)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	return export.Agent(ctx, o.db, id)
 }
@@ -179,7 +182,7 @@ func (o *Operator) ExportAgent(ctx context.Context, handle string) (members stri
 // Unblock allows the blocked agent to send the other contact requests again. It returns not_found for
 // unknown handles, and if there is no block.
 func (o *Operator) Unblock(ctx context.Context, handle, blocked string) error {
-	return o.moderate(ctx, "unblock", agentAct{detail: blocked, do: func(t *txn.Tx, agent *document.AgentRow) error {
+	return o.moderate(ctx, "unblock", agentAct{detail: blocked, do: func(t *txn.Tx, agent *record.AgentRow) error {
 		return t.ExecOr(domain.NewError(domain.CodeNotFound), `
 			DELETE FROM blocks
 			WHERE blocker_id = ? AND blocked_id = (SELECT id FROM handles WHERE handle = ?)`, agent.ID, blocked)
@@ -189,8 +192,8 @@ func (o *Operator) Unblock(ctx context.Context, handle, blocked string) error {
 // RemovePost deletes a post with its replies, and closes the open reports of them. It returns not_found for an unknown id.
 func (o *Operator) RemovePost(ctx context.Context, id string) error {
 	return o.db.Write(ctx, func(t *txn.Tx) error {
-		var p document.PostRow
-		if err := txn.OrNotFound(t.Get(&p, document.SelectPostRow+` WHERE id = ?`, id)); err != nil {
+		var p record.PostRow
+		if err := txn.OrNotFound(t.Get(&p, record.SelectPostRow+` WHERE id = ?`, id)); err != nil {
 			return err
 		}
 		var author string
@@ -238,8 +241,50 @@ func (o *Operator) ChangeBlocklist(ctx context.Context, act, written string) (en
 		if err != nil || changed == 0 {
 			return err
 		}
+		if kind == blocklist.Host && !undo {
+			if err := failLinks(t, entry); err != nil {
+				return err
+			}
+		}
 		return audit(t, act, entry, "")
 	})
+}
+
+// failLinks ends the verification of the links to a host that is now blocked.
+func failLinks(t *txn.Tx, host string) error {
+	var handles []string
+	err := t.Select(&handles, `
+		SELECT h.handle
+		FROM agents a
+		JOIN handles h ON h.id = a.id
+		WHERE a.links_due_at IS NOT NULL AND a.links LIKE '%' || ? || '%'`, host)
+	if err != nil {
+		return err
+	}
+	for _, handle := range handles {
+		agent, _, err := record.FindAgent(t, handle)
+		if err != nil {
+			return err
+		}
+		failed := false
+		for i := range agent.Trust.Links {
+			l := &agent.Trust.Links[i]
+			if l.Status == domain.LinkVerified && blocklist.IsAtHost(l.URL, host) {
+				l.Record(domain.LinkCheck{Kind: l.Kind, Failure: "blocked"}, t.Now)
+				failed = true
+			}
+		}
+		if !failed {
+			continue
+		}
+		if err := agent.StoreLinks(t); err != nil {
+			return err
+		}
+		if err := agent.NotifyOfLinks(t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Blocklist returns the entries of all lists of the operator, in alphabetical order of each list.

@@ -118,9 +118,6 @@ func Add(t *txn.Tx, kind Kind, entry string) (added int64, err error) {
 	if err == nil && n > maxEntries {
 		err = fault(domain.FaultTooMany, "")
 	}
-	if err == nil && kind == Host {
-		err = t.Exec(`UPDATE links SET next_check_at = ? WHERE status = 'verified' AND url LIKE '%' || ? || '%'`, t.Now, entry)
-	}
 	t.Changes.Lists = true
 	return added, err
 }

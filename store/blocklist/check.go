@@ -63,6 +63,12 @@ func findBlocked(lists map[Kind][]string, format, written string) (topic string)
 	return ""
 }
 
+// IsAtHost reports whether an address is at a host or below it.
+func IsAtHost(address, host string) bool {
+	u, err := url.Parse(address)
+	return err == nil && holdsName([]string{host}, u.Hostname())
+}
+
 // holdsName reports whether a list has a name or one above it.
 func holdsName(list []string, name string) bool {
 	name = strings.ToLower(name)

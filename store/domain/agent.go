@@ -2,22 +2,22 @@ package domain
 
 import (
 	"database/sql/driver"
-	"encoding/json"
 	"fmt"
 	"net/netip"
-	"strings"
+
+	"github.com/go-json-experiment/json"
 )
 
 // OwnAgent is an agent as it sees itself: its card, and data that is private to it.
 type OwnAgent struct {
-	Card             AgentDocument `db:"-"`
-	Mailbox          string        `db:"mailbox"`
-	Claim            OwnerClaim    `db:"-"`
-	PendingRequests  int           `db:"pending_requests"`
-	AwaitingReceipts int           `db:"awaiting_receipts"`
-	DeletionAt       *Time         `db:"deletion_at"`       // when the agent is deleted; nil if it is not to be
-	AwaitingApproval bool          `db:"awaiting_approval"` // by the operator
-	Limits           Allowances    `db:"-"`
+	Card             Card       `db:"-"`
+	Mailbox          string     `db:"mailbox"`
+	Claim            OwnerClaim `db:"-"`
+	PendingRequests  int        `db:"pending_requests"`
+	AwaitingReceipts int        `db:"awaiting_receipts"`
+	DeletionAt       *Time      `db:"deletion_at"`       // when the agent is deleted; nil if it is not to be
+	AwaitingApproval bool       `db:"awaiting_approval"` // by the operator
+	Limits           Allowances `db:"-"`
 }
 
 // UnverifiedRetention is how long an agent that never verified a mailbox stays without an
@@ -28,33 +28,34 @@ const UnverifiedRetention = 90 * Day
 // handle that can be registered.
 func FormerHandle(id int64) string { return fmt.Sprintf("~%02d", id) }
 
-// Trust holds the verifications of an agent.
+// Trust holds the verifications of an agent. All but the links follow from the times at which its
+// mailbox was verified and its owner claimed it; see [Agent.SetTrust].
 type Trust struct {
-	Level           int    `json:"level" minimum:"0" maximum:"2"`
-	MailboxVerified bool   `json:"mailbox_verified"`
-	OwnerClaimed    bool   `json:"owner_claimed"`
-	Links           []Link `json:"links"`
+	Level           int        `json:"level" db:"-" minimum:"0" maximum:"2"`
+	MailboxVerified bool       `json:"mailbox_verified" db:"-"`
+	OwnerClaimed    bool       `json:"owner_claimed" db:"-"`
+	Links           List[Link] `json:"links" db:"links"`
 }
 
-// Texts is a list of short texts; a JSON array in the database and in responses.
-type Texts []string
+// List is a list of values: a JSON array in the database and in responses.
+type List[T any] []T
+
+// Texts is a list of short texts.
+type Texts = List[string]
 
 // Value returns the list as the database stores it. It implements [driver.Valuer].
-func (l Texts) Value() (driver.Value, error) {
-	if len(l) == 0 {
-		return "[]", nil
-	}
-	b, err := json.Marshal([]string(l))
+func (l List[T]) Value() (driver.Value, error) {
+	b, err := json.Marshal([]T(l))
 	return string(b), err
 }
 
 // Scan reads a stored list. It implements [database/sql.Scanner].
-func (l *Texts) Scan(v any) error {
+func (l *List[T]) Scan(v any) error {
 	text, ok := v.(string)
 	if !ok {
 		return fmt.Errorf("read a list: it is a %T", v)
 	}
-	return json.Unmarshal([]byte(text), (*[]string)(l))
+	return json.Unmarshal([]byte(text), (*[]T)(l))
 }
 
 // CodeSent holds when a code or link that was sent expires, and when another may be requested.
@@ -63,28 +64,116 @@ type CodeSent struct {
 	ResendAfter Time
 }
 
-// Agent is the stored part of the card's agent object: all but last_active_at and contact.
+// Agent is the card's agent object but last_active_at and contact.
 type Agent struct {
-	Handle        string        `json:"handle" db:"handle"`
-	Name          string        `json:"name" db:"name"`
-	Owner         string        `json:"owner" db:"owner"`
-	Tagline       *string       `json:"tagline" db:"tagline"`
-	DescriptionZH string        `json:"description_zh" db:"description_zh"`
-	DescriptionEN string        `json:"description_en" db:"description_en"`
-	Capabilities  Texts         `json:"capabilities" db:"capabilities"`
-	Languages     Texts         `json:"languages" db:"languages"`
-	Homepage      *string       `json:"homepage" db:"homepage"`
-	Model         *string       `json:"model" db:"model"`
-	Verified      bool          `json:"verified" db:"-" doc:"True when the mailbox is verified."`
-	VerifiedAt    *Time         `json:"verified_at" db:"verified_at" nullable:"true"`
-	Trust         Trust         `json:"trust" db:"-"`
-	Offerings     []Offering    `json:"offerings" db:"-" maxItems:"3"`
-	ContactPolicy ContactPolicy `json:"contact_policy" db:"contact_policy"`
-	CreatedAt     Time          `json:"created_at" db:"created_at"`
-	UpdatedAt     Time          `json:"updated_at" db:"updated_at"`
+	Handle        string         `json:"handle" db:"handle"`
+	Name          string         `json:"name" db:"name"`
+	Owner         string         `json:"owner" db:"owner"`
+	Tagline       *string        `json:"tagline" db:"tagline"`
+	DescriptionZH string         `json:"description_zh" db:"description_zh"`
+	DescriptionEN string         `json:"description_en" db:"description_en"`
+	Capabilities  Texts          `json:"capabilities" db:"capabilities"`
+	Languages     Texts          `json:"languages" db:"languages"`
+	Homepage      *string        `json:"homepage" db:"homepage"`
+	Model         *string        `json:"model" db:"model"`
+	Verified      bool           `json:"verified" db:"-" doc:"True when the mailbox is verified."`
+	VerifiedAt    *Time          `json:"verified_at" db:"verified_at" nullable:"true"`
+	Trust         Trust          `json:"trust" db:"trust"`
+	Offerings     List[Offering] `json:"offerings" db:"offerings" maxItems:"3"`
+	ContactPolicy ContactPolicy  `json:"contact_policy" db:"contact_policy"`
+	CreatedAt     Time           `json:"created_at" db:"created_at"`
+	UpdatedAt     Time           `json:"updated_at" db:"updated_at"`
+
+	ClaimedAt *Time `json:"-" db:"claimed_at"` // of the owner's claim that is in force
 }
 
-// Brief is the stored part of an item of a list with view=brief.
+// Level returns the trust level of the agent.
+func (a *Agent) Level() int {
+	switch {
+	case a.ClaimedAt != nil:
+		return 2
+	case a.VerifiedAt != nil:
+		return 1
+	}
+	return 0
+}
+
+// SetTrust sets what follows from the times of verification and claim.
+func (a *Agent) SetTrust() {
+	a.Verified = a.VerifiedAt != nil
+	a.Trust.Level = a.Level()
+	a.Trust.MailboxVerified = a.Verified
+	a.Trust.OwnerClaimed = a.ClaimedAt != nil
+}
+
+// PublicAgent is an agent in lists, as the public sees it.
+type PublicAgent struct {
+	Agent
+	ID           int64   `json:"id" db:"id"`
+	Email        *string `json:"email" db:"email"`         // nil unless the agent made it public
+	Confirmed    int     `json:"confirmed" db:"confirmed"` // collaborations that count as evidence
+	LastActiveAt Time    `json:"last_active_at" db:"last_active_at"`
+
+	Matched []Offering `json:"-" db:"-"` // with a search: the menu entries that matched
+}
+
+// Position returns the number that orders the agents of a list, the newest highest.
+func (a PublicAgent) Position() int64 { return a.ID }
+
+// Size returns about how many bytes the agent takes in a list.
+func (a PublicAgent) Size() int {
+	size := 1024 + escapedSize(a.Name, a.Owner, Deref(a.Tagline), a.DescriptionEN, a.DescriptionZH, Deref(a.Homepage), Deref(a.ContactPolicy.Note))
+	size += escapedSize(a.Capabilities...) + escapedSize(a.Languages...)
+	for i := range a.Trust.Links {
+		size += 256 + len(a.Trust.Links[i].URL)
+	}
+	for i := range a.Offerings {
+		size += a.Offerings[i].size()
+	}
+	return size
+}
+
+// MatchMenu sets Matched to the menu entries that contain most of the words of a search, and at least
+// one. hitsOf returns how many of these words an entry contains.
+func (a *PublicAgent) MatchMenu(hitsOf func(Offering) int) {
+	most := 1
+	for _, o := range a.Offerings {
+		hits := hitsOf(o)
+		if hits > most {
+			most, a.Matched = hits, nil
+		}
+		if hits == most {
+			a.Matched = append(a.Matched, o)
+		}
+	}
+}
+
+// Card is an agent with what others have confirmed of it, and its newest posts.
+type Card struct {
+	PublicAgent
+	Partners    int          `db:"partners"` // owners on the other side of the confirmed collaborations
+	Requests    RequestFacts `db:"-"`
+	RecentPosts []RecentPost `db:"-"`
+}
+
+// Brief returns the agent as a list with view=brief shows it.
+func (a *Agent) Brief() Brief {
+	brief := Brief{
+		Handle:       a.Handle,
+		Name:         a.Name,
+		Tagline:      a.Tagline,
+		Capabilities: a.Capabilities,
+		Languages:    a.Languages,
+		Accepting:    a.ContactPolicy.Accepting,
+		Offerings:    []BriefOffering{},
+	}
+	for _, o := range a.Offerings {
+		brief.Offerings = append(brief.Offerings, BriefOffering{ID: o.ID, Title: o.Title, Mode: o.Mode})
+	}
+	return brief
+}
+
+// Brief is an agent in a few words.
 type Brief struct {
 	Handle       string          `json:"handle"`
 	Name         string          `json:"name"`
@@ -104,9 +193,9 @@ type BriefOffering struct {
 
 // Author names an agent in posts, replies and collaborations.
 type Author struct {
-	Handle string `json:"handle"`
-	Name   string `json:"name"`
-	Level  int    `json:"level"`
+	Handle string `json:"handle" db:"handle"`
+	Name   string `json:"name" db:"name"`
+	Level  int    `json:"level" db:"level"`
 }
 
 // RecentPost is a post on the card of its author.
@@ -115,47 +204,6 @@ type RecentPost struct {
 	Kind      string `json:"kind" db:"kind" enum:"seeking,offering,announce"`
 	Title     string `json:"title" db:"title"`
 	CreatedAt Time   `json:"created_at" db:"created_at"`
-}
-
-// AgentDocument is the public view of an agent, as pieces of JSON that responses are made of.
-// Profile and Brief are members without the braces around them.
-type AgentDocument struct {
-	ID           int64        `db:"agent_id" json:"id"`
-	Handle       string       `db:"handle" json:"handle"`
-	Level        int          `db:"level" json:"level"`
-	Confirmed    int          `db:"confirmed" json:"confirmed"`
-	Partners     int          `db:"confirmed_partners" json:"partners"` // owners on the other side of the confirmed
-	Email        *string      `db:"email" json:"email"`                 // only where the agent made it public
-	Profile      string       `db:"profile" json:"profile"`
-	Brief        string       `db:"brief" json:"brief"`
-	RecentPosts  string       `db:"recent_posts" json:"recent_posts"`
-	Menu         string       `db:"menu" json:"-"`
-	MenuWords    string       `db:"menu_words" json:"-"`
-	CreatedAt    Time         `db:"created_at" json:"created_at"`
-	LastActiveAt Time         `db:"last_active_at" json:"last_active_at"`
-	Requests     RequestFacts `db:"-" json:"-"` // on a card
-	Matched      []string     `db:"-" json:"-"` // with a search: the menu entries that matched, as JSON
-}
-
-// Position returns the number that orders the agents of a list, the newest highest.
-func (d AgentDocument) Position() int64 { return d.ID }
-
-// Size returns about how many bytes the agent takes in a list.
-func (d AgentDocument) Size() int { return len(d.Profile) + len(d.Menu) }
-
-// MatchMenu sets Matched to the menu entries that contain most of the words of a search, and at least
-// one. hitsOf returns the number of these words among the tokens of an entry.
-func (d *AgentDocument) MatchMenu(hitsOf func(tokens string) int) {
-	most, menu := 1, strings.Split(d.Menu, "\n")
-	for i, words := range strings.Split(d.MenuWords, "\n") {
-		hits := hitsOf(words)
-		if hits > most {
-			most, d.Matched = hits, nil
-		}
-		if hits == most {
-			d.Matched = append(d.Matched, menu[i])
-		}
-	}
 }
 
 // Registration is a new agent. Lengths count code points after NFC.
@@ -195,9 +243,9 @@ type Settings struct {
 
 // Registered is a new agent with its key, of which only the hash is stored.
 type Registered struct {
-	Agent    AgentDocument `json:"agent"`
-	Key      string        `json:"-"`        // empty in a repeated response once the key was used
-	Awaiting bool          `json:"awaiting"` // the operator must approve the agent before it takes part
+	Agent    PublicAgent `json:"agent"`
+	Key      string      `json:"-"`        // empty in a repeated response once the key was used
+	Awaiting bool        `json:"awaiting"` // the operator must approve the agent before it takes part
 }
 
 // CheckDescriptions returns the error of an agent without a description in either language.

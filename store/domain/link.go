@@ -22,12 +22,75 @@ type Link struct {
 	ExpiresAt  *Time   `json:"expires_at" db:"expires_at" nullable:"true"`
 }
 
+// NextCheck returns when the service checks the link again, and false if it does not.
+func (l *Link) NextCheck() (Time, bool) {
+	switch {
+	case l.Status == LinkPending:
+		return 0, true // at once
+	case l.Status != LinkVerified:
+		return 0, false
+	case l.Failure != nil:
+		return l.CheckedAt.Add(LinkRetry), true
+	}
+	return l.CheckedAt.Add(LinkRecheck), true
+}
+
+// Record records the result of a check of the link's page. A verified link, or one that was, outlasts a
+// failure that may pass.
+func (l *Link) Record(check LinkCheck, now Time) {
+	l.CheckedAt = &now
+	l.Failure = Optional(check.Failure)
+	if !check.Verified && check.isTransient() && (l.Status == LinkVerified || l.Status == LinkExpired) {
+		return
+	}
+
+	l.Kind = check.Kind
+	l.Status, l.Proof, l.VerifiedAt, l.ExpiresAt = LinkFailed, nil, nil, nil
+	if check.Verified {
+		end := now.Add(LinkAge)
+		l.Status, l.Proof, l.VerifiedAt, l.ExpiresAt = LinkVerified, &check.Proof, &now, &end
+	}
+}
+
+// Expired reports whether the verification of the link has ended, which is not stored yet.
+func (l *Link) Expired(now Time) bool {
+	return l.Status == LinkVerified && *l.ExpiresAt <= now
+}
+
+// DueAt returns the times at which the link must be checked or its verification ends. A check that is
+// due now is due again a day later.
+func (l *Link) DueAt(now Time) (times []Time) {
+	if at, ok := l.NextCheck(); ok {
+		if at <= now {
+			at = now.Add(LinkRetry)
+		}
+		times = append(times, at)
+	}
+	if l.Status == LinkVerified {
+		times = append(times, *l.ExpiresAt)
+	}
+	return times
+}
+
+// The states of a link.
+const (
+	LinkPending  = "pending"
+	LinkVerified = "verified"
+	LinkFailed   = "failed"
+	LinkExpired  = "expired"
+)
+
 // LinkCheck is the result of a check of a link.
 type LinkCheck struct {
 	Kind     string
 	Verified bool
 	Proof    string // rel_me, mention; empty unless verified
 	Failure  string // empty when verified
+}
+
+// isTransient reports whether a page that failed so may pass the next check.
+func (c LinkCheck) isTransient() bool {
+	return c.Failure == "unreachable" || c.Failure == "timeout" || c.Failure == "http_error"
 }
 
 // LinkDraft is a new link.

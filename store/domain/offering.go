@@ -30,3 +30,9 @@ type Offering struct {
 	Languages      Texts   `json:"languages" db:"languages"`
 	Tags           Texts   `json:"tags" db:"tags"`
 }
+
+// size returns about how many bytes the entry takes in a response.
+func (o *Offering) size() int {
+	texts := escapedSize(o.Title, o.Deliverable, Deref(o.ForWhom), Deref(o.NotDoing))
+	return 256 + texts + escapedSize(o.Languages...) + escapedSize(o.Tags...)
+}

@@ -27,7 +27,7 @@ func (d *PostDraft) TextHash() []byte {
 	return hash[:16]
 }
 
-// Post is the stored part of the public view of a post.
+// Post is what an author says in a post.
 type Post struct {
 	ID          string  `json:"id" db:"id"`
 	Kind        string  `json:"kind" db:"kind" enum:"seeking,offering,announce"`
@@ -41,22 +41,32 @@ type Post struct {
 	Lang        *string `json:"lang" db:"lang" enum:"zh,en,other"`
 }
 
-// PostDocument is the public view of a post, as pieces of JSON that responses are made of.
-type PostDocument struct {
-	Seq        int64   `db:"seq" json:"seq"`
-	ID         string  `db:"id" json:"id"`
-	Post       string  `db:"post" json:"post"`
-	Deadline   *string `db:"deadline" json:"-"`
-	Author     string  `db:"author" json:"author"`
-	ReplyCount int     `db:"reply_count" json:"reply_count"`
-	CreatedAt  Time    `db:"created_at" json:"created_at"`
+// PublicPost is a post as the public sees it.
+type PublicPost struct {
+	Post
+	Author     Author `json:"author" db:"author"`
+	ReplyCount int    `json:"reply_count" db:"reply_count"`
+	CreatedAt  Time   `json:"created_at" db:"created_at"`
+
+	Seq int64 `json:"-" db:"seq"`
 }
 
 // Position returns the number that orders the posts of a list, the newest highest.
-func (d PostDocument) Position() int64 { return d.Seq }
+func (p PublicPost) Position() int64 { return p.Seq }
 
-// Size returns about how many bytes the post takes in a list.
-func (d PostDocument) Size() int { return len(d.Post) + len(d.Author) + 128 }
+// Size returns about how many bytes the post takes in a list, with the characters that JSON escapes.
+func (p PublicPost) Size() int {
+	texts := escapedSize(p.Title, p.Body, Deref(p.Deliverable), Deref(p.Constraints))
+	return 512 + texts + escapedSize(p.Languages...) + escapedSize(p.Tags...)
+}
+
+// escapedSize returns the size of texts in JSON.
+func escapedSize(texts ...string) (size int) {
+	for _, text := range texts {
+		size += 3 + len(text) + strings.Count(text, `"`) + strings.Count(text, `\`) + strings.Count(text, "\n")
+	}
+	return size
+}
 
 // deadlineGrace is how far a new deadline may lie before today in UTC: in some time zones it is still
 // yesterday.
@@ -79,7 +89,7 @@ type Reply struct {
 	ID        string `json:"id" db:"id"`
 	PostID    string `json:"post_id" db:"post_id"`
 	PostTitle string `json:"post_title" db:"post_title"`
-	Author    string `json:"author" db:"author"` // JSON
+	Author    Author `json:"author" db:"author"`
 	Body      string `json:"body" db:"body"`
 	CreatedAt Time   `json:"created_at" db:"created_at"`
 }
@@ -89,11 +99,11 @@ func (r Reply) Position() int64 { return r.Seq }
 
 // Size returns about how many bytes the reply takes in a list, with the characters that JSON escapes.
 func (r Reply) Size() int {
-	return len(r.Body) + strings.Count(r.Body, `"`) + strings.Count(r.Body, `\`) + strings.Count(r.Body, "\n") + len(r.Author) + 160
+	return escapedSize(r.Body, r.Author.Name) + 240
 }
 
 // RecordID returns the id, for responses to repeated requests.
-func (p PostDocument) RecordID() string { return p.ID }
+func (p PublicPost) RecordID() string { return p.ID }
 
 // RecordID returns the id, for responses to repeated requests.
 func (r Reply) RecordID() string { return r.ID }

@@ -20,14 +20,11 @@ import (
 // reveal the owner's address to a thief of the key.
 var tables = []struct{ name, query string }{
 	{"agents", `SELECT h.handle, a.* FROM agents a JOIN handles h ON h.id = a.id WHERE a.id = ?1`},
-	{"offerings", `SELECT * FROM offerings WHERE agent_id = ?1 ORDER BY position`},
-	{"links", `SELECT * FROM links WHERE agent_id = ?1 ORDER BY seq`},
 	{"watches", `SELECT kind, tag, q, language FROM watches WHERE agent_id = ?1 ORDER BY position`},
 	{"owner_claims", `SELECT status, requested_at, expires_at, confirmed_at FROM owner_claims WHERE agent_id = ?1`},
 	{"codes", `SELECT purpose, mailbox, wrong_tries, created_at, expires_at FROM codes WHERE agent_id = ?1`},
 	{"mail_log", `SELECT at FROM mail_log WHERE agent_id = ?1 ORDER BY seq`},
-	{"posts", `SELECT p.*, d.reply_count FROM posts p LEFT JOIN post_documents d ON d.post_seq = p.seq
-		WHERE p.author_id = ?1 ORDER BY p.seq`},
+	{"posts", `SELECT * FROM posts WHERE author_id = ?1 ORDER BY seq`},
 	{"replies", `SELECT r.id, p.id AS post_id, r.body, r.created_at
 		FROM replies r JOIN posts p ON p.seq = r.post_seq WHERE r.author_id = ?1 ORDER BY r.seq`},
 	{"requests", `SELECT r.*, f.handle AS from_handle, o.handle AS to_handle
@@ -45,48 +42,64 @@ var tables = []struct{ name, query string }{
 	{"reports", `SELECT id, about, subject, reason, created_at, closed_at FROM reports WHERE reporter_id = ?1 ORDER BY seq`},
 }
 
-// Agent returns everything stored about an agent as JSON members, one array of rows for each
-// table. Derived data is omitted, since it repeats the rest.
-func Agent(ctx context.Context, db *txn.DB, id int64) (string, error) {
-	var b strings.Builder
-	for i, t := range tables {
-		rows, err := export(ctx, db, t.query, id)
+// Tables has the rows about an agent by the name of their table, each by column.
+type Tables map[string][]map[string]any
+
+// Agent returns everything stored about an agent. Derived data is omitted, since it repeats the rest.
+func Agent(ctx context.Context, db *txn.DB, id int64) (Tables, error) {
+	all := Tables{}
+	for _, t := range tables {
+		rows, err := exportRows(ctx, db, t.query, id)
 		if err != nil {
-			return "", fmt.Errorf("export %s: %w", t.name, err)
+			return nil, fmt.Errorf("export %s: %w", t.name, err)
 		}
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(`"` + t.name + `":` + rows)
+		all[t.name] = rows
 	}
-	return b.String(), nil
+
+	// The menu and the links are lists in the row of the agent.
+	for _, agent := range all["agents"] {
+		for _, list := range []string{"offerings", "links"} {
+			all[list] = []map[string]any{}
+			if stored, ok := agent[list].(jsontext.Value); ok {
+				var entries []map[string]any
+				if err := json.Unmarshal(stored, &entries); err != nil {
+					return nil, fmt.Errorf("export %s: %w", list, err)
+				}
+				all[list] = append(all[list], entries...)
+			}
+			delete(agent, list)
+		}
+	}
+	return all, nil
 }
 
-func export(ctx context.Context, db *txn.DB, query string, id int64) (string, error) {
-	rows, err := db.SelectMaps(ctx, query, id)
-	if err != nil {
-		return "", err
-	}
-	all := []map[string]any{}
-	for _, stored := range rows {
+func exportRows(ctx context.Context, db *txn.DB, query string, id int64) ([]map[string]any, error) {
+	stored, err := db.SelectMaps(ctx, query, id)
+	rows := []map[string]any{}
+	for _, columns := range stored {
 		row := map[string]any{}
-		for column, value := range stored {
+		for column, value := range columns {
 			if v, ok := exportValue(column, value); ok {
 				row[column] = v
 			}
 		}
-		all = append(all, row)
+		rows = append(rows, row)
 	}
-	text, err := json.Marshal(all, json.Deterministic(true))
-	return string(text), err
+	return rows, err
 }
+
+// derived are columns that follow from others.
+var derived = []string{"level", "hidden", "menu_entries", "links_due_at", "closed"}
 
 // flags are the columns of booleans.
 var flags = []string{"contact_public", "accepting", "require_offering", "require_owner_receipt", "key_used", "counts"}
 
 // exportValue converts a value as the API shows it: times to timestamps, and stored JSON to JSON.
-// It reports false for numbers of rows and for hashes.
+// It reports false for what follows from other columns, for numbers of rows and for hashes.
 func exportValue(column string, value any) (any, bool) {
+	if slices.Contains(derived, column) {
+		return nil, false
+	}
 	switch v := value.(type) {
 	case []byte:
 		return nil, false
@@ -101,7 +114,7 @@ func exportValue(column string, value any) (any, bool) {
 		}
 	case string:
 		switch column {
-		case "capabilities", "languages", "tags", "offering", "subject":
+		case "capabilities", "languages", "offerings", "links", "tags", "offering", "subject":
 			if strings.HasPrefix(v, "[") || strings.HasPrefix(v, "{") {
 				return jsontext.Value(v), true
 			}

@@ -3,20 +3,28 @@ package lifecycle
 import (
 	"cmp"
 
-	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/record"
 	"callbook/store/txn"
 )
 
 // DeleteAgent deletes an agent with everything of its own, and ends what it has with others. Its handle stays taken.
-func DeleteAgent(t *txn.Tx, id int64) error {
-	err := cmp.Or(
-		document.UnindexAgent(t, id), Unclaim(t, id), deletePostsOf(t, id), endRequestsOf(t, id), endCollabsOf(t, id),
+func DeleteAgent(t *txn.Tx, agent *record.AgentRow) error {
+	// Without the claim, the work of its partners with it no longer counts.
+	agent.ClaimedAt = nil
+	if err := agent.Store(t); err != nil {
+		return err
+	}
+
+	id := agent.ID
+	t.Changes.Public = true
+	t.Changes.NewEvents.Add(id) // so that a request that waits for its events ends
+	t.Changes.Erased = true
+	return cmp.Or(
+		record.UnindexAgent(t, id), deletePostsOf(t, id), endRequestsOf(t, id), endCollabsOf(t, id),
 		t.Exec(`DELETE FROM agents WHERE id = ?`, id),
 		t.Exec(`UPDATE handles SET deleted_at = ? WHERE id = ?`, t.Now, id),
 		deleteOrphans(t, id))
-	t.TouchDeleted(id)
-	return err
 }
 
 // deleteOrphans deletes the requests and collaborations of a deleted agent whose other side is deleted
@@ -31,9 +39,13 @@ func deleteOrphans(t *txn.Tx, id int64) error {
 }
 
 // KeepAgent takes a deletion back.
-func KeepAgent(t *txn.Tx, id int64) error {
-	t.TouchAgent(id)
-	return t.Exec(`UPDATE agents SET deletion_at = NULL, updated_at = ? WHERE id = ? AND deletion_at IS NOT NULL`, t.Now, id)
+func KeepAgent(t *txn.Tx, agent *record.AgentRow) error {
+	if agent.DeletionAt == nil {
+		return nil
+	}
+	agent.DeletionAt = nil
+	agent.UpdatedAt = t.Now
+	return agent.Store(t)
 }
 
 // RestoreKey gives a new key to somebody who may not have had the one before. The URL at which the agent is woken is
@@ -50,6 +62,6 @@ func SetKey(t *txn.Tx, agentID int64, key string) error {
 // RemoveWake deletes the URL at which an agent is woken, if there is one.
 func RemoveWake(t *txn.Tx, agentID int64) error {
 	n, err := t.Change(`DELETE FROM wakes WHERE agent_id = ?`, agentID)
-	t.TouchErased(n)
+	t.Erase(n)
 	return err
 }

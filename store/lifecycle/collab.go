@@ -3,9 +3,9 @@ package lifecycle
 import (
 	"errors"
 
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/query"
+	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -15,11 +15,10 @@ func CloseCollab(t *txn.Tx, row *query.CollabRow, to string, notified int64) err
 		return err
 	}
 	if to == domain.CollabConfirmed {
-		if err := document.CountCollab(t, row.InitiatorID, row.PartnerID); err != nil {
+		if err := record.CountCollab(t, row.InitiatorID, row.PartnerID); err != nil {
 			return err
 		}
-		t.TouchAgent(row.InitiatorID, row.PartnerID)
-		t.Changes.Collabs = true
+		t.Changes.Public = true
 	}
 	other := row.Partner.Handle
 	if notified == row.PartnerID {
@@ -43,6 +42,5 @@ func endCollabsOf(t *txn.Tx, id int64) error {
 		}
 		err = errors.Join(err, CloseCollab(t, &pending[i], domain.CollabDeclined, other))
 	}
-	t.Changes.Collabs = true
 	return errors.Join(err, t.EraseResponses(`SELECT id FROM collabs WHERE initiator_id = ?1 OR partner_id = ?1`, id))
 }

@@ -3,14 +3,13 @@ package lifecycle
 import (
 	"cmp"
 
-	"callbook/store/document"
+	"callbook/store/record"
 	"callbook/store/txn"
 )
 
 // DeletePost deletes a post with its replies.
-func DeletePost(t *txn.Tx, p *document.PostRow) error {
-	t.TouchRecentPosts(p.AuthorID)
-	t.TouchPosts()
+func DeletePost(t *txn.Tx, p *record.PostRow) error {
+	t.Changes.Public = true
 	t.Unindex(txn.PostSearch, p.Seq)
 	return cmp.Or(erasePostResponses(t, `seq = ?1`, p.Seq), t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq))
 }
@@ -21,8 +20,6 @@ func deletePostsOf(t *txn.Tx, id int64) error {
 		return err
 	}
 	return t.ExecEach(id,
-		`UPDATE post_documents SET reply_count = (`+document.VisibleReplies+`post_documents.post_seq AND r.author_id <> ?1)
-			WHERE post_seq IN (SELECT post_seq FROM replies WHERE author_id = ?1)`,
 		`DELETE FROM replies WHERE author_id = ?1`,
 		`DELETE FROM posts WHERE author_id = ?1`,
 	)
@@ -54,9 +51,8 @@ const SelectReplyRow = `
 
 // DeleteReply deletes a reply.
 func DeleteReply(t *txn.Tx, reply *ReplyRow) error {
-	t.TouchPosts()
+	t.Changes.Public = true
 	return cmp.Or(
 		t.Exec(`UPDATE idempotency SET answer = NULL WHERE subject = ?`, reply.ID),
-		t.Exec(`DELETE FROM replies WHERE seq = ?`, reply.Seq),
-		t.Exec(`UPDATE post_documents SET reply_count = (`+document.VisibleReplies+`post_documents.post_seq) WHERE post_seq = ?`, reply.PostSeq))
+		t.Exec(`DELETE FROM replies WHERE seq = ?`, reply.Seq))
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/txn"
 )
@@ -32,11 +31,11 @@ const (
 
 // SelectRequest reads requests as they are at ?1: expired past their time, even if that is not stored
 // yet. Nothing else reads exchanged mailboxes.
-var SelectRequest = `
+const SelectRequest = `
 	SELECT r.seq, r.id, r.from_id, r.to_id,
 		` + StatusNow + ` AS status,
-		f.handle AS "from.handle", fa.name AS "from.name", ` + document.SelectLevel("fa") + ` AS "from.level",
-		o.handle AS "to.handle", oa.name AS "to.name", ` + document.SelectLevel("oa") + ` AS "to.level",
+		f.handle AS "from.handle", fa.name AS "from.name", fa.level AS "from.level",
+		o.handle AS "to.handle", oa.name AS "to.name", oa.level AS "to.level",
 		r.purpose, r.deliverable, r.compensation, r.offering, r.deadline, r.context, r.decline_reason,
 		r.from_mailbox, r.to_mailbox, r.created_at,
 		CASE WHEN ` + Overdue + ` THEN r.expires_at ELSE r.updated_at END AS updated_at,
@@ -147,7 +146,7 @@ func moveRequest(t *txn.Tx, row *RequestRow, act domain.RequestAction, reason st
 	if err != nil {
 		return err
 	}
-	t.TouchFacts(row.ToID)
+	t.Changes.Public = true // the recipient's card counts its answers
 	if move.To == domain.RequestAccepted {
 		err := t.Exec(`
 			UPDATE requests SET

@@ -4,7 +4,7 @@
 //
 // A page is read with one query, which continues below the last row of the page before, so
 // that a page costs the same however far down it is and no record is listed twice. Totals are
-// counted up to [CountLimit] and cached in Totals. A search has tiers of strict matches and
+// counted up to [CountLimit]. A search has tiers of strict matches and
 // then partial matches; see package search.
 package listing
 
@@ -70,14 +70,12 @@ func sizeOf[T any](records []T) (size int) {
 
 // Query describes a list by two SQL queries.
 type Query struct {
-	Name     string  // identifies the list and its filter
-	Rows     string  // selects a page; values: Before, position below, Bounds, limit, offset
-	Count    string  // counts the records; values: Before, Bounds, limit
-	Before   []any   // values of both queries
-	Bounds   []any   // values of both queries
-	MaxBytes int     // a page ends early when its records exceed this size; 0 for no limit
-	Totals   *Totals // caches the total; nil to count it every time
-	Changes  uint64  // Totals.Changes before anything of the list was read
+	Name     string // identifies the list and its filter
+	Rows     string // selects a page; values: Before, position below, Bounds, limit, offset
+	Count    string // counts the records; values: Before, Bounds, limit
+	Before   []any  // values of both queries
+	Bounds   []any  // values of both queries
+	MaxBytes int    // a page ends early when its records exceed this size; 0 for no limit
 }
 
 // Read reads one page of a list. It returns invalid_query if the cursor is not one of this list.
@@ -110,8 +108,12 @@ func Read[T Record](ctx context.Context, r Reader, q *Query, page Page) (List[T]
 		list.Total, list.TotalIsExact = len(list.Items), true
 		return list, nil
 	}
-	list.Total, list.TotalIsExact, err = q.total(ctx, r)
-	list.Total = max(list.Total, len(list.Items))
+
+	var total int
+	args = append(append(slices.Clone(q.Before), q.Bounds...), CountLimit+1)
+	err = r.Get(ctx, &total, q.Count, args...)
+	list.TotalIsExact = total <= CountLimit
+	list.Total = max(min(total, CountLimit), len(list.Items))
 	return list, err
 }
 

@@ -19,6 +19,8 @@ type Search struct {
 	Strict bool     // without partial matches
 	Newest bool     // newest first instead of by relevance
 	Rows   string   // selects records; ends before the list of their numbers
+
+	MaxBytes int // as in Query
 }
 
 // Hint explains why no record matches every word of a query.
@@ -289,7 +291,7 @@ func readRecords[T Record](ctx context.Context, s *searchRun, from Position, pag
 	}
 	slices.SortFunc(rows, func(a, b T) int { return order[a.Position()] - order[b.Position()] })
 
-	n := fitting(rows, page.Limit, PageBytes)
+	n := fitting(rows, page.Limit, s.MaxBytes)
 	found.Items = rows[:n]
 	for found.Strict < n && order[rows[found.Strict].Position()] < len(s.ids) {
 		found.Strict++

@@ -15,6 +15,8 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/store/domain"
+	"callbook/store/record"
+	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
 
@@ -144,7 +146,11 @@ func (m *Maintainer) Check(ctx context.Context) error {
 	if m.db.Within(checkAge, checked) {
 		return nil
 	}
-	if err := m.checkAll(ctx); err != nil {
+	err := m.checkAll(ctx)
+	if errors.Is(err, sqlitedb.ErrSearchDamaged) {
+		err = record.RebuildSearch(ctx, m.db)
+	}
+	if err != nil {
 		return err
 	}
 	m.checked.Store(int64(now))

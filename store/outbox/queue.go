@@ -75,13 +75,13 @@ func giveUp(t *txn.Tx, where string, args ...any) (int, error) {
 		return 0, err
 	}
 	n, err := t.Change(`DELETE FROM outbox WHERE `+where, args...)
-	t.TouchErased(n)
+	t.Erase(n)
 	return int(n), err
 }
 
 func deleteMails(t *txn.Tx, where string, args ...any) error {
 	n, err := t.Change(`DELETE FROM outbox WHERE `+where, args...)
-	t.TouchErased(n)
+	t.Erase(n)
 	return err
 }
 
@@ -137,7 +137,7 @@ func Finish(t *txn.Tx, mail domain.Mail, outcome domain.MailOutcome) error {
 		if err != nil || n == 0 { // it has ended otherwise meanwhile
 			return err
 		}
-		t.TouchErased(n)
+		t.Erase(n)
 		err = t.Exec(`
 			UPDATE mail_log SET agent_id = NULL
 			WHERE seq = (SELECT MAX(seq) FROM mail_log WHERE agent_id = ? AND at = ?)`, mail.AgentID, mail.CreatedAt)

@@ -4,54 +4,84 @@ import (
 	"context"
 	"time"
 
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/record"
 	"callbook/store/search"
+	"callbook/store/sqlitedb"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
 
-// The list queries select a page of ids, which are narrow to read and to skip, and join the documents to it.
+// agentFields are the fields of domain.PublicAgent, for a SELECT from handles h and agents a.
+var agentFields = `h.handle, ` + sqlitedb.ColumnsOf[domain.Agent]("handle").Select("a") + `, a.id, a.last_active_at,
+	CASE WHEN a.contact_public AND a.verified_at IS NOT NULL THEN a.mailbox END AS email,
+	(SELECT COUNT(*) FROM collabs WHERE initiator_id = a.id AND counts)
+		+ (SELECT COUNT(*) FROM collabs WHERE partner_id = a.id AND counts) AS confirmed`
+
+var selectPublicAgents = `SELECT ` + agentFields + ` FROM agents a JOIN handles h ON h.id = a.id`
+
+// The list queries select a page of ids, which are narrow to read and to skip, and join the rows to it.
 const (
 	listedAgents = `
-		SELECT rowid AS id FROM agent_documents
-		WHERE rowid < ? AND rowid >= ?
-		ORDER BY rowid DESC LIMIT ? OFFSET ?`
+		SELECT id FROM agents
+		WHERE hidden = 0 AND id < ? AND id >= ?
+		ORDER BY id DESC LIMIT ? OFFSET ?`
 	countAgents = `
-		SELECT COUNT(*) AS n FROM (SELECT rowid FROM agent_documents WHERE rowid >= ? LIMIT ?)`
-	listColumns = `d.agent_id, d.handle, d.level, d.confirmed, d.email, d.last_active_at`
+		SELECT COUNT(*) AS n FROM (SELECT id FROM agents WHERE hidden = 0 AND id >= ? LIMIT ?)`
 )
 
 var agentIndex = listing.NewIndex(txn.AgentSearch, "agent_tokens", ` AND rowid >= ?`)
 
-// deepOffset is the offset from which on a list reads the full-text table, whose rows are narrower
-// than the documents, to skip.
-const deepOffset = 100
-
-// allAgents is the name of the list without filters.
-var allAgents = document.AgentFilter{}.Name()
-
 // NewWindow is how long an agent counts as new.
 const NewWindow = 30 * domain.Day
 
-// Card returns the public document of an agent, valid until the date changes. It returns not_found for a
-// handle that no agent has, or a hidden one.
-func (r *Reader) Card(ctx context.Context, handle string) (domain.AgentDocument, error) {
-	d := domain.AgentDocument{Handle: handle}
-	err := txn.OrNotFound(r.db.Get(ctx, &d, `
-		SELECT agent_id, level, confirmed, confirmed_partners, email, created_at, last_active_at, profile, recent_posts
-		FROM agent_documents
-		WHERE handle = ?`, handle))
-	if err != nil {
-		return d, err
-	}
-	d.Requests, err = r.RequestFacts(ctx, d.ID)
-	return d, err
+// Card returns the card of an agent. It returns not_found for a handle that no agent has, or a hidden
+// one.
+func (r *Reader) Card(ctx context.Context, handle string) (domain.Card, error) {
+	return r.card(ctx, ` WHERE h.handle = ? AND NOT a.hidden`, handle)
 }
 
-// RequestFacts reads the facts about an agent's requests, of whole days, so that a card can be cached.
-func (r *Reader) RequestFacts(ctx context.Context, agentID int64) (domain.RequestFacts, error) {
+// OwnCard returns the card of the caller, also while nobody else sees it.
+func (r *Reader) OwnCard(ctx context.Context, caller domain.Caller) (domain.Card, error) {
+	return r.card(ctx, ` WHERE h.id = ?`, caller.ID)
+}
+
+func (r *Reader) card(ctx context.Context, where string, value any) (card domain.Card, err error) {
+	err = txn.OrNotFound(r.db.Get(ctx, &card, `
+		SELECT `+agentFields+`, (
+			SELECT COUNT(DISTINCT o.claimed_by)
+			FROM (
+				SELECT partner_id AS other_id FROM collabs WHERE initiator_id = a.id AND counts
+				UNION ALL
+				SELECT initiator_id FROM collabs WHERE partner_id = a.id AND counts)
+			JOIN agents o ON o.id = other_id) AS partners
+		FROM handles h
+		JOIN agents a ON a.id = h.id`+where, value))
+	if err != nil {
+		return card, err
+	}
+	card.SetTrust()
+
+	card.RecentPosts = []domain.RecentPost{}
+	err = r.db.Select(ctx, &card.RecentPosts, `
+		SELECT id, kind, title, created_at
+		FROM posts
+		WHERE author_id = ?
+		ORDER BY seq DESC
+		LIMIT ?`, card.ID, recentPosts)
+	if err != nil {
+		return card, err
+	}
+	card.Requests, err = r.requestFacts(ctx, card.ID)
+	return card, err
+}
+
+// recentPosts is how many posts a card lists.
+const recentPosts = 5
+
+// requestFacts reads the facts about an agent's requests, of whole days.
+func (r *Reader) requestFacts(ctx context.Context, agentID int64) (domain.RequestFacts, error) {
 	var rows []struct {
 		CreatedAt domain.Time  `db:"created_at"`
 		DecidedAt *domain.Time `db:"answered_at"`
@@ -81,52 +111,72 @@ func (r *Reader) listContext(ctx context.Context, plain bool) (context.Context, 
 
 // Agents lists agents, newest first; a search by relevance. It returns invalid_query if the cursor is
 // not one of this list.
-func (r *Reader) Agents(ctx context.Context, f document.AgentFilter, page listing.Page) (found listing.List[domain.AgentDocument], err error) {
-	ctx, cancel := r.listContext(ctx, f.Name() == allAgents && page.Offset == 0)
+func (r *Reader) Agents(ctx context.Context, f record.AgentFilter, page listing.Page) (listing.List[domain.PublicAgent], error) {
+	facets := f.Facets()
+	ctx, cancel := r.listContext(ctx, f.Query == "" && len(facets) == 0 && !f.New && page.Offset == 0)
 	defer cancel()
-	changes := r.agentTotals.Changes()
+
 	first := int64(0)
 	if f.New {
+		var err error
 		if first, err = r.firstSince(ctx, r.db.Now().Add(-NewWindow)); err != nil {
-			return found, err
+			return listing.List[domain.PublicAgent]{}, err
 		}
-	}
-	facets := f.Facets()
-	columns := listColumns + `, d.profile`
-	if f.Brief {
-		columns = listColumns + `, d.brief`
-	}
-	if f.Query != "" {
-		found, err = listing.ReadSearch[domain.AgentDocument](ctx, r.db, listing.Search{
-			Name:   f.Name(),
-			Index:  &agentIndex,
-			Text:   f.Query,
-			Facets: facets,
-			Exact:  exactHandle(f.Query),
-			Bounds: []any{first},
-			Strict: f.Strict,
-			Rows:   `SELECT ` + columns + `, d.menu, d.menu_words FROM agent_documents d WHERE d.agent_id IN `,
-		}, page)
-		hits := search.Parse(f.Query).Matcher()
-		for i := range found.Items {
-			found.Items[i].MatchMenu(hits)
-		}
-		return found, err
 	}
 
-	q := &listing.Query{
-		Name: f.Name(), Count: countAgents, Bounds: []any{first}, MaxBytes: listing.PageBytes, Totals: r.agentTotals, Changes: changes,
+	// Of the size of whole agents: brief items show less than half, also with the matching entries of
+	// the menu. Other items of a search show these entries twice.
+	maxBytes := listing.PageBytes
+	switch {
+	case f.Brief:
+		maxBytes *= 2
+	case f.Query != "":
+		maxBytes = maxBytes * 2 / 3
 	}
+	if f.Query != "" {
+		return r.searchAgents(ctx, f, first, maxBytes, page)
+	}
+
+	q := &listing.Query{Name: f.Name(), Count: countAgents, Bounds: []any{first}, MaxBytes: maxBytes}
 	ids := listedAgents
-	if len(facets) > 0 || page.Cursor == "" && page.Offset > deepOffset {
+	if len(facets) > 0 {
 		ids, q.Count = agentIndex.IDs, agentIndex.Count
-		q.Before = []any{document.AnyAgent}
-		if len(facets) > 0 {
-			q.Before = []any{search.Within("", facets)}
-		}
+		q.Before = []any{search.Within("", facets)}
 	}
-	q.Rows = `SELECT ` + columns + ` FROM (` + ids + `) m JOIN agent_documents d ON d.agent_id = m.id ORDER BY m.id DESC`
-	return listing.Read[domain.AgentDocument](ctx, r.db, q, page)
+	q.Rows = selectPublicAgents + ` JOIN (` + ids + `) m ON m.id = a.id ORDER BY m.id DESC`
+	found, err := listing.Read[domain.PublicAgent](ctx, r.db, q, page)
+	for i := range found.Items {
+		found.Items[i].SetTrust()
+	}
+	return found, err
+}
+
+// searchAgents is Agents with a query. first is the number of the first agent that counts.
+func (r *Reader) searchAgents(
+	ctx context.Context,
+	f record.AgentFilter,
+	first int64,
+	maxBytes int,
+	page listing.Page,
+) (listing.List[domain.PublicAgent], error) {
+	found, err := listing.ReadSearch[domain.PublicAgent](ctx, r.db, listing.Search{
+		Name:     f.Name(),
+		Index:    &agentIndex,
+		Text:     f.Query,
+		Facets:   f.Facets(),
+		Exact:    exactHandle(f.Query),
+		Bounds:   []any{first},
+		Strict:   f.Strict,
+		Rows:     selectPublicAgents + ` WHERE NOT a.hidden AND a.id IN `,
+		MaxBytes: maxBytes,
+	}, page)
+	hits := search.Parse(f.Query).Matcher()
+	for i := range found.Items {
+		agent := &found.Items[i]
+		agent.SetTrust()
+		agent.MatchMenu(func(o domain.Offering) int { return hits(record.MenuWords(o)) })
+	}
+	return found, err
 }
 
 // firstSince returns the number of the first agent that joined at a time or later.
@@ -145,5 +195,5 @@ func exactHandle(query string) string {
 	if !text.ParseHandle(handle) {
 		return ""
 	}
-	return search.Facet(document.FacetHandle, handle)
+	return search.Facet(record.FacetHandle, handle)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
 )
@@ -21,10 +20,10 @@ type CollabRow struct {
 func (c CollabRow) Position() int64 { return c.Seq }
 
 // SelectCollab reads collaborations with both sides, whose names and levels are null if they are deleted.
-var SelectCollab = `
+const SelectCollab = `
 	SELECT c.seq, c.id, c.initiator_id, c.partner_id, c.status,
-		ih.handle AS "initiator.handle", i.name AS "initiator.name", ` + document.SelectLevel("i") + ` AS "initiator.level",
-		ph.handle AS "partner.handle", p.name AS "partner.name", ` + document.SelectLevel("p") + ` AS "partner.level",
+		ih.handle AS "initiator.handle", i.name AS "initiator.name", i.level AS "initiator.level",
+		ph.handle AS "partner.handle", p.name AS "partner.name", p.level AS "partner.level",
 		c.summary, c.post_id, c.request_id, c.counts, c.created_at, c.decided_at
 	FROM collabs c
 	JOIN handles ih ON ih.id = c.initiator_id
@@ -36,8 +35,7 @@ var SelectCollab = `
 // It omits those of hidden agents.
 func (r *Reader) Collabs(ctx context.Context, handle string, page listing.Page) (listing.List[domain.Collab], error) {
 	where := ` c.status = 'confirmed'
-		AND (i.id IS NULL OR EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = i.id))
-		AND (p.id IS NULL OR EXISTS (SELECT 1 FROM agent_documents d WHERE d.agent_id = p.id))`
+		AND (i.id IS NULL OR NOT i.hidden) AND (p.id IS NULL OR NOT p.hidden)`
 	var bounds []any
 	if handle != "" {
 		where += ` AND c.seq IN (

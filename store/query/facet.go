@@ -4,23 +4,23 @@ import (
 	"context"
 	"unicode/utf8"
 
-	"callbook/store/document"
 	"callbook/store/domain"
+	"callbook/store/record"
 	"callbook/store/search"
 	"callbook/store/text"
 )
 
-// Facets returns the most frequent values of agents. The full-text table has no row of a hidden
-// agent, so none counts.
+// Facets returns the most frequent values of agents. The full-text table has no row of a hidden agent, so
+// none counts.
 func (r *Reader) Facets(ctx context.Context) (f domain.Facets, err error) {
 	f.AsOf = r.db.Now()
-	if f.Capabilities, err = r.facetValues(ctx, document.FacetCapability); err != nil {
+	if f.Capabilities, err = r.facetValues(ctx, record.FacetCapability); err != nil {
 		return f, err
 	}
-	if f.Languages, err = r.facetValues(ctx, document.FacetLanguage); err != nil {
+	if f.Languages, err = r.facetValues(ctx, record.FacetLanguage); err != nil {
 		return f, err
 	}
-	if f.Tags, err = r.facetValues(ctx, document.FacetTag); err != nil {
+	if f.Tags, err = r.facetValues(ctx, record.FacetTag); err != nil {
 		return f, err
 	}
 	f.Levels, err = r.levels(ctx)
@@ -52,7 +52,7 @@ func (r *Reader) facetValues(ctx context.Context, kind rune) ([]domain.FacetValu
 	values := []domain.FacetValue{}
 	for _, c := range counts {
 		value := search.FacetText(c.Token)
-		if kind == document.FacetLanguage {
+		if kind == record.FacetLanguage {
 			value, _ = text.ParseLanguage(value)
 		}
 		if utf8.RuneCountInString(value) <= maxFacet && text.CheckLine(value) && search.Facet(kind, text.Normalize(value)) == c.Token {
@@ -64,7 +64,7 @@ func (r *Reader) facetValues(ctx context.Context, kind rune) ([]domain.FacetValu
 
 // levels counts the agents of each trust level. Facets say from which levels on an agent is.
 func (r *Reader) levels(ctx context.Context) ([]domain.LevelFacet, error) {
-	counts, err := r.countFacets(ctx, document.FacetLevel)
+	counts, err := r.countFacets(ctx, record.FacetLevel)
 	by := map[string]int{}
 	for _, c := range counts {
 		by[search.FacetText(c.Token)] = c.Agents

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"callbook/store/document"
 	"callbook/store/domain"
 )
 
@@ -25,12 +24,11 @@ func (r *Reader) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, l
 	if client, err := netip.ParseAddr(f.Network); err == nil {
 		f.Network = hex.EncodeToString(r.db.Pseudonym(domain.Origin(client)))
 	}
-	level := document.SelectLevel("a")
 	const suspended = `a.suspended_at IS NOT NULL AND (a.suspended_until IS NULL OR a.suspended_until > ?1)`
 	err = r.db.Select(ctx, &agents, `
 		WITH reported (agent_id, reports) AS (
 			SELECT of_id, COUNT(*) FROM reports WHERE closed_at IS NULL AND of_id IS NOT NULL GROUP BY 1)
-		SELECT h.handle, a.name, `+level+` AS level,
+		SELECT h.handle, a.name, a.level,
 			CASE
 				WHEN a.deletion_at IS NOT NULL THEN 'leaving'
 				WHEN `+suspended+` THEN 'suspended'
@@ -46,7 +44,7 @@ func (r *Reader) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, l
 		JOIN handles h ON h.id = a.id
 		LEFT JOIN reported d ON d.agent_id = a.id
 		WHERE a.created_at >= ?2
-			AND (?3 IS NULL OR `+level+` <= ?3)
+			AND (?3 IS NULL OR a.level <= ?3)
 			AND (NOT ?4 OR d.reports > 0)
 			AND (NOT ?5 OR a.awaiting_since IS NOT NULL)
 			AND (NOT ?9 OR `+suspended+`)

@@ -10,16 +10,35 @@ const (
 	PostPages
 )
 
-// pageQueries select the names of the pages with numbers in a range, and the first number from one on. A hidden agent has no
-// documents, and neither have its posts.
+// pageQueries select the names of the pages with numbers in a range, and the first number from one on.
 var pageQueries = [...]struct{ names, first string }{
 	AgentPages: {
-		`SELECT handle FROM agent_documents WHERE agent_id >= ? AND agent_id < ? ORDER BY agent_id`,
-		`SELECT agent_id FROM agent_documents WHERE agent_id >= ? ORDER BY agent_id LIMIT 1`,
+		names: `
+			SELECT h.handle
+			FROM agents a
+			JOIN handles h ON h.id = a.id
+			WHERE NOT a.hidden AND a.id >= ? AND a.id < ?
+			ORDER BY a.id`,
+		first: `
+			SELECT id FROM agents
+			WHERE hidden = 0 AND id >= ?
+			ORDER BY id
+			LIMIT 1`,
 	},
 	PostPages: {
-		`SELECT p.id FROM post_documents d JOIN posts p ON p.seq = d.post_seq WHERE d.post_seq >= ? AND d.post_seq < ? ORDER BY d.post_seq`,
-		`SELECT post_seq FROM post_documents WHERE post_seq >= ? ORDER BY post_seq LIMIT 1`,
+		names: `
+			SELECT p.id
+			FROM posts p
+			JOIN agents a ON a.id = p.author_id
+			WHERE NOT a.hidden AND p.seq >= ? AND p.seq < ?
+			ORDER BY p.seq`,
+		first: `
+			SELECT p.seq
+			FROM posts p
+			JOIN agents a ON a.id = p.author_id
+			WHERE NOT a.hidden AND p.seq >= ?
+			ORDER BY p.seq
+			LIMIT 1`,
 	},
 }
 

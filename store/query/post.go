@@ -3,54 +3,55 @@ package query
 import (
 	"context"
 
-	"callbook/store/document"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/store/record"
 	"callbook/store/search"
+	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
 
+// postFields are the fields of domain.PublicPost, for a SELECT from posts p and postAuthor. The replies of hidden
+// agents do not count.
+var postFields = sqlitedb.ColumnsOf[domain.Post]().Select("p") + `, p.seq, p.created_at,
+	h.handle AS "author.handle", a.name AS "author.name", a.level AS "author.level", (
+		SELECT COUNT(*) FROM replies r
+		JOIN agents ra ON ra.id = r.author_id
+		WHERE r.post_seq = p.seq AND NOT ra.hidden) AS reply_count`
+
+const postAuthor = `
+	JOIN agents a ON a.id = p.author_id AND NOT a.hidden
+	JOIN handles h ON h.id = p.author_id`
+
 // SelectPost reads posts as the public sees them, without those of hidden authors.
-const SelectPost = `
-	SELECT ` + postFields + `
-	FROM posts p
-	JOIN post_documents d ON d.post_seq = p.seq
-	JOIN agent_documents a ON a.agent_id = p.author_id`
+var SelectPost = `SELECT ` + postFields + ` FROM posts p` + postAuthor
 
 // Post returns a post. It returns not_found if it does not exist or its author is hidden.
-func (r *Reader) Post(ctx context.Context, id string) (domain.PostDocument, error) {
-	var doc domain.PostDocument
-	err := txn.OrNotFound(r.db.Get(ctx, &doc, SelectPost+` WHERE p.id = ?`, id))
-	return doc, err
+func (r *Reader) Post(ctx context.Context, id string) (domain.PublicPost, error) {
+	var post domain.PublicPost
+	err := txn.OrNotFound(r.db.Get(ctx, &post, SelectPost+` WHERE p.id = ?`, id))
+	return post, err
 }
 
 // The list queries.
 const (
-	postFields  = `p.seq, p.id, d.post, d.deadline, a.author, d.reply_count, d.created_at`
-	listedPosts = `
-		SELECT d.post_seq AS seq, d.post, a.author, d.reply_count, d.created_at`
-	postsByNumber = listedPosts + `
-		FROM post_documents d
-		JOIN agent_documents a ON a.agent_id = d.author_id
-		WHERE d.post_seq IN `
 	allPosts = `
-		SELECT post_seq AS id FROM post_documents
-		WHERE post_seq < ?
-		ORDER BY post_seq DESC LIMIT ? OFFSET ?`
+		SELECT seq AS id FROM posts
+		WHERE ` + shownAuthor + ` AND seq < ?
+		ORDER BY seq DESC LIMIT ? OFFSET ?`
 	countPosts = `
-		SELECT COUNT(*) AS n FROM (SELECT post_seq FROM post_documents LIMIT ?)`
+		SELECT COUNT(*) AS n FROM (SELECT seq FROM posts WHERE ` + shownAuthor + ` LIMIT ?)`
 	// There are many posts of a kind; an index finds them faster than the full-text table.
 	postsOfKind = `
-		SELECT p.seq AS id FROM posts p
-		JOIN post_documents d ON d.post_seq = p.seq
-		WHERE p.kind = ? AND p.seq < ?
-		ORDER BY p.seq DESC LIMIT ? OFFSET ?`
+		SELECT seq AS id FROM posts
+		WHERE kind = ? AND ` + shownAuthor + ` AND seq < ?
+		ORDER BY seq DESC LIMIT ? OFFSET ?`
 	countPostsOfKind = `
-		SELECT COUNT(*) AS n FROM (SELECT p.seq FROM posts p
-			JOIN post_documents d ON d.post_seq = p.seq
-			WHERE p.kind = ? LIMIT ?)`
+		SELECT COUNT(*) AS n FROM (SELECT seq FROM posts WHERE kind = ? AND ` + shownAuthor + ` LIMIT ?)`
+	// Few agents are hidden, and their list is read once. A join would read a row for each post.
+	shownAuthor = `author_id NOT IN (SELECT id FROM agents WHERE hidden = 1)`
 	// The full-text table is late with a few posts whose deadline has just passed.
-	notExpired = ` AND rowid NOT IN (SELECT post_seq FROM post_documents WHERE open = 1 AND deadline < ?)`
+	notExpired = ` AND rowid NOT IN (SELECT seq FROM posts WHERE closed = 0 AND deadline < ?)`
 )
 
 var (
@@ -60,40 +61,37 @@ var (
 
 // Posts lists posts, newest first; a search by relevance. It returns invalid_query if the cursor is
 // not one of this list.
-func (r *Reader) Posts(ctx context.Context, f document.PostFilter, page listing.Page) (found listing.List[domain.PostDocument], err error) {
-	ctx, cancel := r.listContext(ctx, f == (document.PostFilter{Kind: f.Kind}) && page.Offset == 0)
+func (r *Reader) Posts(ctx context.Context, f record.PostFilter, page listing.Page) (listing.List[domain.PublicPost], error) {
+	ctx, cancel := r.listContext(ctx, f == (record.PostFilter{Kind: f.Kind}) && page.Offset == 0)
 	defer cancel()
-	changes := r.postTotals.Changes()
+
 	facets, index, bounds := f.Facets(), &postIndex, []any(nil)
 	if f.Open {
 		index, bounds = &openPostIndex, []any{r.db.Now().Date()}
 	}
 	if f.Query != "" {
-		found, err = listing.ReadSearch[domain.PostDocument](ctx, r.db, listing.Search{
-			Name:   f.Name(),
-			Index:  index,
-			Text:   f.Query,
-			Facets: facets,
-			Bounds: bounds,
-			Strict: f.Strict || f.Newest,
-			Newest: f.Newest,
-			Rows:   postsByNumber,
+		return listing.ReadSearch[domain.PublicPost](ctx, r.db, listing.Search{
+			Name:     f.Name(),
+			Index:    index,
+			Text:     f.Query,
+			Facets:   facets,
+			Bounds:   bounds,
+			Strict:   f.Strict || f.Newest,
+			Newest:   f.Newest,
+			Rows:     SelectPost + ` WHERE p.seq IN `,
+			MaxBytes: listing.PageBytes,
 		}, page)
-	} else {
-		q := &listing.Query{Name: f.Name(), Count: countPosts, MaxBytes: listing.PageBytes, Totals: r.postTotals, Changes: changes}
-		ids := allPosts
-		switch {
-		case f.Kind != "" && f == (document.PostFilter{Kind: f.Kind}):
-			ids, q.Count, q.Before = postsOfKind, countPostsOfKind, []any{f.Kind}
-		case len(facets) > 0:
-			ids, q.Count = index.IDs, index.Count
-			q.Before, q.Bounds = []any{search.Within("", facets)}, bounds
-		}
-		q.Rows = listedPosts + ` FROM (` + ids + `) m JOIN post_documents d ON d.post_seq = m.id JOIN agent_documents a ON a.agent_id = d.author_id ORDER BY m.id DESC`
-		found, err = listing.Read[domain.PostDocument](ctx, r.db, q, page)
 	}
-	for i := range found.Items {
-		found.Items[i].ID = document.FirstMember(found.Items[i].Post)
+
+	q := &listing.Query{Name: f.Name(), Count: countPosts, MaxBytes: listing.PageBytes}
+	ids := allPosts
+	switch {
+	case f.Kind != "" && f == (record.PostFilter{Kind: f.Kind}):
+		ids, q.Count, q.Before = postsOfKind, countPostsOfKind, []any{f.Kind}
+	case len(facets) > 0:
+		ids, q.Count = index.IDs, index.Count
+		q.Before, q.Bounds = []any{search.Within("", facets)}, bounds
 	}
-	return found, err
+	q.Rows = `SELECT ` + postFields + ` FROM (` + ids + `) m JOIN posts p ON p.seq = m.id` + postAuthor + ` ORDER BY m.id DESC`
+	return listing.Read[domain.PublicPost](ctx, r.db, q, page)
 }

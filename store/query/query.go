@@ -4,32 +4,13 @@
 package query
 
 import (
-	"callbook/store/listing"
 	"callbook/store/txn"
 )
 
 // Reader reads the directory. Its methods may be called from any goroutine.
 type Reader struct {
-	db          *txn.DB
-	agentTotals *listing.Totals
-	postTotals  *listing.Totals
+	db *txn.DB
 }
 
-// NewReader returns a reader, which is usable after SetDB.
-func NewReader() *Reader {
-	return &Reader{agentTotals: listing.NewTotals(), postTotals: listing.NewTotals()}
-}
-
-// SetDB sets the database to read.
-func (r *Reader) SetDB(db *txn.DB) { r.db = db }
-
-// Committed forgets totals that a commit has changed. It must be called after the commit
-// and before its writers return.
-func (r *Reader) Committed(c txn.Changes) {
-	agents, posts := c.Rows(txn.AgentSearch), c.Rows(txn.PostSearch)
-	if c.All {
-		agents, posts = listing.UnknownChanges, listing.UnknownChanges
-	}
-	r.agentTotals.AddChanges(agents)
-	r.postTotals.AddChanges(posts)
-}
+// NewReader returns a reader of a database.
+func NewReader(db *txn.DB) *Reader { return &Reader{db: db} }

@@ -8,14 +8,18 @@ import (
 	"callbook/store/listing"
 )
 
+// SelectReply reads replies as the public sees them, without those of hidden authors.
 const SelectReply = `
-	SELECT r.seq, r.id, p.id AS post_id, p.title AS post_title, a.author, r.body, r.created_at
+	SELECT r.seq, r.id, p.id AS post_id, p.title AS post_title,
+		h.handle AS "author.handle", a.name AS "author.name", a.level AS "author.level",
+		r.body, r.created_at
 	FROM replies r
 	JOIN posts p ON p.seq = r.post_seq
-	JOIN agent_documents a ON a.agent_id = r.author_id`
+	JOIN agents a ON a.id = r.author_id AND NOT a.hidden
+	JOIN handles h ON h.id = r.author_id`
 
 // Replies lists the replies to a post, oldest first.
-func (r *Reader) Replies(ctx context.Context, post domain.PostDocument, page listing.Page) (result listing.List[domain.Reply], err error) {
+func (r *Reader) Replies(ctx context.Context, post domain.PublicPost, page listing.Page) (result listing.List[domain.Reply], err error) {
 	from, err := listing.ParseCursor("replies to "+post.ID, page.Cursor)
 	if err != nil {
 		return result, err
@@ -54,7 +58,7 @@ func (r *Reader) RepliesTo(ctx context.Context, caller domain.Caller, since doma
 				SELECT 1
 				FROM posts p
 				JOIN replies r ON r.post_seq = p.seq
-				JOIN agent_documents a ON a.agent_id = r.author_id
+				JOIN agents a ON a.id = r.author_id AND NOT a.hidden
 				WHERE p.author_id = ? AND r.created_at >= ?
 				LIMIT ?)`,
 		Bounds:   []any{caller.ID, since},

@@ -44,9 +44,11 @@ var (
 
 // Errors that stop a DB for good, or with which Open and the functions for files fail.
 var (
-	ErrDamaged  = errors.New("the file is damaged") // it is not as SQLite wrote it
-	ErrDisk     = errors.New("the disk fails")      // it did not store or return data
-	ErrReplaced = errors.New("the database was moved, deleted or replaced while it was served")
+	ErrDamaged = errors.New("the file is damaged") // it is not as SQLite wrote it
+	// ErrSearchDamaged is ErrDamaged for the full-text tables alone, which can be made anew.
+	ErrSearchDamaged = fmt.Errorf("%w in its full-text tables", ErrDamaged)
+	ErrDisk          = errors.New("the disk fails") // it did not store or return data
+	ErrReplaced      = errors.New("the database was moved, deleted or replaced while it was served")
 )
 
 // Errors of Open and of the functions for files. SQLite does not distinguish a quota from a broken

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -61,10 +62,10 @@ func (w *writer) checkFiles() {
 }
 
 // Check reads the whole file beside other work, and stops the DB if it finds damage. It takes
-// about a second for each 60 MB.
+// about a second for each 60 MB. For ErrSearchDamaged it does not stop: those tables can be made anew.
 func (db *DB) Check(ctx context.Context) error {
 	err := withFile(ctx, db.path, readOnly, func(file *sqlx.DB) error { return quickCheck(ctx, file) })
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, ErrDamaged) && !errors.Is(err, ErrSearchDamaged) {
 		db.stop(err)
 		return err
 	}
@@ -82,7 +83,11 @@ func quickCheck(ctx context.Context, file *sqlx.DB) error {
 		return damageError(err)
 	}
 	if len(problems) != 1 || problems[0] != "ok" {
-		return fmt.Errorf("%w: %s", ErrDamaged, inOneLine.Replace(strings.Join(problems, "; ")))
+		damage := ErrDamaged
+		if !slices.ContainsFunc(problems, func(problem string) bool { return !strings.Contains(problem, " for FTS5 table ") }) {
+			damage = ErrSearchDamaged
+		}
+		return fmt.Errorf("%w: %s", damage, inOneLine.Replace(strings.Join(problems, "; ")))
 	}
 	return nil
 }

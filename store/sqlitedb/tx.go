@@ -88,6 +88,15 @@ func (t *Tx) ExecNamed(query string, row any) error {
 	return t.Exec(query, args...)
 }
 
+// GetNamed is Get with the values of row, a struct, by the names of its columns: :name.
+func (t *Tx) GetNamed(dest any, query string, row any) error {
+	query, args, err := sqlx.Named(query, row)
+	if err != nil {
+		return err
+	}
+	return t.Get(dest, query, args...)
+}
+
 // Exec runs a statement.
 func (t *Tx) Exec(query string, args ...any) error {
 	_, err := t.Change(query, args...)

@@ -2,9 +2,8 @@
 // A [Tx] is what one write sees of its transaction: the time, and what all use cases share,
 // which are ids, events, quotas, idempotency keys and values of the site.
 //
-// A Tx also collects what must happen because of the write. Before the commit, Options.Refresh
-// rebuilds the derived data of the agents that were touched, and the rows of the full-text
-// tables are replaced, once for all writes that share the transaction. After the commit,
+// A Tx also collects what must happen because of the write. Before the commit, the rows of the
+// full-text tables are replaced, once for all writes that share the transaction. After the commit,
 // Options.Committed gets the [Changes].
 package txn
 
@@ -25,11 +24,10 @@ import (
 type Options struct {
 	sqlitedb.Options // without Format and Hooks, which Open sets
 
-	Secret     []byte          // the key of CodeHash; that of Pseudonym if empty
-	Random     io.Reader       // the source of ids and secrets
-	Migrations fs.FS           // instead of those of package schema, for tests
-	Refresh    func(*Tx) error // rebuilds the derived data of all that a transaction touched
-	Committed  func(Changes)   // is called after each commit and before its writes return
+	Secret     []byte        // the key of CodeHash; that of Pseudonym if empty
+	Random     io.Reader     // the source of ids and secrets
+	Migrations fs.FS         // instead of those of package schema, for tests
+	Committed  func(Changes) // is called after each commit and before its writes return
 }
 
 // DB is the open database of a directory. Its methods may be called from any goroutine.
@@ -58,7 +56,7 @@ func Open(ctx context.Context, o Options) (db *DB, err error) {
 	}
 	o.Hooks = sqlitedb.Hooks{
 		Begin:        func(tx *sqlitedb.Tx) { db.batch = db.newTx(tx, db.Now()) },
-		BeforeCommit: func() error { return db.batch.refresh(o.Refresh) },
+		BeforeCommit: func() error { return db.batch.finish() },
 		Committed:    func() { o.Committed(db.batch.Changes) },
 		Invalidate:   func() { o.Committed(Everything) },
 	}

@@ -35,16 +35,12 @@ func (t *Tx) Unindex(table string, number int64) {
 	t.search[searchKey{table: table, number: number}] = nil
 }
 
-// PendingSearchRows returns how many rows Index and Unindex have gathered.
-func (t *Tx) PendingSearchRows() int { return len(t.search) }
-
 // StoreSearchRows writes the rows that Index and Unindex have gathered.
 func (t *Tx) StoreSearchRows() error {
 	keys := slices.SortedFunc(maps.Keys(t.search), func(a, b searchKey) int {
 		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.number, b.number)) // the order that FTS5 wants
 	})
 	for _, key := range keys {
-		t.Changes.rows[key.table]++
 		if err := t.Exec(`DELETE FROM `+key.table+` WHERE rowid = ?`, key.number); err != nil {
 			return fmt.Errorf("delete a row of %s: %w", key.table, err)
 		}

@@ -88,7 +88,7 @@ func TestGoals(t *testing.T) {
 		"growth/card": "≤ 1.5", "growth/list": "≤ 1.5", "growth/search": "≤ 1.5",
 		"writes/create": "≥ 3 ×", "writes/posts": "≥ 2.5", "writes/registrations": "≥ 2.5", "writes/requests": "≥ 2", "writes/lone": "≥ 0.9",
 		"burst": "≤ 5", "memory/rest": "≤ 20", "memory/load": "≤ 100",
-		"size": "≤ 25", "start/directory": "≤ 60", "start/fresh": "≤ 60", "documents": "≤ 0",
+		"size": "≤ 25", "start/directory": "≤ 60", "start/fresh": "≤ 60", "searches": "≤ 0",
 	}
 	seen := map[string]bool{}
 	for _, r := range rows(settings{agents: 100_000, growth: true}) {

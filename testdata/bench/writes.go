@@ -87,13 +87,10 @@ func recipientOf(ctx context.Context, st *store.Store, handle string) (recipient
 	if err != nil {
 		return recipient{}, fmt.Errorf("%s: %w", handle, err)
 	}
-	var agent struct {
-		Offerings []struct{ ID string }
+	if len(card.Offerings) == 0 {
+		return recipient{}, fmt.Errorf("%s has no menu", handle)
 	}
-	if err := json.Unmarshal([]byte("{"+card.Profile+"}"), &agent); err != nil || len(agent.Offerings) == 0 {
-		return recipient{}, fmt.Errorf("%s has no menu: %w", handle, err)
-	}
-	return recipient{handle, agent.Offerings[0].ID}, nil
+	return recipient{handle, card.Offerings[0].ID}, nil
 }
 
 // startWriting serves a copy by store and server as they are, or with one

@@ -1,4 +1,4 @@
-package document
+package record
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 // in 90 days since the last one that counted. Which ones count is stored with them, in collabs.counts.
 
 // RebuildEvidence decides again which collaborations of an agent's owner count with the owners that the
-// agent has worked with, and updates the documents of the agents whose evidence changed. It must run after
-// the owner claim of the agent changed, before the agent loses its owner.
+// agent has worked with. It must run after the owner claim of the agent changed, before the agent loses
+// its owner.
 func RebuildEvidence(t *txn.Tx, agentID int64) error {
 	return rebuildPairs(t, `
 		SELECT DISTINCT a.claimed_by AS one, o.claimed_by AS other
@@ -49,10 +49,8 @@ type ownerPair struct {
 
 // pairCollab is a confirmed collaboration of two owners.
 type pairCollab struct {
-	Seq         int64       `db:"seq"`
-	DecidedAt   domain.Time `db:"decided_at"`
-	InitiatorID int64       `db:"initiator_id"`
-	PartnerID   int64       `db:"partner_id"`
+	Seq       int64       `db:"seq"`
+	DecidedAt domain.Time `db:"decided_at"`
 }
 
 // rebuild decides again which collaborations of two owners count. It reads those that do or did, and looks for
@@ -60,13 +58,13 @@ type pairCollab struct {
 func (p ownerPair) rebuild(t *txn.Tx) error {
 	var former []pairCollab
 	err := t.Select(&former, `
-		SELECT c.seq, c.decided_at, c.initiator_id, c.partner_id
+		SELECT c.seq, c.decided_at
 		FROM agents a
 		JOIN collabs c ON c.initiator_id = a.id AND c.counts
 		JOIN agents o ON o.id = c.partner_id
 		WHERE a.claimed_by = ?1 AND o.claimed_by = ?2
 		UNION
-		SELECT c.seq, c.decided_at, c.initiator_id, c.partner_id
+		SELECT c.seq, c.decided_at
 		FROM agents a
 		JOIN collabs c ON c.partner_id = a.id AND c.counts
 		JOIN agents o ON o.id = c.initiator_id
@@ -84,15 +82,8 @@ func (p ownerPair) rebuild(t *txn.Tx) error {
 		}
 	}
 	err = errors.Join(err, findErr)
-	touched := txn.IDs{}
 	for c, counts := range changes {
-		touched.Add(c.InitiatorID)
-		touched.Add(c.PartnerID)
-		t.Changes.Collabs = true
 		err = errors.Join(err, t.Exec(`UPDATE collabs SET counts = ? WHERE seq = ?`, counts, c.Seq))
-	}
-	for id := range touched {
-		err = errors.Join(err, refreshEvidence(t, id))
 	}
 	return err
 }
@@ -104,7 +95,7 @@ func (p ownerPair) first(t *txn.Tx, since domain.Time) (c pairCollab, found bool
 			SELECT a.id AS a, o.id AS o
 			FROM agents a, agents o
 			WHERE ?1 <> ?2 AND a.claimed_by = ?1 AND a.claimed_at IS NOT NULL AND o.claimed_by = ?2 AND o.claimed_at IS NOT NULL)
-		SELECT seq, decided_at, initiator_id, partner_id
+		SELECT seq, decided_at
 		FROM collabs
 		WHERE seq IN (
 			SELECT (`+firstBetween("a", "o")+`) FROM pairs
@@ -120,41 +111,4 @@ func firstBetween(initiator, partner string) string {
 	return `SELECT seq FROM collabs
 		WHERE initiator_id = pairs.` + initiator + ` AND partner_id = pairs.` + partner + ` AND status = 'confirmed' AND decided_at >= ?3
 		ORDER BY decided_at, seq LIMIT 1`
-}
-
-// evidence is how much of an agent's work counts.
-type evidence struct {
-	Confirmed int `db:"confirmed"` // collaborations
-	Partners  int `db:"partners"`  // owners on the other side
-}
-
-func countEvidence(t *txn.Tx, id int64) (e evidence, err error) {
-	err = t.Get(&e, `
-		SELECT COUNT(*) AS confirmed, COUNT(DISTINCT o.claimed_by) AS partners
-		FROM (
-			SELECT partner_id AS other_id FROM collabs WHERE initiator_id = ?1 AND counts
-			UNION ALL
-			SELECT initiator_id FROM collabs WHERE partner_id = ?1 AND counts)
-		JOIN agents o ON o.id = other_id`, id)
-	return e, err
-}
-
-// refreshEvidence updates the evidence in an agent's document.
-func refreshEvidence(t *txn.Tx, id int64) error {
-	e, err := countEvidence(t, id)
-	if err != nil {
-		return err
-	}
-	t.TouchCard(id)
-	return t.Exec(`UPDATE agent_documents SET confirmed = ?, confirmed_partners = ? WHERE agent_id = ?`, e.Confirmed, e.Partners, id)
-}
-
-// rebuildAllEvidence runs RebuildEvidence for every agent that an owner has claimed.
-func rebuildAllEvidence(t *txn.Tx) error {
-	var agents []int64
-	err := t.Select(&agents, `SELECT id FROM agents WHERE claimed_by IS NOT NULL`)
-	for _, id := range agents {
-		err = errors.Join(err, RebuildEvidence(t, id))
-	}
-	return err
 }

@@ -1,4 +1,4 @@
-package document
+package record
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ type AgentFilter struct {
 	MinLevel   int    // 0 to 2
 	New        bool   // joined in the last 30 days
 	Strict     bool   // leave out agents that match only some words
-	Brief      bool   // does not filter: reads only what a brief item shows
+	Brief      bool   // does not filter: brief items are shown, so that more fit on a page
 
 	AnyCapability []string // one of these, case ignored
 	AnyTag        []string // one of these tags of the menu, or languages

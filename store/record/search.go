@@ -1,8 +1,9 @@
-package document
+package record
 
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"callbook/store/domain"
 	"callbook/store/search"
@@ -38,10 +39,10 @@ func agentSearchRow(a *domain.Agent) search.Row {
 		facets = append(facets, search.Facet(FacetCapability, c))
 	}
 	facets = append(facets, languageFacets(a.Languages...)...)
-	if a.Trust.Level == 0 {
+	if a.Level() == 0 {
 		facets = append(facets, search.Facet(FacetLevel, "0"))
 	}
-	for n := 1; n <= a.Trust.Level; n++ {
+	for n := 1; n <= a.Level(); n++ {
 		facets = append(facets, search.Facet(FacetLevel, fmt.Sprintf("from%d", n)))
 	}
 	return search.Row{First: first, Second: second, Third: third, Facets: facets}
@@ -61,18 +62,38 @@ func languageFacets(languages ...string) (facets []string) {
 
 // Tokens returns what watches are compared with: the tokens of the post's row in the full-text table, and its languages.
 func (p *PostRow) Tokens(author string) search.TokenSet {
-	row := p.searchRow(author, true)
+	row := p.searchRow(author)
 	row.Facets = append(row.Facets, languageFacets(append(slices.Clone(p.Languages), domain.Deref(p.Lang))...)...)
 	return row.TokenSet()
 }
 
+// Texts returns what the agent says on its card, a text a line.
+func (a *AgentRow) Texts() string {
+	lines := []string{a.Name, a.Owner, domain.Deref(a.Tagline), a.DescriptionEN, a.DescriptionZH}
+	lines = append(append(lines, a.Capabilities...), domain.Deref(a.Model), domain.Deref(a.ContactPolicy.Note))
+	for _, o := range a.Offerings {
+		lines = append(lines, o.Title, o.Deliverable, domain.Deref(o.ForWhom), domain.Deref(o.NotDoing))
+		lines = append(lines, o.Tags...)
+	}
+	lines = append(lines, domain.Deref(a.Homepage))
+	for _, l := range a.Trust.Links {
+		lines = append(lines, l.URL)
+	}
+	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return line == "" }), "\n")
+}
+
+// MenuWords returns the tokens of an entry of a menu.
+func MenuWords(o domain.Offering) string {
+	return search.Tokens(append([]string{o.Title, o.Deliverable, domain.Deref(o.ForWhom)}, o.Tags...)...)
+}
+
 // searchRow returns the row of a post in the full-text table.
-func (p *PostRow) searchRow(author string, open bool) search.Row {
+func (p *PostRow) searchRow(author string) search.Row {
 	facets := []string{search.Facet(FacetKind, p.Kind), search.Facet(FacetAuthor, author)}
 	for _, tag := range p.Tags {
 		facets = append(facets, search.Facet(FacetTag, tag))
 	}
-	if open {
+	if !p.Closed {
 		facets = append(facets, search.Facet(FacetOpen, ""))
 	}
 	return search.Row{

@@ -1,0 +1,278 @@
+package record
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"callbook/store/domain"
+	"callbook/store/sqlitedb"
+	"callbook/store/text"
+	"callbook/store/txn"
+)
+
+// AgentRow is a row of the table agents with its handle. A use case reads it, changes its fields
+// and stores it with Store.
+type AgentRow struct {
+	domain.Agent
+	domain.Suspension
+	ID             int64        `db:"id"`
+	Mailbox        string       `db:"mailbox"`
+	MailboxHash    []byte       `db:"mailbox_hash"` // nil unless the mailbox is verified
+	ContactPublic  bool         `db:"contact_public"`
+	VerifiedBefore bool         `db:"verified_before"`
+	ClaimedBy      []byte       `db:"claimed_by"`
+	DeletionAt     *domain.Time `db:"deletion_at"`
+	AwaitingSince  *domain.Time `db:"awaiting_since"`  // the operator's approval
+	FormerMailbox  *string      `db:"former_mailbox"`  // the verified mailbox that another replaced
+	MailboxLeftAt  *domain.Time `db:"mailbox_left_at"` // when
+	LinksDueAt     *domain.Time `db:"links_due_at"`    // the first check or end of a verification
+	LastActiveAt   domain.Time  `db:"last_active_at"`
+
+	stored *AgentRow // as it was read
+}
+
+// agentColumns are the columns of the table agents that an AgentRow has.
+var agentColumns = sqlitedb.ColumnsOf[AgentRow]("handle")
+
+var (
+	selectAgents = `
+		SELECT h.handle, ` + agentColumns.Select("a") + `
+		FROM handles h
+		JOIN agents a ON a.id = h.id`
+	updateAgent = `UPDATE agents SET ` + agentColumns.Set() + ` WHERE id = :id`
+)
+
+// newAgent is an AgentRow with what only its registration stores.
+type newAgent struct {
+	AgentRow
+	KeyHash []byte `db:"key_hash"`
+	KeyUsed bool   `db:"key_used"`
+	Network []byte `db:"network"` // nil if the client's address is unknown
+}
+
+var insertAgent = sqlitedb.ColumnsOf[newAgent]("handle").Insert("agents")
+
+// Hidden reports whether nobody but the agent itself and its owner sees the agent: it is suspended,
+// about to be deleted, or waits for approval.
+func (a *AgentRow) Hidden(now domain.Time) bool {
+	return a.Suspended(now) || a.DeletionAt != nil || a.AwaitingSince != nil
+}
+
+// hidden is the column hidden: a suspension that has ended hides the agent until a job removes it.
+func (a *AgentRow) hidden() bool {
+	return a.SuspendedAt != nil || a.DeletionAt != nil || a.AwaitingSince != nil
+}
+
+// NewAgent returns the row of a new agent, without its number.
+func NewAgent(r *domain.Registration, now domain.Time) AgentRow {
+	var a AgentRow
+	a.Handle = r.Handle
+	a.Offerings = domain.List[domain.Offering]{}
+	a.Trust.Links = domain.List[domain.Link]{}
+	a.CreatedAt, a.UpdatedAt, a.LastActiveAt = now, now, now
+	a.Apply(domain.Settings{
+		Name:          r.Name,
+		Owner:         r.Owner,
+		Mailbox:       r.Mailbox,
+		Profile:       r.Profile,
+		ContactPolicy: domain.PolicySettings(domain.DefaultPolicy),
+	})
+	return a
+}
+
+// Apply sets the settings of the agent, in the form in which they are stored.
+func (a *AgentRow) Apply(s domain.Settings) {
+	a.Name = s.Name
+	a.Owner = s.Owner
+	a.Mailbox = text.CanonicalMailbox(s.Mailbox)
+	a.ContactPublic = s.ContactPublic
+	a.Tagline = domain.Optional(s.Tagline)
+	a.DescriptionEN = s.DescriptionEN
+	a.DescriptionZH = s.DescriptionZH
+	a.Capabilities = append(domain.Texts{}, s.Capabilities...)
+	a.Languages = text.CanonicalLanguages(s.Languages)
+	a.Homepage = text.CanonicalURL(s.Homepage)
+	a.Model = domain.Optional(s.Model)
+	a.ContactPolicy = domain.ContactPolicy(s.ContactPolicy)
+	a.ContactPolicy.Note = domain.Optional(domain.Deref(s.ContactPolicy.Note))
+}
+
+// Settings returns the settings of the agent. A patch may be decoded over them, so they share nothing with
+// the row.
+func (a *AgentRow) Settings() domain.Settings {
+	policy := domain.PolicySettings(a.ContactPolicy)
+	policy.Note = domain.Optional(domain.Deref(policy.Note))
+	return domain.Settings{
+		Name:    a.Name,
+		Owner:   a.Owner,
+		Mailbox: a.Mailbox,
+		Profile: domain.Profile{
+			Tagline:       domain.Deref(a.Tagline),
+			ContactPublic: a.ContactPublic,
+			DescriptionEN: a.DescriptionEN,
+			DescriptionZH: a.DescriptionZH,
+			Capabilities:  slices.Clone(a.Capabilities),
+			Languages:     slices.Clone(a.Languages),
+			Homepage:      domain.Deref(a.Homepage),
+			Model:         domain.Deref(a.Model),
+		},
+		ContactPolicy: policy,
+	}
+}
+
+// Party returns the agent as a party of a request or collaboration.
+func (a *AgentRow) Party() domain.Party {
+	level := a.Level()
+	return domain.Party{Handle: a.Handle, Name: &a.Name, Level: &level}
+}
+
+// Public returns the agent as the public sees it, without what others have confirmed of it.
+func (a *AgentRow) Public() domain.PublicAgent {
+	public := domain.PublicAgent{Agent: a.Agent, ID: a.ID, LastActiveAt: a.LastActiveAt}
+	if a.ContactPublic && a.VerifiedAt != nil { // an unverified one may be somebody else's
+		public.Email = &a.Mailbox
+	}
+	public.SetTrust()
+	return public
+}
+
+// Agent returns the row of an existing agent.
+func Agent(t *txn.Tx, id int64) (*AgentRow, error) {
+	a, found, err := findAgent(t, `h.id = ?`, id)
+	if err == nil && !found {
+		err = fmt.Errorf("there is no agent %d", id)
+	}
+	return a, err
+}
+
+// FindAgent returns the row of the agent that has a handle, and reports whether there is one.
+func FindAgent(t *txn.Tx, handle string) (*AgentRow, bool, error) {
+	return findAgent(t, `h.handle = ?`, handle)
+}
+
+func findAgent(t *txn.Tx, where string, value any) (*AgentRow, bool, error) {
+	a := &AgentRow{}
+	found, err := t.Find(a, selectAgents+` WHERE `+where, value)
+	a.remember()
+	return a, found, err
+}
+
+// remember keeps the row as it is stored.
+func (a *AgentRow) remember() {
+	stored := *a
+	stored.Capabilities = slices.Clone(a.Capabilities)
+	stored.Languages = slices.Clone(a.Languages)
+	stored.Offerings = slices.Clone(a.Offerings)
+	stored.Trust.Links = slices.Clone(a.Trust.Links)
+	stored.stored = nil
+	a.stored = &stored
+}
+
+// Insert stores a new agent, whose handle has its number.
+func (a *AgentRow) Insert(t *txn.Tx, keyHash, network []byte) error {
+	t.Changes.Public = true
+	if !a.hidden() {
+		t.Index(txn.AgentSearch, a.ID, agentSearchRow(&a.Agent))
+	}
+	return t.ExecNamed(insertAgent, newAgent{AgentRow: *a, KeyHash: keyHash, Network: network})
+}
+
+// Store stores what changed of an agent since it was read. Searches find it by its new words, or
+// not at all once it is hidden, its collaborations count as its owner claim says, and it is notified
+// of another trust level. Without a change, Store does nothing.
+func (a *AgentRow) Store(t *txn.Tx) error {
+	a.MailboxHash = nil
+	if a.VerifiedAt != nil {
+		a.MailboxHash = t.MailboxHash(a.Mailbox)
+	}
+	before := a.stored
+	a.stored = nil
+	if reflect.DeepEqual(a, before) {
+		a.stored = before
+		return nil
+	}
+
+	t.Changes.Public = true
+	if err := t.ExecNamed(updateAgent, a); err != nil {
+		return err
+	}
+	a.remember()
+
+	if (before.ClaimedAt == nil) != (a.ClaimedAt == nil) {
+		if err := RebuildEvidence(t, a.ID); err != nil {
+			return err
+		}
+	}
+	if a.hidden() || before.hidden() {
+		return a.show(t, before)
+	}
+	if words := agentSearchRow(&a.Agent); !reflect.DeepEqual(words, agentSearchRow(&before.Agent)) {
+		t.Index(txn.AgentSearch, a.ID, words)
+	}
+	if a.Level() == before.Level() {
+		return nil
+	}
+	return t.InsertEvent(a.ID, "trust.changed", domain.EventSubject{Handle: a.Handle})
+}
+
+// show puts a hidden agent and its posts into the full-text tables again, or removes them.
+func (a *AgentRow) show(t *txn.Tx, before *AgentRow) error {
+	switch {
+	case a.hidden() == before.hidden():
+		return nil
+	case a.hidden():
+		return UnindexAgent(t, a.ID)
+	}
+	t.Index(txn.AgentSearch, a.ID, agentSearchRow(&a.Agent))
+	return indexPosts(t, `p.author_id = ?`, a.ID)
+}
+
+// UnindexAgent removes an agent and its posts from the full-text tables.
+func UnindexAgent(t *txn.Tx, id int64) error {
+	t.Unindex(txn.AgentSearch, id)
+
+	var posts []int64
+	err := t.Select(&posts, `SELECT seq FROM posts WHERE author_id = ?`, id)
+	for _, seq := range posts {
+		t.Unindex(txn.PostSearch, seq)
+	}
+	return err
+}
+
+// Offering returns an entry of the agent's menu; nil if it has none with this id.
+func (a *AgentRow) Offering(id string) *domain.Offering {
+	at := slices.IndexFunc(a.Offerings, func(o domain.Offering) bool { return o.ID == id })
+	if at < 0 {
+		return nil
+	}
+	return &a.Offerings[at]
+}
+
+// StoreLinks stores the links of the agent, and when one must be checked next, or its verification ends.
+// A check that is due now is due again a day later, unless its result sets another time.
+func (a *AgentRow) StoreLinks(t *txn.Tx) error {
+	a.LinksDueAt = nil
+	for _, l := range a.Trust.Links {
+		for _, at := range l.DueAt(t.Now) {
+			if a.LinksDueAt == nil || at < *a.LinksDueAt {
+				a.LinksDueAt = &at
+			}
+		}
+	}
+	return a.Store(t)
+}
+
+// NotifyOfLinks inserts the event of a link whose status has changed.
+func (a *AgentRow) NotifyOfLinks(t *txn.Tx) error {
+	return t.InsertEvent(a.ID, "trust.changed", domain.EventSubject{Handle: a.Handle})
+}
+
+// Link returns a link of the agent; nil if it has none with this address.
+func (a *AgentRow) Link(address string) *domain.Link {
+	at := slices.IndexFunc(a.Trust.Links, func(l domain.Link) bool { return l.URL == address })
+	if at < 0 {
+		return nil
+	}
+	return &a.Trust.Links[at]
+}

@@ -1,0 +1,74 @@
+package record
+
+import (
+	"context"
+	"fmt"
+
+	"callbook/store/sqlitedb"
+	"callbook/store/txn"
+)
+
+// indexBatch is how many records one transaction of RebuildSearch indexes, so that requests do not
+// wait for long.
+const indexBatch = 250
+
+// RebuildSearch makes all rows of the full-text tables anew, for tables that are damaged, or that an
+// older program wrote in another way. Searches find only a part meanwhile. 100,000 agents take minutes.
+func RebuildSearch(ctx context.Context, db *txn.DB) error {
+	err := db.WriteBackground(ctx, (*txn.Tx).ClearSearch)
+	if err != nil {
+		return fmt.Errorf("clear the full-text tables: %w", err)
+	}
+	for _, next := range []func(*txn.Tx, int64) (int64, error){indexAgentsAfter, indexPostsAfter} {
+		for last := int64(-1); last != 0; {
+			after := max(last, 0)
+			err := db.WriteBackground(ctx, func(t *txn.Tx) (err error) {
+				last, err = next(t, after)
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("rebuild the full-text tables: %w", err)
+			}
+		}
+	}
+	return db.WriteBackground(ctx, (*txn.Tx).OptimizeSearch)
+}
+
+// indexAgentsAfter stores the search rows of the next agents, and returns the number of the last; 0 if
+// there are no more.
+func indexAgentsAfter(t *txn.Tx, id int64) (last int64, err error) {
+	var agents []AgentRow
+	err = t.Select(&agents, selectAgents+` WHERE a.id > ? AND NOT a.hidden ORDER BY a.id LIMIT ?`, id, indexBatch)
+	for i := range agents {
+		last = agents[i].ID
+		t.Index(txn.AgentSearch, last, agentSearchRow(&agents[i].Agent))
+	}
+	return last, err
+}
+
+// indexPostsAfter is indexAgentsAfter for posts.
+func indexPostsAfter(t *txn.Tx, seq int64) (last int64, err error) {
+	posts, err := authoredPosts(t, `p.seq > ? ORDER BY p.seq LIMIT ?`, seq, indexBatch)
+	for i := range posts {
+		last = posts[i].Seq
+		t.Index(txn.PostSearch, last, posts[i].searchRow(posts[i].Author))
+	}
+	return last, err
+}
+
+// authoredPost is a post with the handle of its author.
+type authoredPost struct {
+	PostRow
+	Author string `db:"author"`
+}
+
+// authoredPosts returns the posts that where selects, without those of hidden authors.
+func authoredPosts(t *txn.Tx, where string, args ...any) (posts []authoredPost, err error) {
+	err = t.Select(&posts, `
+		SELECT `+sqlitedb.ColumnsOf[PostRow]().Select("p")+`, h.handle AS author
+		FROM posts p
+		JOIN agents a ON a.id = p.author_id
+		JOIN handles h ON h.id = p.author_id
+		WHERE NOT a.hidden AND `+where, args...)
+	return posts, err
+}

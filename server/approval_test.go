@@ -18,6 +18,7 @@ var asOf = regexp.MustCompile(`\\?"as_of\\?":\\?"[^"\\]*|[0-9a-f]{16,}`)
 // TestApproval_NothingIsVisible: until the operator approves an agent, every public response is as if it
 // did not exist, also to a request that names it or a text of its own.
 func TestApproval_NothingIsVisible(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	s := newSite(t, func(o *siteOptions) { o.mode = domain.RegistrationApprove })
 	approve := func(handle string) {

@@ -85,6 +85,7 @@ func TestDevFaults_DropLosesTheResponse(t *testing.T) {
 }
 
 func TestDevFaults_RepeatBySeed(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	s := newDevSite(t, false)
 	key := s.agent("tide-reader")

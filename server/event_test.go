@@ -293,6 +293,7 @@ func (f *follower) hears(s *site, events int) {
 }
 
 func TestEvents_NoneIsLostBetweenRequests(t *testing.T) {
+	t.Parallel()
 	events := proof.Rounds(300, 2000, 40_000)
 	if proof.RaceDetector() {
 		events = 100
@@ -327,6 +328,7 @@ func TestEvents_NoneIsLostBetweenRequests(t *testing.T) {
 }
 
 func TestEvents_WaitEndsAtShutdown(t *testing.T) {
+	t.Parallel()
 	const calls = 50
 	s := newSite(t)
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)

@@ -80,6 +80,7 @@ func serveAlso(t *testing.T, h http.Handler) (url string) {
 // TestAbuse11_FloodsAreLimitedAndLoggedInLessThanTheySend: the clock stands still, so a flood is
 // what comes in a moment.
 func TestAbuse11_FloodsAreLimitedAndLoggedInLessThanTheySend(t *testing.T) {
+	t.Parallel()
 	times := proof.Rounds(1000, 10_000, 50_000)
 	flood := func(name, request string, at func(s *site) string) {
 		s := newSite(t, withLimits(DefaultLimits))
@@ -113,6 +114,7 @@ func TestAbuse11_FloodsAreLimitedAndLoggedInLessThanTheySend(t *testing.T) {
 }
 
 func TestAbuse11_LogCountsWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	_, statuses := s.flood(floods["unknown path"], 50)
 	if n := strings.Count(s.log.String(), `"status":404`); statuses[404] != 50 || n < 1 || n > 3 {

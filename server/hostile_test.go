@@ -465,6 +465,7 @@ func (h hostile) gnawed(body []byte) []byte {
 // TestHostileInput_IsRejected sends requests that violate one constraint of the tables each, then random variants of
 // them: none fails, malformed ones are rejected in the documented form, and no error repeats the input.
 func TestHostileInput_IsRejected(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	const inRound = 20_000
 	rounds, each := proof.Rounds(1, 1, 80), proof.Rounds(500, inRound, inRound)

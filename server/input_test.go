@@ -253,6 +253,7 @@ var blockedFields = map[string]string{
 
 // TestBlockedWords_RejectedInEveryField tries one in every field that any operation takes.
 func TestBlockedWords_RejectedInEveryField(t *testing.T) {
+	t.Parallel()
 	s := newEdgeSite(t)
 	s.block("casino")
 	rejected := map[string][]string{}

@@ -61,6 +61,7 @@ func TestJobs_LogLowDiskSpaceOnce(t *testing.T) {
 
 // TestJobs_LogOnceThatWritesFail, and that they work again.
 func TestJobs_LogOnceThatWritesFail(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	other := must(sql.Open("sqlite", "file:"+s.path+"?_txlock=immediate"))(t)
 	defer other.Close()

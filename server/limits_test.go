@@ -112,6 +112,7 @@ func limitedSite(t *testing.T, l ratelimit.Limits) (s *site, key, post string) {
 
 // TestLimits_AllowTheirNumberUntilRetryAt: of each class of requests, also when they come at once.
 func TestLimits_AllowTheirNumberUntilRetryAt(t *testing.T) {
+	t.Parallel()
 	for _, tt := range limitCases() {
 		t.Run(tt.class, func(t *testing.T) {
 			s, key, post := limitedSite(t, tt.limits)

@@ -91,6 +91,7 @@ func (s *ownerSite) errorPage(path string, code domain.Code) *result {
 
 // TestOwnerPage_IsValidInEveryState and in both languages.
 func TestOwnerPage_IsValidInEveryState(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	s := newOwnerSite(t)
 	want := ownerPageHeaders.and("Allow", "", "Retry-After", "")

@@ -228,6 +228,7 @@ func TestHeaders_OfPreflights(t *testing.T) {
 }
 
 func TestPages_EveryVariantHasItsETag(t *testing.T) {
+	t.Parallel()
 	s := newPeopleSite(t)
 	proof.OneByOne(t)
 	for name, path := range s.paths() {

@@ -250,6 +250,7 @@ func TestPages_CapabilitiesMakeNoPageAnother(t *testing.T) {
 }
 
 func TestPages_HostileQueriesStayText(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	s := newSite(t)
 	texts := variedHostileTexts()

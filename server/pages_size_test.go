@@ -136,6 +136,7 @@ func (s *site) walkedBytes(path, plural, id string) (ids []string, longest int) 
 // TestPublicReads_AreBounded: no single public read fetches
 // megabytes, and walking a list of the longest still visits each record once.
 func TestPublicReads_AreBounded(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	b := newBrim(t, pictures)
 	const kilobyte = 1 << 10

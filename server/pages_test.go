@@ -244,6 +244,7 @@ var leadsOn = regexp.MustCompile(`^(/((agents|calls)(/[a-z0-9_-]+(/report|/repli
 
 // TestPages_AreValidHTML and in one language each, but for names and what agents write.
 func TestPages_AreValidHTML(t *testing.T) {
+	t.Parallel()
 	s := newPeopleSite(t)
 	foreign := map[string]*regexp.Regexp{"en": regexp.MustCompile(`[\p{Han}，。：；（）、？！]+`), "zh": regexp.MustCompile(`[A-Za-z]{2,}`)}
 	proof.OneByOne(t)

@@ -183,6 +183,7 @@ func (c *contest) outcome(by party, id string) outcomeOf {
 // TestContactRequest_ConcurrentAcceptDeclineWithdraw: one of them happens. Its repetitions response
 // the same, the others are rejected, and both sides see the same.
 func TestContactRequest_ConcurrentAcceptDeclineWithdraw(t *testing.T) {
+	t.Parallel()
 	c := newContest(t)
 	var host party
 	won := map[string]int{}
@@ -238,6 +239,7 @@ func (c *contest) exchanged(id string, end outcomeOf, from, to party) {
 // TestContactRequest_ConcurrentDeletionAndAccept: in either order, no mailbox of the deleted
 // party remains, and the other party sees a final status.
 func TestContactRequest_ConcurrentDeletionAndAccept(t *testing.T) {
+	t.Parallel()
 	c := newContest(t)
 	races, ends := proof.Rounds(6, 70, 1400), map[string]int{}
 	proof.Figure(t, "act rounds", races)

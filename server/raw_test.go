@@ -325,6 +325,7 @@ func TestShutdown_CompletesRunningRequests(t *testing.T) {
 }
 
 func TestShutdown_CutsOffEndlessRequests(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	s.server.shutdown = 200 * time.Millisecond
 	conn, _, _ := s.begin(register("harbour-pilot"))

@@ -317,6 +317,7 @@ func TestTools_MatchTheAPI(t *testing.T) {
 
 // TestTools_CursorIsNext follows next whole and alone: it repeats the filters of the page before.
 func TestTools_CursorIsNext(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	s := newDevSite(t, true)
 	for name, first := range map[string]map[string]any{

@@ -45,6 +45,7 @@ func (s *testStore) requestMail(kind, handle, address string) int {
 // TestAbuse03_OneNetworkCannotSpendTheMails has one IPv4 address and one /48 request mails in every way. The
 // site goes on verifying newcomers and recovering keys.
 func TestAbuse03_OneNetworkCannotSpendTheMails(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	kinds := []string{domain.MailVerify, domain.MailRecover, domain.MailClaim}
 	s := newStore(t)
@@ -134,6 +135,7 @@ func TestAbuse03_ReportsTheStateOfThePools(t *testing.T) {
 // key, every hour: ask for the agent's code, try wrong ones, and name its mailbox as theirs. Once a day, at another hour
 // each day, the agent asks too, and recovers its key with the newest code that its mailbox has.
 func TestAbuse05_StrangersCannotPreventRecovery(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	ctx, strangers := context.Background(), proof.Rounds(25, 100, 100)
 	s := newStore(t)

@@ -113,6 +113,7 @@ func (s *testStore) between(a, b domain.Caller, aMailbox, bMailbox string) {
 }
 
 func TestDeleteAgent_LeavesNothingInTheFile(t *testing.T) {
+	t.Parallel()
 	s := newStore(t)
 	proof.OneByOne(t)
 	ctx := context.Background()
@@ -229,6 +230,7 @@ func TestDeleteAgent_DeletesSharedRecordsWithTheSecondParty(t *testing.T) {
 // its turn its agent is deleted or suspended, or its key is replaced. It tries every method that takes a caller.
 // TestDeleteAgent_EndsAllOverdueRequests, also those that the job left for its next batches.
 func TestDeleteAgent_EndsAllOverdueRequests(t *testing.T) {
+	t.Parallel()
 	s := newStore(t)
 	c, _ := s.register("tide-reader")
 	for i, sender := range s.agents("sender", lifecycle.Batch+1) {

@@ -35,6 +35,7 @@ func restored(t testing.TB, name string) *Store {
 // TestBackup_ContainsAllConfirmedWrites takes backups while others write: each
 // holds every write that was answered before it began.
 func TestBackup_ContainsAllConfirmedWrites(t *testing.T) {
+	t.Parallel()
 	s := newStore(t)
 	var answered [4]atomic.Int64
 	turns, done := make(chan struct{}), make(chan struct{}) // so many writes a backup that the file stays small

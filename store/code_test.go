@@ -116,6 +116,7 @@ func TestCode_CountsConcurrentAttempts(t *testing.T) {
 }
 
 func TestCode_ConcurrentUseSucceedsOnce(t *testing.T) {
+	t.Parallel()
 	s := newStore(t, noCaps)
 	rounds := proof.Rounds(15, 100, 2000)
 	proof.Figure(t, "act rounds", 2*rounds)
@@ -141,6 +142,7 @@ func TestCode_ConcurrentUseSucceedsOnce(t *testing.T) {
 
 // One who guesses all the time, and asks for a code whenever there may be one.
 func TestCode_LimitsGuessesPerDay(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")

@@ -57,6 +57,7 @@ func (s *testStore) settled(initiator, partner domain.Caller, decision string) {
 
 // TestRecordCollab_Errors: what the errors name, and that a rejected record leaves nothing.
 func TestRecordCollab_Errors(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		change func(s *testStore, a, b domain.Caller, d *domain.CollabDraft)
 		want   string
@@ -119,6 +120,7 @@ func TestAbuse08_SilentPartnersDoNotEndRecording(t *testing.T) {
 }
 
 func TestRecordCollab_ConcurrentRequests(t *testing.T) {
+	t.Parallel()
 	s := newStore(t)
 	many := s.agents("many", rush)
 	rounds := proof.Rounds(5, 60, 1200)
@@ -182,6 +184,7 @@ func TestAbuse08_TwoOwnersCountOnceInNinetyDays(t *testing.T) {
 // TestAbuse08_EvidenceOfManyCollaborations: a claim that is lost and confirmed again, and collaborations that are confirmed
 // at one time, must not read everything that the owners of both agents have done together.
 func TestAbuse08_EvidenceOfManyCollaborations(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	fastest := func(n int) time.Duration {
 		s := newStore(t, noCaps)

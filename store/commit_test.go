@@ -28,6 +28,7 @@ func wantOutcomes(t testing.TB, what string, errs []error, want map[string]int) 
 }
 
 func TestQuota_HoldsForConcurrentWrites(t *testing.T) {
+	t.Parallel()
 	const limit = 7
 	s := newStore(t, withQuotas(domain.Quotas{domain.LimitPosts: limit, domain.LimitReplies: limit}))
 	caller, _ := s.register("harbour-pilot")

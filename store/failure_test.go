@@ -78,6 +78,7 @@ func full(t *testing.T) (open func(testing.TB) *testStore) {
 // TestFailure_DamageStopsTheStore: by whatever reads or writes, and it never
 // answers with less than there is.
 func TestFailure_DamageStopsTheStore(t *testing.T) {
+	t.Parallel()
 	ctx, open := context.Background(), full(t)
 	author := domain.Caller{ID: 1, Handle: "crowd-0"}
 	for name, tt := range map[string]struct {
@@ -154,6 +155,7 @@ func TestFailure_TruncatedFileStopsTheStore(t *testing.T) {
 // What was answered is in the file that was served, wherever it is now, and what was
 // put in its place is as it was put there.
 func TestFailure_ReplacedFileStopsTheStore(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("no file is moved here while it is open")
 	}
@@ -208,6 +210,7 @@ func TestFailure_ReplacedFileStopsTheStore(t *testing.T) {
 			func(path string) string { return filepath.Join(filepath.Dir(path)+".old", "callbook.db") }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			folder := filepath.Join(t.TempDir(), "data")
 			if err := os.Mkdir(folder, 0o700); err != nil {
 				t.Fatal(err)
@@ -246,6 +249,7 @@ func TestFailure_ReplacedFileStopsTheStore(t *testing.T) {
 
 // TestFailure_ChangedLinkStopsTheStore: the name is what the operator sees.
 func TestFailure_ChangedLinkStopsTheStore(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	link, first, second := filepath.Join(folder, "link.db"), filepath.Join(folder, "1.db"), filepath.Join(folder, "2.db")
 	if err := errors.Join(os.WriteFile(first, nil, 0o600), os.WriteFile(second, nil, 0o600)); err != nil {
@@ -345,6 +349,7 @@ var created = []struct {
 // TestIdempotency_RetryAfterFailedCommitCreatesOne: a client that got an error tries
 // again, and nobody knows whether the first try is stored.
 func TestIdempotency_RetryAfterFailedCommitCreatesOne(t *testing.T) {
+	t.Parallel()
 	for _, keyed := range []bool{true, false} {
 		for _, persisted := range []bool{false, true} {
 			s := newStore(t)

@@ -148,6 +148,7 @@ func TestAbuse05_AnotherSecretEndsTheCode(t *testing.T) {
 // that nobody claimed. An hour or a day after that the holder of the former mailbox wins, and so does an
 // owner from before, who wins even eight days later.
 func TestAbuse04_TheHolderWinsWhateverTheThiefDoes(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	sequences := proof.Rounds(6, 100, 1000)
 	for seed := range sequences {

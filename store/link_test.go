@@ -73,6 +73,7 @@ var linkStates = map[string]func(s *testStore, c domain.Caller){
 // TestLinkCheck_Results tries every finding in every state. What the agent's own request changes it sees in the response; of
 // what the service finds it gets an event.
 func TestLinkCheck_Results(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	passing := []string{"unreachable", "http_error", "timeout"} // what was verified once outlasts these
 	for state, reach := range linkStates {

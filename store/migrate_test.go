@@ -112,6 +112,7 @@ func differing(a, b map[string]string) []string {
 // TestUpgrade_KeepsAllAndLeavesACopy: the tables whose definition stays keep their rows, no number is
 // given twice, and the copy from before is whole.
 func TestUpgrade_KeepsAllAndLeavesACopy(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	path := filledFile(t)
 	before, given := stateOf(t, path), numbersGiven(t, path)
@@ -228,6 +229,7 @@ func TestUpgrade_BadCopyStopsIt(t *testing.T) {
 }
 
 func TestUpgrade_IsAllOrNothing(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	const endless = `
 INSERT INTO blocklist (kind, entry, created_at)
@@ -274,6 +276,7 @@ INSERT INTO blocklist (kind, entry, created_at)
 
 // TestUpgrade_NeedsTheFileAlone: another process would go on with the file that is replaced.
 func TestUpgrade_NeedsTheFileAlone(t *testing.T) {
+	t.Parallel()
 	path := filledFile(t)
 	other := openStore(t, Options{Path: path, Normal: true})
 	_, err := start(path, next.Migrations(next.Step))
@@ -290,6 +293,7 @@ func TestUpgrade_NeedsTheFileAlone(t *testing.T) {
 
 // TestUpgrade_RejectsTheFile: an older program in any case, and one beside a server also with an older file.
 func TestUpgrade_RejectsTheFile(t *testing.T) {
+	t.Parallel()
 	path, newer, from := filledFile(t), filledFile(t), next.Released
 	if _, err := start(newer, next.Migrations(next.Step)); err != nil {
 		t.Fatal(err)
@@ -323,6 +327,7 @@ func TestUpgrade_RejectsTheFile(t *testing.T) {
 }
 
 func TestUpgrade_ErasesDroppedData(t *testing.T) {
+	t.Parallel()
 	path := filledFile(t)
 	const secret = "canary@agents.example.org"
 	steps := []string{`CREATE TABLE dropped (mailbox TEXT NOT NULL) STRICT; INSERT INTO dropped VALUES ('` + secret + `');`}

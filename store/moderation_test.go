@@ -21,6 +21,7 @@ import (
 // TestModeration_Acts: each act has its effect, leaves derived data as it
 // would be made anew, and leaves a note.
 func TestModeration_Acts(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	ctx := context.Background()
 	for _, tt := range []struct {

@@ -70,6 +70,7 @@ var whatSQLiteFinds = regexp.MustCompile(`page \d+|listing.Page \d+|malformed|no
 // whose program was killed: either the start is rejected, or the check finds the damage, or
 // all that is read is right.
 func TestOpen_FindsDamage(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	path, o := filled(t)
 	whole, err := os.ReadFile(path)
@@ -218,6 +219,7 @@ func TestCheckFile_TrustsACheckForADay(t *testing.T) {
 
 // TestCheckFile_RunsEachDay: the first time may have been in a start after a kill.
 func TestCheckFile_RunsEachDay(t *testing.T) {
+	t.Parallel()
 	for _, killed := range []bool{false, true} {
 		path, o := filled(t)
 		clock := &testClock{now: o.Clock()}

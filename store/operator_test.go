@@ -44,6 +44,7 @@ func (s *testStore) notes() (lines []string) {
 
 // TestOperator_ActsOnManyAgents: an act on many leaves what the same act on each leaves.
 func TestOperator_ActsOnManyAgents(t *testing.T) {
+	t.Parallel()
 	proof.OneByOne(t)
 	ctx := context.Background()
 	const n = 45 // more than two transactions

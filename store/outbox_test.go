@@ -222,6 +222,7 @@ const crash domain.MailOutcome = -1
 
 // TestOutbox_DeliveryOutcomes: when a mail is tried, and whether it counts.
 func TestOutbox_DeliveryOutcomes(t *testing.T) {
+	t.Parallel()
 	const m = time.Minute
 	for name, tt := range map[string]struct {
 		kind     string

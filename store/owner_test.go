@@ -76,6 +76,7 @@ func (s *testStore) level(c domain.Caller) int {
 }
 
 func TestOwner_FormActsOnce(t *testing.T) {
+	t.Parallel()
 	s := newStore(t, noCaps)
 	rounds := proof.Rounds(8, 70, 1400)
 	proof.Figure(t, "act rounds", 3*rounds)

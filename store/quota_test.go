@@ -86,6 +86,7 @@ func TestAbuse10_ALowerGeneralLimitHoldsForUnverifiedAgents(t *testing.T) {
 }
 
 func TestAbuse10_WritesOfANetworkAreLimited(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		other func(i int) string // of the same network

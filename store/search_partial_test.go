@@ -137,6 +137,7 @@ func TestSearch_PartialMatchesAreOnTheFirstPageAlone(t *testing.T) {
 // TestSearch_NextVisitsEveryStrictMatchOnce walks long posts, which take more than a page by their size alone, while posts come
 // and go.
 func TestSearch_NextVisitsEveryStrictMatchOnce(t *testing.T) {
+	t.Parallel()
 	s := newStore(t)
 	tide := func(author domain.Caller) domain.PublicPost {
 		return s.post(author, func(d *domain.PostDraft) { d.Title, d.Body = "Harbour tides", strings.Repeat("潮", 3900)+d.Body })

@@ -14,6 +14,7 @@ import (
 // TestMaxBytes_RejectsWhatCreatesOrEnlargesRecords: once a post finds no room, so does everything else that needs some, however
 // small. Deletions, decisions and keys pass, and what deletions free can be used again.
 func TestMaxBytes_RejectsWhatCreatesOrEnlargesRecords(t *testing.T) {
+	t.Parallel()
 	ctx, once := context.Background(), domain.IdempotencyKey{}
 	s := newStore(t, func(o *Options) { o.MaxBytes = 2 << 20 })
 	pilot, other := s.reachable("harbour-pilot"), s.reachable("lighthouse")

@@ -127,6 +127,7 @@ func TestWatches_OneEventAPost(t *testing.T) {
 
 // TestWatches_Many: several batches of agents, of which some are notified.
 func TestWatches_Many(t *testing.T) {
+	t.Parallel()
 	s := newStore(t)
 	author, _ := s.register("author")
 	s.ok(s.write(context.Background(), func(t *tx) error {

@@ -246,3 +246,21 @@ func TestSearchRows_FollowEveryWrite(t *testing.T) {
 		}
 	}
 }
+
+// TestCheck_MakesDamagedSearchTablesAnew: the records are undamaged, so the store goes on.
+func TestCheck_MakesDamagedSearchTablesAnew(t *testing.T) {
+	s := newStore(t)
+	ctx := context.Background()
+	author, _ := s.register("harbour-pilot")
+	s.post(author, func(d *domain.PostDraft) { d.Title = "Tide data" })
+	db := s.connection("rw")
+	defer db.Close()
+	_, err := db.Exec(`UPDATE post_search_data SET block = zeroblob(length(block)) WHERE id > 10`)
+	s.ok(err)
+	s.ok(s.CheckFile(ctx))
+	found, err := s.Posts(ctx, record.PostFilter{Query: "tide"}, listing.Page{Limit: 1})
+	if s.ok(err); found.Total != 1 {
+		t.Errorf("%d calls are found", found.Total)
+	}
+	s.checkDerived("damage of the search tables")
+}

@@ -84,13 +84,16 @@ func quickCheck(ctx context.Context, file *sqlx.DB) error {
 	}
 	if len(problems) != 1 || problems[0] != "ok" {
 		damage := ErrDamaged
-		if !slices.ContainsFunc(problems, func(problem string) bool { return !strings.Contains(problem, " for FTS5 table ") }) {
+		if !slices.ContainsFunc(problems, isNotOfSearch) {
 			damage = ErrSearchDamaged
 		}
 		return fmt.Errorf("%w: %s", damage, inOneLine.Replace(strings.Join(problems, "; ")))
 	}
 	return nil
 }
+
+// isNotOfSearch reports whether a problem is not one that FTS5 has found in its own tables.
+func isNotOfSearch(problem string) bool { return !strings.Contains(strings.ToLower(problem), "fts5") }
 
 // inOneLine joins the lines of a report of SQLite.
 var inOneLine = strings.NewReplacer("*** in database main ***\n", "", "\n", "; ")

@@ -75,11 +75,12 @@ func (s *Server) getPost(req *api.Request, in postQuery) (public.PostThread, err
 		return public.PostThread{}, err
 	}
 
-	thread := public.PostThread{Notice: notice, Post: d, Next: req.NextPage(list.Next)}
-	for _, r := range list.Items {
-		thread.Replies = append(thread.Replies, replyOf(r))
-	}
-	return thread, nil
+	return public.PostThread{
+		Notice:  notice,
+		Post:    d,
+		Replies: list.Items,
+		Next:    req.NextPage(list.Next),
+	}, nil
 }
 
 func (s *Server) deletePost(req *api.Request, caller domain.Caller, in postPath) (api.None, error) {

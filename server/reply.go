@@ -7,16 +7,6 @@ import (
 	"callbook/store/listing"
 )
 
-func replyOf(r domain.Reply) public.Reply {
-	return public.Reply{
-		ID:        r.ID,
-		PostID:    r.PostID,
-		Author:    r.Author,
-		Body:      r.Body,
-		CreatedAt: r.CreatedAt,
-	}
-}
-
 type replyInput struct {
 	ID   string `path:"id" format:"post-id" doc:"The call's id." example:"pst_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 	Body domain.ReplyDraft
@@ -25,7 +15,7 @@ type replyInput struct {
 // ReplyResponse is the response of POST /api/posts/{id}/replies.
 type ReplyResponse struct {
 	Notice public.Notice `json:"notice"`
-	Reply  public.Reply  `json:"reply"`
+	Reply  domain.Reply  `json:"reply"`
 }
 
 func (s *Server) createReply(req *api.Request, caller domain.Caller, in replyInput) (ReplyResponse, error) {
@@ -35,7 +25,7 @@ func (s *Server) createReply(req *api.Request, caller domain.Caller, in replyInp
 	}
 
 	req.Created("/api/posts/"+r.PostID, replayed)
-	return ReplyResponse{notice, replyOf(r)}, nil
+	return ReplyResponse{notice, r}, nil
 }
 
 type replyPath struct {
@@ -71,7 +61,7 @@ type OwnReplyList struct {
 
 // OwnReply is a reply to a call of the caller.
 type OwnReply struct {
-	public.Reply
+	domain.Reply
 	Post PostName `json:"post"`
 }
 
@@ -94,7 +84,7 @@ func (s *Server) listMyReplies(req *api.Request, caller domain.Caller, q replies
 func ownReplies(replies []domain.Reply) []OwnReply {
 	own := make([]OwnReply, len(replies))
 	for i, r := range replies {
-		own[i] = OwnReply{replyOf(r), PostName{ID: r.PostID, Title: r.PostTitle}}
+		own[i] = OwnReply{r, PostName{ID: r.PostID, Title: r.PostTitle}}
 	}
 	return own
 }

@@ -19,15 +19,6 @@ type PostItem struct {
 type PostThread struct {
 	Notice  Notice            `json:"notice"`
 	Post    domain.PublicPost `json:"post"`
-	Replies []Reply           `json:"replies" doc:"Oldest first."`
+	Replies []domain.Reply    `json:"replies" doc:"Oldest first."`
 	Next    *string           `json:"next" doc:"Address of the page with the replies after these; null on the last."`
-}
-
-// Reply is a reply as responses show it.
-type Reply struct {
-	ID        string        `json:"id"`
-	PostID    string        `json:"post_id"`
-	Author    domain.Author `json:"author"`
-	Body      string        `json:"body"`
-	CreatedAt domain.Time   `json:"created_at"`
 }

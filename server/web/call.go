@@ -65,7 +65,7 @@ func (s *Site) Calls(w http.ResponseWriter, r *http.Request, _ httprouter.Params
 type callPage struct {
 	view
 	Post    domain.PublicPost
-	Replies []public.Reply
+	Replies []domain.Reply
 	pagination
 }
 

@@ -85,13 +85,14 @@ type ReplyDraft struct {
 
 // Reply is a reply to a post.
 type Reply struct {
-	Seq       int64  `json:"-" db:"seq"`
 	ID        string `json:"id" db:"id"`
 	PostID    string `json:"post_id" db:"post_id"`
-	PostTitle string `json:"post_title" db:"post_title"`
 	Author    Author `json:"author" db:"author"`
 	Body      string `json:"body" db:"body"`
 	CreatedAt Time   `json:"created_at" db:"created_at"`
+
+	Seq       int64  `json:"-" db:"seq"`
+	PostTitle string `json:"-" db:"post_title"`
 }
 
 // Position returns the number that orders the replies of a list, the newest highest.

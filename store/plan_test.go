@@ -55,7 +55,7 @@ var (
 	// A walk: through a table or an index from its start, or from one row on.
 	walk = regexp.MustCompile(`(?m)^(SCAN \S+.*|SEARCH \S+$|.*\(rowid[<>].*)$`)
 	// What looks like one: a look-up in a search table, a subquery's own rows.
-	noWalk = regexp.MustCompile(`VIRTUAL TABLE INDEX (\d+:(M|=)|513:|192:$)|^SCAN (m|exact|page|questions|found|\d+ CONSTANT ROWS|\(subquery-\d+\)|CONSTANT ROW)$`)
+	noWalk = regexp.MustCompile(`VIRTUAL TABLE INDEX (\d+:(M|=)|513:|192:$)|^SCAN (m|exact|page|questions|most|found|\d+ CONSTANT ROWS|\(subquery-\d+\)|CONSTANT ROW)$`)
 )
 
 // boundedWalks are the queries that may walk, by a part of their text.

@@ -26,7 +26,7 @@ func (s *testStore) findsIn(text string, queries ...string) []bool {
 		for _, query := range queries {
 			n := 0
 			if q := search.Parse(query); !q.Empty() {
-				q = q.Keep(make([]int, len(q.Words)))
+				q = q.Learn(make([]int, len(q.Words)), make([]string, search.MaxCompletions))
 				if err := t.Get(&n, ofTest+`SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?`, q.All(nil)); err != nil {
 					return err
 				}

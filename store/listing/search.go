@@ -18,7 +18,7 @@ type Search struct {
 	Bounds []any    // values of the index's condition
 	Strict bool     // without partial matches
 	Newest bool     // newest first instead of by relevance
-	Rows   string   // selects records; ends before the list of their numbers
+	Rows   string   // selects the records of the table page, which has their numbers as id
 
 	MaxBytes int // as in Query
 }
@@ -50,10 +50,10 @@ type searchRun struct {
 	hint    *Hint
 }
 
-// ReadSearch reads one page of a search: strict matches and, if these are fewer than a page holds, partial matches
-// behind them, on the first page alone. It takes at most four statements: for the words, the strict matches or words
-// near to unknown ones, the partial matches, and the records. It returns invalid_query if the cursor is not one of this
-// list.
+// ReadSearch reads one page of a search: strict matches and, if these are fewer than a page holds,
+// partial matches behind them, on the first page alone. It takes at most four statements: for the
+// words, the strict matches or words near to unknown ones, the partial matches, and the records. It
+// returns invalid_query if the cursor is not one of this list.
 func ReadSearch[T Record](ctx context.Context, r Reader, s Search, page Page) (List[T], error) {
 	nothing := List[T]{Items: []T{}, TotalIsExact: true, Hint: &Hint{}}
 	from, err := ParseCursor(s.Name, page.Cursor)
@@ -78,22 +78,22 @@ func ReadSearch[T Record](ctx context.Context, r Reader, s Search, page Page) (L
 	return readRecords[T](ctx, &run, from, page)
 }
 
-// readWords reads what must be known before the strict matches: the completions of the last word, which words to choose,
-// and whether any record has all facets. If none has, neither a tier nor a part of the query has a match, and each of
-// them would read the rows of a facet to their end to find that out.
+// readWords reads what must be known before the strict matches: the completions of the last word,
+// which words to choose, and whether any record has all facets. If none has, neither a tier nor a
+// part of the query has a match, and each of them would read the rows of a facet to their end to
+// find that out.
 func (s *searchRun) readWords(ctx context.Context) error {
-	completions := s.query.Incomplete()
-	many, facets := len(s.query.Words) > search.MaxWords, question{}
-	if len(s.Facets) > 1 {
-		facets.count = search.Within("", s.Facets)
-	}
-	if completions == (search.TokenRange{}) && !many && facets == (question{}) {
+	completions, many := s.query.Incomplete(), len(s.query.Words) > search.MaxWords
+	if completions == (search.TokenRange{}) && !many && len(s.Facets) < 2 {
 		return nil
 	}
 
-	questions := []question{facets, {tokens: completions}}
+	questions := []question{{tokens: completions}}
 	for _, expression := range s.query.Held() {
 		questions = append(questions, question{count: expression})
+	}
+	if len(s.Facets) > 1 {
+		questions = append(questions, question{count: search.Within("", s.Facets)})
 	}
 	counted := 1
 	if many {
@@ -104,13 +104,13 @@ func (s *searchRun) readWords(ctx context.Context) error {
 		return err
 	}
 
-	var counts []int
-	for _, a := range answers[2:] {
-		counts = append(counts, a.Count)
+	counts := make([]int, len(answers)-1)
+	for i := range counts {
+		counts[i] = answers[i+1].Count
 	}
-	s.query = s.query.Learn(counts, answers[1].Tokens)
+	s.query = s.query.Learn(counts, answers[0].Tokens)
 	s.unheld = len(s.query.Unknown()) > 0
-	s.nowhere = facets.count != "" && answers[0].Count == 0
+	s.nowhere = len(s.Facets) > 1 && counts[len(counts)-1] == 0
 	return nil
 }
 
@@ -121,28 +121,25 @@ func (s *searchRun) readStrict(ctx context.Context, from Position, page Page) er
 		return nil
 	}
 
-	all := s.query.All(s.Facets)
-	tiers := append([]string{search.Nothing}, s.query.Tiers(s.Facets)...)
-	exact := search.Nothing
+	all, tiers := s.query.All(s.Facets), s.query.Tiers(s.Facets, s.Exact)
+	if s.Newest {
+		tiers = [search.Tiers]string{all}
+	}
+	exact := ""
 	if s.Exact != "" {
 		exact = search.Within("", []string{s.Exact})
-		tiers[0] = search.Within("", append(slices.Clone(s.Facets), s.Exact))
 	}
-	if s.Newest {
-		tiers = []string{all}
-	}
-
 	args := []any{exact}
-	for tier := range search.Tiers {
-		expression, below := search.Nothing, Last
-		if from.tier <= tier && tier < len(tiers) {
-			expression = tiers[tier]
-		}
-		if from.tier == tier {
+	for tier, expression := range tiers {
+		below := Last
+		switch {
+		case tier < from.tier:
+			expression = ""
+		case tier == from.tier:
 			below = from.Seq
 		}
 		args = append(append(args, expression, below), s.Bounds...)
-		args = append(args, page.Offset+page.Limit+1)
+		args = append(args, page.Offset+page.Limit+2) // and the exact match
 	}
 	counted := 0 // records on the page from which on all are counted
 	if page.first() {
@@ -152,10 +149,10 @@ func (s *searchRun) readStrict(ctx context.Context, from Position, page Page) er
 	args = append(append(args, s.Bounds...), CountLimit+1)
 
 	var found struct {
-		Places list[int64] `db:"places"`
-		Total  int         `db:"total"`
+		Places []int64
+		Total  int
 	}
-	err := s.r.Get(ctx, &found, s.Index.strict, args...)
+	err := getJSON(ctx, s.r, &found, s.Index.strict, args...)
 	for _, place := range found.Places {
 		s.ids, s.tiers = append(s.ids, place/search.Tiers), append(s.tiers, int(place%search.Tiers))
 	}
@@ -163,8 +160,8 @@ func (s *searchRun) readStrict(ctx context.Context, from Position, page Page) er
 	return err
 }
 
-// readPartial reads the partial matches if there is room for them behind the strict ones, and the hint if there are none
-// of these.
+// readPartial reads the partial matches if there is room for them behind the strict ones, and the
+// hint if there are none of these.
 func (s *searchRun) readPartial(ctx context.Context, page Page) error {
 	partial := page.first() && !s.Strict && !s.nowhere && s.total < page.Limit
 	if !partial && s.total > 0 {
@@ -175,18 +172,13 @@ func (s *searchRun) readPartial(ctx context.Context, page Page) error {
 		return err
 	}
 
-	var found []search.Found
-	var questions []question
-	for _, part := range s.query.Parts(near) {
-		q := question{count: part.Expression}
+	parts := s.query.Parts(near)
+	questions := make([]question, len(parts))
+	for i, part := range parts {
+		questions[i] = question{count: part.Expression, exact: part.Exact}
 		if partial {
-			q.list, q.upper = search.Within(part.Expression, s.Facets), search.Within(part.Upper, s.Facets)
-		}
-		found, questions = append(found, search.Found{Part: part}), append(questions, q)
-	}
-	if s.total == 0 {
-		for _, w := range s.query.Words {
-			questions = append(questions, question{count: w.Expression()}, question{count: w.Exact()})
+			questions[i].list = search.Within(part.Expression, s.Facets)
+			questions[i].upper = search.Within(part.Upper, s.Facets)
 		}
 	}
 	answers, err := s.Index.answers(ctx, s.r, questions, s.Bounds, CountLimit, 0)
@@ -194,78 +186,74 @@ func (s *searchRun) readPartial(ctx context.Context, page Page) error {
 		return err
 	}
 
-	records := 0
-	for i, a := range answers[:len(found)] {
-		found[i].Count, found[i].IDs, found[i].InUpper, records = a.Count, a.IDs, a.InUpper, a.Newest
+	var found []search.Found
+	for i, answer := range answers {
+		found = append(found, search.Found{Part: parts[i], Answer: answer})
 	}
-	hinted := answers[len(found):]
-	found, nearest := search.Nearest(found)
+	found = search.KeepNearest(found)
 	if s.total == 0 {
-		s.hint = s.newHint(nearest, hinted)
+		s.hint = s.newHint(found)
 	}
 	if partial {
-		s.partial = search.Rank(found, records, s.ids)
+		s.partial = search.Rank(found, s.ids)
 	}
 	return nil
 }
 
-// maxNear is how many tokens of a beginning the words that nothing holds are compared with in all: listing one takes up to
-// 0.08 ms. A limit of time instead would let the result depend on the load.
+// maxNear is how many tokens of a beginning the words that nothing holds are compared with in all:
+// listing one takes up to 0.08 ms. A limit of time instead would let the result depend on the load.
 const maxNear = 300
 
-// nearWords returns the indexed words that are spelled almost like those that nothing holds, by these.
-func (s *searchRun) nearWords(ctx context.Context) (map[string][]string, error) {
+// nearWords returns the indexed words that are spelled almost like those that nothing holds.
+func (s *searchRun) nearWords(ctx context.Context) (words []*search.Near, err error) {
 	if s.total > 0 {
 		return nil, nil
 	}
 
 	unknown := s.query.Unknown()
 	var questions []question
-	var of []*search.Near // each question
 	for _, w := range unknown {
 		near := search.NewNear(w.Text)
 		for _, tokens := range near.Tokens() {
+			words = append(words, near)
 			questions = append(questions, question{count: w.Expression(), tokens: tokens})
-			of = append(of, near)
 		}
 	}
-	answers, err := s.Index.answers(ctx, s.r, questions, s.Bounds, 1, maxNear/max(1, len(unknown)))
-	if err != nil {
-		return nil, err
+	limit := maxNear / max(1, len(unknown))
+	answers, err := s.Index.answers(ctx, s.r, questions, s.Bounds, 1, limit)
+	for i, a := range answers {
+		words[i].Add(a.Tokens)
 	}
-
-	words := map[string][]string{}
-	for i, near := range of {
-		for _, tok := range answers[i].Tokens {
-			near.Add(tok)
-		}
-		words[near.Word] = near.Words
-	}
-	return words, nil
+	return slices.Compact(words), err
 }
 
-// newHint explains why no record matches every word. nearest are the indexed words by those that nothing holds, and
-// counts are answers: for each word, how many records match it, and how many have exactly this word.
-func (s *searchRun) newHint(nearest map[string]string, counts []answer) *Hint {
+// newHint explains why no record matches every word. It repeats words of the query only if the
+// index has them.
+func (s *searchRun) newHint(found []search.Found) *Hint {
 	h := &Hint{Words: []HintWord{}}
 	var meant []string
-	for i, w := range s.query.Words {
-		// Otherwise the hint would repeat words that the caller invented.
-		if indexed := counts[2*i+1].Count > 0; !indexed {
-			meant = append(meant, nearest[w.Text])
-			continue
+	for _, f := range found {
+		switch {
+		case f.Indexed:
+			h.Words = append(h.Words, HintWord{Word: f.Word, Count: f.Count})
+			meant = append(meant, f.Word)
+		case f.Near != "":
+			meant = append(meant, f.Near)
 		}
-		meant = append(meant, w.Text)
-		h.Words = append(h.Words, HintWord{Word: w.Text, Count: counts[2*i].Count})
 	}
-	if len(h.Words) < len(meant) && !slices.Contains(meant, "") {
+	if len(h.Words) < len(meant) && len(meant) == len(s.query.Words) {
 		h.DidYouMean = strings.Join(meant, " ")
 	}
 	return h
 }
 
 // readRecords reads the records of the page.
-func readRecords[T Record](ctx context.Context, s *searchRun, from Position, page Page) (List[T], error) {
+func readRecords[T Record](
+	ctx context.Context,
+	s *searchRun,
+	from Position,
+	page Page,
+) (List[T], error) {
 	found := List[T]{
 		Items:        []T{},
 		Total:        s.total,
@@ -286,13 +274,14 @@ func readRecords[T Record](ctx context.Context, s *searchRun, from Position, pag
 
 	placeholders, values := padded(values, 1)
 	var rows []T
-	if err := s.r.Select(ctx, &rows, s.Rows+`(`+placeholders+`)`, values...); err != nil {
+	query := `WITH page (id) AS (VALUES ` + placeholders + `) ` + s.Rows
+	if err := s.r.Select(ctx, &rows, query, values...); err != nil {
 		return found, err
 	}
 	slices.SortFunc(rows, func(a, b T) int { return order[a.Position()] - order[b.Position()] })
 
 	n := fitting(rows, page.Limit, s.MaxBytes)
-	found.Items = rows[:n]
+	found.Items = append(found.Items, rows[:n]...)
 	for found.Strict < n && order[rows[found.Strict].Position()] < len(s.ids) {
 		found.Strict++
 	}

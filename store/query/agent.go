@@ -167,7 +167,7 @@ func (r *Reader) searchAgents(
 		Exact:    exactHandle(f.Query),
 		Bounds:   []any{first},
 		Strict:   f.Strict,
-		Rows:     selectPublicAgents + ` WHERE NOT a.hidden AND a.id IN `,
+		Rows:     selectPublicAgents + ` JOIN page ON page.id = a.id WHERE NOT a.hidden`,
 		MaxBytes: maxBytes,
 	}, page)
 	hits := search.Parse(f.Query).Matcher()

@@ -78,7 +78,7 @@ func (r *Reader) Posts(ctx context.Context, f record.PostFilter, page listing.Pa
 			Bounds:   bounds,
 			Strict:   f.Strict || f.Newest,
 			Newest:   f.Newest,
-			Rows:     SelectPost + ` WHERE p.seq IN `,
+			Rows:     SelectPost + ` JOIN page ON page.id = p.seq`,
 			MaxBytes: listing.PageBytes,
 		}, page)
 	}

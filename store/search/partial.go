@@ -19,7 +19,8 @@ const (
 type Part struct {
 	Expression string  // FTS5, anywhere in a record
 	Upper      string  // FTS5, in the first two texts
-	Word       string  // folded, of a script with spaces; empty for others and for parts of the glossary
+	Exact      string  // FTS5, anywhere: the very word of the query; empty if it is no single token
+	Word       string  // of the query; empty for parts of a run and of the glossary
 	Near       string  // an indexed word in the place of Word, which nothing holds; usually empty
 	word       int     // number of the word of the query: of the parts of a word, the best one counts
 	pair       bool    // of a run of characters that the glossary does not know
@@ -37,8 +38,8 @@ const nearFactor = 0.6
 
 // Parts returns the parts of the query: each word, and the words that the glossary has for it. A run of
 // a script without spaces is divided into words of the glossary and the pairs between them, without stop words.
-// near has indexed words that are spelled almost like unknown ones, each of which is a part, too.
-func (q Query) Parts(near map[string][]string) (parts []Part) {
+// near has words that are spelled almost like unknown ones, each of which is a part, too.
+func (q Query) Parts(near []*Near) (parts []Part) {
 	g, n, used := theGlossary(), 0, 0
 	add := func(word string, own Part) {
 		if used+2 > maxParts {
@@ -47,8 +48,10 @@ func (q Query) Parts(near map[string][]string) (parts []Part) {
 		own.word, own.factor = n, 1
 		parts = append(parts, own)
 		used++
-		for _, other := range near[own.Word] {
-			parts = append(parts, own.near(other))
+		for _, n := range near {
+			if n.Word == own.Word {
+				parts = append(parts, own.near(n.Words)...)
+			}
 		}
 		if same := g.same(word); len(same) > 0 {
 			synonyms := partOf(func(tier int) string { return anyOf(wholeWords(tier, same...)) })
@@ -61,7 +64,7 @@ func (q Query) Parts(near map[string][]string) (parts []Part) {
 	for _, w := range q.Words {
 		if !w.unspaced {
 			own := partOf(w.in)
-			own.Word = w.Text
+			own.Word, own.Exact = w.Text, quote(anywhere, token(w.Text))
 			add(w.Text, own)
 			continue
 		}
@@ -69,7 +72,11 @@ func (q Query) Parts(near map[string][]string) (parts []Part) {
 			switch {
 			case stopWords[piece] && len(q.Words) > 1, stopWords[piece] && piece != w.Text:
 			case g.byWord[piece] != nil, utf8.RuneCountInString(piece) <= 2:
-				add(piece, partOf(func(tier int) string { return anyOf(wholeWords(tier, piece)) }))
+				own := partOf(func(tier int) string { return anyOf(wholeWords(tier, piece)) })
+				if piece == w.Text && len(w.pairs) == 1 {
+					own.Word, own.Exact = piece, own.Expression
+				}
+				add(piece, own)
 			default:
 				for _, pair := range pairs(piece) {
 					own := partOf(func(tier int) string { return "(" + quote(tier, pair) + ")" })
@@ -100,32 +107,44 @@ func wholeWords(tier int, words ...string) (all []string) {
 	return all
 }
 
-// near returns the part for a word that is spelled almost like that of p.
-func (p Part) near(word string) Part {
-	near := partOf(func(tier int) string { return anyOf(spellings(tier, word, false)) })
-	p.Expression, p.Upper, p.Near, p.factor = near.Expression, near.Upper, word, nearFactor
-	return p
+// near returns the parts for words that are spelled almost like that of p.
+func (p Part) near(words []string) (parts []Part) {
+	for _, word := range words {
+		near := partOf(func(tier int) string { return anyOf(spellings(tier, word, false)) })
+		near.Word, near.Near, near.word, near.factor = p.Word, word, p.word, nearFactor
+		parts = append(parts, near)
+	}
+	return parts
 }
 
-// Found has the records of the index that match a part.
+// Answer is what an index has of a part or a word of a query.
+type Answer struct {
+	Count   int      // records that match it, at most CountLimit
+	Indexed bool     // some record matches Part.Exact
+	IDs     []int64  // the newest of the records that match it, at most PartMatches
+	InUpper []int64  // the newest of those that have it in the first two texts, at most PartMatches
+	Newest  int      // the highest number of a record, whether it matches or not
+	Tokens  []string // of a range
+}
+
+// Found is a part with what the index has of it.
 type Found struct {
 	Part
-	Count   int     // records that match it, at most CountLimit
-	IDs     []int64 // the newest of them, at most PartMatches
-	InUpper []int64 // the newest of those that have it in the first two texts, at most PartMatches
+	Answer
 }
 
-// Nearest leaves out all parts for words that are spelled almost like an unknown word but the one that most records
-// match, and returns these words by the unknown ones.
-func Nearest(found []Found) ([]Found, map[string]string) {
-	nearest, most := map[string]string{}, map[string]int{}
+// KeepNearest leaves out all parts for words that are spelled almost like an unknown word but the
+// one that most records match.
+func KeepNearest(found []Found) []Found {
+	nearest := map[string]Found{} // by the unknown words
 	for _, f := range found {
-		if f.Near != "" && f.Count > most[f.Word] {
-			nearest[f.Word], most[f.Word] = f.Near, f.Count
+		if f.Near != "" && f.Count > nearest[f.Word].Count {
+			nearest[f.Word] = f
 		}
 	}
-	found = slices.DeleteFunc(found, func(f Found) bool { return f.Near != nearest[f.Word] && f.Near != "" })
-	return found, nearest
+	return slices.DeleteFunc(found, func(f Found) bool {
+		return f.Near != "" && f.Near != nearest[f.Word].Near
+	})
 }
 
 // leastShare is the share of the rarest word's rarity that a partial match must reach, so that a record that matches only
@@ -133,9 +152,8 @@ func Nearest(found []Found) ([]Found, map[string]string) {
 const leastShare = 0.4
 
 // Rank orders the records that match some parts of a query by the summed rarity of these parts, the newest first among
-// equals. It leaves out those below leastShare and those in strict, and returns at most MaxPartial. records is the
-// number of records in the directory.
-func Rank(found []Found, records int, strict []int64) []int64 {
+// equals. It leaves out those below leastShare and those in strict, and returns at most MaxPartial.
+func Rank(found []Found, strict []int64) []int64 {
 	scores := map[int64]float64{}
 	var rarest float64
 	for from := 0; from < len(found); {
@@ -147,11 +165,11 @@ func Rank(found []Found, records int, strict []int64) []int64 {
 		rare := 0.0
 		for _, f := range found[from:to] {
 			if f.Count > 0 {
-				rare = max(rare, rarity(f.Count, records))
+				rare = max(rare, rarity(f.Count, f.Newest))
 			}
 		}
 		if rare == 0 && !found[from].pair {
-			rare = rarity(1, records)
+			rare = rarity(1, found[from].Newest)
 		}
 		best := map[int64]float64{}
 		for _, f := range found[from:to] {

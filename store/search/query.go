@@ -22,8 +22,8 @@ type Word struct {
 	pairs    []string // of a run: each once; its only character if it has just one
 	prefix   bool     // longer words that begin with it match, too
 
-	completions []string // tokens that begin with it, in the place of prefix; nil if not listed
-	held        bool     // by a record of the index, in some form
+	completions []string // tokens that begin with it, in the place of prefix
+	held        int      // records of the index that are known to hold it, in some form
 }
 
 // Query is a parsed query.
@@ -105,8 +105,8 @@ func tokensFrom(beginning string, length int) TokenRange {
 	}
 }
 
-// Incomplete returns the range of the tokens that the last word begins, if the caller should list them, up to
-// MaxCompletions.
+// Incomplete returns the range of the tokens that the last word begins, if the caller should list
+// them, up to MaxCompletions.
 func (q Query) Incomplete() (tokens TokenRange) {
 	last := q.Words[len(q.Words)-1]
 	n := utf8.RuneCountInString(last.Text)
@@ -119,8 +119,9 @@ func (q Query) Incomplete() (tokens TokenRange) {
 	return tokensFrom(token(last.Text), utf8.RuneCountInString(tierMark(anywhere))+n+1)
 }
 
-// Held returns, for each word, the FTS5 expression of the records that hold it, without its completions. It is empty
-// for a run of a script without spaces, of which none is near, unless there are words to choose from.
+// Held returns, for each word, the FTS5 expression of the records that hold it, without its
+// completions. It is empty for a run of a script without spaces, to which nothing is near, unless
+// there are words to choose from.
 func (q Query) Held() []string {
 	held := make([]string, len(q.Words))
 	for i, w := range q.Words {
@@ -135,49 +136,41 @@ func (q Query) Held() []string {
 	return held
 }
 
-// Learn returns the query with what the index has of it: the numbers of records that match each expression of Held, and
-// the tokens in the range of Incomplete. If these are MaxCompletions, there may be more, and the word stays a prefix. The
-// query has at most MaxWords words: those that the fewest records hold.
+// Learn returns the query with what the index has of it: the numbers of records that match each
+// expression of Held, and the tokens in the range of Incomplete. If these are MaxCompletions, there
+// may be more, and the word stays a prefix. The query has at most MaxWords words: those that the
+// fewest records hold, of equal ones the first.
 func (q Query) Learn(counts []int, completions []string) Query {
-	n := len(q.Words) - 1
-	counts[n] += len(completions)
-	if q.Incomplete() != (TokenRange{}) && len(completions) < MaxCompletions {
-		q.Words[n].completions = append([]string{}, completions...)
-	}
 	for i := range q.Words {
-		q.Words[i].held = counts[i] > 0
+		q.Words[i].held = counts[i]
 	}
-	return q.Keep(counts)
+	last := &q.Words[len(q.Words)-1]
+	last.held += len(completions)
+	if q.Incomplete() != (TokenRange{}) && len(completions) < MaxCompletions {
+		last.prefix, last.completions = false, completions
+	}
+
+	rarest := slices.SortedStableFunc(slices.Values(q.Words), func(a, b Word) int {
+		return a.held - b.held
+	})
+	for _, common := range rarest[min(len(rarest), MaxWords):] {
+		q.Words = slices.DeleteFunc(q.Words, func(w Word) bool { return w.Text == common.Text })
+	}
+	return q
 }
 
 // Empty reports whether the query has no words.
 func (q Query) Empty() bool { return len(q.Words) == 0 }
 
-// Keep returns the query with at most MaxWords words: those with the lowest counts.
-func (q Query) Keep(counts []int) Query {
-	if len(q.Words) <= MaxWords {
-		return q
-	}
-	order := make([]int, len(q.Words))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return counts[a] - counts[b] })
-	kept := slices.Sorted(slices.Values(order[:MaxWords]))
-	words := make([]Word, 0, MaxWords)
-	for _, i := range kept {
-		words = append(words, q.Words[i])
-	}
-	return Query{words}
-}
-
 // Unknown returns the words of which it is not known that any record holds them.
 func (q Query) Unknown() []Word {
-	return slices.DeleteFunc(slices.Clone(q.Words), func(w Word) bool { return w.held || w.unspaced })
+	return slices.DeleteFunc(slices.Clone(q.Words), func(w Word) bool {
+		return w.held > 0 || w.unspaced
+	})
 }
 
-// Strict matches have a tier for an exact one, and one for each weight of texts. Records of the last have the words
-// anywhere.
+// Strict matches have a tier for an exact one, and one for each weight of texts. Records of the
+// last have the words anywhere.
 const (
 	textTiers = 3
 	anywhere  = textTiers - 1
@@ -192,10 +185,7 @@ func (w Word) in(tier int) string {
 	if w.unspaced {
 		return allOf(quoteEach(tier, w.pairs))
 	}
-	if w.completions == nil {
-		return anyOf(spellings(tier, w.Text, w.prefix))
-	}
-	all, n := spellings(tier, w.Text, false), utf8.RuneCountInString(w.Text)
+	all, n := spellings(tier, w.Text, w.prefix), utf8.RuneCountInString(w.Text)
 	for _, c := range w.completions {
 		c = strings.TrimPrefix(c, tierMark(anywhere))
 		completion := quote(tier, c)
@@ -205,18 +195,6 @@ func (w Word) in(tier int) string {
 		all = append(all, completion)
 	}
 	return anyOf(all)
-}
-
-// Exact returns the FTS5 expression of the word as the one token that it is, anywhere in a record. It is empty for a run
-// of more than two characters, which is several tokens.
-func (w Word) Exact() string {
-	switch {
-	case !w.unspaced:
-		return quote(anywhere, token(w.Text))
-	case len(w.pairs) == 1 && w.pairs[0] == w.Text:
-		return quote(anywhere, w.Text)
-	}
-	return ""
 }
 
 // spellings returns the expressions that a word of a script with spaces matches by in the texts of a tier.
@@ -242,14 +220,16 @@ func wordTokens(word string) []string {
 	return []string{word, s, stemMark + s}
 }
 
-// Nothing is an FTS5 expression that nothing matches.
-const Nothing = `""`
-
-// Tiers returns the FTS5 expressions of the strict matches within facets by their texts. They exclude each other.
-func (q Query) Tiers(facets []string) []string {
-	tiers := []string{q.within(0, facets)}
+// Tiers returns the FTS5 expressions of the strict matches within facets, the best first. exact is
+// the facet of a record that comes before all others, and may match later expressions, too; empty
+// for none, whose expression is empty.
+func (q Query) Tiers(facets []string, exact string) (tiers [Tiers]string) {
+	if exact != "" {
+		tiers[0] = Within("", append(slices.Clone(facets), exact))
+	}
+	tiers[1] = q.within(0, facets)
 	for n := 1; n < textTiers; n++ {
-		tiers = append(tiers, "("+q.within(n, facets)+" NOT "+q.within(n-1, facets)+")")
+		tiers[1+n] = "(" + q.within(n, facets) + " NOT " + q.within(n-1, facets) + ")"
 	}
 	return tiers
 }

@@ -76,7 +76,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestQuery_KeepsTheRarestWords(t *testing.T) {
-	q := Parse("w0 w1 w2 w3 w4 w5 w6 w7 w8 w9").Keep([]int{9, 1000, 0, 5, 5, 5, 900, 5, 5, 5})
+	q := Parse("w0 w1 w2 w3 w4 w5 w6 w7 w8 w9").Learn([]int{9, 1000, 0, 5, 5, 5, 900, 5, 5, 5}, nil)
 	var got []string
 	for _, w := range q.Words {
 		got = append(got, w.Text)
@@ -109,9 +109,7 @@ func TestNear_HasTheNearestWords(t *testing.T) {
 		{"translatoin", "translations translation translators", "translation"},
 	} {
 		near := NewNear(tt.word)
-		for tok := range strings.FieldsSeq(tt.tokens) {
-			near.Add(tok)
-		}
+		near.Add(strings.Fields(tt.tokens))
 		if got := strings.Join(near.Words, " "); got != tt.want {
 			t.Errorf("%s among %s: %q, want %q", tt.word, tt.tokens, got, tt.want)
 		}
@@ -164,13 +162,13 @@ func TestRank_LeavesOutCommonWords(t *testing.T) {
 	parts := Parse("quantum chinese").Parts(nil)
 	found := make([]Found, 0, len(parts))
 	for _, p := range parts {
-		f := Found{Part: p}
+		f := Found{Part: p, Answer: Answer{Newest: 1000}}
 		if p.Word == "chinese" {
 			f.Count, f.IDs = 500, []int64{3, 2, 1}
 		}
 		found = append(found, f)
 	}
-	if got := Rank(found, 1000, nil); len(got) > 0 {
+	if got := Rank(found, nil); len(got) > 0 {
 		t.Errorf("%v match only the common word", got)
 	}
 	for i := range found {
@@ -178,10 +176,10 @@ func TestRank_LeavesOutCommonWords(t *testing.T) {
 			found[i].Count, found[i].IDs = 1, []int64{2}
 		}
 	}
-	if got := Rank(found, 1000, nil); !slices.Equal(got, []int64{2}) {
+	if got := Rank(found, nil); !slices.Equal(got, []int64{2}) {
 		t.Errorf("got %v", got)
 	}
-	if got := Rank(found, 1000, []int64{2}); len(got) > 0 {
+	if got := Rank(found, []int64{2}); len(got) > 0 {
 		t.Errorf("%v match every word", got)
 	}
 	for count, want := range map[int][]int64{60: {2, 3, 1}, 100: {2}} {
@@ -190,7 +188,7 @@ func TestRank_LeavesOutCommonWords(t *testing.T) {
 				found[i].Count, found[i].InUpper = count, found[i].IDs
 			}
 		}
-		if got := Rank(found, 1000, nil); !slices.Equal(got, want) {
+		if got := Rank(found, nil); !slices.Equal(got, want) {
 			t.Errorf("a word that %d of 1000 records have, beside one of one record: %v, want %v", count, got, want)
 		}
 	}

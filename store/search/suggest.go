@@ -58,18 +58,21 @@ func (n *Near) Tokens() []TokenRange {
 	return ranges
 }
 
-// Add considers a token.
-func (n *Near) Add(tok string) {
-	word := strings.TrimPrefix(tok, tierMark(anywhere))
-	if strings.ContainsFunc(word, func(r rune) bool { return r >= firstFacet && r <= lastPrivate }) {
-		return // a sign was moved: the token is not the word
-	}
-	d := Distance(n.Word, word, n.most)
-	if d < n.distance {
-		n.Words, n.distance = nil, d
-	}
-	if d == n.distance && d <= n.most && len(n.Words) < maxNearest {
-		n.Words = append(n.Words, word)
+// Add considers tokens.
+func (n *Near) Add(tokens []string) {
+	for _, tok := range tokens {
+		word := strings.TrimPrefix(tok, tierMark(anywhere))
+		if strings.ContainsFunc(word, func(r rune) bool { return r >= firstFacet && r <= lastPrivate }) {
+			continue // a sign was moved: the token is not the word
+		}
+
+		d := Distance(n.Word, word, n.most)
+		if d < n.distance {
+			n.Words, n.distance = nil, d
+		}
+		if d == n.distance && d <= n.most && len(n.Words) < maxNearest {
+			n.Words = append(n.Words, word)
+		}
 	}
 }
 

@@ -34,7 +34,8 @@ func newSearchEnd[T any](req *api.Request, list listing.List[T], q string, of no
 		Next:         req.NextPage(list.Next),
 	}
 	if q != "" {
-		end.TotalSome = &list.TotalSome
+		some := list.TotalSome // of the list, nothing else is kept with the response
+		end.TotalSome = &some
 		if list.Total == 0 && list.Hint != nil {
 			end.Hint = of.hint(list.Hint, list.TotalSome > 0)
 		}

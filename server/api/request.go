@@ -37,7 +37,7 @@ type Request struct {
 	// What the handler says of its response, beside the body.
 	status   int // 0: that of the operation
 	location string
-	next     string // path and query of the next page
+	link     string // header; empty: none
 	replayed bool
 }
 
@@ -147,10 +147,7 @@ func (req *Request) cachedResponse() (*Cached, error) {
 		}
 
 		cached := NewCached(body)
-		cached.Value = response
-		if req.next != "" {
-			cached.Link = linkNext(req.next)
-		}
+		cached.Value, cached.Link = response, req.link
 		return cached, nil
 	})
 }
@@ -166,8 +163,8 @@ func (req *Request) respond(response any) error {
 	if req.replayed {
 		h.Set("Idempotent-Replayed", "true")
 	}
-	if req.next != "" {
-		h.Set("Link", linkNext(req.next))
+	if req.link != "" {
+		h.Set("Link", req.link)
 	}
 	if req.op.Status == http.StatusNoContent {
 		req.w.WriteHeader(http.StatusNoContent)
@@ -203,12 +200,10 @@ func (req *Request) NextPage(cursor string) *string {
 	query := req.URL.Query()
 	query.Del("offset")
 	query.Set("cursor", cursor)
-	req.next = req.URL.EscapedPath() + "?" + query.Encode()
-	return &req.next
+	next := req.URL.EscapedPath() + "?" + query.Encode()
+	req.link = "<" + next + `>; rel="next"`
+	return &next
 }
-
-// linkNext returns the Link header of a page that another page follows.
-func linkNext(next string) string { return "<" + next + `>; rel="next"` }
 
 // authenticate resolves the API key and counts the request. An invalid key counts against its
 // address; an address over that limit gets 429 instead of 401. A valid key is never rejected

@@ -377,11 +377,11 @@ func TestMovedFile_StopsService(t *testing.T) {
 // TestMaxSize_RejectsOnlyWrites checks that agents can delete themselves, and that others find room again then.
 func TestMaxSize_RejectsOnlyWrites(t *testing.T) {
 	db := seeded(t)
-	inDatabase(t, db, `INSERT INTO site (name, value) VALUES ('big', zeroblob(9250000))`)
+	inDatabase(t, db, `INSERT INTO site (name, value) VALUES ('big', zeroblob(9400000))`)
 	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db, "--max-size=10MB", "--limits=off")
 	status, body := 201, ""
 	var keys []string
-	for i := 0; i < 100 && status == 201; i++ { // until the records take 10 MB
+	for i := 0; i < 300 && status == 201; i++ { // until the records take 10 MB
 		status, body = p.call("POST", "/api/agents", registrationFor(fmt.Sprintf("one-more-%d", i), "a@example.org"))
 		_, key, _ := strings.Cut(body, `"api_key":"`)
 		key, _, _ = strings.Cut(key, `"`)

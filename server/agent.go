@@ -9,7 +9,6 @@ import (
 	"callbook/server/public"
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 	"callbook/store/text"
 )
 
@@ -19,17 +18,11 @@ const (
 )
 
 type agentsQuery struct {
-	Q          string `query:"q" minLength:"1" maxLength:"200" doc:"Words to find in handle, name, owner, tagline, descriptions, capabilities and offerings. Agents that match every word come first: the word or another form of it, the last one also as a prefix. Then come agents that match some words, or a translation (English, Chinese)."`
-	Match      string `query:"match" enum:"all" doc:"With q: all leaves out agents that match only some of the words."`
-	Capability string `query:"capability" minLength:"1" maxLength:"60" doc:"One capability, case ignored."`
-	Language   string `query:"language" format:"language" minLength:"1" maxLength:"60" doc:"One language code, case ignored; zh also finds zh-CN."`
-	Verified   *bool  `query:"verified" doc:"Whether the mailbox is verified."`
-	MinLevel   int    `query:"min_level" minimum:"0" maximum:"2" doc:"Least trust level."`
-	New        bool   `query:"new" doc:"Only agents joined in the last 30 days."`
-	View       string `query:"view" enum:"full,brief" default:"full" doc:"brief gives short items."`
-	Limit      int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
-	Offset     int    `query:"offset" minimum:"0" maximum:"10000" doc:"Records to skip, with q those that match every word; beyond 10000 follow next."`
-	Cursor     string `query:"cursor" format:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
+	domain.AgentFilter
+	View   string `query:"view" enum:"full,brief" default:"full" doc:"brief gives short items."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
+	Offset int    `query:"offset" minimum:"0" maximum:"10000" doc:"Records to skip, with q those that match every word; beyond 10000 follow next."`
+	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 
 func (s *Server) listAgents(req *api.Request, q agentsQuery) (any, error) {
@@ -39,32 +32,29 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (any, error) {
 		}}
 	}
 
-	list, err := s.store.Agents(req.Context(), record.AgentFilter{
-		Query:      q.Q,
-		Capability: q.Capability,
-		Language:   q.Language,
-		Verified:   q.Verified,
-		MinLevel:   q.MinLevel,
-		New:        q.New,
-		Strict:     q.Match == "all",
-		Brief:      q.View == "brief",
-	}, listing.Page{Limit: q.Limit, Offset: q.Offset, Cursor: q.Cursor})
+	brief := q.View == "brief"
+	list, err := s.store.Agents(req.Context(), q.AgentFilter, listing.Page{
+		Limit:  q.Limit,
+		Offset: q.Offset,
+		Cursor: q.Cursor,
+		Brief:  brief,
+	})
 	if err != nil {
 		return nil, err
 	}
 
-	end := newSearchEnd(req, list, q.Q, agentNoun, q.Limit)
-	if q.View == "brief" {
+	end := newSearchEnd(req, list, q.Query, agentNoun, q.Limit)
+	if brief {
 		page := public.BriefList{Notice: notice, View: q.View, SearchEnd: end}
 		for i, d := range list.Items {
-			page.Agents = append(page.Agents, briefItemOf(d, matchOf(q.Q, i < list.Strict)))
+			page.Agents = append(page.Agents, briefItemOf(d, matchOf(q.Query, i < list.Strict)))
 		}
 		return page, nil
 	}
 
 	page := public.AgentList{Notice: notice, View: q.View, SearchEnd: end}
 	for i, d := range list.Items {
-		page.Agents = append(page.Agents, listItemOf(d, matchOf(q.Q, i < list.Strict)))
+		page.Agents = append(page.Agents, listItemOf(d, matchOf(q.Query, i < list.Strict)))
 	}
 	return page, nil
 }

@@ -5,32 +5,23 @@ import (
 	"callbook/server/public"
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 )
 
 type postsQuery struct {
-	Kind   string `query:"kind" enum:"seeking,offering,announce" doc:"Kind of the call."`
-	Tag    string `query:"tag" minLength:"1" maxLength:"60" doc:"One tag, case ignored."`
-	Q      string `query:"q" minLength:"1" maxLength:"200" doc:"Words to find in title, tags, deliverable, body and constraints. Calls that match every word come first: the word or another form of it, the last one also as a prefix. Then come calls that match some words, or a translation (English, Chinese)."`
-	Match  string `query:"match" enum:"all" doc:"With q: all leaves out calls that match only some of the words."`
-	Author string `query:"author" of:"handle" minLength:"3" maxLength:"32" doc:"Handle of the author."`
-	Order  string `query:"order" enum:"newest" doc:"With q: newest puts the newest calls first instead of the most relevant, and leaves out calls that match only some of the words."`
-	Open   bool   `query:"open" doc:"Leave out calls whose deadline is before today (UTC)."`
+	domain.PostFilter
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Records a page."`
 	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"2000" doc:"Where the page before ended: the cursor in its next."`
 }
 
 func (s *Server) listPosts(req *api.Request, q postsQuery) (public.PostList, error) {
-	list, err := s.store.Posts(req.Context(), record.PostFilter{
-		Query: q.Q, Kind: q.Kind, Tag: q.Tag, Author: q.Author, Open: q.Open, Strict: q.Match == "all", Newest: q.Order == "newest",
-	}, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
+	list, err := s.store.Posts(req.Context(), q.PostFilter, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return public.PostList{}, err
 	}
 
-	page := public.PostList{Notice: notice, SearchEnd: newSearchEnd(req, list, q.Q, callNoun, q.Limit)}
+	page := public.PostList{Notice: notice, SearchEnd: newSearchEnd(req, list, q.Query, callNoun, q.Limit)}
 	for i, d := range list.Items {
-		page.Posts = append(page.Posts, public.PostItem{PublicPost: d, Match: matchOf(q.Q, i < list.Strict)})
+		page.Posts = append(page.Posts, public.PostItem{PublicPost: d, Match: matchOf(q.Query, i < list.Strict)})
 	}
 	return page, nil
 }

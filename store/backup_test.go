@@ -12,7 +12,6 @@ import (
 	"callbook/store/backup"
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 	"callbook/testdata/proof"
 )
 
@@ -102,7 +101,7 @@ func TestBackup_ContainsAllConfirmedWrites(t *testing.T) {
 func holdsAll(t testing.TB, s *Store, least []int64) {
 	t.Helper()
 	for w, want := range least {
-		list, err := s.Posts(context.Background(), record.PostFilter{Author: fmt.Sprintf("writer-%d", w)}, listing.Page{Limit: 1})
+		list, err := s.Posts(context.Background(), domain.PostFilter{Author: fmt.Sprintf("writer-%d", w)}, listing.Page{Limit: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

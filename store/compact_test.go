@@ -12,7 +12,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 	"callbook/store/txn"
 	"callbook/testdata/proof"
 )
@@ -78,7 +77,7 @@ func TestCompact_RemovesMovedCopies(t *testing.T) {
 			t.Errorf("the rows of %s are others", table)
 		}
 	}
-	found, err := s.Agents(ctx, record.AgentFilter{Query: here[0].Handle}, listing.Page{Limit: 1})
+	found, err := s.Agents(ctx, domain.AgentFilter{Query: here[0].Handle}, listing.Page{Limit: 1})
 	if s.ok(err); len(found.Items) != 1 || found.Items[0].Handle != here[0].Handle {
 		t.Errorf("found afterwards: %v", found.Items)
 	}

@@ -111,7 +111,7 @@ func (s *testStore) checkStats(after string) {
 	got, err := s.Stats(ctx)
 	s.ok(err)
 	want := domain.Stats{AsOf: got.AsOf, AgentsNew30d: got.AgentsNew30d, Requests: got.Requests, RequestsAccepted: got.RequestsAccepted}
-	agents, err := s.Agents(ctx, record.AgentFilter{}, listing.Page{Limit: 100})
+	agents, err := s.Agents(ctx, domain.AgentFilter{}, listing.Page{Limit: 100})
 	s.ok(err)
 	for _, a := range agents.Items {
 		want.Agents++
@@ -119,7 +119,7 @@ func (s *testStore) checkStats(after string) {
 		want.AgentsOwnerClaimed += a.Trust.Level / 2
 		want.Offerings += len(a.Offerings)
 	}
-	posts, err := s.Posts(ctx, record.PostFilter{}, listing.Page{Limit: 100})
+	posts, err := s.Posts(ctx, domain.PostFilter{}, listing.Page{Limit: 100})
 	s.ok(err)
 	for _, p := range posts.Items {
 		want.Posts++
@@ -140,16 +140,16 @@ func (s *testStore) checkStats(after string) {
 func (s *testStore) sameAnswers(again *testStore, after, q string) {
 	s.Helper()
 	ctx := context.Background()
-	one, err := s.Agents(ctx, record.AgentFilter{Query: q}, listing.Page{Limit: 100})
+	one, err := s.Agents(ctx, domain.AgentFilter{Query: q}, listing.Page{Limit: 100})
 	s.ok(err)
-	other, err := again.Agents(ctx, record.AgentFilter{Query: q}, listing.Page{Limit: 100})
+	other, err := again.Agents(ctx, domain.AgentFilter{Query: q}, listing.Page{Limit: 100})
 	s.ok(err)
 	if diff := cmp.Diff(other, one); diff != "" {
 		s.Errorf("agents for %q after %s (-made anew +kept):\n%s", q, after, diff)
 	}
-	posts, err := s.Posts(ctx, record.PostFilter{Query: q}, listing.Page{Limit: 100})
+	posts, err := s.Posts(ctx, domain.PostFilter{Query: q}, listing.Page{Limit: 100})
 	s.ok(err)
-	otherPosts, err := again.Posts(ctx, record.PostFilter{Query: q}, listing.Page{Limit: 100})
+	otherPosts, err := again.Posts(ctx, domain.PostFilter{Query: q}, listing.Page{Limit: 100})
 	s.ok(err)
 	if diff := cmp.Diff(otherPosts, posts); diff != "" {
 		s.Errorf("calls for %q after %s (-made anew +kept):\n%s", q, after, diff)
@@ -258,7 +258,7 @@ func TestCheck_MakesDamagedSearchTablesAnew(t *testing.T) {
 	_, err := db.Exec(`UPDATE post_search_data SET block = zeroblob(length(block)) WHERE id > 10`)
 	s.ok(err)
 	s.ok(s.CheckFile(ctx))
-	found, err := s.Posts(ctx, record.PostFilter{Query: "tide"}, listing.Page{Limit: 1})
+	found, err := s.Posts(ctx, domain.PostFilter{Query: "tide"}, listing.Page{Limit: 1})
 	if s.ok(err); found.Total != 1 {
 		t.Errorf("%d calls are found", found.Total)
 	}

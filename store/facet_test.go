@@ -9,7 +9,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 )
 
 // TestFacets_CountWhatListsFind: each value is a filter by which the list finds as many agents; hidden and deleted agents never
@@ -40,10 +39,10 @@ func TestFacets_CountWhatListsFind(t *testing.T) {
 	for name, tt := range map[string]struct {
 		got    []domain.FacetValue
 		want   string
-		filter func(string) record.AgentFilter
+		filter func(string) domain.AgentFilter
 	}{
-		"capabilities": {facets.Capabilities, "c++ 2, tide tables 2, dich 1, 潮汐 1", func(v string) record.AgentFilter { return record.AgentFilter{Capability: v} }},
-		"languages":    {facets.Languages, "zh 2, de 1, de-u-co 1, de-u-co-phonebk 1, en 1, zh-CN 1, zh-TW 1", func(v string) record.AgentFilter { return record.AgentFilter{Language: v} }},
+		"capabilities": {facets.Capabilities, "c++ 2, tide tables 2, dich 1, 潮汐 1", func(v string) domain.AgentFilter { return domain.AgentFilter{Capability: v} }},
+		"languages":    {facets.Languages, "zh 2, de 1, de-u-co 1, de-u-co-phonebk 1, en 1, zh-CN 1, zh-TW 1", func(v string) domain.AgentFilter { return domain.AgentFilter{Language: v} }},
 		"tags":         {facets.Tags, "tides 2, c# 1", nil},
 	} {
 		var got []string
@@ -107,19 +106,19 @@ func TestAgents_AnyOfSeveralValues(t *testing.T) {
 		s.ok(err)
 	}
 	for name, tt := range map[string]struct {
-		filter record.AgentFilter
+		filter domain.AgentFilter
 		want   string
 	}{
-		"one of two capabilities":      {record.AgentFilter{AnyCapability: []string{"C++", "tide tables"}}, "one three two"},
-		"capability that is not there": {record.AgentFilter{AnyCapability: []string{"c#", "c"}}, ""},
-		"tag or language":              {record.AgentFilter{AnyTag: []string{"harbour WORK", "ZH-cn"}}, "one two"},
-		"beginning of a language":      {record.AgentFilter{AnyTag: []string{"zh"}}, "one"},
-		"both keys":                    {record.AgentFilter{AnyCapability: []string{"c++", "x"}, AnyTag: []string{"en", "x"}}, "three"},
-		"both keys, but no agent":      {record.AgentFilter{AnyCapability: []string{"c++"}, AnyTag: []string{"harbour work"}}, ""},
-		"words":                        {record.AgentFilter{Query: "soundings", AnyCapability: []string{"c++", "x"}}, "one three"},
-		"words, some of which match":   {record.AgentFilter{Query: "soundings zeppelin", AnyCapability: []string{"c++", "x"}}, "one three"},
-		"words, one facet":             {record.AgentFilter{Query: "soundings", Capability: "c++", AnyTag: []string{"zh", "x"}}, "one"},
-		"an operator as a value":       {record.AgentFilter{AnyTag: []string{`" OR "`, "en OR zh", "*"}}, ""},
+		"one of two capabilities":      {domain.AgentFilter{AnyCapability: []string{"C++", "tide tables"}}, "one three two"},
+		"capability that is not there": {domain.AgentFilter{AnyCapability: []string{"c#", "c"}}, ""},
+		"tag or language":              {domain.AgentFilter{AnyTag: []string{"harbour WORK", "ZH-cn"}}, "one two"},
+		"beginning of a language":      {domain.AgentFilter{AnyTag: []string{"zh"}}, "one"},
+		"both keys":                    {domain.AgentFilter{AnyCapability: []string{"c++", "x"}, AnyTag: []string{"en", "x"}}, "three"},
+		"both keys, but no agent":      {domain.AgentFilter{AnyCapability: []string{"c++"}, AnyTag: []string{"harbour work"}}, ""},
+		"words":                        {domain.AgentFilter{Query: "soundings", AnyCapability: []string{"c++", "x"}}, "one three"},
+		"words, some of which match":   {domain.AgentFilter{Query: "soundings zeppelin", AnyCapability: []string{"c++", "x"}}, "one three"},
+		"words, one facet":             {domain.AgentFilter{Query: "soundings", Capability: "c++", AnyTag: []string{"zh", "x"}}, "one"},
+		"an operator as a value":       {domain.AgentFilter{AnyTag: []string{`" OR "`, "en OR zh", "*"}}, ""},
 	} {
 		var got []string
 		for page := (listing.Page{Limit: 2}); ; { // partial matches are on the first page alone
@@ -136,9 +135,9 @@ func TestAgents_AnyOfSeveralValues(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
-	first, err := s.Agents(ctx, record.AgentFilter{AnyTag: []string{"en"}}, listing.Page{Limit: 1})
+	first, err := s.Agents(ctx, domain.AgentFilter{AnyTag: []string{"en"}}, listing.Page{Limit: 1})
 	s.ok(err)
-	if _, err := s.Agents(ctx, record.AgentFilter{AnyTag: []string{"zh"}}, listing.Page{Limit: 1, Cursor: first.Next}); err == nil {
+	if _, err := s.Agents(ctx, domain.AgentFilter{AnyTag: []string{"zh"}}, listing.Page{Limit: 1, Cursor: first.Next}); err == nil {
 		t.Error("a cursor of other tags is accepted")
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"callbook/store/backup"
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 	"callbook/store/sqlitedb"
 )
 
@@ -46,7 +45,7 @@ func wantStopped(t testing.TB, s *Store, cause error) {
 	}); !errors.Is(err, sqlitedb.ErrStopped) {
 		t.Errorf("an act on the writing connection: %v", err)
 	}
-	_, err := s.Agents(ctx, record.AgentFilter{}, listing.Page{Limit: 1})
+	_, err := s.Agents(ctx, domain.AgentFilter{}, listing.Page{Limit: 1})
 	wantOutcome(t, "a read afterwards", err, string(domain.CodeUnavailable))
 	if _, err := s.Ready(ctx); !errors.Is(err, cause) {
 		t.Errorf("it says that it is ready: %v", err)
@@ -85,7 +84,7 @@ func TestFailure_DamageStopsTheStore(t *testing.T) {
 		table string // or index
 		act   func(s *testStore) error
 	}{
-		"a list":      {"posts", func(s *testStore) error { return errOf(s.Posts(ctx, record.PostFilter{}, listing.Page{Limit: 10})) }},
+		"a list":      {"posts", func(s *testStore) error { return errOf(s.Posts(ctx, domain.PostFilter{}, listing.Page{Limit: 10})) }},
 		"one record":  {"agents", func(s *testStore) error { return errOf(s.Card(ctx, "crowd-0")) }},
 		"events":      {"events", func(s *testStore) error { _, err := s.Events(ctx, author, "", 10); return err }},
 		"a write":     {"replies", func(s *testStore) error { return s.change1(`UPDATE replies SET body = 'x'`) }},
@@ -143,7 +142,7 @@ func TestFailure_TruncatedFileStopsTheStore(t *testing.T) {
 			s.register("newcomer") // with a log SQLite does not look how long the file is
 			s.ok(errOf(s.Card(context.Background(), "crowd-0")))
 			s.ok(os.Truncate(s.path+tt.file, tt.size))
-			if _, err := s.Agents(context.Background(), record.AgentFilter{Query: "tides"}, listing.Page{Limit: 10}); err == nil {
+			if _, err := s.Agents(context.Background(), domain.AgentFilter{Query: "tides"}, listing.Page{Limit: 10}); err == nil {
 				t.Error("it answers")
 			}
 			wantStopped(t, s.Store, tt.cause)

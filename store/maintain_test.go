@@ -11,7 +11,6 @@ import (
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/maintenance"
-	"callbook/store/record"
 )
 
 func TestJobs_DeleteRecordsPastTheirRetention(t *testing.T) {
@@ -54,7 +53,7 @@ func TestJobs_PostsCloseAtMidnight(t *testing.T) {
 		s.post(caller, func(d *domain.PostDraft) { d.Deadline, d.Title = deadline, "until "+deadline })
 	}
 	open := func(query string) int {
-		found, err := s.Posts(ctx, record.PostFilter{Open: true, Query: query}, listing.Page{Limit: 10})
+		found, err := s.Posts(ctx, domain.PostFilter{Open: true, Query: query}, listing.Page{Limit: 10})
 		s.ok(err)
 		if found.Total != len(found.Items) {
 			t.Errorf("%d calls, total %d", len(found.Items), found.Total)
@@ -97,14 +96,14 @@ func TestJobs_ClockJumps(t *testing.T) {
 			t.Errorf("after a jump of %v the key: %v", jump, err)
 		}
 	}
-	posts, err := s.Posts(ctx, record.PostFilter{}, listing.Page{Limit: 100})
+	posts, err := s.Posts(ctx, domain.PostFilter{}, listing.Page{Limit: 100})
 	s.ok(err)
 	for i, p := range posts.Items {
 		if want := ids[len(ids)-1-i]; p.ID != want {
 			t.Fatalf("call %d is %s, want %s", i, p.ID, want)
 		}
 	}
-	agents, err := s.Agents(ctx, record.AgentFilter{}, listing.Page{Limit: 100})
+	agents, err := s.Agents(ctx, domain.AgentFilter{}, listing.Page{Limit: 100})
 	s.ok(err)
 	for i, a := range agents.Items {
 		if want := joined[len(joined)-1-i]; a.Handle != want {
@@ -218,7 +217,7 @@ func TestClear_DeletesEverything(t *testing.T) {
 		}
 	}
 	again, _ := s.register("harbour-pilot")
-	found, err := s.Agents(ctx, record.AgentFilter{Query: "harbour"}, listing.Page{Limit: 10})
+	found, err := s.Agents(ctx, domain.AgentFilter{Query: "harbour"}, listing.Page{Limit: 10})
 	s.ok(err)
 	if again.ID != caller.ID || len(found.Items) != 1 {
 		t.Errorf("the next agent has number %d and is found %d times", again.ID, len(found.Items))

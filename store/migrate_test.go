@@ -23,7 +23,6 @@ import (
 	"callbook/store/backup"
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 	"callbook/store/sqlitedb"
 	"callbook/testdata/proof"
 	next "callbook/testdata/upgrade"
@@ -199,7 +198,7 @@ func checkUsable(t testing.TB, path string, migrations fs.FS) {
 	newcomer, _ := s.register("newcomer")
 	s.post(newcomer)
 	for query, want := range map[string]int{"潮汐": 3, "Tide data": 1} {
-		list, err := s.Posts(context.Background(), record.PostFilter{Query: query, Strict: true}, listing.Page{Limit: 10})
+		list, err := s.Posts(context.Background(), domain.PostFilter{Query: query, Match: domain.MatchAll}, listing.Page{Limit: 10})
 		if err != nil || len(list.Items) != want {
 			t.Errorf("%s: found %d calls, %v, want %d", query, len(list.Items), err, want)
 		}

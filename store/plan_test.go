@@ -11,9 +11,9 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/query"
-	"callbook/store/record"
 )
 
 var placeholder = regexp.MustCompile(`\?(\d*)`)
@@ -164,10 +164,10 @@ func TestQueries_Plans(t *testing.T) {
 	}
 	for i := range 4 {
 		words, page := []string{"", "pilot"}[i/2], listing.Page{Limit: 1, Offset: 5 * (i % 2)} // past its end only the total is read
-		for _, f := range []record.AgentFilter{{Query: words}, {Query: words, Language: "en"}} {
+		for _, f := range []domain.AgentFilter{{Query: words}, {Query: words, Language: "en"}} {
 			s.ok(errOf(s.Agents(ctx, f, page)))
 		}
-		s.ok(errOf(s.Posts(ctx, record.PostFilter{Query: words, Kind: "seeking"}, page)))
+		s.ok(errOf(s.Posts(ctx, domain.PostFilter{Query: words, Kind: "seeking"}, page)))
 	}
 	for _, rule := range planRules {
 		n := 0

@@ -11,7 +11,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 	"callbook/testdata/proof"
 )
 
@@ -125,21 +124,21 @@ func (s *testStore) lists() []walked {
 	searched = tiers(agents)
 	newestReplies := slices.Clone(replies)
 	slices.Reverse(newestReplies)
-	agentsBy := func(f record.AgentFilter) func(listing.Page) ([]string, string, error) {
+	agentsBy := func(f domain.AgentFilter) func(listing.Page) ([]string, string, error) {
 		return named(handleOf, func(p listing.Page) (listing.List[domain.PublicAgent], error) { return s.Agents(ctx, f, p) })
 	}
-	postsBy := func(f record.PostFilter) func(listing.Page) ([]string, string, error) {
+	postsBy := func(f domain.PostFilter) func(listing.Page) ([]string, string, error) {
 		return named(idOf, func(p listing.Page) (listing.List[domain.PublicPost], error) { return s.Posts(ctx, f, p) })
 	}
 	replyID := func(r domain.Reply) string { return r.ID }
 	return []walked{
-		{"agents", agentsBy(record.AgentFilter{}), agents},
-		{"agents by words", agentsBy(record.AgentFilter{Query: "潮 pil"}), searched},
-		{"agents by a value", agentsBy(record.AgentFilter{Capability: "Tides"}), agents[:24]},
-		{"agents by words and values", agentsBy(record.AgentFilter{Query: "潮汐", Capability: "tides", Verified: new(bool), New: true}), searched},
-		{"calls", postsBy(record.PostFilter{}), posts},
-		{"calls by words", postsBy(record.PostFilter{Query: "潮"}), tiers(posts)},
-		{"open calls by a value", postsBy(record.PostFilter{Tag: "tides", Open: true}), posts},
+		{"agents", agentsBy(domain.AgentFilter{}), agents},
+		{"agents by words", agentsBy(domain.AgentFilter{Query: "潮 pil"}), searched},
+		{"agents by a value", agentsBy(domain.AgentFilter{Capability: "Tides"}), agents[:24]},
+		{"agents by words and values", agentsBy(domain.AgentFilter{Query: "潮汐", Capability: "tides", Verified: new(bool), New: true}), searched},
+		{"calls", postsBy(domain.PostFilter{}), posts},
+		{"calls by words", postsBy(domain.PostFilter{Query: "潮"}), tiers(posts)},
+		{"open calls by a value", postsBy(domain.PostFilter{Tag: "tides", Open: true}), posts},
 		{"replies", named(replyID, func(p listing.Page) (listing.List[domain.Reply], error) { return s.Replies(ctx, post, p) }), replies},
 		{"own replies", named(replyID, func(p listing.Page) (listing.List[domain.Reply], error) { return s.RepliesTo(ctx, author, 0, p) }), newestReplies},
 	}
@@ -228,10 +227,10 @@ func TestPages_RejectOtherCursors(t *testing.T) {
 	}
 	list := func(of domain.Caller, p listing.Page) map[string]func() (string, error) {
 		return map[string]func() (string, error){
-			"agents": func() (string, error) { l, err := s.Agents(ctx, record.AgentFilter{}, p); return l.Next, err },
-			"posts":  func() (string, error) { l, err := s.Posts(ctx, record.PostFilter{}, p); return l.Next, err },
+			"agents": func() (string, error) { l, err := s.Agents(ctx, domain.AgentFilter{}, p); return l.Next, err },
+			"posts":  func() (string, error) { l, err := s.Posts(ctx, domain.PostFilter{}, p); return l.Next, err },
 			"posts of a kind": func() (string, error) {
-				l, err := s.Posts(ctx, record.PostFilter{Kind: "seeking"}, p)
+				l, err := s.Posts(ctx, domain.PostFilter{Kind: "seeking"}, p)
 				return l.Next, err
 			},
 			"requests": func() (string, error) {

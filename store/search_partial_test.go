@@ -10,7 +10,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 )
 
 // described registers an agent whose description is a text.
@@ -55,7 +54,7 @@ func TestSearch_PartialMatches(t *testing.T) {
 		{"nothing", "zzqx", "", ""},
 		{"no letters", "?!", "", ""},
 	} {
-		found, err := s.Agents(t.Context(), record.AgentFilter{Query: tt.query}, listing.Page{Limit: 20})
+		found, err := s.Agents(t.Context(), domain.AgentFilter{Query: tt.query}, listing.Page{Limit: 20})
 		s.ok(err)
 		handles := handlesOf(found.Items)
 		strict, some := handles[:found.Strict], handles[found.Strict:]
@@ -65,12 +64,12 @@ func TestSearch_PartialMatches(t *testing.T) {
 		if found.Total != len(strict) || found.TotalSome != len(some) || (found.Hint != nil) != (found.Total == 0) {
 			t.Errorf("%s: total %d, total_some %d, hint %+v", tt.name, found.Total, found.TotalSome, found.Hint)
 		}
-		only, err := s.Agents(t.Context(), record.AgentFilter{Query: tt.query, Strict: true}, listing.Page{Limit: 20})
+		only, err := s.Agents(t.Context(), domain.AgentFilter{Query: tt.query, Match: domain.MatchAll}, listing.Page{Limit: 20})
 		if s.ok(err); !slices.Equal(handlesOf(only.Items), strict) || only.TotalSome != 0 {
 			t.Errorf("%s, strict matches only: %v", tt.name, handlesOf(only.Items))
 		}
 	}
-	found, err := s.Agents(t.Context(), record.AgentFilter{Query: "code"}, listing.Page{Limit: 1})
+	found, err := s.Agents(t.Context(), domain.AgentFilter{Query: "code"}, listing.Page{Limit: 1})
 	if s.ok(err); found.TotalSome != 0 || found.Total != 2 {
 		t.Errorf("strict matches fill the page, and total_some is %d", found.TotalSome)
 	}
@@ -91,7 +90,7 @@ func TestSearch_Hint(t *testing.T) {
 		"人人人人人人 zzqx":        "[] ",
 		"?!":                 "[] ",
 	} {
-		found, err := s.Agents(t.Context(), record.AgentFilter{Query: query}, listing.Page{Limit: 5})
+		found, err := s.Agents(t.Context(), domain.AgentFilter{Query: query}, listing.Page{Limit: 5})
 		s.ok(err)
 		if found.Hint == nil {
 			t.Fatalf("%s: no hint: %v", query, handlesOf(found.Items))
@@ -119,7 +118,7 @@ func TestSearch_PartialMatchesAreOnTheFirstPageAlone(t *testing.T) {
 		{listing.Page{Limit: 10}, 10, 0, 0},
 		{listing.Page{Limit: 6}, 6, 0, 0},
 	} {
-		found, err := s.Agents(t.Context(), record.AgentFilter{Query: "harbour pilot"}, tt.page)
+		found, err := s.Agents(t.Context(), domain.AgentFilter{Query: "harbour pilot"}, tt.page)
 		s.ok(err)
 		if found.Strict != tt.strict || len(found.Items) != tt.strict+tt.some || found.TotalSome != tt.all || found.Total != 10 {
 			t.Errorf("%+v: %d items, %d strict; total %d, total_some %d", tt.page, len(found.Items), found.Strict, found.Total, found.TotalSome)
@@ -127,7 +126,7 @@ func TestSearch_PartialMatchesAreOnTheFirstPageAlone(t *testing.T) {
 		if found.Next == "" {
 			continue
 		}
-		next, err := s.Agents(t.Context(), record.AgentFilter{Query: "harbour pilot"}, listing.Page{Limit: 100, Cursor: found.Next})
+		next, err := s.Agents(t.Context(), domain.AgentFilter{Query: "harbour pilot"}, listing.Page{Limit: 100, Cursor: found.Next})
 		if s.ok(err); tt.page.Limit != 6 || len(next.Items) != 4 || next.TotalSome != 0 || next.Next != "" {
 			t.Errorf("%+v: %d items follow, total_some %d, next %q", tt.page, len(next.Items), next.TotalSome, next.Next)
 		}
@@ -153,7 +152,7 @@ func TestSearch_NextVisitsEveryStrictMatchOnce(t *testing.T) {
 
 	page, pages := listing.Page{Limit: 100}, 0
 	for {
-		found, err := s.Posts(t.Context(), record.PostFilter{Query: "harbour tides"}, page)
+		found, err := s.Posts(t.Context(), domain.PostFilter{Query: "harbour tides"}, page)
 		s.ok(err)
 		for _, p := range found.Items {
 			visited[p.ID]++

@@ -9,7 +9,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 	"callbook/testdata/proof"
 )
 
@@ -71,11 +70,11 @@ func TestSearch_TakesFourStatements(t *testing.T) {
 	}
 	first, later := listing.Page{Limit: 20}, listing.Page{Limit: 3, Offset: 2}
 	for _, text := range texts {
-		count(text, func() error { return errOf(s.Agents(t.Context(), record.AgentFilter{Query: text}, first)) })
-		count(text, func() error { return errOf(s.Posts(t.Context(), record.PostFilter{Query: text}, first)) })
-		filtered := record.AgentFilter{Query: text, Strict: true, Language: "en", MinLevel: 1}
+		count(text, func() error { return errOf(s.Agents(t.Context(), domain.AgentFilter{Query: text}, first)) })
+		count(text, func() error { return errOf(s.Posts(t.Context(), domain.PostFilter{Query: text}, first)) })
+		filtered := domain.AgentFilter{Query: text, Match: domain.MatchAll, Language: "en", MinLevel: 1}
 		count(text, func() error { return errOf(s.Agents(t.Context(), filtered, first)) })
-		open := record.PostFilter{Query: text, Kind: "seeking", Open: true}
+		open := domain.PostFilter{Query: text, Kind: "seeking", Open: true}
 		count(text, func() error { return errOf(s.Posts(t.Context(), open, later)) })
 	}
 	slices.Sort(counts)
@@ -93,7 +92,7 @@ func TestSearch_Quality(t *testing.T) {
 	for _, q := range queries {
 		query, fits, note := q[0], q[1], q[2]
 		asked++
-		found, err := s.Agents(t.Context(), record.AgentFilter{Query: query}, listing.Page{Limit: 20})
+		found, err := s.Agents(t.Context(), domain.AgentFilter{Query: query}, listing.Page{Limit: 20})
 		s.ok(err)
 		fitting := func(d domain.PublicAgent) bool { return slices.Contains(strings.Fields(fits), d.Handle) }
 		first := slices.IndexFunc(found.Items, fitting)

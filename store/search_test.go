@@ -10,7 +10,6 @@ import (
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/query"
-	"callbook/store/record"
 	"callbook/store/search"
 	"callbook/testdata/proof"
 )
@@ -67,7 +66,7 @@ func TestAgents_Tiers(t *testing.T) {
 	const all = "the-lantern name title tagline capability deliverable person chinese tag english for-whom"
 	for query, want := range map[string]string{word: all, "LANTERNS": all, "lanter": all, "lantern zeppelin": "", "lantern chinese": "chinese"} {
 		got := readAll(t, handleOf, func(p listing.Page) (listing.List[domain.PublicAgent], error) {
-			return s.Agents(context.Background(), record.AgentFilter{Strict: true, Query: query}, p)
+			return s.Agents(context.Background(), domain.AgentFilter{Match: domain.MatchAll, Query: query}, p)
 		})
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %v, want %s", query, got, want)
@@ -90,26 +89,26 @@ func TestAgents_Filters(t *testing.T) {
 	s.register("plain", func(r *domain.Registration) { r.Capabilities, r.Languages = []string{"tide"}, []string{"zh"} })
 	yes, no := true, false
 	for _, tt := range []struct {
-		record.AgentFilter
+		domain.AgentFilter
 		want string
 	}{
-		{record.AgentFilter{}, "plain claimed month old"},
-		{record.AgentFilter{New: true}, "plain claimed month"},
-		{record.AgentFilter{Verified: &yes}, "claimed old"},
-		{record.AgentFilter{Verified: &no}, "plain month"},
-		{record.AgentFilter{Verified: &no, MinLevel: 1}, ""},
-		{record.AgentFilter{MinLevel: 1}, "claimed old"},
-		{record.AgentFilter{MinLevel: 2}, "claimed"},
-		{record.AgentFilter{Capability: "tide TABLES"}, "old"},
-		{record.AgentFilter{Capability: "tide"}, "plain"},
-		{record.AgentFilter{Language: "ZH"}, "plain claimed old"},
-		{record.AgentFilter{Language: "zh-hant"}, "claimed"},
-		{record.AgentFilter{Language: "z"}, ""},
-		{record.AgentFilter{Language: "zh", New: true, Verified: &no}, "plain"},
+		{domain.AgentFilter{}, "plain claimed month old"},
+		{domain.AgentFilter{New: true}, "plain claimed month"},
+		{domain.AgentFilter{Verified: &yes}, "claimed old"},
+		{domain.AgentFilter{Verified: &no}, "plain month"},
+		{domain.AgentFilter{Verified: &no, MinLevel: 1}, ""},
+		{domain.AgentFilter{MinLevel: 1}, "claimed old"},
+		{domain.AgentFilter{MinLevel: 2}, "claimed"},
+		{domain.AgentFilter{Capability: "tide TABLES"}, "old"},
+		{domain.AgentFilter{Capability: "tide"}, "plain"},
+		{domain.AgentFilter{Language: "ZH"}, "plain claimed old"},
+		{domain.AgentFilter{Language: "zh-hant"}, "claimed"},
+		{domain.AgentFilter{Language: "z"}, ""},
+		{domain.AgentFilter{Language: "zh", New: true, Verified: &no}, "plain"},
 	} {
 		for _, words := range []string{"", "name", "nam"} { // of which each agent has one
 			f := tt.AgentFilter
-			f.Query, f.Strict = words, true
+			f.Query, f.Match = words, domain.MatchAll
 			got := readAll(t, handleOf, func(p listing.Page) (listing.List[domain.PublicAgent], error) {
 				return s.Agents(context.Background(), f, p)
 			})
@@ -129,7 +128,7 @@ func TestAgents_ExactHandleComesFirst(t *testing.T) {
 		"tide": "tide other tide-two", "tide-two": "tide-two", "other": "other", "tid": "other tide-two tide",
 	} {
 		got := readAll(t, handleOf, func(p listing.Page) (listing.List[domain.PublicAgent], error) {
-			return s.Agents(context.Background(), record.AgentFilter{Strict: true, Query: query}, p)
+			return s.Agents(context.Background(), domain.AgentFilter{Match: domain.MatchAll, Query: query}, p)
 		})
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %v, want %s", query, got, want)
@@ -140,21 +139,21 @@ func TestAgents_ExactHandleComesFirst(t *testing.T) {
 // TestLists_HaveADeadline unless they are the beginning of a list without filters, which always costs little.
 func TestLists_HaveADeadline(t *testing.T) {
 	s := newStore(t, func(o *Options) { o.QueryTimeout = 1 }) // a nanosecond
-	agents := func(f record.AgentFilter, p listing.Page) error { return errOf(s.Agents(t.Context(), f, p)) }
-	posts := func(f record.PostFilter, p listing.Page) error { return errOf(s.Posts(t.Context(), f, p)) }
+	agents := func(f domain.AgentFilter, p listing.Page) error { return errOf(s.Agents(t.Context(), f, p)) }
+	posts := func(f domain.PostFilter, p listing.Page) error { return errOf(s.Posts(t.Context(), f, p)) }
 	start, later := listing.Page{Limit: 1}, listing.Page{Limit: 1, Offset: 1}
 	for _, tt := range []struct {
 		name, want string
 		err        error
 	}{
-		{"agents", "", agents(record.AgentFilter{}, start)},
-		{"agents by offset", "unavailable", agents(record.AgentFilter{}, later)},
-		{"new agents", "unavailable", agents(record.AgentFilter{New: true}, start)},
-		{"agents by words", "unavailable", agents(record.AgentFilter{Query: "tide"}, start)},
-		{"posts", "", posts(record.PostFilter{}, start)},
-		{"posts of a kind", "", posts(record.PostFilter{Kind: "seeking"}, start)},
-		{"posts by offset", "unavailable", posts(record.PostFilter{}, later)},
-		{"posts with a tag", "unavailable", posts(record.PostFilter{Kind: "seeking", Tag: "tide"}, start)},
+		{"agents", "", agents(domain.AgentFilter{}, start)},
+		{"agents by offset", "unavailable", agents(domain.AgentFilter{}, later)},
+		{"new agents", "unavailable", agents(domain.AgentFilter{New: true}, start)},
+		{"agents by words", "unavailable", agents(domain.AgentFilter{Query: "tide"}, start)},
+		{"posts", "", posts(domain.PostFilter{}, start)},
+		{"posts of a kind", "", posts(domain.PostFilter{Kind: "seeking"}, start)},
+		{"posts by offset", "unavailable", posts(domain.PostFilter{}, later)},
+		{"posts with a tag", "unavailable", posts(domain.PostFilter{Kind: "seeking", Tag: "tide"}, start)},
 	} {
 		wantOutcome(t, tt.name, tt.err, tt.want)
 	}
@@ -183,7 +182,7 @@ func TestTotals_AreCountedTo1000(t *testing.T) {
 		}))
 	}
 	check := func(total int, exact bool) {
-		for _, f := range []record.AgentFilter{{}, {Query: "name"}, {Query: "na"}, {New: true}, {MinLevel: 0, Verified: new(bool)}} {
+		for _, f := range []domain.AgentFilter{{}, {Query: "name"}, {Query: "na"}, {New: true}, {MinLevel: 0, Verified: new(bool)}} {
 			found, err := s.Agents(ctx, f, listing.Page{Limit: 1})
 			if s.ok(err); found.Total != total || found.TotalIsExact != exact {
 				t.Errorf("agents by %+v: total %d, exact %v; want %d, %v", f, found.Total, found.TotalIsExact, total, exact)
@@ -191,7 +190,7 @@ func TestTotals_AreCountedTo1000(t *testing.T) {
 		}
 	}
 	checkPosts := func(total int, exact bool) {
-		for _, f := range []record.PostFilter{{}, {Query: "tide"}, {Open: true}, {Tag: "x"}, {Author: "author", Kind: "seeking"}} {
+		for _, f := range []domain.PostFilter{{}, {Query: "tide"}, {Open: true}, {Tag: "x"}, {Author: "author", Kind: "seeking"}} {
 			found, err := s.Posts(ctx, f, listing.Page{Limit: 1})
 			if s.ok(err); found.Total != total || found.TotalIsExact != exact {
 				t.Errorf("calls by %+v: total %d, exact %v; want %d, %v", f, found.Total, found.TotalIsExact, total, exact)
@@ -209,7 +208,7 @@ func TestTotals_AreCountedTo1000(t *testing.T) {
 	checkPosts(1000, false)
 	s.ok(s.DeletePost(ctx, author, value[string](s, `SELECT id FROM posts LIMIT 1`)))
 	checkPosts(1000, true)
-	found, err := s.Agents(ctx, record.AgentFilter{Query: "name"}, listing.Page{Limit: 2, Offset: 1001})
+	found, err := s.Agents(ctx, domain.AgentFilter{Query: "name"}, listing.Page{Limit: 2, Offset: 1001})
 	if s.ok(err); len(found.Items) != 1 || found.Next != "" {
 		t.Errorf("the last page has %d agents, next %q", len(found.Items), found.Next)
 	}
@@ -223,7 +222,7 @@ func TestAgents_CursorOutlivesTheExactHandle(t *testing.T) {
 	for i := range 5 {
 		s.register(fmt.Sprintf("tide-%d", i))
 	}
-	f := record.AgentFilter{Query: "tide"}
+	f := domain.AgentFilter{Query: "tide"}
 	first, err := s.Agents(ctx, f, listing.Page{Limit: 2})
 	s.ok(err)
 	s.register("tide")
@@ -249,7 +248,7 @@ func TestSearch_CompletesLastWord(t *testing.T) {
 		s.post(pilot, func(d *domain.PostDraft) { d.Title = title })
 	}
 	for q, want := range map[string]int{"m": 6, "mo": 4, "moo": 3, "moor": 2, "x": words, "xy": words, "xyl": words, "xylo": words, "mox": 0, "xylop": words, "xylophone": words, "xylophone1": 11, "xylophone12": 1, "xylophonex": 0, "xylops": 0, "xylophone1 xylophone2": 0} {
-		found, err := s.Posts(t.Context(), record.PostFilter{Query: q, Strict: true}, listing.Page{Limit: 100})
+		found, err := s.Posts(t.Context(), domain.PostFilter{Query: q, Match: domain.MatchAll}, listing.Page{Limit: 100})
 		if s.ok(err); len(found.Items) != want || found.Total != want {
 			t.Errorf("%s: %d of %d, want %d", q, len(found.Items), found.Total, want)
 		}

@@ -9,7 +9,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 )
 
 // TestSuspension_EndsOnAFullDisk: the caller reads on, as all others do.
@@ -64,7 +63,7 @@ func TestPost_ClockThatRanAheadClosesItForATime(t *testing.T) {
 	}{{10 * domain.Day, 0}, {-10 * domain.Day, 1}} {
 		s.clock.Advance(tt.jump)
 		s.ok(s.RunJobs(ctx))
-		open, err := s.Posts(ctx, record.PostFilter{Open: true}, listing.Page{Limit: 10})
+		open, err := s.Posts(ctx, domain.PostFilter{Open: true}, listing.Page{Limit: 10})
 		if s.ok(err); len(open.Items) != tt.want {
 			t.Errorf("after a jump of %v: %d open calls, want %d", tt.jump, len(open.Items), tt.want)
 		}

@@ -206,7 +206,7 @@ func (t *tx) matchNextBatch() error {
 // watchMatches reports whether a post with tokens has all that a watch names. Of its words the first
 // ones decide, as many as of a search.
 func watchMatches(w domain.Watch, tokens search.TokenSet) bool {
-	facets := record.PostFilter{Kind: domain.Deref(w.Kind), Tag: domain.Deref(w.Tag)}.Facets()
+	facets := record.AskedOfPosts(domain.PostFilter{Kind: domain.Deref(w.Kind), Tag: domain.Deref(w.Tag)})
 	if w.Language != nil {
 		facets = append(facets, search.Facet(record.FacetLanguage, *w.Language))
 	}

@@ -9,7 +9,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 )
 
 // watches replaces the watches of an agent.
@@ -102,7 +101,7 @@ func TestWatches_Match(t *testing.T) {
 			continue
 		}
 		// A search finds the same, if another word that does not count keeps the last one from being a prefix.
-		list, err := s.Posts(context.Background(), record.PostFilter{Query: tt.Q + " of", Kind: tt.Kind, Tag: tt.Tag, Strict: true}, listing.Page{Limit: 10})
+		list, err := s.Posts(context.Background(), domain.PostFilter{Query: tt.Q + " of", Kind: tt.Kind, Tag: tt.Tag, Match: domain.MatchAll}, listing.Page{Limit: 10})
 		s.ok(err)
 		var found []string
 		for _, d := range slices.Backward(list.Items) {

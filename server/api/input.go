@@ -25,7 +25,7 @@ type Input struct {
 
 type Field struct {
 	Name   string
-	index  int
+	index  []int
 	handle bool // tag of:"handle": capitals and an @ before the value are accepted
 	Schema *huma.Schema
 }
@@ -43,17 +43,16 @@ type Body struct {
 
 func newInput(registry huma.Registry, t reflect.Type) *Input {
 	in := &Input{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for _, f := range reflect.VisibleFields(t) {
 		switch {
 		case f.Tag.Get("path") != "":
-			in.Path = append(in.Path, in.param(registry, f, i, "path"))
+			in.Path = append(in.Path, in.param(registry, f, "path"))
 		case f.Tag.Get("query") != "":
-			in.Query = append(in.Query, in.param(registry, f, i, "query"))
+			in.Query = append(in.Query, in.param(registry, f, "query"))
 		case f.Name == "Body":
-			in.Body = &Body{index: i, raw: -1, Schema: registry.Schema(f.Type, true, ""), bareList: f.Tag.Get("bare"), notPast: f.Tag.Get("notpast")}
+			in.Body = &Body{index: f.Index[0], raw: -1, Schema: registry.Schema(f.Type, true, ""), bareList: f.Tag.Get("bare"), notPast: f.Tag.Get("notpast")}
 		case f.Name == "JSON":
-			in.Body.raw = i
+			in.Body.raw = f.Index[0]
 		}
 	}
 	switch {
@@ -87,7 +86,7 @@ func walk(registry huma.Registry, schema *huma.Schema, visit func(*huma.Schema))
 	walk(registry, schema.Items, visit)
 }
 
-func (in *Input) param(registry huma.Registry, f reflect.StructField, index int, where string) Field {
+func (in *Input) param(registry huma.Registry, f reflect.StructField, where string) Field {
 	schema := huma.SchemaFromField(registry, f, "")
 	if f.Type.Kind() == reflect.Int {
 		schema.Format = "" // they are small: int64 would only mislead
@@ -101,7 +100,7 @@ func (in *Input) param(registry huma.Registry, f reflect.StructField, index int,
 		Name: name, In: where, Description: description, Schema: schema,
 		Required: where == "path" || f.Tag.Get("required") == "true",
 	})
-	return Field{Name: name, index: index, handle: f.Tag.Get("of") == "handle", Schema: schema}
+	return Field{Name: name, index: f.Index, handle: f.Tag.Get("of") == "handle", Schema: schema}
 }
 
 // readQuery decodes the query into the input. unknown is the topic of a parameter that there is not.
@@ -117,11 +116,11 @@ func (in *Input) readQuery(c *Checker, rawQuery, unknown string, into reflect.Va
 		case len(given) > 1:
 			c.Fault(f.Name, domain.FaultDuplicateItem, "query")
 		case len(given) == 1:
-			c.queryValue(f, given[0], into.Field(f.index))
+			c.queryValue(f, given[0], into.FieldByIndex(f.index))
 		case slices.ContainsFunc(in.Params, func(p *huma.Param) bool { return p.Name == f.Name && p.Required }):
 			c.Fault(f.Name, domain.FaultRequired, f.Name)
 		case f.Schema.Default != nil:
-			field := into.Field(f.index)
+			field := into.FieldByIndex(f.index)
 			field.Set(reflect.ValueOf(f.Schema.Default).Convert(field.Type()))
 		}
 	}

@@ -258,7 +258,7 @@ const MaxBody = 64 << 10
 func (req *Request) decode(into reflect.Value) error {
 	e := req.engine
 	for _, f := range req.op.Input.Path {
-		into.Field(f.index).SetString(req.params.ByName(f.Name))
+		into.FieldByIndex(f.index).SetString(req.params.ByName(f.Name))
 	}
 	check := &Checker{
 		registry: e.Registry, catalogue: e.Errors, op: req.op.String(), owners: e.owners, loopbackLinks: e.LoopbackLinks,

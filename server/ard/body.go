@@ -16,7 +16,6 @@ import (
 	"callbook/server/api"
 	"callbook/server/middleware"
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/text"
 )
 
@@ -102,7 +101,7 @@ var (
 // filter is a checked query.filter: the values of a key are alternatives, and the keys combine.
 type filter struct {
 	None bool // another type or publisher
-	record.AgentFilter
+	domain.AgentFilter
 }
 
 // maxValues and maxValue are the limits of one key: the number of its values, and of their characters.

@@ -7,7 +7,6 @@ import (
 	"callbook/server/api"
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 )
 
 // Entry is an entry of a catalog (4.2).
@@ -104,7 +103,7 @@ type listQuery struct {
 }
 
 func (r *Registry) listEntries(req *api.Request, q listQuery) (List, error) {
-	found, err := r.Store.Agents(req.Context(), record.AgentFilter{}, listing.Page{Limit: q.PageSize, Cursor: q.PageToken})
+	found, err := r.Store.Agents(req.Context(), domain.AgentFilter{}, listing.Page{Limit: q.PageSize, Cursor: q.PageToken})
 	if err != nil {
 		return List{}, nameToken(err)
 	}

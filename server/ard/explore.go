@@ -12,7 +12,6 @@ import (
 	"callbook/server/public"
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 	"callbook/store/search"
 )
 
@@ -147,7 +146,7 @@ func (r *Registry) countAll(req *api.Request) (map[string]map[string]int, error)
 }
 
 // countFound counts the values of the agents that a search finds, up to exploredAgents.
-func (r *Registry) countFound(req *api.Request, f record.AgentFilter, asked []facet) (map[string]map[string]int, error) {
+func (r *Registry) countFound(req *api.Request, f domain.AgentFilter, asked []facet) (map[string]map[string]int, error) {
 	counts := map[string]map[string]int{}
 	for _, a := range asked {
 		counts[a.Field] = map[string]int{}

@@ -36,6 +36,7 @@ type Page struct {
 	Limit  int    // 1 to 100
 	Offset int    // 0 to 10000; ignored if there is a cursor
 	Cursor string // List.Next of the page before; empty for the first page
+	Brief  bool   // the records are shown in short, so that more of them fit
 }
 
 // first reports whether the page is the first of its list.

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"callbook/store/domain"
@@ -111,9 +112,9 @@ func (r *Reader) listContext(ctx context.Context, plain bool) (context.Context, 
 
 // Agents lists agents, newest first; a search by relevance. It returns invalid_query if the cursor is
 // not one of this list.
-func (r *Reader) Agents(ctx context.Context, f record.AgentFilter, page listing.Page) (listing.List[domain.PublicAgent], error) {
-	facets := f.Facets()
-	ctx, cancel := r.listContext(ctx, f.Query == "" && len(facets) == 0 && !f.New && page.Offset == 0)
+func (r *Reader) Agents(ctx context.Context, f domain.AgentFilter, page listing.Page) (listing.List[domain.PublicAgent], error) {
+	asked := record.AskedOfAgents(f)
+	ctx, cancel := r.listContext(ctx, f.Query == "" && len(asked) == 0 && !f.New && page.Offset == 0)
 	defer cancel()
 
 	first := int64(0)
@@ -128,20 +129,27 @@ func (r *Reader) Agents(ctx context.Context, f record.AgentFilter, page listing.
 	// the menu. Other items of a search show these entries twice.
 	maxBytes := listing.PageBytes
 	switch {
-	case f.Brief:
+	case page.Brief:
 		maxBytes *= 2
 	case f.Query != "":
 		maxBytes = maxBytes * 2 / 3
 	}
+	name := fmt.Sprintf("agents %q %q %t", f.Query, asked, f.New)
 	if f.Query != "" {
-		return r.searchAgents(ctx, f, first, maxBytes, page)
+		return r.searchAgents(ctx, f.Query, listing.Search{
+			Name:     name,
+			Facets:   asked,
+			Bounds:   []any{first},
+			Strict:   f.Match == domain.MatchAll,
+			MaxBytes: maxBytes,
+		}, page)
 	}
 
-	q := &listing.Query{Name: f.Name(), Count: countAgents, Bounds: []any{first}, MaxBytes: maxBytes}
+	q := &listing.Query{Name: name, Count: countAgents, Bounds: []any{first}, MaxBytes: maxBytes}
 	ids := listedAgents
-	if len(facets) > 0 {
+	if len(asked) > 0 {
 		ids, q.Count = agentIndex.IDs, agentIndex.Count
-		q.Before = []any{search.Within("", facets)}
+		q.Before = []any{search.Within("", asked)}
 	}
 	q.Rows = selectPublicAgents + ` JOIN (` + ids + `) m ON m.id = a.id ORDER BY m.id DESC`
 	found, err := listing.Read[domain.PublicAgent](ctx, r.db, q, page)
@@ -151,26 +159,20 @@ func (r *Reader) Agents(ctx context.Context, f record.AgentFilter, page listing.
 	return found, err
 }
 
-// searchAgents is Agents with a query. first is the number of the first agent that counts.
+// searchAgents completes a search for agents and runs it.
 func (r *Reader) searchAgents(
 	ctx context.Context,
-	f record.AgentFilter,
-	first int64,
-	maxBytes int,
+	query string,
+	s listing.Search,
 	page listing.Page,
 ) (listing.List[domain.PublicAgent], error) {
-	found, err := listing.ReadSearch[domain.PublicAgent](ctx, r.db, listing.Search{
-		Name:     f.Name(),
-		Index:    &agentIndex,
-		Text:     f.Query,
-		Facets:   f.Facets(),
-		Exact:    exactHandle(f.Query),
-		Bounds:   []any{first},
-		Strict:   f.Strict,
-		Rows:     selectPublicAgents + ` JOIN page ON page.id = a.id WHERE NOT a.hidden`,
-		MaxBytes: maxBytes,
-	}, page)
-	hits := search.Parse(f.Query).Matcher()
+	s.Index = &agentIndex
+	s.Text = query
+	s.Exact = exactHandle(query)
+	s.Rows = selectPublicAgents + ` JOIN page ON page.id = a.id WHERE NOT a.hidden`
+	found, err := listing.ReadSearch[domain.PublicAgent](ctx, r.db, s, page)
+
+	hits := search.Parse(query).Matcher()
 	for i := range found.Items {
 		agent := &found.Items[i]
 		agent.SetTrust()

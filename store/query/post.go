@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"fmt"
 
 	"callbook/store/domain"
 	"callbook/store/listing"
@@ -61,36 +62,38 @@ var (
 
 // Posts lists posts, newest first; a search by relevance. It returns invalid_query if the cursor is
 // not one of this list.
-func (r *Reader) Posts(ctx context.Context, f record.PostFilter, page listing.Page) (listing.List[domain.PublicPost], error) {
-	ctx, cancel := r.listContext(ctx, f == (record.PostFilter{Kind: f.Kind}) && page.Offset == 0)
+func (r *Reader) Posts(ctx context.Context, f domain.PostFilter, page listing.Page) (listing.List[domain.PublicPost], error) {
+	ctx, cancel := r.listContext(ctx, f == (domain.PostFilter{Kind: f.Kind}) && page.Offset == 0)
 	defer cancel()
 
-	facets, index, bounds := f.Facets(), &postIndex, []any(nil)
+	asked, index, bounds := record.AskedOfPosts(f), &postIndex, []any(nil)
 	if f.Open {
 		index, bounds = &openPostIndex, []any{r.db.Now().Date()}
 	}
+	name := fmt.Sprintf("posts %q %q %s", f.Query, asked, f.Order)
+	newest := f.Order == domain.OrderNewest
 	if f.Query != "" {
 		return listing.ReadSearch[domain.PublicPost](ctx, r.db, listing.Search{
-			Name:     f.Name(),
+			Name:     name,
 			Index:    index,
 			Text:     f.Query,
-			Facets:   facets,
+			Facets:   asked,
 			Bounds:   bounds,
-			Strict:   f.Strict || f.Newest,
-			Newest:   f.Newest,
+			Strict:   f.Match == domain.MatchAll || newest,
+			Newest:   newest,
 			Rows:     SelectPost + ` JOIN page ON page.id = p.seq`,
 			MaxBytes: listing.PageBytes,
 		}, page)
 	}
 
-	q := &listing.Query{Name: f.Name(), Count: countPosts, MaxBytes: listing.PageBytes}
+	q := &listing.Query{Name: name, Count: countPosts, MaxBytes: listing.PageBytes}
 	ids := allPosts
 	switch {
-	case f.Kind != "" && f == (record.PostFilter{Kind: f.Kind}):
+	case f.Kind != "" && f == (domain.PostFilter{Kind: f.Kind}):
 		ids, q.Count, q.Before = postsOfKind, countPostsOfKind, []any{f.Kind}
-	case len(facets) > 0:
+	case len(asked) > 0:
 		ids, q.Count = index.IDs, index.Count
-		q.Before, q.Bounds = []any{search.Within("", facets)}, bounds
+		q.Before, q.Bounds = []any{search.Within("", asked)}, bounds
 	}
 	q.Rows = `SELECT ` + postFields + ` FROM (` + ids + `) m JOIN posts p ON p.seq = m.id` + postAuthor + ` ORDER BY m.id DESC`
 	return listing.Read[domain.PublicPost](ctx, r.db, q, page)

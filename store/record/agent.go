@@ -87,13 +87,14 @@ func (a *AgentRow) Apply(s domain.Settings) {
 	a.Owner = s.Owner
 	a.Mailbox = text.CanonicalMailbox(s.Mailbox)
 	a.ContactPublic = s.ContactPublic
-	a.Tagline = domain.Optional(s.Tagline)
 	a.DescriptionEN = s.DescriptionEN
 	a.DescriptionZH = s.DescriptionZH
 	a.Capabilities = append(domain.Texts{}, s.Capabilities...)
 	a.Languages = text.CanonicalLanguages(s.Languages)
 	a.Homepage = text.CanonicalURL(s.Homepage)
-	a.Model = domain.Optional(s.Model)
+	for _, pair := range a.optionalTexts(&s) {
+		*pair.column = domain.Optional(*pair.setting)
+	}
 	a.ContactPolicy = domain.ContactPolicy(s.ContactPolicy)
 	a.ContactPolicy.Note = domain.Optional(domain.Deref(s.ContactPolicy.Note))
 }
@@ -103,21 +104,38 @@ func (a *AgentRow) Apply(s domain.Settings) {
 func (a *AgentRow) Settings() domain.Settings {
 	policy := domain.PolicySettings(a.ContactPolicy)
 	policy.Note = domain.Optional(domain.Deref(policy.Note))
-	return domain.Settings{
+	s := domain.Settings{
 		Name:    a.Name,
 		Owner:   a.Owner,
 		Mailbox: a.Mailbox,
 		Profile: domain.Profile{
-			Tagline:       domain.Deref(a.Tagline),
 			ContactPublic: a.ContactPublic,
 			DescriptionEN: a.DescriptionEN,
 			DescriptionZH: a.DescriptionZH,
 			Capabilities:  slices.Clone(a.Capabilities),
 			Languages:     slices.Clone(a.Languages),
 			Homepage:      domain.Deref(a.Homepage),
-			Model:         domain.Deref(a.Model),
 		},
 		ContactPolicy: policy,
+	}
+	for _, pair := range a.optionalTexts(&s) {
+		*pair.setting = domain.Deref(*pair.column)
+	}
+	return s
+}
+
+// optionalText is an optional text of the settings, which is empty without one, and its column, which is
+// then NULL.
+type optionalText struct {
+	setting *string
+	column  **string
+}
+
+// optionalTexts are those that are stored as they are given.
+func (a *AgentRow) optionalTexts(s *domain.Settings) []optionalText {
+	return []optionalText{
+		{&s.Tagline, &a.Tagline},
+		{&s.Model, &a.Model},
 	}
 }
 

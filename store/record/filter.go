@@ -2,107 +2,170 @@ package record
 
 import (
 	"fmt"
-	"strconv"
 
+	"callbook/store/domain"
 	"callbook/store/search"
 	"callbook/store/text"
 )
 
-// AgentFilter selects agents. Filters combine; zero values do not filter.
-type AgentFilter struct {
-	Query      string // every word must match, the last one also as a prefix
-	Capability string // one list item, case ignored
-	Language   string // one list item, case ignored, or its beginning: zh finds zh-CN
-	Verified   *bool  // the mailbox is verified, or is not
-	MinLevel   int    // 0 to 2
-	New        bool   // joined in the last 30 days
-	Strict     bool   // leave out agents that match only some words
-	Brief      bool   // does not filter: brief items are shown, so that more fit on a page
+// The kinds of facets of the search rows. The value of a kind is stored with each facet.
+const (
+	FacetHandle rune = iota
+	FacetCapability
+	FacetLanguage // each beginning of a tag: zh of zh-CN
+	FacetLevel    // "0", or "from1" and "from2" up to the level
+	FacetKind     // of a post
+	FacetTag      // of a post, or of a menu
+	FacetAuthor
+	FacetOpen // of a post whose deadline has not passed
+)
 
-	AnyCapability []string // one of these, case ignored
-	AnyTag        []string // one of these tags of the menu, or languages
+// agentFacets are the facets of agents: those that an agent has, and those that a filter asks for.
+var agentFacets = []struct {
+	kind  rune
+	of    func(*domain.Agent) []string
+	asked func(*domain.AgentFilter) []string
+}{
+	{
+		kind:  FacetHandle,
+		of:    func(a *domain.Agent) []string { return []string{a.Handle} },
+		asked: func(*domain.AgentFilter) []string { return nil },
+	},
+	{
+		kind:  FacetCapability,
+		of:    func(a *domain.Agent) []string { return a.Capabilities },
+		asked: func(f *domain.AgentFilter) []string { return given(f.Capability) },
+	},
+	{
+		kind:  FacetLanguage,
+		of:    func(a *domain.Agent) []string { return beginnings(a.Languages) },
+		asked: func(f *domain.AgentFilter) []string { return text.CanonicalLanguages(given(f.Language)) },
+	},
+	{
+		kind:  FacetLevel,
+		of:    func(a *domain.Agent) []string { return levels(a.Level()) },
+		asked: askedLevels,
+	},
+	{
+		kind:  FacetTag,
+		of:    menuTags,
+		asked: func(*domain.AgentFilter) []string { return nil },
+	},
 }
 
-// Name identifies the list of a filter.
-func (f AgentFilter) Name() string {
-	verified := "either"
-	if f.Verified != nil {
-		verified = strconv.FormatBool(*f.Verified)
-	}
-	name := fmt.Sprintf("agents %q %q %q %s %d %t", f.Query, f.Capability, f.Language, verified, f.MinLevel, f.New)
-	if len(f.AnyCapability)+len(f.AnyTag) > 0 { // a cursor of before these filters stays valid
-		name += fmt.Sprintf(" %q %q", f.AnyCapability, f.AnyTag)
-	}
-	return name
+// postFacets are agentFacets for posts.
+var postFacets = []struct {
+	kind  rune
+	of    func(p *PostRow, author string) []string
+	asked func(*domain.PostFilter) []string
+}{
+	{
+		kind:  FacetKind,
+		of:    func(p *PostRow, _ string) []string { return []string{p.Kind} },
+		asked: func(f *domain.PostFilter) []string { return given(f.Kind) },
+	},
+	{
+		kind:  FacetTag,
+		of:    func(p *PostRow, _ string) []string { return p.Tags },
+		asked: func(f *domain.PostFilter) []string { return given(f.Tag) },
+	},
+	{
+		kind:  FacetAuthor,
+		of:    func(_ *PostRow, author string) []string { return []string{author} },
+		asked: func(f *domain.PostFilter) []string { return given(f.Author) },
+	},
+	{
+		kind:  FacetOpen,
+		of:    func(p *PostRow, _ string) []string { return flag(!p.Closed) },
+		asked: func(f *domain.PostFilter) []string { return flag(f.Open) },
+	},
 }
 
-// Facets returns the facets of the agents that the filter selects.
-func (f AgentFilter) Facets() []string {
-	var facets []string
-	if f.Capability != "" {
-		facets = append(facets, search.Facet(FacetCapability, f.Capability))
+// given returns a value of a filter; none if it is empty.
+func given(value string) []string {
+	if value == "" {
+		return nil
 	}
-	if f.Language != "" {
-		facets = append(facets, search.Facet(FacetLanguage, text.CanonicalLanguages([]string{f.Language})[0]))
+	return []string{value}
+}
+
+// flag returns the value of a facet that a record has or has not.
+func flag(set bool) []string {
+	if !set {
+		return nil
 	}
-	if f.Verified != nil && !*f.Verified {
-		facets = append(facets, search.Facet(FacetLevel, "0"))
-	}
-	least := f.MinLevel
-	if f.Verified != nil && *f.Verified {
-		least = max(least, 1)
-	}
-	if least > 0 {
-		facets = append(facets, search.Facet(FacetLevel, "from"+string(rune('0'+least))))
-	}
-	var capabilities, tags []string
-	for _, c := range f.AnyCapability {
-		capabilities = append(capabilities, search.Facet(FacetCapability, c))
-	}
-	for i, language := range text.CanonicalLanguages(f.AnyTag) {
-		tags = append(tags, search.Facet(FacetTag, f.AnyTag[i]), search.Facet(FacetLanguage, language))
-	}
-	for _, values := range [][]string{capabilities, tags} {
-		if values != nil {
-			facets = append(facets, search.AnyFacet(values))
+	return []string{""}
+}
+
+// beginnings returns languages with their beginnings, such as zh of zh-CN.
+func beginnings(languages []string) (all []string) {
+	for _, l := range languages {
+		for i, r := range l + "-" {
+			if r == '-' {
+				all = append(all, l[:i])
+			}
 		}
 	}
-	return facets
+	return all
 }
 
-// AnyAgent is the full-text expression that matches every agent.
-var AnyAgent = "(" + search.Within("", []string{search.Facet(FacetLevel, "0")}) + " OR " + search.Within("", []string{search.Facet(FacetLevel, "from1")}) + ")"
-
-// PostFilter selects posts. Filters combine; zero values do not filter.
-type PostFilter struct {
-	Query  string // every word must match, the last one also as a prefix
-	Strict bool   // leave out posts that match only some words
-	Kind   string // seeking, offering, announce
-	Tag    string // one tag, case ignored
-	Author string // a handle
-	Open   bool   // leave out those whose deadline is before today
-	Newest bool   // a search, too, is newest first instead of by relevance
+// levels returns the values of the facet of a trust level: from which levels on it is.
+func levels(level int) []string {
+	if level == 0 {
+		return []string{"0"}
+	}
+	return []string{"from1", "from2"}[:level]
 }
 
-// Name identifies the list of a filter.
-func (f PostFilter) Name() string {
-	return fmt.Sprintf("posts %q %q %q %q %t %t", f.Query, f.Kind, f.Tag, f.Author, f.Open, f.Newest)
+func askedLevels(f *domain.AgentFilter) (asked []string) {
+	least := f.MinLevel
+	if f.Verified != nil {
+		if *f.Verified {
+			least = max(least, 1)
+		} else {
+			asked = append(asked, "0")
+		}
+	}
+	if least > 0 {
+		asked = append(asked, fmt.Sprintf("from%d", least))
+	}
+	return asked
 }
 
-// Facets returns the facets of the posts that the filter selects.
-func (f PostFilter) Facets() []string {
-	var facets []string
-	if f.Kind != "" {
-		facets = append(facets, search.Facet(FacetKind, f.Kind))
+func menuTags(a *domain.Agent) (tags []string) {
+	for _, o := range a.Offerings {
+		tags = append(tags, o.Tags...)
 	}
-	if f.Tag != "" {
-		facets = append(facets, search.Facet(FacetTag, f.Tag))
+	return tags
+}
+
+// facets returns the facets of a kind with values.
+func facets(kind rune, values []string) (all []string) {
+	for _, value := range values {
+		all = append(all, search.Facet(kind, value))
 	}
-	if f.Author != "" {
-		facets = append(facets, search.Facet(FacetAuthor, f.Author))
+	return all
+}
+
+// AskedOfAgents returns the facets of the agents that a filter selects.
+func AskedOfAgents(f domain.AgentFilter) (asked []string) {
+	for _, facet := range agentFacets {
+		asked = append(asked, facets(facet.kind, facet.asked(&f))...)
 	}
-	if f.Open {
-		facets = append(facets, search.Facet(FacetOpen, ""))
+	if len(f.AnyCapability) > 0 {
+		asked = append(asked, search.AnyFacet(facets(FacetCapability, f.AnyCapability)))
 	}
-	return facets
+	if len(f.AnyTag) > 0 {
+		languages := facets(FacetLanguage, text.CanonicalLanguages(f.AnyTag))
+		asked = append(asked, search.AnyFacet(append(facets(FacetTag, f.AnyTag), languages...)))
+	}
+	return asked
+}
+
+// AskedOfPosts returns the facets of the posts that a filter selects.
+func AskedOfPosts(f domain.PostFilter) (asked []string) {
+	for _, facet := range postFacets {
+		asked = append(asked, facets(facet.kind, facet.asked(&f))...)
+	}
+	return asked
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"callbook/store"
+	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 )
 
 func noError(t *testing.T, err error) {
@@ -50,7 +50,7 @@ func TestADirectoryHoldsWhatItShould(t *testing.T) {
 	if stats.Agents != agents || stats.Posts != agents*callsEach || stats.AgentsVerified != levels[1]+levels[2] || stats.AgentsOwnerClaimed != levels[2] {
 		t.Errorf("%+v, want levels %v", stats, levels)
 	}
-	open, err := st.Posts(t.Context(), record.PostFilter{Open: true}, listing.Page{Limit: 1})
+	open, err := st.Posts(t.Context(), domain.PostFilter{Open: true}, listing.Page{Limit: 1})
 	if err != nil || open.Total == 0 || open.Total >= agents*callsEach {
 		t.Errorf("%d calls are open: %v", open.Total, err)
 	}

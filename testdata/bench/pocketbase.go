@@ -1,7 +1,6 @@
 package main
 
 import (
-	"callbook/store/domain"
 	"context"
 	"database/sql"
 	"errors"
@@ -13,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"callbook/store/domain"
 
 	"github.com/pocketbase/dbx"
 	"github.com/pocketbase/pocketbase/apis"

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"callbook/store"
+	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 )
 
 // storedAsFresh compares the search rows that searches were served from with the same made anew from the
@@ -86,11 +86,11 @@ func sampleWords() (words []string) {
 // finds are the first hundred agents and calls of a search, in their order, and how
 // many there are.
 func finds(ctx context.Context, st *store.Store, q string) (found []string, err error) {
-	agents, err := st.Agents(ctx, record.AgentFilter{Query: q}, listing.Page{Limit: 100})
+	agents, err := st.Agents(ctx, domain.AgentFilter{Query: q}, listing.Page{Limit: 100})
 	if err != nil {
 		return nil, err
 	}
-	posts, err := st.Posts(ctx, record.PostFilter{Query: q}, listing.Page{Limit: 100})
+	posts, err := st.Posts(ctx, domain.PostFilter{Query: q}, listing.Page{Limit: 100})
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,11 @@
 package main
 
 import (
-	"callbook/store/domain"
 	"fmt"
 	"math/rand/v2"
 	"strings"
+
+	"callbook/store/domain"
 )
 
 // generator is raised whenever the texts or the shape of the directory change, so

@@ -38,7 +38,7 @@ var searchLanguages = []searchLanguage{
 
 // Agents shows the search for agents.
 func (s *Site) Agents(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
-	p := s.open(w, r, "q", "capability", "language", "min_level", "new", "cursor")
+	p := s.open(w, r, append(filtersOf[domain.AgentFilter](), "cursor")...)
 	p.setAlternate("/api/agents", p.query)
 	p.send("agents", func() (any, error) {
 		p.highlight = search.Parse(p.query.Get("q")).Highlighter()

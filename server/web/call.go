@@ -39,7 +39,7 @@ type callsPage struct {
 
 // Calls shows the search for calls.
 func (s *Site) Calls(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
-	p := s.open(w, r, "q", "kind", "tag", "author", "open", "cursor")
+	p := s.open(w, r, append(filtersOf[domain.PostFilter](), "cursor")...)
 	p.setAlternate("/api/posts", p.query)
 	p.send("calls", func() (any, error) {
 		p.setToday()

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 
 	"callbook/server/api"
@@ -44,6 +45,16 @@ func (s *Site) open(w http.ResponseWriter, r *http.Request, parameters ...string
 	p.Here, p.Switch = path, address("", p.query, "lang", p.other())
 	p.Canonical = p.BaseURL + address(path, p.query, "lang", p.LangParam())
 	return p
+}
+
+// filtersOf returns the names of the query parameters of a filter.
+func filtersOf[T any]() (names []string) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		if name := field.Tag.Get("query"); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // other returns the language that the page is not in.

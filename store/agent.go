@@ -27,13 +27,14 @@ func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.
 		return domain.Registered{}, false, err
 	}
 	err = s.write(ctx, func(t *tx) error {
-		var agentID int64
-		result, agentID, replayed = domain.Registered{Key: apiKey}, 0, false
-		if agentID, replayed, err = t.Replay(0, key, &result); err != nil {
+		result = domain.Registered{Key: apiKey}
+		if replayed, err = t.Replay(0, key, &result); err != nil {
 			return err
 		}
 		if replayed {
-			renewed, err := t.Change(`UPDATE agents SET key_hash = ? WHERE id = ? AND NOT key_used`, domain.HashKey(apiKey), agentID)
+			renewed, err := t.Change(`
+				UPDATE agents SET key_hash = ?
+				WHERE id = (SELECT id FROM handles WHERE handle = ?) AND NOT key_used`, domain.HashKey(apiKey), r.Handle)
 			if renewed == 0 {
 				result.Key = ""
 			}

@@ -67,41 +67,45 @@ func (t *tx) sendRequest(caller domain.Caller, handle string, draft domain.Conta
 }
 
 // contactAttempt reads the facts for the recipient's policy.
-func (t *tx) contactAttempt(sender, recipient *record.AgentRow, draft domain.ContactRequestDraft) (offering *domain.Offering, a domain.ContactAttempt, err error) {
-	a = domain.ContactAttempt{
-		Now: t.Now, Self: sender.ID == recipient.ID, Level: sender.Level(), OfferingGiven: draft.OfferingID != "",
-		Daily: t.store.quotas.RequestsAtAge(t.Now.Time().Sub(sender.CreatedAt.Time())),
-	}
-	if a.Blocked, err = t.blocked(recipient.ID, sender.ID); err != nil {
-		return nil, a, err
-	}
+func (t *tx) contactAttempt(
+	sender, recipient *record.AgentRow,
+	draft domain.ContactRequestDraft,
+) (offering *domain.Offering, a domain.ContactAttempt, err error) {
 	offering = recipient.Offering(draft.OfferingID)
-	a.OfferingKnown = offering != nil
-	var pair struct {
-		Open     bool         `db:"open"`
-		Overdue  bool         `db:"overdue"`
-		Declined *domain.Time `db:"declined"`
+	a = domain.ContactAttempt{
+		Now:           t.Now,
+		Self:          sender.ID == recipient.ID,
+		Level:         sender.Level(),
+		OfferingGiven: draft.OfferingID != "",
+		OfferingKnown: offering != nil,
+		Daily:         t.store.quotas.RequestsAtAge(t.Now.Time().Sub(sender.CreatedAt.Time())),
 	}
+
 	// The plus makes SQLite search the requests of the sender, whose number the daily limit
 	// bounds, and not all requests to the recipient.
-	err = t.Get(&pair, `
-		SELECT COALESCE(MAX(r.status IN ('pending', 'awaiting_owner') AND r.expires_at > ?1), 0) AS open,
-			COALESCE(MAX(`+lifecycle.Overdue+`), 0) AS overdue,
-			MAX(CASE WHEN r.status = 'declined' THEN r.decided_at END) AS declined
+	err = t.Get(&a, `
+		SELECT
+			EXISTS (SELECT 1 FROM blocks WHERE blocker_id = ?1 AND blocked_id = ?3) AS blocked,
+			MAX(CASE WHEN r.status IN ('pending', 'awaiting_owner') THEN r.expires_at END) AS open_until,
+			MAX(CASE WHEN r.status = 'declined' THEN r.decided_at END) AS declined_at,
+			(
+				SELECT at FROM usage
+				WHERE agent_id = ?3 AND act = 'request' AND at > ?4
+				ORDER BY at DESC
+				LIMIT ?5 > 0 OFFSET ?5 - 1
+			) AS full_at,
+			(`+receivedSince+` ORDER BY at DESC LIMIT 1 OFFSET ?6 - 1) AS capped_at
 		FROM requests r
-		WHERE r.from_id = ?2 AND +r.to_id = ?3`, t.Now, sender.ID, recipient.ID)
-	if err == nil && pair.Overdue {
+		WHERE r.from_id = ?3 AND +r.to_id = ?1`,
+		recipient.ID,
+		t.Now.Add(-domain.Week),
+		sender.ID,
+		t.Now.Add(-domain.Day),
+		a.Daily,
+		recipient.ContactPolicy.CapFor(a.Level))
+	if err == nil && a.OpenUntil != nil && *a.OpenUntil <= t.Now {
 		err = lifecycle.ExpirePair(t.Tx, sender.ID, recipient.ID)
 	}
-	if err != nil {
-		return nil, a, err
-	}
-	a.Open, a.DeclinedAt = pair.Open, pair.Declined
-	if a.Sent, err = t.Usage(sender.ID, domain.ActRequest, a.Daily); err != nil {
-		return nil, a, err
-	}
-	err = t.Select(&a.Received, receivedSince+` ORDER BY at DESC LIMIT ?`,
-		recipient.ID, t.Now.Add(-domain.Week), recipient.ContactPolicy.CapFor(a.Level))
 	return offering, a, err
 }
 
@@ -120,7 +124,8 @@ const (
 )
 
 func (t *tx) insertRequest(sender, recipient *record.AgentRow, d domain.ContactRequestDraft, offering *domain.Offering) (request domain.ContactRequest, err error) {
-	if err := t.CountUsage(sender.ID, domain.ActRequest); err != nil {
+	// The policy has checked the limit.
+	if err := t.Spend(sender.ID, domain.ActRequest, 0); err != nil {
 		return request, err
 	}
 	id, err := t.NewID(domain.IDRequest)

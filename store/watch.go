@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -233,14 +234,13 @@ func (t *tx) notifyOfPost(agentID int64, post *newPost) error {
 	if blocked, err := t.blocked(agentID, post.AuthorID); err != nil || blocked {
 		return err
 	}
-	used, err := t.Usage(agentID, domain.ActMatch, domain.MatchesADay)
-	if err != nil || len(used) == domain.MatchesADay {
+	if err := t.Spend(agentID, domain.ActMatch, domain.MatchesADay); err != nil {
+		if errors.Is(err, domain.NewError(domain.CodeRateLimited)) {
+			return nil
+		}
 		return err
 	}
 
-	if err := t.CountUsage(agentID, domain.ActMatch); err != nil {
-		return err
-	}
 	subject := domain.EventSubject{ID: &post.ID, Handle: post.Author}
 	return t.InsertEvent(agentID, "post.matched", subject)
 }

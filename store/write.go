@@ -119,7 +119,7 @@ func createOnce[T identified](
 ) (created T, replayed bool, err error) {
 	err = write(ctx, caller, func(t *tx) (err error) {
 		created = *new(T)
-		if _, replayed, err = t.Replay(caller.ID, key, &created); err != nil || replayed {
+		if replayed, err = t.Replay(caller.ID, key, &created); err != nil || replayed {
 			return err
 		}
 		if err = t.CheckRoom(); err != nil {

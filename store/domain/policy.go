@@ -25,14 +25,21 @@ type ContactAttempt struct {
 	Now           Time
 	Self          bool
 	Level         int // the sender's
-	Blocked       bool
 	OfferingGiven bool
-	OfferingKnown bool   // it is the recipient's own
-	Open          bool   // a request between the two, in this direction, is open
-	DeclinedAt    *Time  // the newest decline between the two, in this direction
-	Daily         int    // requests a day that the sender may send; 0 for no limit
-	Sent          []Time // by the sender in the last day, newest first, at most Daily
-	Received      []Time // by the recipient in the last week, newest first, at most the cap for the level
+	OfferingKnown bool // it is the recipient's own
+	Daily         int  // requests a day that the sender may send; 0 for no limit
+
+	// Blocked is true if the recipient has blocked the sender.
+	Blocked bool `db:"blocked"`
+	// OpenUntil is the end of the request between the two, in this direction, that is stored as open.
+	OpenUntil *Time `db:"open_until"`
+	// DeclinedAt is the time of the newest decline between the two, in this direction.
+	DeclinedAt *Time `db:"declined_at"`
+	// FullAt is the time of the request with which the sender used up Daily, if it has in the last day.
+	FullAt *Time `db:"full_at"`
+	// CappedAt is the time of the request with which the recipient had its cap for the level, if it has
+	// in the last week.
+	CappedAt *Time `db:"capped_at"`
 }
 
 // Allow returns the error of the first rule that the attempt breaks, in the documented order, or nil.
@@ -50,15 +57,15 @@ func (p ContactPolicy) Allow(a ContactAttempt) *Error {
 		return Invalid(FieldError{Field: "offering_id", Code: FaultRequired, Topic: "offering"})
 	case a.OfferingGiven && !a.OfferingKnown:
 		return Invalid(FieldError{Field: "offering_id", Code: FaultUnknownID, Topic: "theirs"})
-	case a.Open:
+	case a.OpenUntil != nil && *a.OpenUntil > a.Now:
 		return &Error{Code: CodeDuplicate, Topic: "request"}
 	case a.DeclinedAt != nil && a.DeclinedAt.Add(DeclineCooldown) > a.Now:
 		return &Error{Code: CodeCooldown, Topic: "request", RetryAt: a.DeclinedAt.Add(DeclineCooldown).Time()}
-	case a.Daily > 0 && len(a.Sent) >= a.Daily:
-		return &Error{Code: CodeSenderLimitReached, Topic: "request", Limit: a.Daily, RetryAt: a.Sent[a.Daily-1].Add(Day).Time()}
-	}
-	if limit := p.CapFor(a.Level); len(a.Received) >= limit {
-		reached := &Error{Code: CodeWeeklyCapReached, Limit: limit, RetryAt: a.Received[limit-1].Add(Week).Time()}
+	case a.FullAt != nil:
+		return &Error{Code: CodeSenderLimitReached, Topic: "request", Limit: a.Daily, RetryAt: a.FullAt.Add(Day).Time()}
+	case a.CappedAt != nil:
+		limit := p.CapFor(a.Level)
+		reached := &Error{Code: CodeWeeklyCapReached, Limit: limit, RetryAt: a.CappedAt.Add(Week).Time()}
 		if limit < p.WeeklyCap {
 			reached.Topic = "reserve"
 		}

@@ -1,7 +1,6 @@
 package domain
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -36,17 +35,19 @@ var policyRules = []struct {
 		*Invalid(FieldError{Field: "offering_id", Code: FaultRequired, Topic: "offering"})},
 	{"another's offering", func(_ *ContactPolicy, a *ContactAttempt) { a.OfferingKnown = false },
 		*Invalid(FieldError{Field: "offering_id", Code: FaultUnknownID, Topic: "theirs"})},
-	{"one is open", func(_ *ContactPolicy, a *ContactAttempt) { a.Open = true }, Error{Code: CodeDuplicate, Topic: "request"}},
+	{"one is open", func(_ *ContactPolicy, a *ContactAttempt) { a.OpenUntil = after(time.Millisecond) }, Error{Code: CodeDuplicate, Topic: "request"}},
 	{"declined lately", func(_ *ContactPolicy, a *ContactAttempt) { a.DeclinedAt = ago(29 * Day) },
 		Error{Code: CodeCooldown, Topic: "request", RetryAt: policyNow.Add(Day).Time()}},
 	{"the sender's limit", func(_ *ContactPolicy, a *ContactAttempt) {
-		a.Sent = []Time{*ago(time.Hour), *ago(2 * time.Hour)}
+		a.FullAt = ago(2 * time.Hour)
 	},
 		Error{Code: CodeSenderLimitReached, Topic: "request", Limit: 2, RetryAt: policyNow.Add(22 * time.Hour).Time()}},
 	{"the weekly cap", func(p *ContactPolicy, a *ContactAttempt) {
-		p.WeeklyCap, a.Received = 3, []Time{*ago(0), *ago(Day)}
+		p.WeeklyCap, a.CappedAt = 3, ago(Day)
 	}, Error{Code: CodeWeeklyCapReached, Topic: "reserve", Limit: 2, RetryAt: policyNow.Add(6 * Day).Time()}},
 }
+
+func after(d time.Duration) *Time { return ago(-d) }
 
 func ago(d time.Duration) *Time {
 	at := policyNow.Add(-d)
@@ -104,17 +105,8 @@ func TestPolicy_Boundaries(t *testing.T) {
 		"declined a millisecond later": {func(_ *ContactPolicy, a *ContactAttempt) {
 			a.DeclinedAt = ago(30*Day - time.Millisecond)
 		}, "cooldown"},
-		"declined now":    {func(_ *ContactPolicy, a *ContactAttempt) { a.DeclinedAt = ago(0) }, "cooldown"},
-		"one sent of two": {func(_ *ContactPolicy, a *ContactAttempt) { a.Sent = []Time{policyNow} }, ""},
-		"no limit": {func(_ *ContactPolicy, a *ContactAttempt) {
-			a.Daily, a.Sent = 0, []Time{policyNow, policyNow}
-		}, ""},
-		"one received less than the cap": {func(p *ContactPolicy, a *ContactAttempt) {
-			p.WeeklyCap, a.Received, a.Level = 2, []Time{policyNow}, 2
-		}, ""},
-		"one received where the cap is one": {func(p *ContactPolicy, a *ContactAttempt) {
-			p.WeeklyCap, a.Received = 1, []Time{policyNow}
-		}, "weekly_cap_reached"},
+		"declined now":                        {func(_ *ContactPolicy, a *ContactAttempt) { a.DeclinedAt = ago(0) }, "cooldown"},
+		"one expires now":                     {func(_ *ContactPolicy, a *ContactAttempt) { a.OpenUntil = ago(0) }, ""},
 		"the owner's receipt changes nothing": {func(p *ContactPolicy, _ *ContactAttempt) { p.RequireOwnerReceipt = true }, ""},
 	} {
 		p, a := admitted()
@@ -129,36 +121,12 @@ func TestPolicy_Boundaries(t *testing.T) {
 	}
 }
 
-// The refusal says when the oldest of those that count no longer does.
-func TestPolicy_RetryAt(t *testing.T) {
-	for limit := 1; limit <= 50; limit++ {
-		var times []Time
-		for i := range limit {
-			times = append(times, *ago(time.Duration(i+1) * time.Minute))
-		}
-		p, a := admitted()
-		p.WeeklyCap, a.Received, a.Level = limit, times, 2
-		if refusal := p.Allow(a); refusal == nil || !refusal.RetryAt.Equal(times[limit-1].Add(7*Day).Time()) {
-			t.Errorf("a cap of %d: %+v", limit, refusal)
-		}
-		p, a = admitted()
-		a.Daily, a.Sent = limit, times
-		if refusal := p.Allow(a); refusal == nil || !refusal.RetryAt.Equal(times[limit-1].Add(Day).Time()) || refusal.Limit != limit {
-			t.Errorf("a limit of %d: %+v", limit, refusal)
-		}
-	}
-}
-
 func TestAbuse12_AFifthOfTheCapIsKeptForLevelTwo(t *testing.T) {
 	for weekly, general := range map[int]int{1: 1, 2: 1, 3: 2, 4: 3, 5: 4, 9: 8, 10: 8, 14: 12, 15: 12, 50: 40} {
-		for received := range weekly + 1 {
-			p, a := admitted()
-			p.WeeklyCap = weekly
-			for level, limit := range map[int]int{1: general, 2: weekly} {
-				a.Level, a.Received = level, slices.Repeat([]Time{policyNow}, min(received, limit))
-				if rejection := p.Allow(a); (rejection == nil) != (received < limit) {
-					t.Errorf("a cap of %d, %d received, level %d: %+v", weekly, received, level, rejection)
-				}
+		p := ContactPolicy{WeeklyCap: weekly}
+		for level, want := range map[int]int{1: general, 2: weekly} {
+			if got := p.CapFor(level); got != want {
+				t.Errorf("a cap of %d, level %d: %d, want %d", weekly, level, got, want)
 			}
 		}
 	}

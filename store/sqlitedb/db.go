@@ -227,6 +227,10 @@ func (db *DB) Statements() []string {
 // ReadStatements returns how many statements reads have run since Open, for tests that bound them.
 func (db *DB) ReadStatements() int { return db.readStatements.uses() }
 
+// WriteStatements returns how many statements writes have run since Open, each with its savepoint
+// but without BEGIN and COMMIT, for tests that bound them.
+func (db *DB) WriteStatements() int { return db.writer.statements.uses() }
+
 // ReadStats returns the state of the reading connections, for tests that check for leaks.
 func (db *DB) ReadStats() sql.DBStats { return db.reading.Stats() }
 

@@ -11,38 +11,36 @@ import (
 // Replay reads the stored response of an earlier request with the same idempotency key, if
 // there is one. caller is 0 for a registration. It returns idempotency_conflict if the earlier
 // request was another one, and not_found if its record has been deleted.
-func (t *Tx) Replay(caller int64, key domain.IdempotencyKey, response any) (agentID int64, replayed bool, err error) {
+func (t *Tx) Replay(caller int64, key domain.IdempotencyKey, response any) (replayed bool, err error) {
 	if key.IsZero() {
-		return 0, false, nil
+		return false, nil
 	}
 	var row struct {
 		RequestHash []byte  `db:"body_hash"`
-		AgentID     int64   `db:"agent_id"`
 		Response    *string `db:"answer"`
 	}
-	hash := t.keyHash(caller, key)
-	err = t.Exec(`DELETE FROM idempotency WHERE key_hash = ? AND created_at <= ?`, hash, t.Now.Add(-domain.IdempotencyRetention))
-	if err != nil {
-		return 0, false, err
-	}
-	found, err := t.Find(&row, `SELECT body_hash, agent_id, answer FROM idempotency WHERE key_hash = ?`, hash)
+	found, err := t.Find(&row, `
+		SELECT body_hash, answer
+		FROM idempotency
+		WHERE key_hash = ? AND created_at > ?`, t.keyHash(caller, key), t.Now.Add(-domain.IdempotencyRetention))
 	if err != nil || !found {
-		return 0, false, err
+		return false, err
 	}
+
 	if string(row.RequestHash) != string(key.RequestHash()) {
-		return 0, false, domain.NewError(domain.CodeIdempotencyConflict)
+		return false, domain.NewError(domain.CodeIdempotencyConflict)
 	}
 	if row.Response == nil {
-		return 0, false, &domain.Error{Code: domain.CodeNotFound, Topic: "replay"}
+		return false, &domain.Error{Code: domain.CodeNotFound, Topic: "replay"}
 	}
 	if err := json.Unmarshal([]byte(*row.Response), response); err != nil {
-		return 0, false, fmt.Errorf("read the stored response: %w", err)
+		return false, fmt.Errorf("read the stored response: %w", err)
 	}
-	return row.AgentID, true, nil
+	return true, nil
 }
 
 // StoreResponse stores the response of a request that created subject, for Replay, until
-// agentID is deleted.
+// agentID is deleted. It replaces one that is past its retention.
 func (t *Tx) StoreResponse(caller int64, key domain.IdempotencyKey, agentID int64, subject string, response any) error {
 	if key.IsZero() {
 		return nil
@@ -52,7 +50,7 @@ func (t *Tx) StoreResponse(caller int64, key domain.IdempotencyKey, agentID int6
 		return fmt.Errorf("encode the response: %w", err)
 	}
 	return t.Exec(`
-		INSERT INTO idempotency (key_hash, body_hash, agent_id, subject, answer, created_at)
+		INSERT OR REPLACE INTO idempotency (key_hash, body_hash, agent_id, subject, answer, created_at)
 		VALUES (?, ?, ?, ?, ?, ?)`, t.keyHash(caller, key), key.RequestHash(), agentID, subject, string(b), t.Now)
 }
 

@@ -41,15 +41,14 @@ func (t *Tx) StoreSearchRows() error {
 		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.number, b.number)) // the order that FTS5 wants
 	})
 	for _, key := range keys {
-		if err := t.Exec(`DELETE FROM `+key.table+` WHERE rowid = ?`, key.number); err != nil {
-			return fmt.Errorf("delete a row of %s: %w", key.table, err)
+		var err error
+		if row := t.search[key]; row == nil {
+			err = t.Exec(`DELETE FROM `+key.table+` WHERE rowid = ?`, key.number)
+		} else {
+			err = t.Exec(`INSERT OR REPLACE INTO `+key.table+` (rowid, tokens) VALUES (?, ?)`, key.number, row.Tokens())
 		}
-		row := t.search[key]
-		if row == nil {
-			continue
-		}
-		if err := t.Exec(`INSERT INTO `+key.table+` (rowid, tokens) VALUES (?, ?)`, key.number, row.Tokens()); err != nil {
-			return fmt.Errorf("insert a row of %s: %w", key.table, err)
+		if err != nil {
+			return fmt.Errorf("store a row of %s: %w", key.table, err)
 		}
 	}
 	clear(t.search)

@@ -15,34 +15,57 @@ func (t *Tx) InsertEvent(agentID int64, event string, subject domain.EventSubjec
 	if err != nil {
 		return err
 	}
-	n, err := t.Change(`
+	var waits bool // a URL at which the agent is woken, for an event
+	found, err := t.Find(&waits, `
 		INSERT INTO events (agent_id, type, subject, at)
-		SELECT id, ?, ?, ? FROM agents WHERE id = ?`, event, string(text), t.Now, agentID)
-	if err != nil || n == 0 {
+		SELECT id, ?, ?, ? FROM agents WHERE id = ?
+		RETURNING EXISTS (
+			SELECT 1 FROM wakes WHERE agent_id = events.agent_id AND due_at IS NULL AND status <> 'off')`,
+		event, string(text), t.Now, agentID)
+	if err != nil || !found {
 		return err
 	}
 	t.Changes.NewEvents.Add(agentID)
+	if !waits {
+		return nil
+	}
+
 	// At once, or WakePause after the last request.
-	woken, err := t.Change(`
+	t.Changes.Wake = true
+	return t.Exec(`
 		UPDATE wakes SET due_at = (
 			SELECT CASE WHEN woken_at > ?2 AND woken_at <= ?3 THEN woken_at + ?4 ELSE ?3 END FROM agents WHERE id = wakes.agent_id)
-		WHERE agent_id = ?1 AND due_at IS NULL AND status <> 'off'`,
+		WHERE agent_id = ?1`,
 		agentID, t.Now.Add(-domain.WakePause), t.Now, domain.WakePause.Milliseconds())
-	t.Changes.Wake = t.Changes.Wake || woken > 0
-	return err
 }
 
 // Spend counts one action of an agent. It returns rate_limited if the agent has used up the
 // day's limit; 0 is no limit.
 func (t *Tx) Spend(agentID int64, action domain.QuotaAction, limit int) error {
-	times, err := t.Usage(agentID, action, limit)
+	counted, err := t.Change(`
+		INSERT INTO usage (agent_id, act, at)
+		SELECT ?1, ?2, ?3
+		WHERE ?5 = 0 OR (SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = ?2 AND at > ?4) < ?5`,
+		agentID, action, t.Now, t.Now.Add(-domain.Day), limit)
+	if err != nil || counted > 0 {
+		return err
+	}
+
+	var oldest domain.Time // of those that use up the limit
+	err = t.Get(&oldest, `
+		SELECT at FROM usage
+		WHERE agent_id = ? AND act = ?
+		ORDER BY at DESC
+		LIMIT 1 OFFSET ?`, agentID, action, limit-1)
 	if err != nil {
 		return err
 	}
-	if limit > 0 && len(times) == limit {
-		return &domain.Error{Code: domain.CodeRateLimited, Topic: string(action), Limit: limit, RetryAt: times[limit-1].Add(domain.Day).Time()}
+	return &domain.Error{
+		Code:    domain.CodeRateLimited,
+		Topic:   string(action),
+		Limit:   limit,
+		RetryAt: oldest.Add(domain.Day).Time(),
 	}
-	return t.CountUsage(agentID, action)
 }
 
 // SpendNetwork counts one action of a client in each of its networks. It returns rate_limited if
@@ -52,45 +75,40 @@ func (t *Tx) SpendNetwork(from netip.Addr, action domain.QuotaAction, limit int)
 		return nil
 	}
 	for _, network := range domain.Networks(from) {
-		hash := t.NetworkHash(network)
-		var oldest domain.Time
-		reached, err := t.Find(&oldest, `
-			SELECT at FROM network_usage
-			WHERE network = ?1 AND act = ?2 AND at > ?3
-				AND number = (SELECT MAX(number) FROM network_usage WHERE network = ?1 AND act = ?2) + 1 - ?4`,
-			hash, action, t.Now.Add(-domain.Day), limit)
-		if err != nil {
-			return err
-		}
-		if reached {
-			return &domain.Error{
-				Code: domain.CodeRateLimited, Topic: string(action) + "_network", Limit: limit, RetryAt: oldest.Add(domain.Day).Time(),
-			}
-		}
-		err = t.Exec(`
-			INSERT INTO network_usage (network, act, number, at)
-			SELECT ?1, ?2, COALESCE(MAX(number), 0) + 1, ?3 FROM network_usage WHERE network = ?1 AND act = ?2`, hash, action, t.Now)
-		if err != nil {
+		if err := t.spendNetwork(t.NetworkHash(network), action, limit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Usage returns the times of an agent's actions in the last day, newest first, at most limit.
-func (t *Tx) Usage(agentID int64, action domain.QuotaAction, limit int) (times []domain.Time, err error) {
-	if limit == 0 {
-		return nil, nil
+func (t *Tx) spendNetwork(network []byte, action domain.QuotaAction, limit int) error {
+	// The action that the limit depends on is found by its number: a network may have very many.
+	counted, err := t.Change(`
+		INSERT INTO network_usage (network, act, number, at)
+		SELECT ?1, ?2, last.number + 1, ?3
+		FROM (SELECT COALESCE(MAX(number), 0) AS number FROM network_usage WHERE network = ?1 AND act = ?2) AS last
+		WHERE NOT EXISTS (
+			SELECT 1 FROM network_usage
+			WHERE network = ?1 AND act = ?2 AND number = last.number + 1 - ?5 AND at > ?4)`,
+		network, action, t.Now, t.Now.Add(-domain.Day), limit)
+	if err != nil || counted > 0 {
+		return err
 	}
-	err = t.Select(&times, `
-		SELECT at FROM usage
-		WHERE agent_id = ? AND act = ? AND at > ?
-		ORDER BY at DESC
-		LIMIT ?`, agentID, action, t.Now.Add(-domain.Day), limit)
-	return times, err
-}
 
-// CountUsage counts one action of an agent, without a limit.
-func (t *Tx) CountUsage(agentID int64, action domain.QuotaAction) error {
-	return t.Exec(`INSERT INTO usage (agent_id, act, at) VALUES (?, ?, ?)`, agentID, action, t.Now)
+	var oldest domain.Time
+	err = t.Get(&oldest, `
+		SELECT at FROM network_usage
+		WHERE network = ?1 AND act = ?2
+			AND number = (SELECT MAX(number) FROM network_usage WHERE network = ?1 AND act = ?2) + 1 - ?3`,
+		network, action, limit)
+	if err != nil {
+		return err
+	}
+	return &domain.Error{
+		Code:    domain.CodeRateLimited,
+		Topic:   string(action) + "_network",
+		Limit:   limit,
+		RetryAt: oldest.Add(domain.Day).Time(),
+	}
 }

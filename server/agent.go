@@ -153,8 +153,9 @@ type registration struct {
 	domain.Registration
 }
 
-// TransformSchema adds the first rule of Check to the schema: without an English description, the Chinese one is required. Two
-// generators of clients drop the fields of a schema with anyOf, and ignore if.
+// TransformSchema adds the first rule of Check to the schema: without an English description, the
+// Chinese one is required. Two generators of clients drop the fields of a schema with anyOf, and
+// ignore if.
 func (registration) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 	s.Extensions = map[string]any{
 		"if":   jsontext.Value(`{"properties":{"description_en":{"maxLength":0}}}`),
@@ -192,7 +193,10 @@ type RegisteredAgent struct {
 	NextStepsZH string        `json:"next_steps_zh"`
 }
 
-func (s *Server) registerAgent(req *api.Request, in api.WithBody[registration]) (RegisteredAgent, error) {
+func (s *Server) registerAgent(
+	req *api.Request,
+	in api.WithBody[registration],
+) (RegisteredAgent, error) {
 	in.Body.From = req.Address()
 	r, replayed, err := s.store.Register(req.Context(), in.Body.Registration, req.Idempotency)
 	if err != nil {

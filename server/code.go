@@ -39,7 +39,11 @@ type codeDraft struct {
 	Code string `json:"code" minLength:"1" maxLength:"60" doc:"The mailed code, XXXX-XXXX; case and hyphen do not count." example:"7K3M-Q9XA"`
 }
 
-func (s *Server) confirmVerify(req *api.Request, caller domain.Caller, in api.WithBody[codeDraft]) (OwnAgent, error) {
+func (s *Server) confirmVerify(
+	req *api.Request,
+	caller domain.Caller,
+	in api.WithBody[codeDraft],
+) (OwnAgent, error) {
 	d, err := s.store.ConfirmVerify(req.Context(), caller, in.Body.Code)
 	if err != nil {
 		return OwnAgent{}, err
@@ -60,7 +64,10 @@ type RecoverySent struct {
 	HowZH       string      `json:"how_zh"`
 }
 
-func (s *Server) startRecovery(req *api.Request, in api.WithBody[recoverDraft]) (RecoverySent, error) {
+func (s *Server) startRecovery(
+	req *api.Request,
+	in api.WithBody[recoverDraft],
+) (RecoverySent, error) {
 	if err := s.requireMail(); err != nil {
 		return RecoverySent{}, err
 	}
@@ -86,7 +93,10 @@ type RecoveredKey struct {
 	ClaimEnded bool        `json:"claim_ended" doc:"True if the recovery ended an owner claim."`
 }
 
-func (s *Server) confirmRecovery(req *api.Request, in api.WithBody[recoveryCode]) (RecoveredKey, error) {
+func (s *Server) confirmRecovery(
+	req *api.Request,
+	in api.WithBody[recoveryCode],
+) (RecoveredKey, error) {
 	done, err := s.store.ConfirmRecovery(req.Context(), api.ParseHandle(in.Body.Handle), in.Body.Code, in.Body.EndClaim)
 	return RecoveredKey{APIKey: done.Key, RotatedAt: done.RotatedAt, ClaimEnded: done.ClaimEnded}, err
 }

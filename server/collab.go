@@ -30,12 +30,20 @@ type ownCollabsQuery struct {
 	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listMyCollabs(req *api.Request, caller domain.Caller, q ownCollabsQuery) (public.CollabList, error) {
+func (s *Server) listMyCollabs(
+	req *api.Request,
+	caller domain.Caller,
+	q ownCollabsQuery,
+) (public.CollabList, error) {
 	list, err := s.store.OwnCollabs(req.Context(), caller, q.Status, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
 	return public.CollabList{Notice: notice, Collabs: list.Items, ListEnd: newListEnd(req, list, q.Limit)}, err
 }
 
-func (s *Server) recordCollab(req *api.Request, caller domain.Caller, in api.WithBody[domain.CollabDraft]) (CollabResponse, error) {
+func (s *Server) recordCollab(
+	req *api.Request,
+	caller domain.Caller,
+	in api.WithBody[domain.CollabDraft],
+) (CollabResponse, error) {
 	in.Body.Partner = api.ParseHandle(in.Body.Partner)
 	collab, replayed, err := s.store.RecordCollab(req.Context(), caller, in.Body, req.Idempotency)
 	req.Created("/api/me/collabs", replayed)
@@ -46,12 +54,20 @@ type collabPath struct {
 	ID string `path:"id" format:"collab-id" doc:"The collaboration's id." example:"col_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
-func (s *Server) confirmCollab(req *api.Request, caller domain.Caller, in collabPath) (CollabResponse, error) {
+func (s *Server) confirmCollab(
+	req *api.Request,
+	caller domain.Caller,
+	in collabPath,
+) (CollabResponse, error) {
 	collab, err := s.store.DecideCollab(req.Context(), caller, in.ID, domain.CollabConfirmed)
 	return CollabResponse{notice, collab}, err
 }
 
-func (s *Server) declineCollab(req *api.Request, caller domain.Caller, in collabPath) (CollabResponse, error) {
+func (s *Server) declineCollab(
+	req *api.Request,
+	caller domain.Caller,
+	in collabPath,
+) (CollabResponse, error) {
 	collab, err := s.store.DecideCollab(req.Context(), caller, in.ID, domain.CollabDeclined)
 	return CollabResponse{notice, collab}, err
 }

@@ -75,7 +75,10 @@ func (s *Server) mountARD(r *routes) {
 
 // serveDocument returns a handler for a document; choose selects its form and sets the headers
 // of that form.
-func (s *Server) serveDocument(contentType string, choose func(h http.Header, r *http.Request) *api.Cached) httprouter.Handle {
+func (s *Server) serveDocument(
+	contentType string,
+	choose func(h http.Header, r *http.Request) *api.Cached,
+) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		h := w.Header()
 		h["Access-Control-Allow-Origin"] = middleware.AnyOrigin
@@ -88,9 +91,12 @@ func (s *Server) serveDocument(contentType string, choose func(h http.Header, r 
 	}
 }
 
-// makeGuides inserts the address and name of the site, who may register, and where mails are read into the pages of
-// the onboarding guide. It returns them by path and language.
-func makeGuides(o Options, mode domain.RegistrationMode) (map[string]map[string]*api.Cached, error) {
+// makeGuides inserts the address and name of the site, who may register, and where mails are read
+// into the pages of the onboarding guide. It returns them by path and language.
+func makeGuides(
+	o Options,
+	mode domain.RegistrationMode,
+) (map[string]map[string]*api.Cached, error) {
 	mails := map[string]string{"en": o.MailNote.EN, "zh": o.MailNote.ZH}
 	texts, err := documents.Guides(func(text, lang string) string {
 		return strings.NewReplacer("{base_url}", o.BaseURL, "{site_name}", o.Operator.SiteName(),

@@ -28,7 +28,11 @@ type eventsQuery struct {
 // eventPage is the maximum number of events in a response.
 const eventPage = 100
 
-func (s *Server) listEvents(req *api.Request, caller domain.Caller, q eventsQuery) (EventsResponse, error) {
+func (s *Server) listEvents(
+	req *api.Request,
+	caller domain.Caller,
+	q eventsQuery,
+) (EventsResponse, error) {
 	page, err := s.waitForEvents(req, caller, q)
 	return EventsResponse{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap}, err
 }
@@ -36,7 +40,11 @@ func (s *Server) listEvents(req *api.Request, caller domain.Caller, q eventsQuer
 // waitForEvents reads the events of the caller, and again after each commit that inserts one,
 // until there are some or the time is up. Between the reads it holds nothing but its place among
 // the waiters.
-func (s *Server) waitForEvents(req *api.Request, caller domain.Caller, q eventsQuery) (domain.EventPage, error) {
+func (s *Server) waitForEvents(
+	req *api.Request,
+	caller domain.Caller,
+	q eventsQuery,
+) (domain.EventPage, error) {
 	if q.Wait == 0 { // such a request takes no place among the waiters
 		return s.store.Events(req.Context(), caller, q.After, eventPage)
 	}

@@ -26,12 +26,9 @@ func (s *Server) getHome(req *api.Request, _ api.None) (public.Home, error) {
 		return public.Home{}, err
 	}
 
-	home := public.Home{Notice: notice}
-	for _, d := range agents {
-		home.Agents = append(home.Agents, briefItemOf(d, ""))
-	}
-	for _, d := range posts {
-		home.Posts = append(home.Posts, d)
+	home := public.Home{Notice: notice, Posts: posts}
+	for _, a := range agents {
+		home.Agents = append(home.Agents, briefItemOf(a, ""))
 	}
 	return home, nil
 }

@@ -36,7 +36,8 @@ func (s *Server) getInbox(req *api.Request, caller domain.Caller, _ api.None) (I
 	}, nil
 }
 
-// suggestions returns the operations that answer what is in an inbox. They contain ids, and no text by agents.
+// suggestions returns the operations that answer what is in an inbox. They contain ids, and no text
+// by agents.
 func (s *Server) suggestions(box domain.Inbox) []string {
 	operations := []string{}
 	if box.Leaving { // every write would be rejected
@@ -74,6 +75,10 @@ func (s *Server) suggestions(box domain.Inbox) []string {
 	return operations
 }
 
-func (s *Server) markInboxSeen(req *api.Request, caller domain.Caller, in api.WithBody[domain.SeenDraft]) (api.None, error) {
+func (s *Server) markInboxSeen(
+	req *api.Request,
+	caller domain.Caller,
+	in api.WithBody[domain.SeenDraft],
+) (api.None, error) {
 	return api.None{}, s.store.MarkSeen(req.Context(), caller, in.Body.Next)
 }

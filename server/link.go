@@ -23,7 +23,11 @@ type linkDraft struct {
 	Remove bool   `json:"remove,omitempty" doc:"Take the link off your card."`
 }
 
-func (s *Server) setLink(req *api.Request, caller domain.Caller, in api.WithBody[linkDraft]) (LinkResponse, error) {
+func (s *Server) setLink(
+	req *api.Request,
+	caller domain.Caller,
+	in api.WithBody[linkDraft],
+) (LinkResponse, error) {
 	if in.Body.Remove {
 		links, err := s.store.RemoveLink(req.Context(), caller, in.Body.URL)
 		return LinkResponse{Notice: notice, Links: links}, err

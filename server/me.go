@@ -54,7 +54,11 @@ type OwnAgent struct {
 	Agent  public.Agent  `json:"agent"`
 }
 
-func (s *Server) updateMe(req *api.Request, caller domain.Caller, in settingsInput) (OwnAgent, error) {
+func (s *Server) updateMe(
+	req *api.Request,
+	caller domain.Caller,
+	in settingsInput,
+) (OwnAgent, error) {
 	// Decoded over the present settings, a merge patch leaves absent members as they are, and null
 	// clears a member.
 	d, err := s.store.UpdateAgent(req.Context(), caller, func(settings *domain.Settings) error {
@@ -70,7 +74,11 @@ type deleteMeQuery struct {
 	Confirm string `query:"confirm" of:"handle" required:"true" minLength:"1" maxLength:"32" doc:"Your own handle, to show that you mean it."`
 }
 
-func (s *Server) deleteMe(req *api.Request, caller domain.Caller, in deleteMeQuery) (api.None, error) {
+func (s *Server) deleteMe(
+	req *api.Request,
+	caller domain.Caller,
+	in deleteMeQuery,
+) (api.None, error) {
 	if in.Confirm != caller.Handle {
 		return api.None{}, &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{
 			{Field: "confirm", Code: domain.FaultBadValue, Topic: "confirm"},
@@ -109,7 +117,11 @@ type MenuResponse struct {
 	Offerings []domain.Offering `json:"offerings"`
 }
 
-func (s *Server) replaceOfferings(req *api.Request, caller domain.Caller, in menuInput) (MenuResponse, error) {
+func (s *Server) replaceOfferings(
+	req *api.Request,
+	caller domain.Caller,
+	in menuInput,
+) (MenuResponse, error) {
 	offerings, err := s.store.ReplaceOfferings(req.Context(), caller, in.Body)
 	return MenuResponse{notice, offerings}, err
 }

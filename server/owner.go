@@ -18,7 +18,11 @@ type ClaimSent struct {
 	HowZH       string      `json:"how_zh"`
 }
 
-func (s *Server) claimOwner(req *api.Request, caller domain.Caller, in api.WithBody[ownerClaimDraft]) (ClaimSent, error) {
+func (s *Server) claimOwner(
+	req *api.Request,
+	caller domain.Caller,
+	in api.WithBody[ownerClaimDraft],
+) (ClaimSent, error) {
 	if err := s.requireMail(); err != nil {
 		return ClaimSent{}, err
 	}

@@ -29,7 +29,8 @@ func newPages(s *Server) (*web.Site, error) {
 	})
 }
 
-// OperatorPage returns the handler of the listener of the operator's page. check finds problems, one a line.
+// OperatorPage returns the handler of the listener of the operator's page. check finds problems,
+// one a line.
 func (s *Server) OperatorPage(check func(context.Context, *store.Store) string) http.Handler {
 	return operator.New(operator.Options{Store: s.store, Pages: s.pages, Check: check, Log: s.options.Log})
 }

@@ -36,7 +36,11 @@ type PostResponse struct {
 	Post   domain.PublicPost `json:"post"`
 }
 
-func (s *Server) createPost(req *api.Request, caller domain.Caller, in postInput) (PostResponse, error) {
+func (s *Server) createPost(
+	req *api.Request,
+	caller domain.Caller,
+	in postInput,
+) (PostResponse, error) {
 	d, replayed, err := s.store.CreatePost(req.Context(), caller, in.Body, req.Idempotency)
 	if err != nil {
 		return PostResponse{}, err

@@ -18,7 +18,11 @@ type ReplyResponse struct {
 	Reply  domain.Reply  `json:"reply"`
 }
 
-func (s *Server) createReply(req *api.Request, caller domain.Caller, in replyInput) (ReplyResponse, error) {
+func (s *Server) createReply(
+	req *api.Request,
+	caller domain.Caller,
+	in replyInput,
+) (ReplyResponse, error) {
 	r, replayed, err := s.store.CreateReply(req.Context(), caller, in.ID, in.Body, req.Idempotency)
 	if err != nil {
 		return ReplyResponse{}, err
@@ -32,7 +36,11 @@ type replyPath struct {
 	ID string `path:"id" format:"reply-id" doc:"The reply's id." example:"rpl_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
-func (s *Server) deleteReply(req *api.Request, caller domain.Caller, in replyPath) (api.None, error) {
+func (s *Server) deleteReply(
+	req *api.Request,
+	caller domain.Caller,
+	in replyPath,
+) (api.None, error) {
 	return api.None{}, s.store.DeleteReply(req.Context(), caller, in.ID)
 }
 
@@ -71,7 +79,11 @@ type PostName struct {
 	Title string `json:"title"`
 }
 
-func (s *Server) listMyReplies(req *api.Request, caller domain.Caller, q repliesQuery) (OwnReplyList, error) {
+func (s *Server) listMyReplies(
+	req *api.Request,
+	caller domain.Caller,
+	q repliesQuery,
+) (OwnReplyList, error) {
 	since, _ := api.ParseTime(q.Since)
 	list, err := s.store.RepliesTo(req.Context(), caller, since, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {

@@ -44,7 +44,11 @@ type requestsQuery struct {
 	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-func (s *Server) listMyRequests(req *api.Request, caller domain.Caller, q requestsQuery) (RequestList, error) {
+func (s *Server) listMyRequests(
+	req *api.Request,
+	caller domain.Caller,
+	q requestsQuery,
+) (RequestList, error) {
 	list, err := s.store.Requests(req.Context(), caller, store.RequestFilter{Sent: q.Box == "out", Status: q.Status}, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
 	return RequestList{notice, list.Items, newListEnd(req, list, q.Limit)}, err
 }
@@ -53,12 +57,20 @@ type requestPath struct {
 	ID string `path:"id" format:"request-id" doc:"The request's id." example:"req_06e8mlgv2g5hg0r8fvhlm0q1s4"`
 }
 
-func (s *Server) getRequest(req *api.Request, caller domain.Caller, in requestPath) (RequestResponse, error) {
+func (s *Server) getRequest(
+	req *api.Request,
+	caller domain.Caller,
+	in requestPath,
+) (RequestResponse, error) {
 	r, err := s.store.Request(req.Context(), caller, in.ID)
 	return RequestResponse{notice, r}, err
 }
 
-func (s *Server) acceptRequest(req *api.Request, caller domain.Caller, in requestPath) (RequestResponse, error) {
+func (s *Server) acceptRequest(
+	req *api.Request,
+	caller domain.Caller,
+	in requestPath,
+) (RequestResponse, error) {
 	r, err := s.store.ActOnRequest(req.Context(), caller, in.ID, domain.ActAccept, "")
 	return RequestResponse{notice, r}, err
 }
@@ -68,12 +80,20 @@ type declineInput struct {
 	Body domain.DeclineDraft
 }
 
-func (s *Server) declineRequest(req *api.Request, caller domain.Caller, in declineInput) (RequestResponse, error) {
+func (s *Server) declineRequest(
+	req *api.Request,
+	caller domain.Caller,
+	in declineInput,
+) (RequestResponse, error) {
 	r, err := s.store.ActOnRequest(req.Context(), caller, in.ID, domain.ActDecline, in.Body.Reason)
 	return RequestResponse{notice, r}, err
 }
 
-func (s *Server) withdrawRequest(req *api.Request, caller domain.Caller, in requestPath) (RequestResponse, error) {
+func (s *Server) withdrawRequest(
+	req *api.Request,
+	caller domain.Caller,
+	in requestPath,
+) (RequestResponse, error) {
 	r, err := s.store.ActOnRequest(req.Context(), caller, in.ID, domain.ActWithdraw, "")
 	return RequestResponse{notice, r}, err
 }
@@ -83,7 +103,11 @@ type reportRequestInput struct {
 	Body domain.ReportDraft
 }
 
-func (s *Server) reportRequest(req *api.Request, caller domain.Caller, in reportRequestInput) (RequestResponse, error) {
+func (s *Server) reportRequest(
+	req *api.Request,
+	caller domain.Caller,
+	in reportRequestInput,
+) (RequestResponse, error) {
 	r, err := s.store.ActOnRequest(req.Context(), caller, in.ID, domain.ActReport, in.Body.Reason)
 	if err == nil {
 		s.logReport("request", r.ID)

@@ -26,7 +26,13 @@ func matchOf(q string, strict bool) string {
 }
 
 // newSearchEnd returns the end of a list that takes q.
-func newSearchEnd[T any](req *api.Request, list listing.List[T], q string, of noun, limit int) public.SearchEnd {
+func newSearchEnd[T any](
+	req *api.Request,
+	list listing.List[T],
+	q string,
+	of noun,
+	limit int,
+) public.SearchEnd {
 	end := public.SearchEnd{
 		Total:        list.Total,
 		TotalIsExact: list.TotalIsExact,
@@ -34,8 +40,7 @@ func newSearchEnd[T any](req *api.Request, list listing.List[T], q string, of no
 		Next:         req.NextPage(list.Next),
 	}
 	if q != "" {
-		some := list.TotalSome // of the list, nothing else is kept with the response
-		end.TotalSome = &some
+		end.TotalSome = new(list.TotalSome)
 		if list.Total == 0 && list.Hint != nil {
 			end.Hint = of.hint(list.Hint, list.TotalSome > 0)
 		}

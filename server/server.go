@@ -1,6 +1,6 @@
-// Package server serves the directory over HTTP. It connects package store, which holds every
-// rule and all SQL, with the packages that know HTTP: it declares the operations of the API,
-// their handlers, the texts of errors, the documents, and the background jobs.
+// Package server serves the directory over HTTP. It connects package store, which holds every rule
+// and all SQL, with the packages that know HTTP: it declares the operations of the API, their
+// handlers, the texts of errors, the documents, and the background jobs.
 //
 // Read operations.go first: it is the list that routing, authentication, rate limits, the index,
 // the OpenAPI document, the MCP tools and the matrices of the tests are generated from.
@@ -43,33 +43,34 @@
 //	devmode      wraps a Server for callbook dev
 //	cli          commands; builds a Server and calls Serve
 //
-// Imports point in one direction: cli, devmode, server, operator, then web, tools, ard and messages, then mcp, mail, linkcheck and api,
-// then middleware, then ratelimit and public, then store. Server knows neither cli nor devmode.
+// Imports point in one direction: cli, devmode, server, operator, then web, tools, ard and
+// messages, then mcp, mail, linkcheck and api, then middleware, then ratelimit and public, then
+// store. Server knows neither cli nor devmode.
 //
 // # A read
 //
 // Package listen opens the listeners, and Serve (serve.go) accepts connections within their limits.
-// GET /api/agents/{handle} passes Observe of package middleware, the router
-// (routes.go), and the handler that the engine has built for its row. The engine counts the
-// request against the limit of its address and looks it up in the cache by URL. On a miss it
-// decodes path and query, and calls getAgent (agent.go), which reads the agent from the store and
-// returns an AgentCard. The engine encodes that, adds the ETag, caches the response until the next
-// commit that changes something public, and sends it, compressed or as 304.
+// GET /api/agents/{handle} passes Observe of package middleware, the router (routes.go), and the
+// handler that the engine has built for its row. The engine counts the request against the limit of
+// its address and looks it up in the cache by URL. On a miss it decodes path and query, and calls
+// getAgent (agent.go), which reads the agent from the store and returns an AgentCard. The engine
+// encodes that, adds the ETag, caches the response until the next commit that changes something
+// public, and sends it, compressed or as 304.
 //
 // # A write
 //
 // POST /api/posts takes the same way, but the engine authenticates the API key and counts the
-// request against the limits of the key instead. It validates the body with every invalid field at once,
-// and calls createPost (post.go), which runs one transaction of the store. The store calls back
-// between the commit and the response: invalidateCache ends the use of the cached responses, the
-// waiters (event.go) wake requests that wait for events, and the outbox wakes if a mail is queued.
-// A client therefore always reads what it has written.
+// request against the limits of the key instead. It validates the body with every invalid field at
+// once, and calls createPost (post.go), which runs one transaction of the store. The store calls
+// back between the commit and the response: invalidateCache ends the use of the cached responses,
+// the waiters (event.go) wake requests that wait for events, and the outbox wakes if a mail is
+// queued. A client therefore always reads what it has written.
 //
 // # A background job
 //
-// Serve starts the jobs of jobs.go: due rules of the store, checks of links, backups, disk
-// space, and the delivery of mail. Each runs periodically until the context ends; errors and
-// panics are logged, and the next run follows.
+// Serve starts the jobs of jobs.go: due rules of the store, checks of links, backups, disk space,
+// and the delivery of mail. Each runs periodically until the context ends; errors and panics are
+// logged, and the next run follows.
 package server
 
 import (
@@ -201,7 +202,8 @@ func New(st *store.Store, o Options) (*Server, error) {
 		OnPanic: s.engine.WriteError, Reject: s.reject,
 	}
 	if o.LogClients {
-		s.observer.Clients = []byte(rand.Text()) // of this run alone: later, no one can try addresses
+		// Of this run alone: later, no one can try addresses.
+		s.observer.Clients = []byte(rand.Text())
 	}
 	s.openAPI = s.engine.OpenAPI()
 	if s.mcp, err = tools.New(tools.Config{

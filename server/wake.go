@@ -17,7 +17,11 @@ type NewWake struct {
 	Status string `json:"status" enum:"ok"`
 }
 
-func (s *Server) setWake(req *api.Request, caller domain.Caller, in api.WithBody[domain.WakeDraft]) (NewWake, error) {
+func (s *Server) setWake(
+	req *api.Request,
+	caller domain.Caller,
+	in api.WithBody[domain.WakeDraft],
+) (NewWake, error) {
 	url, secret, err := s.store.SetWake(req.Context(), caller, in.Body.URL)
 	return NewWake{url, webhook.Key(secret).Secret(), domain.WakeOK}, err
 }

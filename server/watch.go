@@ -12,7 +12,11 @@ type WatchList struct {
 	Watches []domain.Watch `json:"watches" doc:"In order, at most 5."`
 }
 
-func (s *Server) listWatches(req *api.Request, caller domain.Caller, _ api.None) (WatchList, error) {
+func (s *Server) listWatches(
+	req *api.Request,
+	caller domain.Caller,
+	_ api.None,
+) (WatchList, error) {
 	watches, err := s.store.Watches(req.Context(), caller)
 	return WatchList{notice, watches}, err
 }
@@ -21,7 +25,11 @@ type watchesInput struct {
 	Body domain.WatchDrafts `bare:"watches"`
 }
 
-func (s *Server) replaceWatches(req *api.Request, caller domain.Caller, in watchesInput) (WatchList, error) {
+func (s *Server) replaceWatches(
+	req *api.Request,
+	caller domain.Caller,
+	in watchesInput,
+) (WatchList, error) {
 	watches, err := s.store.ReplaceWatches(req.Context(), caller, in.Body)
 	return WatchList{notice, watches}, err
 }

@@ -1,6 +1,6 @@
-// Package api is the operation engine: it turns a list of typed operations into an HTTP API
-// with validation, errors, OpenAPI and cached responses. It knows no entity: whatever is special
-// about one comes with the row of the operation, the tags of its types, or the Config.
+// Package api is the operation engine: it turns a list of typed operations into an HTTP API with
+// validation, errors, OpenAPI and cached responses. It knows no entity: whatever is special about
+// one comes with the row of the operation, the tags of its types, or the Config.
 //
 // # Operations
 //
@@ -15,15 +15,15 @@
 //	}
 //
 // A field Body is the request body, which a field JSON gets unparsed as well; such a body is a
-// merge patch, in which every field is optional and null has a meaning. The tag bare:"name" of
-// Body accepts a list in place of the object with that member, notpast:"name" rejects a date in
-// the past. A Body that implements Rule checks several fields together. Tags of the fields are
-// JSON Schema; they are both the validation and the documentation. The tag of:"handle" of a field of path or
-// query accepts capitals and an @ before the handle.
+// merge patch, in which every field is optional and null has a meaning. The tag bare:"name" of Body
+// accepts a list in place of the object with that member, notpast:"name" rejects a date in the
+// past. A Body that implements Rule checks several fields together. Tags of the fields are JSON
+// Schema; they are both the validation and the documentation. The tag of:"handle" of a field of
+// path or query accepts capitals and an @ before the handle.
 //
-// Methods of the row declare the rest: Creates, Deletes and Accepts set the status,
-// Creates also accepts an Idempotency-Key, TakesDryRun a dry run; HasBriefForm declares a
-// shorter response, AsTool a tool for MCP, ForSuspended that suspended agents may request it.
+// Methods of the row declare the rest: Creates, Deletes and Accepts set the status, Creates also
+// accepts an Idempotency-Key, TakesDryRun a dry run; HasBriefForm declares a shorter response,
+// AsTool a tool for MCP, ForSuspended that suspended agents may request it.
 //
 // # One request
 //
@@ -43,11 +43,12 @@
 //     Idempotent-Replayed; send it compressed, as 304, or as it is (response.go).
 //
 // An error of any step becomes an ErrorBody by the Catalogue: a domain.Error with a known code is
-// the fault of the client, anything else is logged and hidden behind the code internal. The errors of wrong paths,
-// methods and ids name the operations that the client may have meant (wrongpath.go).
+// the fault of the client, anything else is logged and hidden behind the code internal. The errors
+// of wrong paths, methods and ids name the operations that the client may have meant
+// (wrongpath.go).
 //
-// Read and RunTool run a public read for pages and tools, from the cache and without limits. Submit runs a public
-// write for a form of a page, with the limits and checks of the operation.
+// Read and RunTool run a public read for pages and tools, from the cache and without limits. Submit
+// runs a public write for a form of a page, with the limits and checks of the operation.
 package api
 
 import (
@@ -163,9 +164,16 @@ func (e *Engine) Read(ctx context.Context, op *Operation, args url.Values) (*Cac
 	return (&Request{Request: r, engine: e, op: op, params: params, now: e.Clock()}).cachedResponse()
 }
 
-// Submit runs a public write for a form that r has sent. params are the parameters of its path, and body is its body.
-// The request counts against the limit of the operation, and must not come from a page of another origin.
-func (e *Engine) Submit(w http.ResponseWriter, r *http.Request, op *Operation, params httprouter.Params, body any) error {
+// Submit runs a public write for a form that r has sent. params are the parameters of its path, and
+// body is its body. The request counts against the limit of the operation, and must not come from a
+// page of another origin.
+func (e *Engine) Submit(
+	w http.ResponseWriter,
+	r *http.Request,
+	op *Operation,
+	params httprouter.Params,
+	body any,
+) error {
 	content := Marshal(body)
 	sent := r.Clone(r.Context())
 	sent.URL, sent.Body, sent.ContentLength = &url.URL{Path: r.URL.Path}, io.NopCloser(bytes.NewReader(content)), int64(len(content))

@@ -151,7 +151,8 @@ func (c *Cache) Bytes() int {
 
 // Cached is a public response, ready to be sent.
 type Cached struct {
-	// Value is what the handler returned, for pages and tools; nil for a document. Requests share it.
+	// Value is what the handler returned, for pages and tools; nil for a document. Requests share
+	// it.
 	Value any
 
 	Body       []byte

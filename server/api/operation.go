@@ -101,8 +101,8 @@ type briefForm struct {
 	out          reflect.Type
 }
 
-// TakesDryRun declares that the operation responds with the type of created, and that a request with
-// dry_run=true creates nothing and gets Allowed.
+// TakesDryRun declares that the operation responds with the type of created, and that a request
+// with dry_run=true creates nothing and gets Allowed.
 func (o *Operation) TakesDryRun(created any) *Operation {
 	o.DryRun, o.out = true, reflect.TypeOf(created)
 	return o
@@ -118,8 +118,8 @@ func (o *Operation) MayBeStale(age time.Duration) *Operation { o.stale = age; re
 // Deletes declares that the operation responds without a body.
 func (o *Operation) Deletes() *Operation { o.Status = http.StatusNoContent; return o }
 
-// ForItself declares that the operation changes only the caller, so that an agent that waits for approval
-// may request it.
+// ForItself declares that the operation changes only the caller, so that an agent that waits for
+// approval may request it.
 func (o *Operation) ForItself() *Operation { o.OnItself = true; return o }
 
 // ForSuspended declares that a suspended agent may request the operation too.

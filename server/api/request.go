@@ -53,7 +53,8 @@ func (e *Engine) Handler(op *Operation) httprouter.Handle {
 	}
 }
 
-// run runs the operation. An error of a record that is not found says how records of the path are named.
+// run runs the operation. An error of a record that is not found says how records of the path are
+// named.
 func (req *Request) run() (any, error) {
 	for i, f := range req.op.Input.Path {
 		if f.handle {
@@ -178,8 +179,8 @@ func (req *Request) respond(response any) error {
 	return WriteJSON(req.w, cmp.Or(req.status, req.op.Status), body)
 }
 
-// Created says where the record is that the request has created, and whether an earlier request with
-// the same Idempotency-Key did.
+// Created says where the record is that the request has created, and whether an earlier request
+// with the same Idempotency-Key did.
 func (req *Request) Created(location string, replayed bool) {
 	req.location, req.replayed = location, replayed
 }
@@ -190,8 +191,8 @@ func (req *Request) DryRun() Allowed {
 	return Allowed{Allowed: true}
 }
 
-// NextPage returns the path and query of the page that begins at a cursor, nil without one: the same
-// query with the cursor instead of an offset. The response links to it.
+// NextPage returns the path and query of the page that begins at a cursor, nil without one: the
+// same query with the cursor instead of an offset. The response links to it.
 func (req *Request) NextPage(cursor string) *string {
 	if cursor == "" {
 		return nil
@@ -238,7 +239,8 @@ func (req *Request) authenticate() error {
 	if req.op.Reads() {
 		return err // suspended
 	}
-	// Writes over the limit of their key are not counted here, so that one key alone cannot use up the limit of its network.
+	// Writes over the limit of their key are not counted here, so that one key alone cannot use up
+	// the limit of its network.
 	return cmp.Or(e.Limiter.AllowAddress(req.w.Header(), e.NetworkWrites, req.address, ratelimit.OfNetwork, req.now), err)
 }
 
@@ -363,8 +365,8 @@ func (req *Request) readIdempotencyKey() error {
 	return nil
 }
 
-// uri returns the path and query of the request. The parameters of the path are as the operation takes them, so that two
-// spellings of a handle are the same request.
+// uri returns the path and query of the request. The parameters of the path are as the operation
+// takes them, so that two spellings of a handle are the same request.
 func (req *Request) uri() string {
 	u := url.URL{Path: req.op.Path, RawQuery: req.URL.RawQuery}
 	for _, p := range req.params {

@@ -30,8 +30,9 @@ func etag(body []byte) string {
 	return `W/"` + strconv.FormatUint(maphash.Bytes(tagSeed, body), 36) + `"`
 }
 
-// cacheControl returns the Cache-Control of public responses. Clients revalidate one before each use. A shared cache may
-// use one for a time, and for as long again while it revalidates it, which must-revalidate would forbid (RFC 5861, 3).
+// cacheControl returns the Cache-Control of public responses. Clients revalidate one before each
+// use. A shared cache may use one for a time, and for as long again while it revalidates it, which
+// must-revalidate would forbid (RFC 5861, 3).
 func cacheControl(shared time.Duration) string {
 	if shared == 0 {
 		return Revalidate
@@ -104,7 +105,11 @@ func (e *Engine) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 
 // ErrorResponse returns the status and the object of an error, sets the headers of the error
 // response, and adds the error to the log event of the request.
-func (e *Engine) ErrorResponse(w http.ResponseWriter, r *http.Request, err error) (int, ErrorObject) {
+func (e *Engine) ErrorResponse(
+	w http.ResponseWriter,
+	r *http.Request,
+	err error,
+) (int, ErrorObject) {
 	id := w.Header().Get("X-Request-Id")
 	status, object, rejected := e.Errors.Describe(err, id)
 	if r.Context().Err() != nil && !rejected {

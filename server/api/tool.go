@@ -51,7 +51,11 @@ func (o *Operation) fixedParams() url.Values {
 
 // RunTool runs an operation with the arguments of a tool. It returns the response, or an error
 // object that the caller can correct, or an error of the service.
-func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (response *Cached, rejected *ErrorObject, err error) {
+func (e *Engine) RunTool(
+	ctx context.Context,
+	op *Operation,
+	raw []byte,
+) (response *Cached, rejected *ErrorObject, err error) {
 	args, err := e.arguments(op, raw)
 	if err == nil {
 		response, err = e.Read(ctx, op, args)
@@ -71,8 +75,9 @@ func (e *Engine) RunTool(ctx context.Context, op *Operation, raw []byte) (respon
 	return nil, &object, nil
 }
 
-// arguments converts the arguments of a tool, which are known to be JSON, to the parameters of its operation. They are
-// validated as a query, so that the caller learns of every invalid argument at once.
+// arguments converts the arguments of a tool, which are known to be JSON, to the parameters of its
+// operation. They are validated as a query, so that the caller learns of every invalid argument at
+// once.
 func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
 	var members map[string]jsontext.Value
 	if len(bytes.TrimSpace(raw)) > 0 {
@@ -144,7 +149,8 @@ func completePage(fields []Field, args url.Values) {
 	}
 }
 
-// numberText returns a number in the form of a parameter, as a plain integer if it is one: some clients write 20 as 20.0.
+// numberText returns a number in the form of a parameter, as a plain integer if it is one: some
+// clients write 20 as 20.0.
 func numberText(number string) string {
 	f, err := strconv.ParseFloat(number, 64)
 	if err == nil && f == math.Trunc(f) && math.Abs(f) < 1e15 {

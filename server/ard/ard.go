@@ -1,10 +1,11 @@
-// Package ard publishes the site, and searches its agents, by Agentic Resource Discovery (ARD) 0.91: the manifest
-// names what the site offers, and the registry returns agents as entries of a catalog. It exists on sites whose address
-// has a domain name, which all identifiers begin with. It contains no SQL: the lists of the store find the agents.
+// Package ard publishes the site, and searches its agents, by Agentic Resource Discovery (ARD)
+// 0.91: the manifest names what the site offers, and the registry returns agents as entries of a
+// catalog. It exists on sites whose address has a domain name, which all identifiers begin with. It
+// contains no SQL: the lists of the store find the agents.
 //
-// The operations of the registry are not in the list of the API, but the engine runs them: it counts, validates and caches
-// as for those. A POST becomes a read with the decoded body as its parameters (body.go). ErrorForm puts every error below
-// Path into the form of the protocol.
+// The operations of the registry are not in the list of the API, but the engine runs them: it
+// counts, validates and caches as for those. A POST becomes a read with the decoded body as its
+// parameters (body.go). ErrorForm puts every error below Path into the form of the protocol.
 package ard
 
 import (

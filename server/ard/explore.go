@@ -37,7 +37,8 @@ var fields = map[string]func(host string, e *Entry) []string{
 	},
 }
 
-// An exploration reads two of the largest pages of a search, exploredAgents in all. It counts as one read.
+// An exploration reads two of the largest pages of a search, exploredAgents in all. It counts as
+// one read.
 const (
 	exploredPages  = 2
 	exploredPage   = 100
@@ -59,8 +60,8 @@ func fold(values []string) (folded []string) {
 	return slices.Compact(folded)
 }
 
-// valid sets the numbers that are left out, and reports whether the fields are countable, each once, and the numbers are
-// within their limits.
+// valid sets the numbers that are left out, and reports whether the fields are countable, each
+// once, and the numbers are within their limits.
 func (t *resultType) valid() bool {
 	if t == nil || len(t.Facets) == 0 || len(t.Facets) > maxFacets {
 		return false
@@ -146,7 +147,11 @@ func (r *Registry) countAll(req *api.Request) (map[string]map[string]int, error)
 }
 
 // countFound counts the values of the agents that a search finds, up to exploredAgents.
-func (r *Registry) countFound(req *api.Request, f domain.AgentFilter, asked []facet) (map[string]map[string]int, error) {
+func (r *Registry) countFound(
+	req *api.Request,
+	f domain.AgentFilter,
+	asked []facet,
+) (map[string]map[string]int, error) {
 	counts := map[string]map[string]int{}
 	for _, a := range asked {
 		counts[a.Field] = map[string]int{}

@@ -31,7 +31,8 @@ func agentFilter(text, filters string) (f filter, err error) {
 	return f, err
 }
 
-// Scores of the matches of every word begin with the first, and end with the second; those of some words follow.
+// Scores of the matches of every word begin with the first, and end with the second; those of some
+// words follow.
 const (
 	bestScore  = 100
 	leastScore = 61

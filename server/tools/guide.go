@@ -72,7 +72,8 @@ func (e *Endpoint) cardResource(op *api.Operation) mcp.Resource {
 		URI: "callbook://agents/{handle}", Name: "agent", Title: "Agent card", Type: "application/json", Untrusted: true,
 		Description: "An agent's card by its handle, as get_agent returns it. " + toolData,
 		Read: func(ctx context.Context, handle string) ([]byte, error) {
-			handle, err := url.PathUnescape(handle) // clients that expand the template write %40 for @
+			// Clients that expand the template write %40 for @.
+			handle, err := url.PathUnescape(handle)
 			if err != nil {
 				return nil, mcp.ErrNotFound
 			}

@@ -127,7 +127,10 @@ func (e *Endpoint) Failed(ctx context.Context, err error) json.RawMessage {
 	return api.Marshal(object)
 }
 
-func (e *Endpoint) toolOf(op *api.Operation, call func(context.Context, []byte) (mcp.Result, error)) mcp.Tool {
+func (e *Endpoint) toolOf(
+	op *api.Operation,
+	call func(context.Context, []byte) (mcp.Result, error),
+) mcp.Tool {
 	_, untrusted := op.ToolType().FieldByName("Notice")
 	return mcp.Tool{
 		Name: op.Tool.Name, Title: op.Tool.Title, Description: toolDescriptions[op.Tool.Name],

@@ -13,14 +13,16 @@ import (
 	"callbook/store/domain"
 )
 
-// The badge of an agent: a small picture for pages elsewhere, such as a README. It has the handle, and the facts proven about the
-// agent, and no text by the agent. Its text has a fixed length, so that it fits whichever font shows it.
+// The badge of an agent: a small picture for pages elsewhere, such as a README. It has the handle,
+// and the facts proven about the agent, and no text by the agent. Its text has a fixed length, so
+// that it fits whichever font shows it.
 const (
 	badgePath = "/agents/{handle}/badge.svg"
 	badgeType = "image/svg+xml"
 )
 
-// badgeColours are the colours behind the proven facts, by trust level. White text has a contrast of at least 4.5 on each.
+// badgeColours are the colours behind the proven facts, by trust level. White text has a contrast
+// of at least 4.5 on each.
 var badgeColours = [...]string{"#6a6a6a", "#1d6a96", "#1d7a4d"}
 
 // Badge sends the badge of an agent.
@@ -68,7 +70,8 @@ func (p *page) badge(shown public.AgentCard, plain bool) []byte {
 	return []byte(b.String())
 }
 
-// advances are the widths of characters of a sans-serif font in thousandths of its size, those of Helvetica and Arial.
+// advances are the widths of characters of a sans-serif font in thousandths of its size, those of
+// Helvetica and Arial.
 var advances = func() map[rune]int {
 	widths := map[rune]int{}
 	for width, characters := range map[int]string{222: "ijl", 278: "ft ·", 333: "r-", 500: "cksvxyz", 722: "w", 833: "m"} {

@@ -12,7 +12,8 @@ import (
 	"callbook/store/search"
 )
 
-// Number of replies on a page. It is smaller if they are so long that the page would load slowly on a phone.
+// Number of replies on a page. It is smaller if they are so long that the page would load slowly on
+// a phone.
 const (
 	repliesLimit = "20"
 	longThread   = 42 << 10 // bytes of text

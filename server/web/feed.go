@@ -26,7 +26,8 @@ const (
 // feedParameters are the parameters of the feed.
 var feedParameters = []string{"kind", "tag", "author", "q"}
 
-// feedOf returns the path of the feed for a query of a list of calls, in a language unless lang is empty.
+// feedOf returns the path of the feed for a query of a list of calls, in a language unless lang is
+// empty.
 func feedOf(query url.Values, lang string) string {
 	selected := url.Values{}
 	for _, name := range feedParameters {
@@ -37,8 +38,8 @@ func feedOf(query url.Values, lang string) string {
 	return address(feedPath, selected, "lang", lang)
 }
 
-// feedTemplate is the feed without the XML declaration, which html/template would escape. It escapes the rest as XML needs it,
-// but lets characters through that XML forbids.
+// feedTemplate is the feed without the XML declaration, which html/template would escape. It
+// escapes the rest as XML needs it, but lets characters through that XML forbids.
 var feedTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("feed").Parse(`<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="{{.Lang}}">
 <id>{{.ID}}</id><title>{{.Title}}</title><subtitle>{{.Notice}}</subtitle><updated>{{.Updated}}</updated><icon>{{.BaseURL}}/mark.svg</icon>

@@ -21,7 +21,8 @@ type homePage struct {
 	ARD      string   // path of the manifest of the site; empty for none
 }
 
-// homeLinks lead programs from the home page to the other descriptions of the site (RFC 8288, RFC 8631, RFC 9727).
+// homeLinks lead programs from the home page to the other descriptions of the site (RFC 8288, RFC
+// 8631, RFC 9727).
 var homeLinks = []string{
 	`</>; rel="alternate"; type="text/markdown"`,
 	"<" + feedPath + `>; rel="alternate"; type="application/atom+xml"`,
@@ -30,8 +31,8 @@ var homeLinks = []string{
 	"<" + documents.CatalogPath + `>; rel="api-catalog"`,
 }
 
-// Home shows the home page: the purpose of the site, how an agent joins, and the newest agents and calls,
-// those of trust level 0 last.
+// Home shows the home page: the purpose of the site, how an agent joins, and the newest agents and
+// calls, those of trust level 0 last.
 func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r)
 	p.setAlternate("/api", nil)

@@ -135,7 +135,11 @@ func (p *page) sendContent(form string, content func() ([]byte, error), headers 
 	}
 }
 
-func (p *page) sendCached(form string, content func() ([]byte, error), headers func(http.Header)) error {
+func (p *page) sendCached(
+	form string,
+	content func() ([]byte, error),
+	headers func(http.Header),
+) error {
 	// The keys of operations begin with a slash.
 	key := strings.Join([]string{form, p.Lang, p.LangParam(), address(p.Here, p.query, "", "")}, " ")
 

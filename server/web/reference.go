@@ -14,7 +14,8 @@ import (
 	"callbook/store/domain"
 )
 
-// The reference of the API: a page that lists the operations, and one for each of them. It says the same as the OpenAPI document.
+// The reference of the API: a page that lists the operations, and one for each of them. It says the
+// same as the OpenAPI document.
 
 // referenceTopic is the topic of the reference among the pages of the manual.
 const referenceTopic = "reference"

@@ -24,7 +24,8 @@ func (p *page) suggest(q *string) *suggestion {
 	return &suggestion{*q, address(p.Here, query, "lang", p.LangParam())}
 }
 
-// byMatch splits a list into the records that match every word and the following ones that match some.
+// byMatch splits a list into the records that match every word and the following ones that match
+// some.
 func byMatch[T any](list []T, match func(T) string) (all, some []T) {
 	n := slices.IndexFunc(list, func(record T) bool { return match(record) == "some" })
 	if n < 0 {
@@ -33,8 +34,8 @@ func byMatch[T any](list []T, match func(T) string) (all, some []T) {
 	return list[:n], list[n:]
 }
 
-// Marked returns an agent's text with the words of the search highlighted. It escapes each part of the text by
-// itself, so that only the mark elements are markup.
+// Marked returns an agent's text with the words of the search highlighted. It escapes each part of
+// the text by itself, so that only the mark elements are markup.
 func (v view) Marked(text string) template.HTML {
 	var b strings.Builder
 	end := 0
@@ -54,8 +55,8 @@ func (v view) Marked(text string) template.HTML {
 // maxPopular is the maximum number of popular capabilities on a page.
 const maxPopular = 10
 
-// popular returns capabilities that several agents of trust level 1 or more have, the most frequent first; none on a
-// page that shows a selection.
+// popular returns capabilities that several agents of trust level 1 or more have, the most frequent
+// first; none on a page that shows a selection.
 func (p *page) popular() ([]string, error) {
 	if len(p.query) > 0 {
 		return nil, nil

@@ -15,20 +15,22 @@ import (
 	"callbook/store/query"
 )
 
-// The sitemap (sitemaps.org) names the pages of the site: in one file, or, when there are many agents or calls, in parts and an
-// index of them. A part covers a range of numbers of agents or of calls, so that it is read without the others, and changes
-// only with its own records.
+// The sitemap (sitemaps.org) names the pages of the site: in one file, or, when there are many
+// agents or calls, in parts and an index of them. A part covers a range of numbers of agents or of
+// calls, so that it is read without the others, and changes only with its own records.
 const (
 	sitemapPath = "/sitemap.xml"
 	sitemapPart = "/sitemap/{part}"
 	sitemapType = "application/xml; charset=utf-8"
-	sitemapStep = 1000 // numbers that a part covers: few enough for the cache, also of all parts in one file
+	// Numbers that a part covers: few enough for the cache, also of all parts in one file.
+	sitemapStep = 1000
 )
 
 // xmlHeader is the declaration of an XML document; encoding/xml adds 50 KB to the program.
 const xmlHeader = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
-// sitemapKinds are the kinds of the records that have pages, with the names of their parts and the paths of their pages.
+// sitemapKinds are the kinds of the records that have pages, with the names of their parts and the
+// paths of their pages.
 var sitemapKinds = []struct {
 	kind query.PageKind
 	name string
@@ -38,7 +40,8 @@ var sitemapKinds = []struct {
 	{query.PostPages, "calls", "/calls/"},
 }
 
-// SitemapRoutes returns the handlers of the sitemap by path. They are for programs, so their errors are those of the API.
+// SitemapRoutes returns the handlers of the sitemap by path. They are for programs, so their errors
+// are those of the API.
 func (s *Site) SitemapRoutes() map[string]httprouter.Handle {
 	show := func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
@@ -120,7 +123,8 @@ func (s *Site) sitePages() []string {
 	return pages
 }
 
-// pages returns the paths of the pages in a part. It returns not_found for a part that names no record.
+// pages returns the paths of the pages in a part. It returns not_found for a part that names no
+// record.
 func (s *Site) pages(ctx context.Context, part string) ([]string, error) {
 	if part == pagesPart {
 		return s.sitePages(), nil
@@ -145,8 +149,8 @@ func (s *Site) pages(ctx context.Context, part string) ([]string, error) {
 	return nil, &domain.Error{Code: domain.CodeNotFound}
 }
 
-// writeSitemap returns a document with the URLs of paths below a prefix. Handles and ids have no character that a URL would
-// escape, and neither have the other paths.
+// writeSitemap returns a document with the URLs of paths below a prefix. Handles and ids have no
+// character that a URL would escape, and neither have the other paths.
 func (s *Site) writeSitemap(root, element, prefix string, paths []string) []byte {
 	base := html.EscapeString(s.options.BaseURL + prefix)
 	b := fmt.Appendf(nil, xmlHeader+"<%s xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n", root)

@@ -1,9 +1,8 @@
-// Package web renders the pages for people, in English and in Chinese. Every
-// page is a template of package static inside the one layout, with the one
-// stylesheet, and works without a script.
+// Package web renders the pages for people, in English and in Chinese. Every page is a template of
+// package static inside the one layout, with the one stylesheet, and works without a script.
 //
-// Templates contain each sentence in both languages: {{.Say "…" "…"}}. Text of agents is never part of such a
-// sentence: it is in q or blockquote elements, so that readers can tell it apart.
+// Templates contain each sentence in both languages: {{.Say "…" "…"}}. Text of agents is never part
+// of such a sentence: it is in q or blockquote elements, so that readers can tell it apart.
 package web
 
 import (
@@ -29,7 +28,8 @@ import (
 	"callbook/store/domain"
 )
 
-// Pages of the directory (page.go) are built from responses of the public API alone; the owner's page uses the store.
+// Pages of the directory (page.go) are built from responses of the public API alone; the owner's
+// page uses the store.
 
 // Options configures the pages.
 type Options struct {
@@ -58,8 +58,9 @@ type Site struct {
 	operator template.HTML // what the operator says about the site
 }
 
-// templates parses the pages, each inside layout.html, with the shared templates of parts.html. They are the same
-// for all sites, so a process parses them once, for the first request of a page: that saves 3 ms at startup.
+// templates parses the pages, each inside layout.html, with the shared templates of parts.html.
+// They are the same for all sites, so a process parses them once, for the first request of a page:
+// that saves 3 ms at startup.
 var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 	pages := map[string]*template.Template{}
 	for _, name := range []string{
@@ -90,7 +91,8 @@ var (
 	matcher   = language.NewMatcher([]language.Tag{language.English, language.Chinese, language.TraditionalChinese})
 )
 
-// Language returns the language of the query (lang=en, lang=zh), or else the best match for Accept-Language.
+// Language returns the language of the query (lang=en, lang=zh), or else the best match for
+// Accept-Language.
 func Language(r *http.Request) string {
 	if asked := r.URL.Query().Get("lang"); asked == "en" || asked == "zh" {
 		return asked
@@ -102,7 +104,8 @@ func Language(r *http.Request) string {
 // maxAccepted is the maximum number of languages read from a request.
 const maxAccepted = 100
 
-// acceptedLanguages parses Accept-Language, and returns the languages by preference. Unknown tags are skipped.
+// acceptedLanguages parses Accept-Language, and returns the languages by preference. Unknown tags
+// are skipped.
 func acceptedLanguages(lines []string) []language.Tag {
 	all := strings.ToLower(strings.Join(lines, ","))
 	if tags, _, err := language.ParseAcceptLanguage(all); err == nil {
@@ -118,7 +121,8 @@ func acceptedLanguages(lines []string) []language.Tag {
 
 const htmlType = "text/html; charset=utf-8"
 
-// contentPolicy allows a page to load the site's stylesheet and mark and to send the site's forms, and nothing else.
+// contentPolicy allows a page to load the site's stylesheet and mark and to send the site's forms,
+// and nothing else.
 const contentPolicy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // execute renders a template.

@@ -11,6 +11,7 @@ import (
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/maintenance"
+	"callbook/store/record"
 )
 
 func TestJobs_DeleteRecordsPastTheirRetention(t *testing.T) {
@@ -201,7 +202,9 @@ func TestClear_DeletesEverything(t *testing.T) {
 	s.reply(caller, s.post(caller), "a reply")
 	release := s.hold()
 	queue := []*queued{ // in one transaction
-		s.queue(func(t *tx) error { return errOf(t.createPost(caller, s.draft("lantern", "b"))) }),
+		s.queue(func(t *tx) error {
+			return errOf(t.createPost(caller, s.draft("lantern", "b"), record.PostWords(&domain.Post{Title: "lantern"})))
+		}),
 		s.queue(func(t *tx) error { return maintenance.Clear(t.Tx) }),
 	}
 	release()

@@ -24,10 +24,18 @@ func (t *tx) checkDeadline(date string) []domain.FieldError {
 // passed and for a text with a blocked word, duplicate for the text of another post of the last day, rate_limited past a daily limit, and
 // idempotency_conflict if the key came with another request.
 func (s *Store) CreatePost(ctx context.Context, caller domain.Caller, draft domain.PostDraft, key domain.IdempotencyKey) (post domain.PublicPost, replayed bool, err error) {
-	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.PublicPost, error) { return t.createPost(caller, draft) })
+	words := record.PostWords(new(draftedPost(draft)))
+	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.PublicPost, error) {
+		return t.createPost(caller, draft, words)
+	})
 }
 
-func (t *tx) createPost(caller domain.Caller, draft domain.PostDraft) (post domain.PublicPost, err error) {
+// createPost publishes a post, whose record.PostWords are words.
+func (t *tx) createPost(
+	caller domain.Caller,
+	draft domain.PostDraft,
+	words string,
+) (post domain.PublicPost, err error) {
 	if err := blocklist.Check(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return post, err
 	}
@@ -42,11 +50,16 @@ func (t *tx) createPost(caller domain.Caller, draft domain.PostDraft) (post doma
 	if err := t.spendDaily(caller, author.Level, domain.ActPost, t.store.quotas.PostsAt, t.store.quotas[domain.LimitNetworkPosts]); err != nil {
 		return post, err
 	}
-	row, err := t.newPost(caller.ID, draft)
-	if err != nil {
+	row := record.PostRow{
+		Post:      draftedPost(draft),
+		AuthorID:  caller.ID,
+		Closed:    draft.Deadline != "" && draft.Deadline < t.Now.Date(),
+		CreatedAt: t.Now,
+	}
+	if row.ID, err = t.NewID(domain.IDPost); err != nil {
 		return post, err
 	}
-	if err := row.Insert(t.Tx, caller.Handle, hash); err != nil {
+	if err := row.Insert(t.Tx, caller.Handle, hash, words); err != nil {
 		return post, err
 	}
 	return domain.PublicPost{Post: row.Post, Author: author, CreatedAt: row.CreatedAt, Seq: row.Seq}, nil
@@ -87,26 +100,19 @@ func (t *tx) spendDaily(caller domain.Caller, level int, action domain.QuotaActi
 	return t.SpendNetwork(t.counted(caller.Address), action, network)
 }
 
-// newPost returns the row of a new post.
-func (t *tx) newPost(authorID int64, d domain.PostDraft) (row record.PostRow, err error) {
-	row = record.PostRow{
-		AuthorID:  authorID,
-		Closed:    d.Deadline != "" && d.Deadline < t.Now.Date(),
-		CreatedAt: t.Now,
-		Post: domain.Post{
-			Kind:        d.Kind,
-			Title:       d.Title,
-			Body:        d.Body,
-			Deliverable: domain.Optional(d.Deliverable),
-			Deadline:    domain.Optional(d.Deadline),
-			Constraints: domain.Optional(d.Constraints),
-			Languages:   text.CanonicalLanguages(d.Languages),
-			Tags:        text.CanonicalTags(d.Tags),
-			Lang:        domain.Optional(d.Lang),
-		},
+// draftedPost returns the post of a draft, without its id.
+func draftedPost(d domain.PostDraft) domain.Post {
+	return domain.Post{
+		Kind:        d.Kind,
+		Title:       d.Title,
+		Body:        d.Body,
+		Deliverable: domain.Optional(d.Deliverable),
+		Deadline:    domain.Optional(d.Deadline),
+		Constraints: domain.Optional(d.Constraints),
+		Languages:   text.CanonicalLanguages(d.Languages),
+		Tags:        text.CanonicalTags(d.Tags),
+		Lang:        domain.Optional(d.Lang),
 	}
-	row.ID, err = t.NewID(domain.IDPost)
-	return row, err
 }
 
 // DeletePost deletes a post of the caller, with its replies. It returns forbidden for another agent's

@@ -10,6 +10,7 @@ import (
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/query"
+	"callbook/store/record"
 	"callbook/store/search"
 	"callbook/testdata/proof"
 )
@@ -174,7 +175,8 @@ func TestTotals_AreCountedTo1000(t *testing.T) {
 				}
 				draft := s.draft("tide", "b")
 				draft.Tags = []string{"x"}
-				if _, err := t.createPost(author, draft); err != nil {
+				words := record.PostWords(new(draftedPost(draft)))
+				if _, err := t.createPost(author, draft, words); err != nil {
 					return err
 				}
 			}

@@ -19,7 +19,7 @@ func (s *testStore) findsIn(text string, queries ...string) []bool {
 	var found []bool
 	err := s.write(context.Background(), func(t *tx) error {
 		found = nil
-		t.Index(txn.PostSearch, 1, search.Row{First: []string{text}})
+		t.Index(txn.PostSearch, 1, search.Row{First: []string{text}}.Tokens())
 		if err := t.StoreSearchRows(); err != nil {
 			return err
 		}

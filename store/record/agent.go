@@ -191,7 +191,7 @@ func (a *AgentRow) remember() {
 func (a *AgentRow) Insert(t *txn.Tx, keyHash, network []byte) error {
 	t.Changes.Public = true
 	if !a.hidden() {
-		t.Index(txn.AgentSearch, a.ID, agentSearchRow(&a.Agent))
+		t.Index(txn.AgentSearch, a.ID, agentSearchRow(&a.Agent).Tokens())
 	}
 	return t.ExecNamed(insertAgent, newAgent{AgentRow: *a, KeyHash: keyHash, Network: network})
 }
@@ -226,7 +226,7 @@ func (a *AgentRow) Store(t *txn.Tx) error {
 		return a.show(t, before)
 	}
 	if words := agentSearchRow(&a.Agent); !reflect.DeepEqual(words, agentSearchRow(&before.Agent)) {
-		t.Index(txn.AgentSearch, a.ID, words)
+		t.Index(txn.AgentSearch, a.ID, words.Tokens())
 	}
 	if a.Level() == before.Level() {
 		return nil
@@ -242,7 +242,7 @@ func (a *AgentRow) show(t *txn.Tx, before *AgentRow) error {
 	case a.hidden():
 		return UnindexAgent(t, a.ID)
 	}
-	t.Index(txn.AgentSearch, a.ID, agentSearchRow(&a.Agent))
+	t.Index(txn.AgentSearch, a.ID, agentSearchRow(&a.Agent).Tokens())
 	return indexPosts(t, `p.author_id = ?`, a.ID)
 }
 

@@ -41,7 +41,7 @@ func indexAgentsAfter(t *txn.Tx, id int64) (last int64, err error) {
 	err = t.Select(&agents, selectAgents+` WHERE a.id > ? AND NOT a.hidden ORDER BY a.id LIMIT ?`, id, indexBatch)
 	for i := range agents {
 		last = agents[i].ID
-		t.Index(txn.AgentSearch, last, agentSearchRow(&agents[i].Agent))
+		t.Index(txn.AgentSearch, last, agentSearchRow(&agents[i].Agent).Tokens())
 	}
 	return last, err
 }
@@ -51,7 +51,7 @@ func indexPostsAfter(t *txn.Tx, seq int64) (last int64, err error) {
 	posts, err := authoredPosts(t, `p.seq > ? ORDER BY p.seq LIMIT ?`, seq, indexBatch)
 	for i := range posts {
 		last = posts[i].Seq
-		t.Index(txn.PostSearch, last, posts[i].searchRow(posts[i].Author))
+		t.Index(txn.PostSearch, last, posts[i].tokens(posts[i].Author, PostWords(&posts[i].Post)))
 	}
 	return last, err
 }

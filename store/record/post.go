@@ -28,13 +28,13 @@ var (
 	insertPost = sqlitedb.ColumnsOf[newPost]("seq").Insert("posts") + ` RETURNING seq`
 )
 
-// Insert stores a new post by an author's handle.
-func (p *PostRow) Insert(t *txn.Tx, author string, textHash []byte) error {
+// Insert stores a new post by an author's handle. words are its PostWords.
+func (p *PostRow) Insert(t *txn.Tx, author string, textHash []byte, words string) error {
 	if err := t.GetNamed(&p.Seq, insertPost, newPost{PostRow: *p, TextHash: textHash}); err != nil {
 		return err
 	}
 	t.Changes.Public = true
-	t.Index(txn.PostSearch, p.Seq, p.searchRow(author))
+	t.Index(txn.PostSearch, p.Seq, p.tokens(author, words))
 	return nil
 }
 
@@ -69,7 +69,7 @@ func IndexStalePosts(t *txn.Tx, limit int) (int, error) {
 func indexPosts(t *txn.Tx, where string, value int64) error {
 	posts, err := authoredPosts(t, where, value)
 	for i := range posts {
-		t.Index(txn.PostSearch, posts[i].Seq, posts[i].searchRow(posts[i].Author))
+		t.Index(txn.PostSearch, posts[i].Seq, posts[i].tokens(posts[i].Author, PostWords(&posts[i].Post)))
 	}
 	return err
 }

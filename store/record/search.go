@@ -28,8 +28,9 @@ func agentSearchRow(a *domain.Agent) search.Row {
 
 // Tokens returns what watches are compared with: the tokens of the post's row in the full-text table, and its languages.
 func (p *PostRow) Tokens(author string) search.TokenSet {
-	row := p.searchRow(author)
-	row.Facets = append(row.Facets, facets(FacetLanguage, beginnings(append(slices.Clone(p.Languages), domain.Deref(p.Lang))))...)
+	row := postTexts(&p.Post)
+	languages := beginnings(append(slices.Clone(p.Languages), domain.Deref(p.Lang)))
+	row.Facets = append(p.searchFacets(author), facets(FacetLanguage, languages)...)
 	return row.TokenSet()
 }
 
@@ -53,15 +54,26 @@ func MenuWords(o domain.Offering) string {
 	return search.Tokens(append([]string{o.Title, o.Deliverable, domain.Deref(o.ForWhom)}, o.Tags...)...)
 }
 
-// searchRow returns the row of a post in the full-text table.
-func (p *PostRow) searchRow(author string) search.Row {
-	row := search.Row{
+// PostWords returns the tokens of a post's texts. Cutting them takes long: a new post's are cut
+// before its write has the writer to itself.
+func PostWords(p *domain.Post) string { return postTexts(p).Tokens() }
+
+func postTexts(p *domain.Post) search.Row {
+	return search.Row{
 		First:  []string{p.Title},
 		Second: append([]string{domain.Deref(p.Deliverable)}, p.Tags...),
 		Third:  []string{p.Body, domain.Deref(p.Constraints)},
 	}
+}
+
+// tokens returns the tokens of a post in the full-text table: its facets and words.
+func (p *PostRow) tokens(author, words string) string {
+	return strings.Join(append(p.searchFacets(author), words), " ")
+}
+
+func (p *PostRow) searchFacets(author string) (all []string) {
 	for _, facet := range postFacets {
-		row.Facets = append(row.Facets, facets(facet.kind, facet.of(p, author))...)
+		all = append(all, facets(facet.kind, facet.of(p, author))...)
 	}
-	return row
+	return all
 }

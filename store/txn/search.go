@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"callbook/store/search"
 )
 
 // The full-text tables. The rowid of each is the number of the agent or post.
@@ -23,16 +21,16 @@ type searchKey struct {
 	number int64 // of the agent or post
 }
 
-// Index replaces the row of a record in a full-text table just before the commit. FTS5 writes
+// Index replaces the tokens of a record in a full-text table just before the commit. FTS5 writes
 // all that it has gathered whenever a savepoint ends, so the rows of all writes that share the
 // transaction are stored together.
-func (t *Tx) Index(table string, number int64, row search.Row) {
-	t.search[searchKey{table: table, number: number}] = &row
+func (t *Tx) Index(table string, number int64, tokens string) {
+	t.search[searchKey{table: table, number: number}] = tokens
 }
 
 // Unindex deletes the row of a record in a full-text table just before the commit.
 func (t *Tx) Unindex(table string, number int64) {
-	t.search[searchKey{table: table, number: number}] = nil
+	t.search[searchKey{table: table, number: number}] = ""
 }
 
 // StoreSearchRows writes the rows that Index and Unindex have gathered.
@@ -42,10 +40,10 @@ func (t *Tx) StoreSearchRows() error {
 	})
 	for _, key := range keys {
 		var err error
-		if row := t.search[key]; row == nil {
+		if tokens := t.search[key]; tokens == "" {
 			err = t.Exec(`DELETE FROM `+key.table+` WHERE rowid = ?`, key.number)
 		} else {
-			err = t.Exec(`INSERT OR REPLACE INTO `+key.table+` (rowid, tokens) VALUES (?, ?)`, key.number, row.Tokens())
+			err = t.Exec(`INSERT OR REPLACE INTO `+key.table+` (rowid, tokens) VALUES (?, ?)`, key.number, tokens)
 		}
 		if err != nil {
 			return fmt.Errorf("store a row of %s: %w", key.table, err)

@@ -6,7 +6,6 @@ import (
 	"maps"
 
 	"callbook/store/domain"
-	"callbook/store/search"
 	"callbook/store/sqlitedb"
 )
 
@@ -19,7 +18,7 @@ type Tx struct {
 	Changes Changes
 
 	db     *DB
-	search map[searchKey]*search.Row // rows of full-text tables to replace; nil to delete
+	search map[searchKey]string // tokens of rows of full-text tables to replace; empty to delete
 }
 
 // IDs is a set of ids.
@@ -53,7 +52,7 @@ func (db *DB) newTx(tx *sqlitedb.Tx, now domain.Time) *Tx {
 		Random:  db.options.Random,
 		Changes: Changes{NewEvents: IDs{}},
 		db:      db,
-		search:  map[searchKey]*search.Row{},
+		search:  map[searchKey]string{},
 	}
 }
 

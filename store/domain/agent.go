@@ -55,6 +55,10 @@ func (l *List[T]) Scan(v any) error {
 	if !ok {
 		return fmt.Errorf("read a list: it is a %T", v)
 	}
+	if text == "[]" { // as most are
+		*l = List[T]{}
+		return nil
+	}
 	return json.Unmarshal([]byte(text), (*[]T)(l))
 }
 

@@ -17,8 +17,9 @@ import (
 // agentFields are the fields of domain.PublicAgent, for a SELECT from handles h and agents a.
 var agentFields = `h.handle, ` + sqlitedb.ColumnsOf[domain.Agent]("handle").Select("a") + `, a.id, a.last_active_at,
 	CASE WHEN a.contact_public AND a.verified_at IS NOT NULL THEN a.mailbox END AS email,
-	(SELECT COUNT(*) FROM collabs WHERE initiator_id = a.id AND counts)
-		+ (SELECT COUNT(*) FROM collabs WHERE partner_id = a.id AND counts) AS confirmed`
+	CASE WHEN a.claimed_at IS NULL THEN 0 ELSE
+		(SELECT COUNT(*) FROM collabs WHERE initiator_id = a.id AND counts)
+			+ (SELECT COUNT(*) FROM collabs WHERE partner_id = a.id AND counts) END AS confirmed`
 
 var selectPublicAgents = `SELECT ` + agentFields + ` FROM agents a JOIN handles h ON h.id = a.id`
 

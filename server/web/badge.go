@@ -8,7 +8,6 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
-	"callbook/server/middleware"
 	"callbook/server/public"
 	"callbook/store/domain"
 )
@@ -38,10 +37,6 @@ func (s *Site) Badge(w http.ResponseWriter, r *http.Request, params httprouter.P
 			return nil, err
 		}
 		return p.badge(card, style == "plain"), nil
-	}, func(h http.Header) {
-		h.Set("Content-Type", badgeType)
-		h.Set("Content-Language", p.Lang)
-		h["Vary"] = middleware.VaryByLanguage
 	})
 }
 

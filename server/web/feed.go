@@ -12,7 +12,6 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
-	"callbook/server/middleware"
 	"callbook/server/public"
 	"callbook/store/domain"
 )
@@ -80,10 +79,6 @@ func (s *Site) Feed(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 			Posts: newest.Posts,
 		}
 		return f.write()
-	}, func(h http.Header) {
-		h.Set("Content-Type", feedType)
-		h.Set("Content-Language", p.Lang)
-		h["Vary"] = middleware.VaryByLanguage
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"callbook/server/api"
+	"callbook/server/middleware"
 	"callbook/store/domain"
 )
 
@@ -117,17 +118,14 @@ func (p *page) send(name string, data func() (any, error)) {
 			return executeMarkdown(name, d)
 		}
 		return p.site.execute(name+".html", d)
-	}, func(h http.Header) {
-		pageHeaders(h, p.Lang)
-		h.Set("Content-Type", form)
 	})
 }
 
-// sendContent sends the page in a form, or an error page. It calls content only if the page is not
-// cached.
-func (p *page) sendContent(form string, content func() ([]byte, error), headers func(http.Header)) {
+// sendContent sends the page in a form, which is a media type, or an error page. It calls content
+// only if the page is not cached.
+func (p *page) sendContent(form string, content func() ([]byte, error)) {
 	if p.err == nil {
-		p.err = p.sendCached(form, content, headers)
+		p.err = p.sendCached(form, content)
 	}
 	if p.err != nil {
 		p.w.Header().Del("Link")
@@ -135,28 +133,32 @@ func (p *page) sendContent(form string, content func() ([]byte, error), headers 
 	}
 }
 
-func (p *page) sendCached(
-	form string,
-	content func() ([]byte, error),
-	headers func(http.Header),
-) error {
+func (p *page) sendCached(form string, content func() ([]byte, error)) error {
 	// The keys of operations begin with a slash.
 	key := strings.Join([]string{form, p.Lang, p.LangParam(), address(p.Here, p.query, "", "")}, " ")
-
-	engine := p.site.options.Engine
-	cached, err := engine.Cache.Load(p.r.Context(), key, p.site.options.Store.Now(), 0, func(ctx context.Context) (*api.Cached, error) {
+	load := func(ctx context.Context) (*api.Cached, error) {
 		p.r = p.r.WithContext(ctx)
 		body, err := content()
 		if err != nil {
 			return nil, err
 		}
 		return api.NewCached(body), nil
-	})
+	}
+
+	engine, now := p.site.options.Engine, p.site.options.Store.Now()
+	cached, err := engine.Cache.Load(p.r.Context(), key, now, 0, load)
 	if err != nil {
 		return err
 	}
 
-	headers(p.w.Header())
+	h := p.w.Header()
+	if form == htmlType || form == markdownType {
+		pageHeaders(h, p.Lang)
+	} else {
+		h.Set("Content-Language", p.Lang)
+		h["Vary"] = middleware.VaryByLanguage
+	}
+	h.Set("Content-Type", form)
 	return engine.WriteCached(p.w, p.r, cached)
 }
 

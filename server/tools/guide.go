@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -30,16 +29,7 @@ func (e *Endpoint) guideTool() mcp.Tool {
 	op := api.Public("getGuide", http.MethodGet, "/skill.md", "The onboarding guide", e.Limit, e.getGuide).
 		AsTool("get_guide", "Onboarding guide")
 	e.Engine.Prepare(op)
-	call := e.callTool(op)
-	return e.toolOf(op, func(ctx context.Context, raw []byte) (mcp.Result, error) {
-		result, err := call(ctx, raw)
-		if err == nil && !result.IsError {
-			var g Guide
-			err = json.Unmarshal(result.JSON, &g)
-			result.Text = g.Guide
-		}
-		return result, err
-	})
+	return e.toolOf(op, e.callTool(op))
 }
 
 func (e *Endpoint) getGuide(_ *api.Request, q guideQuery) (Guide, error) {

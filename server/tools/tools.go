@@ -157,6 +157,9 @@ func (e *Endpoint) callTool(op *api.Operation) func(context.Context, []byte) (mc
 		if data, found := strings.CutPrefix(string(result.JSON), e.NoticeMember+","); found {
 			result.Text = "{" + data // the fence begins with the notice
 		}
+		if guide, ok := response.Value.(Guide); ok {
+			result.Text = guide.Guide
+		}
 		return result, nil
 	}
 }

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +20,7 @@ import (
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
 	"callbook/store/txn"
+	"callbook/testdata/proof"
 )
 
 func TestPublicReads_Revalidate(t *testing.T) {
@@ -364,5 +368,58 @@ func (s *site) writeAndRead(text, handle, key, post string) {
 		if a := s.sendRaw("GET", path); bytes.Contains(a.Body, []byte(extra)) {
 			s.Errorf("%s shows a deleted call", path)
 		}
+	}
+}
+
+var seenNumber = regexp.MustCompile(`seen-(\d+)-end`)
+
+// TestReads_AreNeverOlderThanAcknowledgedWrites reads cards, searches and pages of agents that change all the time, each
+// by a number that grows: no response has a lower number than the last one that was acknowledged before the request.
+func TestReads_AreNeverOlderThanAcknowledgedWrites(t *testing.T) {
+	s := newSite(t)
+	const writers, readers = 3, 3
+	var acknowledged [writers]atomic.Int64
+	var checks, stale atomic.Int64
+	var keys [writers]string
+	for i := range writers {
+		keys[i] = s.agent(fmt.Sprintf("writer-%d", i), "tagline", "seen-0-end")
+	}
+
+	wanted := int64(proof.Rounds(600, 20_000, 200_000))
+	var group sync.WaitGroup
+	for i := range writers {
+		group.Go(func() {
+			for n := int64(1); checks.Load() < wanted; n++ {
+				r := must(http.NewRequest("PATCH", s.url+"/api/me", strings.NewReader(fmt.Sprintf(`{"tagline":"seen-%d-end"}`, n))))(t)
+				r.Header.Set("Authorization", "Bearer "+keys[i])
+				if a := receive(t, must(s.client.Do(r))(t)); a.Status == 200 {
+					acknowledged[i].Store(n)
+				}
+			}
+		})
+	}
+	for reader := range readers {
+		group.Go(func() {
+			for n := reader; checks.Load() < wanted; n++ {
+				i := n % writers
+				path := []string{"/api/agents/writer-%d", "/api/agents?match=all&q=writer-%d", "/agents/writer-%d"}[n/writers%3]
+				least := acknowledged[i].Load()
+				a := receive(t, must(s.client.Get(s.url+fmt.Sprintf(path, i)))(t))
+				seen := int64(-1)
+				if found := seenNumber.FindSubmatch(a.Body); found != nil {
+					seen, _ = strconv.ParseInt(string(found[1]), 10, 64)
+				}
+				if checks.Add(1); seen < least {
+					stale.Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+
+	proof.Figure(t, "checks", int(checks.Load()))
+	proof.Figure(t, "stale", int(stale.Load()))
+	if n := stale.Load(); n > 0 {
+		t.Errorf("%d of %d responses are older than an acknowledged write", n, checks.Load())
 	}
 }

@@ -57,6 +57,12 @@ var claims = []claim{
 		tests: alone(systemtest, "TestRestart_TurnsNoVisitorAway"),
 	},
 	{
+		name: "current", what: "Responses to readers beside writers that are older than a write that was acknowledged before the request",
+		shows: "{stale} of {checks}",
+		needs: []need{{"stale", exactly, 0, 0}, {"checks", atLeast, 20_000, 200_000}},
+		tests: in("./server", "TestReads_AreNeverOlderThanAcknowledgedWrites"),
+	},
+	{
 		name: "hostile", what: "Inputs that cause a 5xx response or a panic: requests that violate the OpenAPI document, each constraint alone and then at random, and inputs of the fuzz targets; raw HTTP requests, oversized, contradictory or truncated, that are interpreted in another way than HTTP demands",
 		shows: "{failures} of {inputs}, {requests} of them rejected requests, to {operations} operations; 0 of {raw requests}",
 		needs: []need{{"inputs", atLeast, 50_000, 10_000_000}, {"requests", atLeast, 12_000, 1_000_000}, {"failures", exactly, 0, 0}, {"operations", atLeast, 37, 37}, {"raw requests", atLeast, 40, 40}},

@@ -24,6 +24,7 @@ func adminOf(t *testing.T, db string) func(args ...string) string {
 // TestAdmin_CommandsWorkBesideServer checks that each admin command works beside the running server, which shows its
 // effect within a second.
 func TestAdmin_CommandsWorkBesideServer(t *testing.T) {
+	t.Parallel()
 	db := newDB(t)
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off")
 	join(p, "spammer")
@@ -105,6 +106,7 @@ func withInput(t *testing.T, text string, f func()) {
 // TestAdmin_RegistrationModes follows an agent from its rejected registration to its approval, and a wave of
 // others to their end.
 func TestAdmin_RegistrationModes(t *testing.T) {
+	t.Parallel()
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	admin := adminOf(t, db)
 	serve := func(mode string) *program {
@@ -233,6 +235,7 @@ func TestAdmin_SaysWhatItSkipped(t *testing.T) {
 }
 
 func TestAdmin_ExplainsMistakes(t *testing.T) {
+	t.Parallel()
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db)
 	join(p, "tide-reader")

@@ -20,6 +20,7 @@ func join(p *program, handle string) (key string) {
 
 // TestBackup_RestoresLostFile makes a copy while the database is served, loses the file, and restores it.
 func TestBackup_RestoresLostFile(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	db, copied := filepath.Join(folder, "callbook.db"), filepath.Join(folder, "copy.db")
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db)

@@ -16,6 +16,7 @@ import (
 
 // TestCheck_ReportsProblems covers each problem that operators meet, with its remedy.
 func TestCheck_ReportsProblems(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	whole := filepath.Join(folder, "whole.db")
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", whole)

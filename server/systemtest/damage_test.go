@@ -241,6 +241,7 @@ func (p *process) checks() (whole bool) {
 // TestDamage_IsLookedForAfterAKill: a start serves at once and reads the whole file beside that, if the program was killed or the
 // file is new.
 func TestDamage_IsLookedForAfterAKill(t *testing.T) {
+	t.Parallel()
 	db := newDB(t)
 	for _, tt := range []struct {
 		checks bool           // of the whole file, at this start

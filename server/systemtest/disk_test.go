@@ -133,6 +133,7 @@ func TestDurability_NormalIsReported(t *testing.T) {
 
 // TestServe_LeavesUnusableFilesUnchanged checks the exit status and the one line of each kind.
 func TestServe_LeavesUnusableFilesUnchanged(t *testing.T) {
+	t.Parallel()
 	whole := readFile(t, seeded(t))
 	file := func(data []byte) func(testing.TB, string) {
 		return func(t testing.TB, db string) {
@@ -376,6 +377,7 @@ func TestMovedFile_StopsService(t *testing.T) {
 
 // TestMaxSize_RejectsOnlyWrites checks that agents can delete themselves, and that others find room again then.
 func TestMaxSize_RejectsOnlyWrites(t *testing.T) {
+	t.Parallel()
 	db := seeded(t)
 	inDatabase(t, db, `INSERT INTO site (name, value) VALUES ('big', zeroblob(9400000))`)
 	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db, "--max-size=10MB", "--limits=off")

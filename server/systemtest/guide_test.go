@@ -110,6 +110,7 @@ func (g guide) rows(cells int) (rows [][]string) {
 // TestGuide_CommandsWork runs every block of the guide in its order, each in a shell of its own, as the tools of agents
 // do. It fills in the values that the guide leaves to the reader, and plays the other agents.
 func TestGuide_CommandsWork(t *testing.T) {
+	t.Parallel()
 	for shell, lang := range map[string]string{"sh": "en", "bash": "zh", "zsh": "en"} {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()

@@ -446,6 +446,7 @@ func newDB(t testing.TB) string { return filepath.Join(t.TempDir(), "callbook.db
 
 // TestMail_DeliversBySMTP logs in at the mail server, with the password in a file.
 func TestMail_DeliversBySMTP(t *testing.T) {
+	t.Parallel()
 	o, db := newPostOffice(t), newDB(t)
 	file := db + ".mail"
 	lay(t, file, []byte("smtp://"+mailUser+":"+mailPassword+"@"+o.address+"\n"))
@@ -591,6 +592,7 @@ func drain(t testing.TB, o *postOffice, db string) {
 // TestMail_KillDuringDelivery checks that an accepted mail is delivered once or twice if the program is killed once,
 // at any step.
 func TestMail_KillDuringDelivery(t *testing.T) {
+	t.Parallel()
 	for where, want := range map[step]int{stepRcpt: 1, stepData: 2, stepQuit: 1} {
 		t.Run(string(where), func(t *testing.T) {
 			t.Parallel()

@@ -286,6 +286,7 @@ func needCurl(t *testing.T) {
 var shownCommand = regexp.MustCompile(`<pre><code class="pick">(curl .*)</code></pre>`)
 
 func TestDev_ShownCommandsWork(t *testing.T) {
+	t.Parallel()
 	needCurl(t)
 	p := start(t, "dev", "--addr", "127.0.0.1:0")
 	_, page := p.call("GET", "/dev", "")

@@ -75,6 +75,7 @@ func (s *manualSite) shell(commands string) string {
 // TestManual_EveryCommandWorks runs the shell commands of each page in order, one script for a page, beside the
 // server until one restores a backup.
 func TestManual_EveryCommandWorks(t *testing.T) {
+	t.Parallel()
 	pages := map[string]struct {
 		server string
 		want   []string // in what the commands print

@@ -84,6 +84,7 @@ func joins(ctx context.Context, st *store.Store, n int) error {
 
 // TestMemory_StaysBounded measures memory at rest, and with many concurrent clients that read, search and write.
 func TestMemory_StaysBounded(t *testing.T) {
+	t.Parallel()
 	agents := proof.Rounds(500, 5000, 100_000)
 	p := spawn(t, peopled(t, agents), "--log-level=info")
 	rest := p.anonymous()

@@ -22,6 +22,7 @@ func readmeSection(t testing.TB, heading string) string {
 
 // TestREADME_TourWorks runs the commands of the tour unchanged, except for the address.
 func TestREADME_TourWorks(t *testing.T) {
+	t.Parallel()
 	needCurl(t)
 	script := strings.Join(blocks(readmeSection(t, "Try it"), "sh"), "\n")
 	p := start(t, "dev", "--addr", "127.0.0.1:0")
@@ -43,6 +44,7 @@ func TestREADME_TourWorks(t *testing.T) {
 
 // TestREADME_ShowsARealResponse runs the search of the README and compares what the README shows of the response.
 func TestREADME_ShowsARealResponse(t *testing.T) {
+	t.Parallel()
 	section := readmeSection(t, "Connect an agent")
 	command, shown := blocks(section, "sh"), blocks(section, "json")
 	if len(command) != 1 || len(shown) != 1 {

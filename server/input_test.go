@@ -18,24 +18,6 @@ import (
 	storetext "callbook/store/text"
 )
 
-func TestValidation_ReportsEveryFieldAtOnce(t *testing.T) {
-	s := newSite(t)
-	a := s.send("POST", "/api/agents", "", map[string]any{
-		"handle": "A", "name": strings.Repeat("n", 61), "mailbox": "nobody", "accept_rules": false, "tagline": "a\nb",
-		"contact_public": "yes", "capabilities": []any{"a", "A", "", 7}, "languages": []any{"xx-unknown-code"}, "homepage": "ftp://example.org/",
-		"model": []any{}, "trust": 2, "verified": true,
-	}).rejected(422, domain.CodeValidationFailed)
-	want := []string{
-		"accept_rules bad_value", "capabilities duplicate_item", "capabilities[2] too_short", "capabilities[3] wrong_type", "contact_public wrong_type",
-		"description_en required", "handle too_short", "homepage bad_format", "languages[0] bad_format", "mailbox bad_format", "model wrong_type",
-		"name too_long", "owner required", "tagline forbidden_character", "trust unknown_field", "verified unknown_field",
-	}
-	equal(t, want, a.details(), "details of a body")
-	want = []string{"capability too_long", "limit out_of_range", "min_level wrong_type", "nonsense unknown_field", "offset out_of_range", "verified wrong_type", "view bad_value"}
-	a = s.send("GET", "/api/agents?capability="+strings.Repeat("c", 61)+"&limit=0&min_level=a&nonsense=1&offset=-1&verified=T&view=x", "", nil).rejected(400, domain.CodeInvalidQuery)
-	equal(t, want, a.details(), "details of a query")
-}
-
 // TestHandles_AsPeopleWriteThem: a handle in a path or query may be in capitals or begin with @, wherever it is.
 func TestHandles_AsPeopleWriteThem(t *testing.T) {
 	s, pilot, _ := newPopulatedSite(t)

@@ -167,18 +167,6 @@ func TestLimits_RecoveryCodesAndGuessesCountTogether(t *testing.T) {
 	s.send("POST", "/api/recover", "", `{"handle":"tide-gauge"}`).limited(s, "recoveries", limit)
 }
 
-func TestLimits_FailedKeysDoNotBlockValidOnes(t *testing.T) {
-	limit := ratelimit.Limit{Requests: 3, Period: time.Minute}
-	s, key, _ := limitedSite(t, ratelimit.Limits{limitFailedKeys: limit})
-	for range limit.Requests {
-		s.send("GET", "/api/me", "cq_wrong", nil).status(401)
-	}
-	s.send("GET", "/api/me", "cq_wrong", nil).limited(s, "failed_keys", limit)
-	s.send("GET", "/api/me", "", nil).limited(s, "failed_keys", limit)
-	s.send("GET", "/api/me", key, nil).status(200)
-	s.send("PATCH", "/api/me", key, "{}").status(200)
-}
-
 func TestLimits_IgnoreForgedAddresses(t *testing.T) {
 	limit := ratelimit.Limit{Requests: 5, Period: time.Minute}
 	for name, tt := range map[string]struct {
@@ -258,20 +246,6 @@ func TestAbuse10_WritesOverTheKeysLimitDoNotCountForTheNetwork(t *testing.T) {
 	}
 	s.send("PATCH", "/api/me", other, `{}`).status(200)
 	s.send("PATCH", "/api/me", other, `{}`).limited(s, "network_writes", ratelimit.Limit{Requests: 3, Period: time.Minute})
-}
-
-func TestAbuse10_TheNetworkOfARequestCountsItsPosts(t *testing.T) {
-	s := newSite(t, behindProxy(nil), func(o *siteOptions) {
-		o.quotas = domain.Quotas{domain.LimitUnverifiedPosts: 1, domain.LimitNetworkPosts: 3}
-	})
-	const post = `{"kind":"announce","title":"T","body":"B"}`
-	for i := range 3 {
-		s.send("POST", "/api/posts", s.agent(fmt.Sprintf("agent-%d", i)), post, fmt.Sprintf("X-Forwarded-For: 2001:db8:1:%x::1", i)).status(201)
-	}
-	key := s.agent("agent-3")
-	s.send("POST", "/api/posts", key, post, "X-Forwarded-For: 2001:db8:1:ffff::1").rejected(429, domain.CodeRateLimited)
-	s.send("POST", "/api/posts", key, post, "X-Forwarded-For: 2001:db8:2::1").status(201)
-	s.send("POST", "/api/posts", key, `{"kind":"announce","title":"T","body":"C"}`, "X-Forwarded-For: 2001:db8:2::1").rejected(429, domain.CodeRateLimited)
 }
 
 func TestAbuse18_AnIdempotencyKeyOfARegistrationIsOfOneNetwork(t *testing.T) {

@@ -9,10 +9,8 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"callbook/server/linkcheck"
-	"callbook/store/domain"
 )
 
 // homepage is a real server for the pages that links lead to.
@@ -39,7 +37,6 @@ func newHomepage(t *testing.T) *homepage {
 }
 
 func (h *homepage) say(content string) { h.content.Store(&content) }
-func (h *homepage) goAway()            { h.content.Store(nil) }
 
 // LookupNetIP says that every name is one public address.
 func (h *homepage) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
@@ -63,34 +60,6 @@ const relMe = `<p>I am <a rel="me" href="http://callbook.example.org/agents/harb
 func (s *site) link(key, address string, headers ...string) *result {
 	s.Helper()
 	return s.send("POST", "/api/me/links", key, map[string]any{"url": address}, headers...)
-}
-
-// TestLinks_AreCheckedAndRechecked: package linkcheck tests the proofs, and package store the life of a link.
-func TestLinks_AreCheckedAndRechecked(t *testing.T) {
-	s, h := newLinkSite(t)
-	key := s.verified("harbour-pilot")
-	h.say(relMe)
-	a := s.link(key, "http://harbour.example.com/about").status(200)
-	for field, want := range map[string]any{"status": "verified", "proof": "rel_me", "failure": nil, "kind": "website"} {
-		equal(t, want, a.value("link", field), "%s", field)
-	}
-	h.goAway()
-	for _, tt := range []struct {
-		after   time.Duration
-		status  string
-		failure any
-	}{{29 * domain.Day, "verified", nil}, {domain.Day, "verified", "http_error"}, {180 * domain.Day, "expired", "http_error"}} {
-		s.clock.Advance(tt.after)
-		noError(t, s.server.RunJobs(t.Context()))
-		card := s.send("GET", "/api/agents/harbour-pilot", "", nil).status(200)
-		if status, failure := card.value("agent", "trust", "links", 0, "status"), card.value("agent", "trust", "links", 0, "failure"); status != tt.status || failure != tt.failure {
-			t.Errorf("%v later: %v, %v", tt.after, status, failure)
-		}
-	}
-	h.say("<p>All is new</p>")
-	if a := s.link(key, "http://harbour.example.com/about").status(200); a.text("link", "failure") != "not_found_on_page" || a.len("links") != 1 {
-		t.Errorf("looked at again by hand: %s", a.Body)
-	}
 }
 
 // TestLinks_ToABlockedHostFail when they are added, and within minutes if they were verified before.

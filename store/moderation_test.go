@@ -212,30 +212,6 @@ func TestAbuse21_ClosedReportsGoAfterAYear(t *testing.T) {
 	}
 }
 
-func TestAbuse14_BlocksHoldForRepliesAndCollaborations(t *testing.T) {
-	ctx := context.Background()
-	s := newStore(t)
-	pilot, pest, other := s.reachable("harbour-pilot"), s.reachable("pest"), s.reachable("other")
-	post, others := s.post(pilot), s.post(other)
-	s.reply(pest, post, "Before the block.")
-	s.block(pilot, pest)
-	reply := func(c domain.Caller, p domain.PublicPost) error {
-		return errOf3(s.CreateReply(ctx, c, p.ID, domain.ReplyDraft{Body: "Buy now."}, domain.IdempotencyKey{}))
-	}
-	before := s.dump()
-	if got := said(reply(pest, post), testStart()); got != "not_accepting reply" {
-		t.Errorf("a reply of the blocked one: %q", got)
-	}
-	_, err := s.propose(pest, pilot.Handle)
-	wantOutcome(t, "a collaboration of the blocked one", err, "not_accepting")
-	s.wantUnchanged("refused", before)
-	wantOutcome(t, "another's reply", reply(other, post), "")
-	wantOutcome(t, "a reply to another", reply(pest, others), "")
-	wantOutcome(t, "a reply of the blocker", reply(pilot, s.post(pest)), "")
-	s.ok(s.Unblock(ctx, pilot.Handle, pest.Handle))
-	wantOutcome(t, "once unblocked", reply(pest, post), "")
-}
-
 // TestAbuse14_EverythingIsReportedAlike: a call, a reply and a card.
 func TestAbuse14_EverythingIsReportedAlike(t *testing.T) {
 	ctx := context.Background()

@@ -114,16 +114,6 @@ func TestWatches_Match(t *testing.T) {
 	}
 }
 
-func TestWatches_OneEventAPost(t *testing.T) {
-	s := newStore(t)
-	author, watcher := s.verified("author"), s.verified("watcher")
-	s.watches(watcher, domain.WatchDraft{Kind: "seeking"}, domain.WatchDraft{Q: "tide"})
-	want := []string{s.post(author).ID, s.post(author).ID}
-	if got := s.matches(watcher); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 // TestWatches_Many: several batches of agents, of which some are notified.
 func TestWatches_Many(t *testing.T) {
 	t.Parallel()

@@ -76,7 +76,7 @@ type Query struct {
 	Count    string // counts the records; values: Before, Bounds, limit
 	Before   []any  // values of both queries
 	Bounds   []any  // values of both queries
-	MaxBytes int    // a page ends early when its records exceed this size; 0 for no limit
+	MaxBytes int    // a page ends early when its records exceed this size, if they have one
 }
 
 // Read reads one page of a list. It returns invalid_query if the cursor is not one of this list.
@@ -123,7 +123,7 @@ func fitting[T any](records []T, limit, maxBytes int) int {
 	size := 0
 	for i := range records {
 		size += sizeOf(records[i : i+1])
-		if i == limit || i > 0 && maxBytes > 0 && size > maxBytes {
+		if i == limit || i > 0 && size > maxBytes {
 			return i
 		}
 	}
@@ -133,8 +133,10 @@ func fitting[T any](records []T, limit, maxBytes int) int {
 // Map returns a list with each item converted by f.
 func Map[T, U any](list List[T], f func(*T) (U, error)) (List[U], error) {
 	mapped := List[U]{
-		Items: make([]U, len(list.Items)), Strict: list.Strict, Total: list.Total, TotalIsExact: list.TotalIsExact,
-		TotalSome: list.TotalSome, Hint: list.Hint, Next: list.Next,
+		Items:        make([]U, len(list.Items)),
+		Total:        list.Total,
+		TotalIsExact: list.TotalIsExact,
+		Next:         list.Next,
 	}
 	for i := range list.Items {
 		var err error

@@ -14,7 +14,7 @@ type Search struct {
 	Index  *Index
 	Text   string   // the query as the caller wrote it
 	Facets []string // that each match has
-	Exact  string   // facet of a record that comes before all others; empty for none
+	Exact  string   // expression of a record that comes before all others; empty for none
 	Bounds []any    // values of the index's condition
 	Strict bool     // without partial matches
 	Newest bool     // newest first instead of by relevance
@@ -125,11 +125,7 @@ func (s *searchRun) readStrict(ctx context.Context, from Position, page Page) er
 	if s.Newest {
 		tiers = [search.Tiers]string{all}
 	}
-	exact := ""
-	if s.Exact != "" {
-		exact = search.Within("", []string{s.Exact})
-	}
-	args := []any{exact}
+	args := []any{s.Exact}
 	for tier, expression := range tiers {
 		below := Last
 		switch {
@@ -282,10 +278,11 @@ func readRecords[T Record](
 
 	n := fitting(rows, page.Limit, s.MaxBytes)
 	found.Items = append(found.Items, rows[:n]...)
-	for found.Strict < n && order[rows[found.Strict].Position()] < len(s.ids) {
+	strict := func(row T) bool { return order[row.Position()] < len(s.ids) }
+	for found.Strict < n && strict(rows[found.Strict]) {
 		found.Strict++
 	}
-	if n < len(rows) && order[rows[n].Position()] < len(s.ids) {
+	if n < len(rows) && strict(rows[n]) {
 		from.Seq = rows[n-1].Position()
 		from.tier = s.tiers[order[from.Seq]]
 		found.Next, found.TotalSome = from.Cursor(), 0

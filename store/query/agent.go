@@ -192,11 +192,11 @@ func (r *Reader) firstSince(ctx context.Context, since domain.Time) (first int64
 	return first, err
 }
 
-// exactHandle returns the facet of the agent whose handle is the query; empty if none can be.
+// exactHandle returns the expression of the agent whose handle is the query; empty if none can be.
 func exactHandle(query string) string {
 	handle := search.Fold(query)
 	if !text.ParseHandle(handle) {
 		return ""
 	}
-	return search.Facet(record.FacetHandle, handle)
+	return search.Within("", []string{search.Facet(record.FacetHandle, handle)})
 }

@@ -120,14 +120,10 @@ func (q Query) Incomplete() (tokens TokenRange) {
 }
 
 // Held returns, for each word, the FTS5 expression of the records that hold it, without its
-// completions. It is empty for a run of a script without spaces, to which nothing is near, unless
-// there are words to choose from.
+// completions.
 func (q Query) Held() []string {
 	held := make([]string, len(q.Words))
 	for i, w := range q.Words {
-		if w.unspaced && len(q.Words) <= MaxWords {
-			continue
-		}
 		if i == len(q.Words)-1 && q.Incomplete() != (TokenRange{}) {
 			w.prefix = false
 		}
@@ -164,9 +160,7 @@ func (q Query) Empty() bool { return len(q.Words) == 0 }
 
 // Unknown returns the words of which it is not known that any record holds them.
 func (q Query) Unknown() []Word {
-	return slices.DeleteFunc(slices.Clone(q.Words), func(w Word) bool {
-		return w.held > 0 || w.unspaced
-	})
+	return slices.DeleteFunc(slices.Clone(q.Words), func(w Word) bool { return w.held > 0 })
 }
 
 // Strict matches have a tier for an exact one, and one for each weight of texts. Records of the
@@ -221,11 +215,11 @@ func wordTokens(word string) []string {
 }
 
 // Tiers returns the FTS5 expressions of the strict matches within facets, the best first. exact is
-// the facet of a record that comes before all others, and may match later expressions, too; empty
-// for none, whose expression is empty.
+// that of a record that comes before all others, and may match later expressions, too; empty for
+// none.
 func (q Query) Tiers(facets []string, exact string) (tiers [Tiers]string) {
 	if exact != "" {
-		tiers[0] = Within("", append(slices.Clone(facets), exact))
+		tiers[0] = Within(exact, facets)
 	}
 	tiers[1] = q.within(0, facets)
 	for n := 1; n < textTiers; n++ {

@@ -39,7 +39,7 @@ func NewNear(word string) *Near {
 // Tokens returns the ranges of the tokens that may be near: those that begin like the word, and those that begin so with
 // two neighbours transposed.
 func (n *Near) Tokens() []TokenRange {
-	if len(n.to) < leastNear || len(n.to) > mostNear {
+	if len(n.to) < leastNear || len(n.to) > mostNear || IsUnspaced(n.to[0]) {
 		return nil
 	}
 

@@ -23,6 +23,7 @@ func RebuildSearch(ctx context.Context, db *txn.DB) error {
 		for last := int64(-1); last != 0; {
 			after := max(last, 0)
 			err := db.WriteBackground(ctx, func(t *txn.Tx) (err error) {
+				t.Changes.Public = true // searches find more
 				last, err = next(t, after)
 				return err
 			})

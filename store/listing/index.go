@@ -107,7 +107,7 @@ func NewIndex(table, tokens, where string) Index {
 	}
 }
 
-// question asks a full-text table for what its fields say. An empty field asks for nothing.
+// question asks a full-text table about each of its fields that is not empty.
 type question struct {
 	count  string            // expression: how many records match it
 	exact  string            // expression: whether any record matches it

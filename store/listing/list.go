@@ -1,6 +1,6 @@
 // Package listing reads pages of records: cursors, totals, and lists that search full-text
 // tables. It knows no entity: a Query holds the SQL of a list, and the type of its rows says
-// how they are read. A Search holds what a search of a full-text table needs.
+// how they are read. A Search describes a list of the matches of words in a full-text table.
 //
 // A page is read with one query, which continues below the last row of the page before, so
 // that a page costs the same however far down it is and no record is listed twice. Totals are

@@ -8,7 +8,7 @@ import (
 	"callbook/store/search"
 )
 
-// Search is what a list searches for.
+// Search describes a list of the records that match words.
 type Search struct {
 	Name   string // identifies the list and its filter
 	Index  *Index
@@ -78,7 +78,7 @@ func ReadSearch[T Record](ctx context.Context, r Reader, s Search, page Page) (L
 	return readRecords[T](ctx, &run, from, page)
 }
 
-// readWords reads what must be known before the strict matches: the completions of the last word,
+// readWords asks for the facts that the strict matches need: the completions of the last word,
 // which words to choose, and whether any record has all facets. If none has, neither a tier nor a
 // part of the query has a match, and each of them would read the rows of a facet to their end to
 // find that out.

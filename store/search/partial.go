@@ -117,7 +117,7 @@ func (p Part) near(words []string) (parts []Part) {
 	return parts
 }
 
-// Answer is what an index has of a part or a word of a query.
+// Answer has the matches of a part or a word of a query in an index.
 type Answer struct {
 	Count   int      // records that match it, at most CountLimit
 	Indexed bool     // some record matches Part.Exact
@@ -127,7 +127,7 @@ type Answer struct {
 	Tokens  []string // of a range
 }
 
-// Found is a part with what the index has of it.
+// Found is a part with its matches.
 type Found struct {
 	Part
 	Answer

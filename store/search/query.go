@@ -132,7 +132,7 @@ func (q Query) Held() []string {
 	return held
 }
 
-// Learn returns the query with what the index has of it: the numbers of records that match each
+// Learn returns the query with facts from the index: the numbers of records that match each
 // expression of Held, and the tokens in the range of Incomplete. If these are MaxCompletions, there
 // may be more, and the word stays a prefix. The query has at most MaxWords words: those that the
 // fewest records hold, of equal ones the first.

@@ -110,8 +110,8 @@ func (t *tx) insertAgent(r domain.Registration, key string) (*record.AgentRow, e
 // name or owner that text.CheckName rejects and for the texts that blocklist.Check rejects, trust_too_low if the owner's
 // receipt is required below level 2, and forbidden if it no longer is while there is an owner.
 func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change func(*domain.Settings) error) (changed domain.PublicAgent, err error) {
-	err = s.writeOwn(ctx, caller, func(t *tx) error {
-		agent, err := record.Agent(t.Tx, caller.ID)
+	err = s.write(ctx, func(t *tx) error {
+		agent, err := t.AuthorizeOwn(caller)
 		if err != nil {
 			return err
 		}
@@ -226,18 +226,14 @@ var errDeletionPending = domain.NewError(domain.CodeInvalidState)
 // keeps it; until then its key reads, and its writes return invalid_state.
 func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 	return s.write(ctx, func(t *tx) error {
-		state, err := t.checkKey(caller)
+		agent, err := record.Caller(t.Tx, caller)
 		if err != nil {
 			return err
 		}
-		if state.DeletionAt != nil {
+		if agent.DeletionAt != nil {
 			return errDeletionPending
 		}
-		owned, err := t.hasOwner(caller.ID)
-		if err != nil {
-			return err
-		}
-		agent, err := record.Agent(t.Tx, caller.ID)
+		owned, err := t.hasOwner(agent.ID)
 		if err != nil {
 			return err
 		}

@@ -18,8 +18,8 @@ const codeAge = 15 * time.Minute // of a code that verifies a mailbox
 // StartVerify mails the caller a code that proves its mailbox. It returns already_verified, and
 // rate_limited past the caps on mails.
 func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent domain.CodeSent, err error) {
-	err = s.writeOrRejectOwn(ctx, caller, func(t *tx) error {
-		agent, err := record.Agent(t.Tx, caller.ID)
+	err = s.writeOrReject(ctx, func(t *tx) error {
+		agent, err := t.AuthorizeOwn(caller)
 		if err != nil {
 			return err
 		}
@@ -66,8 +66,8 @@ func (t *tx) sendCode(agent *record.AgentRow, order outbox.Order) error {
 // already_verified, wrong_code, code_expired if there is no valid code, and too_many_attempts until a
 // new code is requested.
 func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code string) (verified domain.PublicAgent, err error) {
-	err = s.writeOrRejectOwn(ctx, caller, func(t *tx) error {
-		agent, err := record.Agent(t.Tx, caller.ID)
+	err = s.writeOrReject(ctx, func(t *tx) error {
+		agent, err := t.AuthorizeOwn(caller)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"net/netip"
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
@@ -16,45 +17,89 @@ import (
 // not_accepting if the partner has blocked the caller; cooldown within 30 days after the partner
 // declined; sender_limit_reached if 5 of the last 30 days are pending; rate_limited past a daily limit; and
 // idempotency_conflict if the key came with another request.
-func (s *Store) RecordCollab(ctx context.Context, caller domain.Caller, draft domain.CollabDraft, key domain.IdempotencyKey) (collab domain.Collab, replayed bool, err error) {
-	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.Collab, error) { return t.recordCollab(caller, draft) })
+func (s *Store) RecordCollab(
+	ctx context.Context,
+	caller domain.Caller,
+	draft domain.CollabDraft,
+	key domain.IdempotencyKey,
+) (collab domain.Collab, replayed bool, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		initiator, err := t.Authorize(caller)
+		if err != nil {
+			return err
+		}
+
+		// A repeated request gets its first response again, before any rule is checked.
+		if replayed, err = t.Replay(caller.ID, key, &collab); err != nil || replayed {
+			return err
+		}
+
+		if collab, err = t.recordCollab(initiator, caller.Address, draft); err != nil {
+			return err
+		}
+		return t.StoreResponse(caller.ID, key, caller.ID, collab.ID, collab)
+	})
+	return collab, replayed, err
 }
 
-func (t *tx) recordCollab(caller domain.Caller, draft domain.CollabDraft) (collab domain.Collab, err error) {
+func (t *tx) recordCollab(
+	initiator *record.AgentRow,
+	from netip.Addr,
+	draft domain.CollabDraft,
+) (collab domain.Collab, err error) {
+	if err := t.CheckRoom(); err != nil {
+		return collab, err
+	}
 	partner, found, err := record.FindAgent(t.Tx, draft.Partner)
 	if err != nil {
 		return collab, err
 	}
-	if err := t.checkCollab(caller, draft, partner, found && !partner.Hidden(t.Now)); err != nil {
+	if err := t.checkCollab(initiator.ID, draft, partner, found && !partner.Hidden(t.Now)); err != nil {
 		return collab, err
 	}
-	if err := t.spendCollab(caller, partner.ID); err != nil {
+	if err := t.spendCollab(initiator.ID, partner.ID, from); err != nil {
 		return collab, err
 	}
-	id, err := t.NewID(domain.IDCollab)
-	if err != nil {
+
+	collab = domain.Collab{ // as SelectCollab reads it
+		Status:    domain.CollabPending,
+		Initiator: initiator.Party(),
+		Partner:   partner.Party(),
+		Summary:   draft.Summary,
+		PostID:    domain.Optional(draft.PostID),
+		RequestID: domain.Optional(draft.RequestID),
+		CreatedAt: t.Now,
+	}
+	if collab.ID, err = t.NewID(domain.IDCollab); err != nil {
 		return collab, err
 	}
 	err = t.Exec(`
 		INSERT INTO collabs (id, initiator_id, partner_id, status, summary, post_id, request_id, created_at)
-		VALUES (?, ?, ?, 'pending', ?, ?, ?, ?)`,
-		id, caller.ID, partner.ID, draft.Summary, domain.Optional(draft.PostID), domain.Optional(draft.RequestID), t.Now)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		collab.ID,
+		initiator.ID,
+		partner.ID,
+		collab.Status,
+		collab.Summary,
+		collab.PostID,
+		collab.RequestID,
+		collab.CreatedAt)
 	if err != nil {
 		return collab, err
 	}
-	if err := t.InsertEvent(partner.ID, "collab.received", domain.EventSubject{ID: &id, Handle: caller.Handle}); err != nil {
-		return collab, err
-	}
-	return t.collab(id)
+	return collab, t.InsertEvent(partner.ID, "collab.received", domain.EventSubject{
+		ID:     &collab.ID,
+		Handle: initiator.Handle,
+	})
 }
 
 // checkCollab validates the fields of a draft.
-func (t *tx) checkCollab(caller domain.Caller, draft domain.CollabDraft, partner *record.AgentRow, found bool) error {
+func (t *tx) checkCollab(initiator int64, draft domain.CollabDraft, partner *record.AgentRow, found bool) error {
 	var errs []domain.FieldError
 	switch {
 	case !found:
 		errs = append(errs, domain.FieldError{Field: "partner", Code: domain.FaultUnknownID, Topic: "partner"})
-	case partner.ID == caller.ID:
+	case partner.ID == initiator:
 		errs = append(errs, domain.FieldError{Field: "partner", Code: domain.FaultBadValue, Topic: "partner"})
 	}
 	var n int
@@ -71,7 +116,7 @@ func (t *tx) checkCollab(caller domain.Caller, draft domain.CollabDraft, partner
 		if of.id == "" {
 			continue
 		}
-		if err := t.Get(&n, of.query, of.id, caller.ID, partner.ID); err != nil {
+		if err := t.Get(&n, of.query, of.id, initiator, partner.ID); err != nil {
 			return err
 		}
 		if n == 0 {
@@ -81,57 +126,52 @@ func (t *tx) checkCollab(caller domain.Caller, draft domain.CollabDraft, partner
 	return blocklist.Check(t.Tx, draft, errs...)
 }
 
-func (t *tx) spendCollab(caller domain.Caller, partner int64) error {
-	initiator := caller.ID
-	blocked, err := t.blocked(partner, initiator)
-	if err != nil {
-		return err
+func (t *tx) spendCollab(initiator, partner int64, from netip.Addr) error {
+	var earlier struct {
+		Blocked  bool         `db:"blocked"`
+		Here     int          `db:"here"`
+		Pending  int          `db:"pending"`
+		Declined *domain.Time `db:"declined_at"`
 	}
-	var pending struct {
-		Here int `db:"here"`
-		All  int `db:"everywhere"`
-	}
-	err = t.Get(&pending, `
-		SELECT COUNT(CASE WHEN partner_id = ? THEN 1 END) AS here, COUNT(CASE WHEN created_at > ? THEN 1 END) AS everywhere
+	err := t.Get(&earlier, `
+		SELECT
+			EXISTS (SELECT 1 FROM blocks WHERE blocker_id = ?2 AND blocked_id = ?1) AS blocked,
+			COUNT(CASE WHEN partner_id = ?2 THEN 1 END) AS here,
+			COUNT(CASE WHEN created_at > ?3 THEN 1 END) AS pending,
+			(
+				SELECT MAX(decided_at) FROM collabs
+				WHERE initiator_id = ?1 AND partner_id = ?2 AND status = 'declined'
+			) AS declined_at
 		FROM collabs
-		WHERE initiator_id = ? AND status = 'pending'`, partner, t.Now.Add(-domain.PendingCollabAge), initiator)
-	if err != nil {
-		return err
-	}
-	var declined *domain.Time
-	err = t.Get(&declined, `
-		SELECT MAX(decided_at) FROM collabs
-		WHERE initiator_id = ? AND partner_id = ? AND status = 'declined'`, initiator, partner)
+		WHERE initiator_id = ?1 AND status = 'pending'`, initiator, partner, t.Now.Add(-domain.PendingCollabAge))
 	switch {
 	case err != nil:
 		return err
-	case pending.Here > 0:
+	case earlier.Here > 0:
 		return &domain.Error{Code: domain.CodeDuplicate, Topic: "collab"}
-	case blocked:
+	case earlier.Blocked:
 		return &domain.Error{Code: domain.CodeNotAccepting, Topic: "collab"}
-	case declined != nil && declined.Add(domain.DeclineCooldown) > t.Now:
-		return &domain.Error{Code: domain.CodeCooldown, Topic: "collab", RetryAt: declined.Add(domain.DeclineCooldown).Time()}
-	case pending.All >= domain.MaxPendingCollabs:
+	case earlier.Declined != nil && earlier.Declined.Add(domain.DeclineCooldown) > t.Now:
+		return &domain.Error{Code: domain.CodeCooldown, Topic: "collab", RetryAt: earlier.Declined.Add(domain.DeclineCooldown).Time()}
+	case earlier.Pending >= domain.MaxPendingCollabs:
 		// The limit ends when a partner decides, whose time is unknown, or one is PendingCollabAge old.
 		return &domain.Error{Code: domain.CodeSenderLimitReached, Topic: "collab", Limit: domain.MaxPendingCollabs, RetryAt: t.Now.Add(domain.Day).Time()}
 	}
 	if err := t.Spend(initiator, domain.ActCollab, t.store.quotas[domain.LimitCollabs]); err != nil {
 		return err
 	}
-	return t.SpendNetwork(t.counted(caller.Address), domain.ActCollab, t.store.quotas[domain.LimitNetworkCollabs])
-}
-
-func (t *tx) collab(id string) (domain.Collab, error) {
-	var row query.CollabRow
-	err := t.Get(&row, query.SelectCollab+` WHERE c.id = ?`, id)
-	return row.Collab, err
+	return t.SpendNetwork(t.counted(from), domain.ActCollab, t.store.quotas[domain.LimitNetworkCollabs])
 }
 
 // DecideCollab confirms or declines a collaboration that another agent recorded with the caller: to is
 // its new status. Repeated, it returns the same. It returns not_found for an agent that is no party,
 // forbidden for the side that recorded it, and invalid_state if it was decided otherwise.
 func (s *Store) DecideCollab(ctx context.Context, caller domain.Caller, id, to string) (collab domain.Collab, err error) {
-	err = s.writeAs(ctx, caller, func(t *tx) error {
+	err = s.write(ctx, func(t *tx) error {
+		if _, err := t.Authorize(caller); err != nil {
+			return err
+		}
+
 		var row query.CollabRow
 		found, err := t.Find(&row, query.SelectCollab+` WHERE c.id = ? AND ? IN (c.initiator_id, c.partner_id)`, id, caller.ID)
 		switch {
@@ -150,7 +190,8 @@ func (s *Store) DecideCollab(ctx context.Context, caller domain.Caller, id, to s
 		if err := lifecycle.CloseCollab(t.Tx, &row, to, row.InitiatorID); err != nil {
 			return err
 		}
-		collab, err = t.collab(id)
+		err = t.Get(&row, query.SelectCollab+` WHERE c.id = ?`, id)
+		collab = row.Collab
 		return err
 	})
 	return collab, err

@@ -167,7 +167,11 @@ func (s *Store) readCollabs(ctx context.Context, box *domain.Inbox, agentID int6
 // the newest event of the file, as an id from before a restored backup may be; nor to an id whose number a later event has.
 // MarkSeen returns validation_failed for anything but the id of an event.
 func (s *Store) MarkSeen(ctx context.Context, caller domain.Caller, event string) error {
-	return s.writeOwn(ctx, caller, func(t *tx) error {
+	return s.write(ctx, func(t *tx) error {
+		if _, err := t.AuthorizeOwn(caller); err != nil {
+			return err
+		}
+
 		at, seq, ok := domain.ParseEventID(event)
 		if !ok {
 			return domain.Invalid(domain.FieldError{Field: "next", Code: domain.FaultBadValue, Topic: "inbox"})

@@ -86,7 +86,11 @@ func (s *Store) RotateKey(ctx context.Context, caller domain.Caller) (key string
 	if key, err = domain.NewKey(s.random); err != nil {
 		return "", 0, err
 	}
-	err = s.writeOwn(ctx, caller, func(t *tx) error {
+	err = s.write(ctx, func(t *tx) error {
+		if _, err := t.AuthorizeOwn(caller); err != nil {
+			return err
+		}
+
 		rotatedAt = t.Now
 		return lifecycle.SetKey(t.Tx, caller.ID, key)
 	})

@@ -16,8 +16,8 @@ import (
 // link and for a new one with a blocked word.
 func (s *Store) AddLink(ctx context.Context, caller domain.Caller, address, kind string) (string, error) {
 	address = s.linkURL(address)
-	err := s.writeAs(ctx, caller, func(t *tx) error {
-		agent, err := record.Agent(t.Tx, caller.ID)
+	err := s.write(ctx, func(t *tx) error {
+		agent, err := t.Authorize(caller)
 		if err != nil || agent.Link(address) != nil {
 			return err
 		}
@@ -47,8 +47,8 @@ func (s *Store) linkURL(address string) string {
 // RemoveLink removes a link from the caller's card, if it is there, and returns the others.
 func (s *Store) RemoveLink(ctx context.Context, caller domain.Caller, address string) (links []domain.Link, err error) {
 	address = s.linkURL(address)
-	err = s.writeAs(ctx, caller, func(t *tx) error {
-		agent, err := record.Agent(t.Tx, caller.ID)
+	err = s.write(ctx, func(t *tx) error {
+		agent, err := t.Authorize(caller)
 		if err != nil {
 			return err
 		}
@@ -64,12 +64,9 @@ func (s *Store) RemoveLink(ctx context.Context, caller domain.Caller, address st
 // status changes. The link may have been removed, and the agent's key replaced, in the meantime.
 func (s *Store) StoreLinkCheck(ctx context.Context, agentID int64, address string, check domain.LinkCheck, scheduled bool) (links []domain.Link, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		if err := t.checkActive(domain.Caller{ID: agentID}, false); err != nil {
-			return err // deleted or suspended in the meantime
-		}
-		agent, err := record.Agent(t.Tx, agentID)
+		agent, err := t.Authorize(domain.Caller{ID: agentID})
 		if err != nil {
-			return err
+			return err // deleted or suspended in the meantime
 		}
 		links = agent.Trust.Links
 		link := agent.Link(address)

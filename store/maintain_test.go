@@ -203,7 +203,11 @@ func TestClear_DeletesEverything(t *testing.T) {
 	release := s.hold()
 	queue := []*queued{ // in one transaction
 		s.queue(func(t *tx) error {
-			return errOf(t.createPost(caller, s.draft("lantern", "b"), record.PostWords(&domain.Post{Title: "lantern"})))
+			author, err := t.Authorize(caller)
+			if err != nil {
+				return err
+			}
+			return errOf(t.createPost(author, caller.Address, s.draft("lantern", "b"), record.PostWords(&domain.Post{Title: "lantern"})))
 		}),
 		s.queue(func(t *tx) error { return maintenance.Clear(t.Tx) }),
 	}

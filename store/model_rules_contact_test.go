@@ -182,7 +182,7 @@ func (m *model) actOn(q *modelRequest, a *modelAgent, act, reason string) verdic
 	}
 	m.moved = append(m.moved, q)
 	m.touched[q.from], m.touched[q.to] = true, true
-	m.settlePair(q.from, q.to)
+	m.settle(q)
 	if (act == "withdraw") != (a == q.from) {
 		return verdict{code: domain.CodeForbidden}
 	}

@@ -13,15 +13,15 @@ import (
 // ReplaceOfferings replaces the caller's menu. An entry with the id of an existing one replaces that.
 // It returns validation_failed for an id that is not the caller's and for a text with a blocked word.
 func (s *Store) ReplaceOfferings(ctx context.Context, caller domain.Caller, menu domain.Menu) (offerings []domain.Offering, err error) {
-	err = s.writeOwn(ctx, caller, func(t *tx) error {
+	err = s.write(ctx, func(t *tx) error {
+		agent, err := t.AuthorizeOwn(caller)
+		if err != nil {
+			return err
+		}
 		if len(menu.Offerings) > 0 {
 			if err := t.CheckRoom(); err != nil {
 				return err
 			}
-		}
-		agent, err := record.Agent(t.Tx, caller.ID)
-		if err != nil {
-			return err
 		}
 		if err := blocklist.Check(t.Tx, menu, checkOfferingIDs(agent, menu.Offerings)...); err != nil {
 			return err

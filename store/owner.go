@@ -73,15 +73,16 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 		return sent, err
 	}
 	address = text.CanonicalMailbox(address)
-	err = s.writeOrRejectAs(ctx, caller, func(t *tx) error {
+	err = s.writeOrReject(ctx, func(t *tx) error {
+		agent, err := t.Authorize(caller)
+		if err != nil {
+			return err
+		}
+
 		draft := struct {
 			Address string `json:"owner_email" format:"email"`
 		}{address}
 		if err := blocklist.Check(t.Tx, draft); err != nil {
-			return err
-		}
-		agent, err := record.Agent(t.Tx, caller.ID)
-		if err != nil {
 			return err
 		}
 		if agent.VerifiedAt == nil {
@@ -356,9 +357,11 @@ func (t *tx) actAsOwner(claim *claimRow, agent *record.AgentRow, form domain.Own
 		if agent.Suspended(t.Now) {
 			return domain.NewError(domain.CodeInvalidState)
 		}
-		return lifecycle.ActOnRequest(t.Tx, agent.ID, form.Request, domain.ActAgree, "")
+		_, err := lifecycle.ActOnRequest(t.Tx, agent, form.Request, domain.ActAgree, "")
+		return err
 	case domain.OwnerRefuse:
-		return lifecycle.ActOnRequest(t.Tx, agent.ID, form.Request, domain.ActRefuse, "")
+		_, err := lifecycle.ActOnRequest(t.Tx, agent, form.Request, domain.ActRefuse, "")
+		return err
 	}
 	return domain.NewError(domain.CodeInvalidState)
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"net/netip"
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
@@ -23,53 +24,68 @@ func (t *tx) checkDeadline(date string) []domain.FieldError {
 // CreatePost publishes a post of the caller. It returns validation_failed for a deadline that has
 // passed and for a text with a blocked word, duplicate for the text of another post of the last day, rate_limited past a daily limit, and
 // idempotency_conflict if the key came with another request.
-func (s *Store) CreatePost(ctx context.Context, caller domain.Caller, draft domain.PostDraft, key domain.IdempotencyKey) (post domain.PublicPost, replayed bool, err error) {
+func (s *Store) CreatePost(
+	ctx context.Context,
+	caller domain.Caller,
+	draft domain.PostDraft,
+	key domain.IdempotencyKey,
+) (post domain.PublicPost, replayed bool, err error) {
 	words := record.PostWords(new(draftedPost(draft)))
-	return createOnce(ctx, s.writeAs, caller, key, func(t *tx) (domain.PublicPost, error) {
-		return t.createPost(caller, draft, words)
+	err = s.write(ctx, func(t *tx) error {
+		author, err := t.Authorize(caller)
+		if err != nil {
+			return err
+		}
+
+		// A repeated request gets its first response again, before any rule is checked.
+		if replayed, err = t.Replay(caller.ID, key, &post); err != nil || replayed {
+			return err
+		}
+
+		if post, err = t.createPost(author, caller.Address, draft, words); err != nil {
+			return err
+		}
+		return t.StoreResponse(caller.ID, key, caller.ID, post.ID, post)
 	})
+	return post, replayed, err
 }
 
 // createPost publishes a post, whose record.PostWords are words.
 func (t *tx) createPost(
-	caller domain.Caller,
+	author *record.AgentRow,
+	from netip.Addr,
 	draft domain.PostDraft,
 	words string,
 ) (post domain.PublicPost, err error) {
+	if err := t.CheckRoom(); err != nil {
+		return post, err
+	}
 	if err := blocklist.Check(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return post, err
 	}
 	hash := draft.TextHash()
-	if err := t.checkRepeated(caller.ID, hash); err != nil {
+	if err := t.checkRepeated(author.ID, hash); err != nil {
 		return post, err
 	}
-	author, err := t.author(caller)
+	quotas := t.store.quotas
+	err = t.spendDaily(author, from, domain.ActPost, quotas.PostsAt, quotas[domain.LimitNetworkPosts])
 	if err != nil {
 		return post, err
 	}
-	if err := t.spendDaily(caller, author.Level, domain.ActPost, t.store.quotas.PostsAt, t.store.quotas[domain.LimitNetworkPosts]); err != nil {
-		return post, err
-	}
+
 	row := record.PostRow{
 		Post:      draftedPost(draft),
-		AuthorID:  caller.ID,
+		AuthorID:  author.ID,
 		Closed:    draft.Deadline != "" && draft.Deadline < t.Now.Date(),
 		CreatedAt: t.Now,
 	}
 	if row.ID, err = t.NewID(domain.IDPost); err != nil {
 		return post, err
 	}
-	if err := row.Insert(t.Tx, caller.Handle, hash, words); err != nil {
+	if err := row.Insert(t.Tx, author.Handle, hash, words); err != nil {
 		return post, err
 	}
-	return domain.PublicPost{Post: row.Post, Author: author, CreatedAt: row.CreatedAt, Seq: row.Seq}, nil
-}
-
-// author returns the caller as the author of posts and replies.
-func (t *tx) author(caller domain.Caller) (author domain.Author, err error) {
-	author.Handle = caller.Handle
-	err = t.Get(&author, `SELECT name, level FROM agents WHERE id = ?`, caller.ID)
-	return author, err
+	return domain.PublicPost{Post: row.Post, Author: author.Author(), CreatedAt: row.CreatedAt, Seq: row.Seq}, nil
 }
 
 // checkRepeated returns duplicate, with the id of the first, if a post of an author with the same text is less than
@@ -88,16 +104,23 @@ func (t *tx) checkRepeated(authorID int64, hash []byte) error {
 	return err
 }
 
-// spendDaily counts a post or reply against the limits of the caller, by its trust level, and of
-// the network that it comes from.
-func (t *tx) spendDaily(caller domain.Caller, level int, action domain.QuotaAction, limitAt func(level int) int, network int) error {
-	if err := t.Spend(caller.ID, action, limitAt(level)); err != nil {
-		if limited, ok := errors.AsType[*domain.Error](err); ok && limitAt(level) != limitAt(1) {
+// spendDaily counts a post or reply against the limits of its author, by its trust level, and of the
+// network that it comes from.
+func (t *tx) spendDaily(
+	author *record.AgentRow,
+	from netip.Addr,
+	action domain.QuotaAction,
+	limitAt func(level int) int,
+	network int,
+) error {
+	limit := limitAt(author.Level())
+	if err := t.Spend(author.ID, action, limit); err != nil {
+		if limited, ok := errors.AsType[*domain.Error](err); ok && limit != limitAt(1) {
 			limited.Topic += "_unverified" // a verified agent may do more
 		}
 		return err
 	}
-	return t.SpendNetwork(t.counted(caller.Address), action, network)
+	return t.SpendNetwork(t.counted(from), action, network)
 }
 
 // draftedPost returns the post of a draft, without its id.
@@ -118,7 +141,11 @@ func draftedPost(d domain.PostDraft) domain.Post {
 // DeletePost deletes a post of the caller, with its replies. It returns forbidden for another agent's
 // post.
 func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string) error {
-	return s.writeAs(ctx, caller, func(t *tx) error {
+	return s.write(ctx, func(t *tx) error {
+		if _, err := t.Authorize(caller); err != nil {
+			return err
+		}
+
 		var p record.PostRow
 		err := t.Get(&p, record.SelectPostRow+`
 			JOIN agents a ON a.id = p.author_id

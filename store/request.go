@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,21 +18,51 @@ import (
 // SendRequest sends another agent a contact request. It returns validation_failed for a deadline that
 // has passed and for a text with a blocked word, not_found for an unknown recipient, the errors of
 // ContactPolicy.Allow in its order, and idempotency_conflict if the key came with another request.
-func (s *Store) SendRequest(ctx context.Context, caller domain.Caller, handle string, draft domain.ContactRequestDraft, key domain.IdempotencyKey) (request domain.ContactRequest, replayed bool, err error) {
-	return createOnce(ctx, s.writeOrRejectAs, caller, key, func(t *tx) (domain.ContactRequest, error) { return t.sendRequest(caller, handle, draft) })
+func (s *Store) SendRequest(
+	ctx context.Context,
+	caller domain.Caller,
+	handle string,
+	draft domain.ContactRequestDraft,
+	key domain.IdempotencyKey,
+) (request domain.ContactRequest, replayed bool, err error) {
+	err = s.writeOrReject(ctx, func(t *tx) error {
+		sender, err := t.Authorize(caller)
+		if err != nil {
+			return err
+		}
+
+		// A repeated request gets its first response again, before any rule is checked.
+		if replayed, err = t.Replay(caller.ID, key, &request); err != nil || replayed {
+			return err
+		}
+
+		if request, err = t.sendRequest(sender, handle, draft); err != nil {
+			return err
+		}
+		return t.StoreResponse(caller.ID, key, caller.ID, request.ID, request)
+	})
+	return request, replayed, err
 }
 
 // errDryRun rolls a dry run back.
 var errDryRun = errors.New("tried only")
 
 // TryRequest is a dry run of SendRequest: it returns the same errors, and stores nothing.
-func (s *Store) TryRequest(ctx context.Context, caller domain.Caller, handle string, draft domain.ContactRequestDraft) error {
-	err := s.writeAs(ctx, caller, func(t *tx) error {
-		if err := t.CheckRoom(); err != nil {
+func (s *Store) TryRequest(
+	ctx context.Context,
+	caller domain.Caller,
+	handle string,
+	draft domain.ContactRequestDraft,
+) error {
+	err := s.write(ctx, func(t *tx) error {
+		sender, err := t.Authorize(caller)
+		if err != nil {
 			return err
 		}
-		_, err := t.sendRequest(caller, handle, draft)
-		return cmp.Or(err, errDryRun)
+		if _, err := t.sendRequest(sender, handle, draft); err != nil {
+			return err
+		}
+		return errDryRun
 	})
 	if errors.Is(err, errDryRun) {
 		return nil
@@ -41,9 +70,12 @@ func (s *Store) TryRequest(ctx context.Context, caller domain.Caller, handle str
 	return err
 }
 
-func (t *tx) sendRequest(caller domain.Caller, handle string, draft domain.ContactRequestDraft) (request domain.ContactRequest, err error) {
-	sender, err := record.Agent(t.Tx, caller.ID)
-	if err != nil {
+func (t *tx) sendRequest(
+	sender *record.AgentRow,
+	handle string,
+	draft domain.ContactRequestDraft,
+) (request domain.ContactRequest, err error) {
+	if err := t.CheckRoom(); err != nil {
 		return request, err
 	}
 	if err := blocklist.Check(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
@@ -56,6 +88,7 @@ func (t *tx) sendRequest(caller domain.Caller, handle string, draft domain.Conta
 	if !found || recipient.Hidden(t.Now) {
 		return request, domain.NewError(domain.CodeNotFound)
 	}
+
 	offering, attempt, err := t.contactAttempt(sender, recipient, draft)
 	if err != nil {
 		return request, err
@@ -123,13 +156,19 @@ const (
 	unreported = `NOT EXISTS (SELECT 1 FROM reports WHERE about = 'request' AND subject = requests.id AND reporter_id = requests.to_id)`
 )
 
-func (t *tx) insertRequest(sender, recipient *record.AgentRow, d domain.ContactRequestDraft, offering *domain.Offering) (request domain.ContactRequest, err error) {
+const insertRequest = `
+	INSERT INTO requests (id, from_id, to_id, status, purpose, deliverable, compensation, offering, deadline,
+		context, created_at, updated_at, expires_at)
+	VALUES (:id, :from_id, :to_id, :status, :purpose, :deliverable, :compensation, :offering, :deadline,
+		:context, :created_at, :updated_at, :expires_at)`
+
+func (t *tx) insertRequest(
+	sender, recipient *record.AgentRow,
+	draft domain.ContactRequestDraft,
+	offering *domain.Offering,
+) (request domain.ContactRequest, err error) {
 	// The policy has checked the limit.
 	if err := t.Spend(sender.ID, domain.ActRequest, 0); err != nil {
-		return request, err
-	}
-	id, err := t.NewID(domain.IDRequest)
-	if err != nil {
 		return request, err
 	}
 	var snapshot *string
@@ -141,33 +180,38 @@ func (t *tx) insertRequest(sender, recipient *record.AgentRow, d domain.ContactR
 		text := string(b)
 		snapshot = &text
 	}
-	err = t.Exec(`
-		INSERT INTO requests (id, from_id, to_id, status, purpose, deliverable, compensation, offering, deadline,
-			context, created_at, updated_at, expires_at)
-		VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		id, sender.ID, recipient.ID, d.Purpose, d.Deliverable, d.Compensation, snapshot, domain.Optional(d.Deadline),
-		domain.Optional(d.Context), t.Now, t.Now, t.Now.Add(domain.RequestAge))
+
+	request = domain.ContactRequest{ // as SelectRequest reads it
+		Status:       domain.RequestPending,
+		From:         sender.Party(),
+		To:           recipient.Party(),
+		Purpose:      draft.Purpose,
+		Deliverable:  draft.Deliverable,
+		Compensation: draft.Compensation,
+		Offering:     offering,
+		Deadline:     domain.Optional(draft.Deadline),
+		Context:      domain.Optional(draft.Context),
+		CreatedAt:    t.Now,
+		UpdatedAt:    t.Now,
+		ExpiresAt:    t.Now.Add(domain.RequestAge),
+	}
+	if request.ID, err = t.NewID(domain.IDRequest); err != nil {
+		return request, err
+	}
+	err = t.ExecNamed(insertRequest, lifecycle.RequestRow{
+		ContactRequest: request,
+		FromID:         sender.ID,
+		ToID:           recipient.ID,
+		Snapshot:       snapshot,
+	})
 	if err != nil {
 		return request, err
 	}
 	t.Changes.Public = true // the recipient's card counts it
-	if err := t.InsertEvent(recipient.ID, "request.received", domain.EventSubject{ID: &id, Handle: sender.Handle}); err != nil {
-		return request, err
-	}
-	return domain.ContactRequest{ // as t.request reads it
-		ID: id, Status: domain.RequestPending, From: sender.Party(), To: recipient.Party(),
-		Purpose: d.Purpose, Deliverable: d.Deliverable, Compensation: d.Compensation,
-		Offering: offering, Deadline: domain.Optional(d.Deadline), Context: domain.Optional(d.Context),
-		CreatedAt: t.Now, UpdatedAt: t.Now, ExpiresAt: t.Now.Add(domain.RequestAge),
-	}, nil
-}
-
-func (t *tx) request(id string) (request domain.ContactRequest, err error) {
-	var row lifecycle.RequestRow
-	if err := t.Get(&row, lifecycle.SelectRequest+` WHERE r.id = ?2`, t.Now, id); err != nil {
-		return request, err
-	}
-	return row.Record()
+	return request, t.InsertEvent(recipient.ID, "request.received", domain.EventSubject{
+		ID:     &request.ID,
+		Handle: sender.Handle,
+	})
 }
 
 // Request returns a request to one of its parties. For other agents it returns
@@ -226,17 +270,13 @@ func (s *Store) ActOnRequest(
 	act domain.RequestAction,
 	reason string,
 ) (request domain.ContactRequest, err error) {
-	err = s.writeOrRejectAs(ctx, caller, func(t *tx) (err error) {
-		if err := lifecycle.ActOnRequest(t.Tx, caller.ID, id, act, reason); err != nil {
+	err = s.writeOrReject(ctx, func(t *tx) error {
+		agent, err := t.Authorize(caller)
+		if err != nil {
 			return err
 		}
-		request, err = t.request(id)
+		request, err = lifecycle.ActOnRequest(t.Tx, agent, id, act, reason)
 		return err
 	})
 	return request, err
-}
-
-func (t *tx) blocked(blocker, blocked int64) (bool, error) {
-	var since domain.Time
-	return t.Find(&since, `SELECT created_at FROM blocks WHERE blocker_id = ? AND blocked_id = ?`, blocker, blocked)
 }

@@ -168,6 +168,10 @@ func TestTotals_AreCountedTo1000(t *testing.T) {
 	author, _ := s.register("author")
 	add := func(from, to int) {
 		s.ok(s.write(ctx, func(t *tx) error {
+			row, err := t.Authorize(author)
+			if err != nil {
+				return err
+			}
 			for i := from; i < to; i++ {
 				r := registration(fmt.Sprintf("agent-%d", i))
 				if _, err := t.insertAgent(r, r.Handle); err != nil {
@@ -176,7 +180,7 @@ func TestTotals_AreCountedTo1000(t *testing.T) {
 				draft := s.draft("tide", "b")
 				draft.Tags = []string{"x"}
 				words := record.PostWords(new(draftedPost(draft)))
-				if _, err := t.createPost(author, draft, words); err != nil {
+				if _, err := t.createPost(row, author.Address, draft, words); err != nil {
 					return err
 				}
 			}

@@ -21,14 +21,16 @@
 //
 // # A write
 //
-// A use case calls write, or writeAs for an act of an agent, which checks again that the agent may
-// act. Its function gets a tx, checks the rules and writes records. It reads an agent as a
-// [record.AgentRow], changes its fields and calls Store, which keeps its search row and evidence in step.
-// Writes that wait share a transaction; one that returns an error is rolled back alone. After the commit,
-// the watchers get the [txn.Changes], which invalidate the cache and wake requests that wait for events,
-// and then the writes return. See
-// package sqlitedb for the guarantees. writeOrReject commits even if the request is rejected, for
-// a counter of failed attempts.
+// A use case calls write with a function of a tx, whose lines are the use case: Authorize checks
+// again that the caller may act, and returns its row; Replay returns the response of an earlier
+// request with the same Idempotency-Key; then come the rules and the records, and StoreResponse.
+// A [record.AgentRow] is read, changed in its fields and stored by Store, which keeps its search row
+// and evidence in step. writeOrReject commits even if the request is rejected, for a counter of failed
+// attempts.
+//
+// Writes that wait share a transaction; one that returns an error is rolled back alone. After the
+// commit, the watchers get the [txn.Changes], which invalidate the cache and wake requests that wait
+// for events, and then the writes return. See package sqlitedb for the guarantees.
 //
 // # A read
 //

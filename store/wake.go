@@ -27,27 +27,28 @@ func (s *Store) SetWake(ctx context.Context, caller domain.Caller, url string) (
 	if !ok {
 		return "", nil, domain.Invalid(domain.FieldError{Field: "url", Code: domain.FaultBadFormat, Topic: "webhook"})
 	}
-	err = s.writeAs(ctx, caller, func(t *tx) error {
+	err = s.write(ctx, func(t *tx) error {
+		agent, err := t.Authorize(caller)
+		if err != nil {
+			return err
+		}
 		if err := t.CheckRoom(); err != nil {
 			return err
 		}
 		if err := blocklist.Check(t.Tx, domain.WakeDraft{URL: address}); err != nil {
 			return err
 		}
-		secret, err = t.setWake(caller.ID, address)
+		if agent.VerifiedAt == nil {
+			return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "verify"}
+		}
+
+		secret, err = t.setWake(agent.ID, address)
 		return err
 	})
 	return address, secret, err
 }
 
 func (t *tx) setWake(agentID int64, url string) (secret []byte, err error) {
-	var verified bool
-	if err := t.Get(&verified, `SELECT verified_at IS NOT NULL FROM agents WHERE id = ?`, agentID); err != nil {
-		return nil, err
-	}
-	if !verified {
-		return nil, &domain.Error{Code: domain.CodeTrustTooLow, Topic: "verify"}
-	}
 	var due *domain.Time // events may wait for a request: to the new URL, not as long as for one that failed
 	if _, err := t.Find(&due, `
 		SELECT MAX(?, COALESCE(a.woken_at, 0) + ?)
@@ -77,7 +78,12 @@ func wakeSecret(t *txn.Tx, nonce []byte) []byte {
 
 // RemoveWake deletes the URL at which the caller is woken, if there is one.
 func (s *Store) RemoveWake(ctx context.Context, caller domain.Caller) error {
-	return s.writeOwn(ctx, caller, func(t *tx) error { return lifecycle.RemoveWake(t.Tx, caller.ID) })
+	return s.write(ctx, func(t *tx) error {
+		if _, err := t.AuthorizeOwn(caller); err != nil {
+			return err
+		}
+		return lifecycle.RemoveWake(t.Tx, caller.ID)
+	})
 }
 
 // Wake returns the wake-ups of the caller. It returns unauthorized if the caller was deleted.

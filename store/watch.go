@@ -35,7 +35,12 @@ func (s *Store) ReplaceWatches(
 		return nil, err
 	}
 
-	err = s.writeOwn(ctx, caller, func(t *tx) error { return t.replaceWatches(caller.ID, watches) })
+	err = s.write(ctx, func(t *tx) error {
+		if _, err := t.AuthorizeOwn(caller); err != nil {
+			return err
+		}
+		return t.replaceWatches(caller.ID, watches)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -223,17 +228,16 @@ func watchMatches(w domain.Watch, tokens search.TokenSet) bool {
 // has blocked the author, it has had the events of the day, or it has made no request for as long as
 // events are stored.
 func (t *tx) notifyOfPost(agentID int64, post *newPost) error {
-	var active bool
-	err := t.Get(&active, `
-		SELECT last_active_at > ?
+	var wanted bool
+	err := t.Get(&wanted, `
+		SELECT id <> ?2 AND last_active_at > ?3
+			AND NOT EXISTS (SELECT 1 FROM blocks WHERE blocker_id = agents.id AND blocked_id = ?2)
 		FROM agents
-		WHERE id = ?`, t.Now.Add(-domain.EventRetention), agentID)
-	if err != nil || !active || agentID == post.AuthorID {
+		WHERE id = ?1`, agentID, post.AuthorID, t.Now.Add(-domain.EventRetention))
+	if err != nil || !wanted {
 		return err
 	}
-	if blocked, err := t.blocked(agentID, post.AuthorID); err != nil || blocked {
-		return err
-	}
+
 	if err := t.Spend(agentID, domain.ActMatch, domain.MatchesADay); err != nil {
 		if errors.Is(err, domain.NewError(domain.CodeRateLimited)) {
 			return nil

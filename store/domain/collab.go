@@ -39,6 +39,3 @@ const (
 	CollabConfirmed = "confirmed"
 	CollabDeclined  = "declined"
 )
-
-// RecordID returns the id, for responses to repeated requests.
-func (c Collab) RecordID() string { return c.ID }

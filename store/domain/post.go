@@ -102,9 +102,3 @@ func (r Reply) Position() int64 { return r.Seq }
 func (r Reply) Size() int {
 	return escapedSize(r.Body, r.Author.Name) + 240
 }
-
-// RecordID returns the id, for responses to repeated requests.
-func (p PublicPost) RecordID() string { return p.ID }
-
-// RecordID returns the id, for responses to repeated requests.
-func (r Reply) RecordID() string { return r.ID }

@@ -143,6 +143,3 @@ var RequestTransitions = map[RequestAction]RequestTransition{
 type DeclineDraft struct {
 	Reason string `json:"reason,omitempty" enum:"not_a_fit,busy,need_more_info,other" doc:"The sender sees it."`
 }
-
-// RecordID returns the id, for responses to repeated requests.
-func (r ContactRequest) RecordID() string { return r.ID }

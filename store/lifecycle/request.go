@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"callbook/store/domain"
+	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -76,64 +77,70 @@ func (r *RequestRow) roleOf(agentID int64) (domain.Role, bool) {
 // Position returns the place of the request in lists.
 func (r RequestRow) Position() int64 { return r.Seq }
 
-// ActOnRequest applies the state machine. agentID is the party that acts; for the
-// owner's acts, the recipient.
-func ActOnRequest(t *txn.Tx, agentID int64, id string, act domain.RequestAction, reason string) error {
+// ActOnRequest applies the state machine and returns the request as it is then. agent is the party that
+// acts; for the owner's acts, the recipient.
+func ActOnRequest(
+	t *txn.Tx,
+	agent *record.AgentRow,
+	id string,
+	act domain.RequestAction,
+	reason string,
+) (request domain.ContactRequest, err error) {
 	var row RequestRow
 	if err := txn.OrNotFound(t.Get(&row, SelectRequest+` WHERE r.id = ?2`, t.Now, id)); err != nil {
-		return err
+		return request, err
 	}
-	side, party := row.roleOf(agentID)
+	side, party := row.roleOf(agent.ID)
 	if !party {
-		return domain.NewError(domain.CodeNotFound)
+		return request, domain.NewError(domain.CodeNotFound)
 	}
-	if err := ExpirePair(t, row.FromID, row.ToID); err != nil {
-		return err
-	}
-	if act == domain.ActAccept && side == domain.RoleRecipient {
-		var err error
-		if act, err = acceptance(t, &row); err != nil {
-			return err
+	if row.Status == domain.RequestExpired { // it may not be stored yet
+		if _, err := ExpireRequests(t, ` AND r.seq = ?2`, row.Seq); err != nil {
+			return request, err
 		}
 	}
-	if by := domain.RequestTransitions[act].By; by != side && !(by == domain.RoleOwner && side == domain.RoleRecipient) {
-		return &domain.Error{Code: domain.CodeForbidden, Topic: "request"}
+
+	if act == domain.ActAccept && side == domain.RoleRecipient {
+		act = acceptance(agent, &row)
+	}
+	by := domain.RequestTransitions[act].By
+	if by != side && !(by == domain.RoleOwner && side == domain.RoleRecipient) {
+		return request, &domain.Error{Code: domain.CodeForbidden, Topic: "request"}
 	}
 	if act == domain.ActReport {
 		if err := blockSender(t, &row, reason); err != nil {
-			return err
+			return request, err
 		}
 	}
-	return moveRequest(t, &row, act, reason)
+	if err := moveRequest(t, &row, act, reason); err != nil {
+		return request, err
+	}
+	return row.Record()
 }
 
 // acceptance returns the act by which the recipient accepts a request: at once, or when the owner
 // agrees.
-func acceptance(t *txn.Tx, row *RequestRow) (domain.RequestAction, error) {
-	var receipt bool
-	err := t.Get(&receipt, `SELECT require_owner_receipt FROM agents WHERE id = ?`, row.ToID)
+func acceptance(recipient *record.AgentRow, row *RequestRow) domain.RequestAction {
+	receipt := recipient.ContactPolicy.RequireOwnerReceipt
 	// A request that waits for the owner, or that the owner agreed to, stays so.
 	if row.Status == domain.RequestAwaiting || receipt && row.Status != domain.RequestAccepted {
-		return domain.ActAcceptLater, err
+		return domain.ActAcceptLater
 	}
-	return domain.ActAccept, err
+	return domain.ActAccept
 }
 
-// moveRequest moves a request to another state and notifies the parties, unless it is in that state.
+// moveRequest moves a request to another state and notifies the parties, unless it is in that state. It
+// returns invalid_state for an acceptance if a side has no verified mailbox now, or is about to be
+// deleted.
 func moveRequest(t *txn.Tx, row *RequestRow, act domain.RequestAction, reason string) error {
 	move := domain.RequestTransitions[act]
-	switch {
-	case slices.Contains(move.From, row.Status):
-		if move.To == domain.RequestAccepted || move.To == domain.RequestAwaiting {
-			if err := checkMailboxes(t, row); err != nil {
-				return err
-			}
+	if !slices.Contains(move.From, row.Status) {
+		if row.Status == move.To || act == domain.ActReport {
+			return nil
 		}
-	case row.Status == move.To, act == domain.ActReport:
-		return nil
-	default:
 		return &domain.Error{Code: domain.CodeInvalidState, Topic: "request"}
 	}
+
 	decided := &t.Now
 	if move.To == domain.RequestAwaiting {
 		decided = nil
@@ -141,35 +148,28 @@ func moveRequest(t *txn.Tx, row *RequestRow, act domain.RequestAction, reason st
 	if act != domain.ActDecline {
 		reason = ""
 	}
-	err := t.Exec(`UPDATE requests SET status = ?, decline_reason = ?, updated_at = ?, decided_at = ? WHERE id = ?`,
-		move.To, domain.Optional(reason), t.Now, decided, row.ID)
+	// A mailbox may have changed since the request was sent, and an acceptance reveals the current one.
+	moved, err := t.Find(row, `
+		UPDATE requests SET
+			status = ?1,
+			decline_reason = ?2,
+			updated_at = ?3,
+			decided_at = ?4,
+			from_mailbox = CASE ?1 WHEN 'accepted' THEN (SELECT mailbox FROM agents WHERE id = from_id) END,
+			to_mailbox = CASE ?1 WHEN 'accepted' THEN (SELECT mailbox FROM agents WHERE id = to_id) END
+		WHERE seq = ?5 AND (?1 NOT IN ('accepted', 'awaiting_owner') OR 2 = (
+			SELECT COUNT(*) FROM agents
+			WHERE id IN (from_id, to_id) AND verified_at IS NOT NULL AND deletion_at IS NULL))
+		RETURNING status, decline_reason, updated_at, decided_at, from_mailbox, to_mailbox`,
+		move.To, domain.Optional(reason), t.Now, decided, row.Seq)
 	if err != nil {
 		return err
 	}
+	if !moved {
+		return &domain.Error{Code: domain.CodeInvalidState, Topic: "mailbox"}
+	}
 	t.Changes.Public = true // the recipient's card counts its answers
-	if move.To == domain.RequestAccepted {
-		err := t.Exec(`
-			UPDATE requests SET
-				from_mailbox = (SELECT mailbox FROM agents WHERE agents.id = requests.from_id),
-				to_mailbox = (SELECT mailbox FROM agents WHERE agents.id = requests.to_id)
-			WHERE id = ?`, row.ID)
-		if err != nil {
-			return err
-		}
-	}
 	return notifyOfRequest(t, row, move)
-}
-
-// checkMailboxes returns invalid_state if a side of a request has no verified mailbox now, or is about
-// to be deleted. The mailbox may have changed since the request was sent, and an acceptance reveals the
-// current one.
-func checkMailboxes(t *txn.Tx, row *RequestRow) error {
-	var verified int
-	err := t.Get(&verified, `SELECT COUNT(*) FROM agents WHERE id IN (?, ?) AND verified_at IS NOT NULL AND deletion_at IS NULL`, row.FromID, row.ToID)
-	if err == nil && verified < 2 {
-		err = &domain.Error{Code: domain.CodeInvalidState, Topic: "mailbox"}
-	}
-	return err
 }
 
 // notifyOfRequest inserts the events of a transition.

@@ -145,6 +145,11 @@ func (a *AgentRow) Party() domain.Party {
 	return domain.Party{Handle: a.Handle, Name: &a.Name, Level: &level}
 }
 
+// Author returns the agent as the author of posts and replies.
+func (a *AgentRow) Author() domain.Author {
+	return domain.Author{Handle: a.Handle, Name: a.Name, Level: a.Level()}
+}
+
 // Public returns the agent as the public sees it, without what others have confirmed of it.
 func (a *AgentRow) Public() domain.PublicAgent {
 	public := domain.PublicAgent{Agent: a.Agent, ID: a.ID, LastActiveAt: a.LastActiveAt}
@@ -169,9 +174,23 @@ func FindAgent(t *txn.Tx, handle string) (*AgentRow, bool, error) {
 	return findAgent(t, `h.handle = ?`, handle)
 }
 
-func findAgent(t *txn.Tx, where string, value any) (*AgentRow, bool, error) {
+// Caller returns the row of the agent of a caller. It returns unauthorized if the agent was deleted or
+// its key replaced after the caller was authenticated. Without a key hash it does not compare the key.
+func Caller(t *txn.Tx, caller domain.Caller) (*AgentRow, error) {
+	where, values := `h.id = ?`, []any{caller.ID}
+	if caller.KeyHash != "" {
+		where, values = where+` AND a.key_hash = ?`, append(values, []byte(caller.KeyHash))
+	}
+	a, found, err := findAgent(t, where, values...)
+	if err == nil && !found {
+		err = domain.NewError(domain.CodeUnauthorized)
+	}
+	return a, err
+}
+
+func findAgent(t *txn.Tx, where string, values ...any) (*AgentRow, bool, error) {
 	a := &AgentRow{}
-	found, err := t.Find(a, selectAgents+` WHERE `+where, value)
+	found, err := t.Find(a, selectAgents+` WHERE `+where, values...)
 	a.remember()
 	return a, found, err
 }

@@ -72,6 +72,8 @@ func TestSearch_TakesFourStatements(t *testing.T) {
 	for _, text := range texts {
 		count(text, func() error { return errOf(s.Agents(t.Context(), domain.AgentFilter{Query: text}, first)) })
 		count(text, func() error { return errOf(s.Posts(t.Context(), domain.PostFilter{Query: text}, first)) })
+		fresh := domain.AgentFilter{Query: text, Language: "en", New: true}
+		count(text, func() error { return errOf(s.Agents(t.Context(), fresh, first)) })
 		filtered := domain.AgentFilter{Query: text, Match: domain.MatchAll, Language: "en", MinLevel: 1}
 		count(text, func() error { return errOf(s.Agents(t.Context(), filtered, first)) })
 		open := domain.PostFilter{Query: text, Kind: "seeking", Open: true}

@@ -27,13 +27,19 @@ var selectPublicAgents = `SELECT ` + agentFields + ` FROM agents a JOIN handles 
 const (
 	listedAgents = `
 		SELECT id FROM agents
-		WHERE hidden = 0 AND id < ? AND id >= ?
+		WHERE hidden = 0 AND id < ? AND id >= ` + firstJoined + `
 		ORDER BY id DESC LIMIT ? OFFSET ?`
 	countAgents = `
-		SELECT COUNT(*) AS n FROM (SELECT id FROM agents WHERE hidden = 0 AND id >= ? LIMIT ?)`
+		SELECT COUNT(*) AS n FROM (
+			SELECT id FROM agents
+			WHERE hidden = 0 AND id >= ` + firstJoined + `
+			LIMIT ?)`
+	// The first agent that joined at a time or later; the second value if there is none. For MIN(id)
+	// SQLite would read all agents that joined before.
+	firstJoined = `IFNULL((SELECT id FROM agents WHERE created_at >= ? ORDER BY created_at LIMIT 1), ?)`
 )
 
-var agentIndex = listing.NewIndex(txn.AgentSearch, "agent_tokens", ` AND rowid >= ?`)
+var agentIndex = listing.NewIndex(txn.AgentSearch, "agent_tokens", ` AND rowid >= `+firstJoined)
 
 // NewWindow is how long an agent counts as new.
 const NewWindow = 30 * domain.Day
@@ -118,12 +124,9 @@ func (r *Reader) Agents(ctx context.Context, f domain.AgentFilter, page listing.
 	ctx, cancel := r.listContext(ctx, f.Query == "" && len(asked) == 0 && !f.New && page.Offset == 0)
 	defer cancel()
 
-	first := int64(0)
+	joined := []any{listing.Last, 0} // nobody joined so late: every agent counts
 	if f.New {
-		var err error
-		if first, err = r.firstSince(ctx, r.db.Now().Add(-NewWindow)); err != nil {
-			return listing.List[domain.PublicAgent]{}, err
-		}
+		joined = []any{r.db.Now().Add(-NewWindow), listing.Last}
 	}
 
 	// Of the size of whole agents: brief items show less than half, also with the matching entries of
@@ -140,13 +143,13 @@ func (r *Reader) Agents(ctx context.Context, f domain.AgentFilter, page listing.
 		return r.searchAgents(ctx, f.Query, listing.Search{
 			Name:     name,
 			Facets:   asked,
-			Bounds:   []any{first},
+			Bounds:   joined,
 			Strict:   f.Match == domain.MatchAll,
 			MaxBytes: maxBytes,
 		}, page)
 	}
 
-	q := &listing.Query{Name: name, Count: countAgents, Bounds: []any{first}, MaxBytes: maxBytes}
+	q := &listing.Query{Name: name, Count: countAgents, Bounds: joined, MaxBytes: maxBytes}
 	ids := listedAgents
 	if len(asked) > 0 {
 		ids, q.Count = agentIndex.IDs, agentIndex.Count
@@ -180,16 +183,6 @@ func (r *Reader) searchAgents(
 		agent.MatchMenu(func(o domain.Offering) int { return hits(record.MenuWords(o)) })
 	}
 	return found, err
-}
-
-// firstSince returns the number of the first agent that joined at a time or later.
-func (r *Reader) firstSince(ctx context.Context, since domain.Time) (first int64, err error) {
-	// For MIN(id) SQLite would read all agents that joined before.
-	found, err := r.db.Find(ctx, &first, `SELECT id FROM agents WHERE created_at >= ? ORDER BY created_at LIMIT 1`, since)
-	if err == nil && !found {
-		return listing.Last, nil
-	}
-	return first, err
 }
 
 // exactHandle returns the expression of the agent whose handle is the query; empty if none can be.

@@ -26,6 +26,7 @@ func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.
 	if err != nil {
 		return domain.Registered{}, false, err
 	}
+	tokens := record.AgentTokens(new(record.NewAgent(&r, s.db.Now()).Agent))
 	err = s.write(ctx, func(t *tx) error {
 		result = domain.Registered{Key: apiKey}
 		if replayed, err = t.Replay(0, key, &result); err != nil {
@@ -46,7 +47,7 @@ func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.
 		if err := t.checkRegistration(r); err != nil {
 			return err
 		}
-		agent, err := t.insertAgent(r, apiKey)
+		agent, err := t.insertAgent(r, apiKey, tokens)
 		if err != nil {
 			return err
 		}
@@ -70,7 +71,8 @@ func (t *tx) checkRegistration(r domain.Registration) error {
 	return nil
 }
 
-func (t *tx) insertAgent(r domain.Registration, key string) (*record.AgentRow, error) {
+// insertAgent stores a new agent, whose record.AgentTokens are tokens.
+func (t *tx) insertAgent(r domain.Registration, key, tokens string) (*record.AgentRow, error) {
 	faults := slices.Concat(
 		r.CheckDescriptions(),
 		text.CheckName("name", r.Name, t.store.siteName),
@@ -100,7 +102,7 @@ func (t *tx) insertAgent(r domain.Registration, key string) (*record.AgentRow, e
 	if origin := domain.Origin(r.From); origin != "" {
 		network = t.Pseudonym(origin)
 	}
-	return &a, a.Insert(t.Tx, domain.HashKey(key), network)
+	return &a, a.Insert(t.Tx, domain.HashKey(key), network, tokens)
 }
 
 // UpdateAgent changes the caller's settings. change gets the current settings and edits them; it is

@@ -174,7 +174,8 @@ func TestTotals_AreCountedTo1000(t *testing.T) {
 			}
 			for i := from; i < to; i++ {
 				r := registration(fmt.Sprintf("agent-%d", i))
-				if _, err := t.insertAgent(r, r.Handle); err != nil {
+				tokens := record.AgentTokens(new(record.NewAgent(&r, t.Now).Agent))
+				if _, err := t.insertAgent(r, r.Handle, tokens); err != nil {
 					return err
 				}
 				draft := s.draft("tide", "b")

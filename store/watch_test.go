@@ -122,7 +122,7 @@ func TestWatches_Many(t *testing.T) {
 	s.ok(s.write(context.Background(), func(t *tx) error {
 		for i := range 600 {
 			r := registration(fmt.Sprintf("agent-%d", i))
-			row, err := t.insertAgent(r, r.Handle)
+			row, err := t.insertAgent(r, r.Handle, "tokens")
 			if err != nil {
 				return err
 			}

@@ -206,11 +206,11 @@ func (a *AgentRow) remember() {
 	a.stored = &stored
 }
 
-// Insert stores a new agent, whose handle has its number.
-func (a *AgentRow) Insert(t *txn.Tx, keyHash, network []byte) error {
+// Insert stores a new agent, whose handle has its number. tokens are its AgentTokens.
+func (a *AgentRow) Insert(t *txn.Tx, keyHash, network []byte, tokens string) error {
 	t.Changes.Public = true
 	if !a.hidden() {
-		t.Index(txn.AgentSearch, a.ID, agentSearchRow(&a.Agent).Tokens())
+		t.Index(txn.AgentSearch, a.ID, tokens)
 	}
 	return t.ExecNamed(insertAgent, newAgent{AgentRow: *a, KeyHash: keyHash, Network: network})
 }
@@ -261,7 +261,7 @@ func (a *AgentRow) show(t *txn.Tx, before *AgentRow) error {
 	case a.hidden():
 		return UnindexAgent(t, a.ID)
 	}
-	t.Index(txn.AgentSearch, a.ID, agentSearchRow(&a.Agent).Tokens())
+	t.Index(txn.AgentSearch, a.ID, AgentTokens(&a.Agent))
 	return indexPosts(t, `p.author_id = ?`, a.ID)
 }
 

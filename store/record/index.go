@@ -42,7 +42,7 @@ func indexAgentsAfter(t *txn.Tx, id int64) (last int64, err error) {
 	err = t.Select(&agents, selectAgents+` WHERE a.id > ? AND NOT a.hidden ORDER BY a.id LIMIT ?`, id, indexBatch)
 	for i := range agents {
 		last = agents[i].ID
-		t.Index(txn.AgentSearch, last, agentSearchRow(&agents[i].Agent).Tokens())
+		t.Index(txn.AgentSearch, last, AgentTokens(&agents[i].Agent))
 	}
 	return last, err
 }

@@ -8,6 +8,10 @@ import (
 	"callbook/store/search"
 )
 
+// AgentTokens returns the tokens of an agent in the full-text table. Those of a new one are cut like
+// PostWords.
+func AgentTokens(a *domain.Agent) string { return agentSearchRow(a).Tokens() }
+
 // agentSearchRow returns the row of an agent in the full-text table.
 func agentSearchRow(a *domain.Agent) search.Row {
 	first := []string{a.Handle, a.Name}

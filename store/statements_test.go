@@ -9,9 +9,9 @@ import (
 )
 
 // TestWrite_Statements bounds how many statements each write takes: those of its rules, of its
-// limits with an IPv4 address, and two for its savepoint.
+// limits with an IPv4 address, one for the limit of the file's size, and two for its savepoint.
 func TestWrite_Statements(t *testing.T) {
-	s := newStore(t, withQuotas(domain.DefaultQuotas))
+	s := newStore(t, withQuotas(domain.DefaultQuotas), func(o *Options) { o.MaxBytes = 1e12 })
 	ctx := context.Background()
 	author, sender, partner := s.reachable("harbour-pilot"), s.reachable("lighthouse"), s.reachable("tide-tables")
 	for _, c := range []*domain.Caller{&author, &sender, &partner} {
@@ -25,28 +25,28 @@ func TestWrite_Statements(t *testing.T) {
 		bound int
 		write func(domain.IdempotencyKey) error
 	}{
-		{"contact request", 11, func(key domain.IdempotencyKey) error {
+		{"contact request", 12, func(key domain.IdempotencyKey) error {
 			_, _, err := s.SendRequest(ctx, sender, author.Handle, plainDraft, key)
 			return err
 		}},
-		{"reply", 11, func(key domain.IdempotencyKey) error {
+		{"reply", 12, func(key domain.IdempotencyKey) error {
 			_, _, err := s.CreateReply(ctx, sender, post.ID, domain.ReplyDraft{Body: "Two of them."}, key)
 			return err
 		}},
-		{"post", 11, func(key domain.IdempotencyKey) error {
+		{"post", 12, func(key domain.IdempotencyKey) error {
 			_, _, err := s.CreatePost(ctx, sender, s.draft("Charts", "Of the bay."), key)
 			return err
 		}},
-		{"collaboration", 13, func(key domain.IdempotencyKey) error {
+		{"collaboration", 14, func(key domain.IdempotencyKey) error {
 			draft := domain.CollabDraft{Partner: author.Handle, Summary: "Tide tables", PostID: post.ID}
 			_, _, err := s.RecordCollab(ctx, sender, draft, key)
 			return err
 		}},
-		{"registration", 8, func(key domain.IdempotencyKey) error {
+		{"registration", 9, func(key domain.IdempotencyKey) error {
 			_, _, err := s.Register(ctx, registration("pilot-boat"), key)
 			return err
 		}},
-		{"registration without an Idempotency-Key", 6, func(domain.IdempotencyKey) error {
+		{"registration without an Idempotency-Key", 7, func(domain.IdempotencyKey) error {
 			_, _, err := s.Register(ctx, registration("buoy-tender"), domain.IdempotencyKey{})
 			return err
 		}},
@@ -54,14 +54,14 @@ func TestWrite_Statements(t *testing.T) {
 			_, err := s.ActOnRequest(ctx, author, asked.ID, domain.ActAccept, "")
 			return err
 		}},
-		{"card", 6, func(domain.IdempotencyKey) error {
+		{"card", 7, func(domain.IdempotencyKey) error {
 			_, err := s.UpdateAgent(ctx, sender, func(a *domain.Settings) error {
 				a.DescriptionEN = "Shows where the rocks are."
 				return nil
 			})
 			return err
 		}},
-		{"menu", 6, func(domain.IdempotencyKey) error {
+		{"menu", 7, func(domain.IdempotencyKey) error {
 			menu := domain.Menu{Offerings: []domain.OfferingDraft{{Title: "Light", Deliverable: "Light", Mode: "free"}}}
 			_, err := s.ReplaceOfferings(ctx, sender, menu)
 			return err

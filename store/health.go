@@ -34,7 +34,7 @@ func (s *Store) Upgraded() (from, to int64, kept string) { return s.db.Upgraded(
 // the store if the file is damaged. It takes about a second for each 60 MB.
 func (s *Store) CheckFile(ctx context.Context) error { return s.maintenance.Check(ctx) }
 
-// Compact makes the full-text tables anew and rewrites the whole file, and returns its size before and
+// Compact rebuilds the full-text tables and rewrites the whole file, and returns its size before and
 // after; see record.RebuildSearch and sqlitedb.DB.Compact.
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	if err := record.RebuildSearch(ctx, s.db); err != nil {

@@ -92,7 +92,7 @@ func readEnvelope(body []byte, version string) (e envelope, code int) {
 func (e envelope) isNotification() bool { return e.ID == nil }
 
 // forSDK returns the request with a substitute for its id, which the SDK would change: it reads numbers as 64-bit integers,
-// and writes strings anew. The substitute is random, so that it stands nowhere else in the response.
+// and writes strings again. The substitute is random, so that it stands nowhere else in the response.
 func (e envelope) forSDK() (body, substitute []byte) {
 	id := strconv.Quote(rand.Text())
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, e.Method, e.Params), []byte(id)

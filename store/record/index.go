@@ -12,7 +12,7 @@ import (
 // wait for long.
 const indexBatch = 250
 
-// RebuildSearch makes all rows of the full-text tables anew, for tables that are damaged, or that an
+// RebuildSearch rebuilds all rows of the full-text tables, for tables that are damaged, or that an
 // older program wrote in another way. Searches find only a part meanwhile. 100,000 agents take minutes.
 func RebuildSearch(ctx context.Context, db *txn.DB) error {
 	err := db.WriteBackground(ctx, (*txn.Tx).ClearSearch)

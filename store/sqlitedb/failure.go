@@ -62,7 +62,7 @@ func (w *writer) checkFiles() {
 }
 
 // Check reads the whole file beside other work, and stops the DB if it finds damage. It takes
-// about a second for each 60 MB. For ErrSearchDamaged it does not stop: those tables can be made anew.
+// about a second for each 60 MB. For ErrSearchDamaged it does not stop: those tables can be rebuilt.
 func (db *DB) Check(ctx context.Context) error {
 	err := withFile(ctx, db.path, readOnly, func(file *sqlx.DB) error { return quickCheck(ctx, file) })
 	if errors.Is(err, ErrDamaged) && !errors.Is(err, ErrSearchDamaged) {

@@ -180,7 +180,7 @@ func (r *Reader) searchAgents(
 	for i := range found.Items {
 		agent := &found.Items[i]
 		agent.SetTrust()
-		agent.MatchMenu(func(o domain.Offering) int { return hits(record.MenuWords(o)) })
+		agent.MatchMenu(func(o domain.Offering) int { return hits(record.MenuTexts(o)...) })
 	}
 	return found, err
 }

@@ -53,9 +53,9 @@ func (a *AgentRow) Texts() string {
 	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return line == "" }), "\n")
 }
 
-// MenuWords returns the tokens of an entry of a menu.
-func MenuWords(o domain.Offering) string {
-	return search.Tokens(append([]string{o.Title, o.Deliverable, domain.Deref(o.ForWhom)}, o.Tags...)...)
+// MenuTexts returns the texts of an entry of a menu that searches read.
+func MenuTexts(o domain.Offering) []string {
+	return append([]string{o.Title, o.Deliverable, domain.Deref(o.ForWhom)}, o.Tags...)
 }
 
 // PostWords returns the tokens of a post's texts. Cutting them takes long: a new post's are cut

@@ -50,12 +50,26 @@ func (q Query) forms() (words [][]form) {
 	return words
 }
 
-// Matcher returns a function that counts how many words of the query, or words that the glossary has for them, are among
-// tokens made by Tokens.
-func (q Query) Matcher() func(tokens string) int {
+// Matcher returns a function that counts how many words of the query, or words that the glossary has for them, texts
+// have.
+func (q Query) Matcher() func(texts ...string) int {
 	words := q.forms()
-	return func(tokens string) (hits int) {
-		tokens = " " + tokens + " "
+
+	// Stemming takes the most time, and a word begins like its stem.
+	beginnings := map[string]bool{}
+	for _, forms := range words {
+		for _, f := range forms {
+			if stem, ok := strings.CutPrefix(f.tokens[0], stemMark); ok {
+				beginnings[beginning(stem)] = true
+			}
+		}
+	}
+
+	return func(texts ...string) (hits int) {
+		set := newTokenSet()
+		set.stemmed = beginnings
+		set.add(texts)
+		tokens := " " + strings.Join(set.tokens, " ") + " "
 		for _, forms := range words {
 			for _, f := range forms {
 				if f.in(tokens) {

@@ -97,9 +97,13 @@ func Tokens(texts ...string) string {
 
 // tokenSet has tokens in the order in which they were added, each once.
 type tokenSet struct {
-	tokens []string
-	seen   map[string]struct{}
+	tokens  []string
+	seen    map[string]struct{}
+	stemmed map[string]bool // beginnings of the words that are stemmed; nil for all
 }
+
+// beginning returns the first two letters of a word in ASCII.
+func beginning(word string) string { return word[:min(2, len(word))] }
 
 func newTokenSet() *tokenSet { return &tokenSet{seen: make(map[string]struct{}, 64)} }
 
@@ -117,6 +121,9 @@ func (s *tokenSet) add(texts []string) {
 				continue
 			}
 			s.addToken(token(run.text))
+			if s.stemmed != nil && !s.stemmed[beginning(run.text)] {
+				continue
+			}
 			if stem := stem(run.text); stem != run.text {
 				s.addToken(stemMark + stem)
 			}

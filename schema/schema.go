@@ -14,9 +14,9 @@
 // A file that was released is never edited again, not even in its comments: the schema that it gives
 // is compared with that of databases out there. schema_test.go lists the released files.
 //
-// The SQL stays portable: no SQLite function beyond length, COALESCE and the aggregates. The two
-// full-text tables are the exception: store/txn/search.go writes them, and store/listing/search.go
-// queries them.
+// The SQL stays portable: no SQLite function beyond length, json_array_length, COALESCE and the
+// aggregates. The two full-text tables are the exception: store/txn/search.go writes them, and
+// store/listing/index.go queries them.
 package schema
 
 import (

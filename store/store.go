@@ -35,18 +35,29 @@
 // # A read
 //
 // Reads use the connections of the reading pool and see the last commit. Public reads leave hidden
-// agents out by the column hidden, and search rows exist only for the others. Lists pass a [listing.Query] to package
-// listing. Searches and filtered lists have a deadline, so that no query text is dangerous.
+// agents out by the column hidden, and search rows exist only for the others. Lists pass a
+// [listing.Query] to package listing. Searches and filtered lists have a deadline, so that no query text is dangerous.
 //
 // Lists of short texts are JSON columns rather than child tables: they are read and written whole.
 // To filter by them, the search rows contain them as facets.
 //
+// # A new field of an agent
+//
+//  1. A column of the table agents, in a new file of schema/migrations.
+//  2. A field of domain.Agent, which the card shows, and one of domain.Profile, which an agent sends. To
+//     filter by it, a field of domain.AgentFilter.
+//  3. An optional text is a line of optionalTexts in record/agent.go; another type has one in Apply and
+//     Settings.
+//  4. To filter by it, a kind of facet and its row in record/filter.go.
+//  5. The pages: static/agent.html and static/agent.md.tmpl.
+//
 // # A background job
 //
 // The server calls RunJobs every minute. Each job runs after the requests that wait; those that
-// handle many records do so in transactions of limited size. The server also sends the mails of the outbox (StartMail, FinishMail) and
-// checks links (StartLinkChecks, StoreLinkCheck) and, every second, matches new posts (MatchPosts): it gets the work in one transaction, does it
-// without one, and stores the result in another.
+// handle many records do so in transactions of limited size. The server also sends the mails of the
+// outbox (StartMail, FinishMail) and checks links (StartLinkChecks, StoreLinkCheck) and, every second,
+// matches new posts (MatchPosts): it gets the work in one transaction, does it without one, and stores
+// the result in another.
 package store
 
 import (

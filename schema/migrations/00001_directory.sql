@@ -9,7 +9,7 @@
 
 -- The site as a whole: one value for each name, such as keys and the times of jobs.
 CREATE TABLE site (
-    -- What the value is, such as document_format.
+    -- What the value is, such as secret.
     name TEXT NOT NULL PRIMARY KEY,
     -- The value, as text or bytes. It never leaves the process.
     value BLOB NOT NULL

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -293,6 +294,59 @@ func TestPages_InEveryStateMatchTheAPI(t *testing.T) {
 	for _, lang := range []string{"en", "zh"} {
 		for _, chosen := range []bool{false, true} {
 			s.crawl(base, lang, chosen, slices.Collect(maps.Values(s.paths()))...)
+		}
+	}
+}
+
+// TestAgentPage_ShowsEveryFieldOfTheProfile in the API, in HTML and in Markdown, which leaves out
+// the public mailbox. A description is on the page in its language.
+func TestAgentPage_ShowsEveryFieldOfTheProfile(t *testing.T) {
+	s := newSite(t)
+	var given []any
+	want := map[string]string{}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[domain.Profile]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		text := "zq" + strings.ReplaceAll(name, "_", "")
+		switch name {
+		case "contact_public":
+			text = "harbour-pilot@example.org"
+		case "homepage":
+			text = "https://zqhomepage.example.org"
+		case "languages":
+			text = "tlh"
+		}
+		want[name] = text
+
+		var value any = text
+		switch field.Type.Kind() {
+		case reflect.Bool:
+			value = true
+		case reflect.Slice:
+			value = []string{text}
+		}
+		given = append(given, name, value)
+	}
+	s.verified("harbour-pilot", given...)
+
+	page := func(accept string) (text string) {
+		for _, lang := range []string{"en", "zh"} {
+			a := s.openPage(inLanguage("/agents/harbour-pilot", lang), "Accept: "+accept).status(200)
+			if accept == "text/html" {
+				text += innerText(elements(parsePage(s, a.Body), "main")[0])
+			} else {
+				text += strings.ReplaceAll(string(a.Body), `\`, "")
+			}
+		}
+		return text
+	}
+	for where, shown := range map[string]string{
+		"the API":  string(s.send("GET", "/api/agents/harbour-pilot", "", nil).status(200).Body),
+		"HTML":     page("text/html"),
+		"Markdown": page("text/markdown"),
+	} {
+		for name, text := range want {
+			left := where == "Markdown" && name == "contact_public"
+			equal(t, !left, strings.Contains(shown, text), "%s shows the field %s", where, name)
 		}
 	}
 }

@@ -2,12 +2,14 @@ package server
 
 import (
 	"net/url"
+	"reflect"
 	"slices"
 	"testing"
 
 	"golang.org/x/net/html"
 
 	"callbook/server/public"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 
@@ -237,4 +239,52 @@ func TestPages_ShowPopularCapabilities(t *testing.T) {
 	}
 	s.suspend("tide-gauge")
 	check("a suspension", "潮汐")
+}
+
+// narrowing has, for each query parameter of a list of agents, a value that only harbour-pilot
+// has of the two agents of TestSearch_EveryFilterOfAgentsNarrows.
+var narrowing = map[string]string{
+	"q":          "pilot",
+	"match":      "all",
+	"capability": "Berths",
+	"language":   "tlh",
+
+	"verified":  "true",
+	"min_level": "1",
+	"new":       "true",
+}
+
+// TestSearch_EveryFilterOfAgentsNarrows a list, with and without words.
+func TestSearch_EveryFilterOfAgentsNarrows(t *testing.T) {
+	s := newSite(t)
+	s.agent("tide-gauge", "tagline", "For a harbour")
+	s.clock.Advance(31 * domain.Day)
+	s.verified("harbour-pilot", "capabilities", []string{"berths"}, "languages", []string{"tlh"})
+
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[domain.AgentFilter]()) {
+		name := field.Tag.Get("query")
+		if name == "" {
+			continue
+		}
+		value, listed := narrowing[name]
+		if !listed {
+			t.Errorf("narrowing has no value of %s", name)
+			continue
+		}
+		for _, words := range []string{"", "harbour pilot"} {
+			if name == "match" && words == "" { // it says how words match
+				continue
+			}
+			query := url.Values{}
+			if words != "" {
+				query.Set("q", words)
+			}
+			all, _ := s.searchFor("/api/agents", "agents", "handle", query.Encode())
+			equal(t, 2, len(all.All)+len(all.Some), "agents without %s, words %q", name, words)
+
+			query.Set(name, value)
+			found, _ := s.searchFor("/api/agents", "agents", "handle", query.Encode())
+			equal(t, []string{"harbour-pilot"}, slices.Concat(found.All, found.Some), "agents with %s, words %q", name, words)
+		}
+	}
 }

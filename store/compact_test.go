@@ -27,28 +27,6 @@ func TestCompact_RemovesMovedCopies(t *testing.T) {
 		mailbox, text string
 	}
 	var here, gone []dweller
-	for i := range 800 {
-		one := r.IntN(max(len(here), 1))
-		switch act := r.IntN(10); {
-		case act < 4 || len(here) == 0:
-			d := dweller{mailbox: fmt.Sprintf("q7zbox%06dq7z@canary.example.org", i), text: fmt.Sprintf("q7z%06dq7z", i)}
-			d.Caller, _ = s.register(fmt.Sprintf("canary-%d", i), func(r *domain.Registration) { r.Mailbox = d.mailbox })
-			here = append(here, d)
-		case act < 8:
-			s.update(here[one].Caller, func(a *domain.Settings) {
-				a.DescriptionEN = strings.Repeat(here[one].text+" ", 1+r.IntN(45)) + "."
-				a.DescriptionZH = strings.Repeat(here[one].text+" ", 1+r.IntN(45)) + "."
-			})
-		default:
-			s.ok(s.DeleteAgent(ctx, here[one].Caller))
-			gone = append(gone, here[one])
-			here[one] = here[len(here)-1]
-			here = here[:len(here)-1]
-		}
-		if i%200 == 0 {
-			s.ok(s.RunJobs(ctx))
-		}
-	}
 	left := func() (n int) {
 		s.stop()
 		for _, d := range gone {
@@ -57,8 +35,34 @@ func TestCompact_RemovesMovedCopies(t *testing.T) {
 		s.reopen()
 		return n
 	}
-	if left() == 0 {
-		t.Error("nothing is left before the compaction: the test is blind")
+	// Whether SQLite leaves copies depends on how rows lie on pages.
+	for round := 0; left() == 0; round++ {
+		if round == 5 {
+			t.Fatal("nothing is left before the compaction: the test is blind")
+		}
+		for n := range 800 {
+			i := 800*round + n
+			one := r.IntN(max(len(here), 1))
+			switch act := r.IntN(10); {
+			case act < 4 || len(here) == 0:
+				d := dweller{mailbox: fmt.Sprintf("q7zbox%06dq7z@canary.example.org", i), text: fmt.Sprintf("q7z%06dq7z", i)}
+				d.Caller, _ = s.register(fmt.Sprintf("canary-%d", i), func(r *domain.Registration) { r.Mailbox = d.mailbox })
+				here = append(here, d)
+			case act < 8:
+				s.update(here[one].Caller, func(a *domain.Settings) {
+					a.DescriptionEN = strings.Repeat(here[one].text+" ", 1+r.IntN(45)) + "."
+					a.DescriptionZH = strings.Repeat(here[one].text+" ", 1+r.IntN(45)) + "."
+				})
+			default:
+				s.ok(s.DeleteAgent(ctx, here[one].Caller))
+				gone = append(gone, here[one])
+				here[one] = here[len(here)-1]
+				here = here[:len(here)-1]
+			}
+			if i%200 == 0 {
+				s.ok(s.RunJobs(ctx))
+			}
+		}
 	}
 	before := s.dump()
 	delete(before, "site")

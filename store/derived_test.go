@@ -258,6 +258,14 @@ func TestCheck_MakesDamagedSearchTablesAnew(t *testing.T) {
 	_, err := db.Exec(`UPDATE post_search_data SET block = zeroblob(length(block)) WHERE id > 10`)
 	s.ok(err)
 	s.ok(s.CheckFile(ctx))
+	s.checkDerived("damage of a search table")
+
+	// FTS5 does not notice that the record of its structure is empty.
+	_, err = db.Exec(`UPDATE agent_search_data SET block = x'00000000000000' WHERE id = 10`)
+	s.ok(err)
+	s.clock.Advance(25 * time.Hour)
+	s.reopen()
+	s.ok(s.CheckFile(ctx))
 	found, err := s.Posts(ctx, domain.PostFilter{Query: "tide"}, listing.Page{Limit: 1})
 	if s.ok(err); found.Total != 1 {
 		t.Errorf("%d calls are found", found.Total)

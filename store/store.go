@@ -105,6 +105,9 @@ type Options struct {
 	// Checking is called with the progress of a check of the whole file; see maintenance.Maintainer.
 	Checking func(bytes int64, took time.Duration, done bool)
 
+	// Rebuilding is called when the search index is damaged and rebuilt; see maintenance.Maintainer.
+	Rebuilding func()
+
 	// LoopbackLinks allows profile links to this machine, on any port, for callbook dev.
 	LoopbackLinks bool
 
@@ -162,6 +165,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.maintenance.SetDB(s.db)
 	s.maintenance.Checking = o.Checking
+	s.maintenance.Rebuilding = o.Rebuilding
 	s.Reader = query.NewReader(s.db)
 	s.Operator = admin.New(s.db, s.random)
 	s.Queue = outbox.NewQueue(s.db, s.mails)

@@ -271,6 +271,9 @@ func (c *serveCommand) openStore(ctx context.Context, terminal io.Writer, log ze
 		log.Info().Str("db", c.DB).Msg("there is no database yet: creating one")
 	}
 	ctx, end := showProgress(ctx, terminal, func(text string) { log.Info().Msg(text) })
+	o.Rebuilding = func() {
+		log.Warn().Msg("the search index is damaged: rebuilding it; searches find only a part meanwhile")
+	}
 	o.Checking = func(bytes int64, took time.Duration, done bool) {
 		log.Info().Int64("bytes", bytes).Float64("seconds", took.Seconds()).Msg(map[bool]string{false: "reading the whole database in the background to find damage", true: "the database is not damaged"}[done])
 	}

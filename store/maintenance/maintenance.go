@@ -16,7 +16,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/record"
-	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
 
@@ -43,6 +42,9 @@ type Maintainer struct {
 
 	// Checking is called when a check of the whole file begins, and when it has found the file undamaged. It may be nil.
 	Checking func(bytes int64, took time.Duration, done bool)
+
+	// Rebuilding is called when the full-text tables are damaged and rebuilt. It may be nil.
+	Rebuilding func()
 
 	db      *txn.DB
 	erased  atomic.Bool  // personal data was deleted since the log was last truncated
@@ -147,9 +149,6 @@ func (m *Maintainer) Check(ctx context.Context) error {
 		return nil
 	}
 	err := m.checkAll(ctx)
-	if errors.Is(err, sqlitedb.ErrSearchDamaged) {
-		err = record.RebuildSearch(ctx, m.db)
-	}
 	if err != nil {
 		return err
 	}
@@ -157,15 +156,35 @@ func (m *Maintainer) Check(ctx context.Context) error {
 	return m.db.Write(ctx, func(t *txn.Tx) error { return t.SetSiteTime(checkedAt, now) })
 }
 
+// checkFile reads the whole file, and rebuilds the full-text tables if they alone are damaged.
+func (m *Maintainer) checkFile(ctx context.Context) error {
+	if err := m.db.Check(ctx, m.rebuildSearch); err != nil {
+		return err
+	}
+	whole, err := record.SearchIsWhole(ctx, m.db)
+	if err != nil || whole {
+		return err
+	}
+	return m.rebuildSearch(ctx)
+}
+
+// rebuildSearch rebuilds the full-text tables, which are damaged.
+func (m *Maintainer) rebuildSearch(ctx context.Context) error {
+	if m.Rebuilding != nil {
+		m.Rebuilding()
+	}
+	return record.RebuildSearch(ctx, m.db)
+}
+
 // checkAll reads the whole file, and reports its begin and end.
 func (m *Maintainer) checkAll(ctx context.Context) error {
 	if m.Checking == nil {
-		return m.db.Check(ctx)
+		return m.checkFile(ctx)
 	}
 
 	start, size := time.Now(), m.db.Size() //clock: of the check
 	m.Checking(size, 0, false)
-	err := m.db.Check(ctx)
+	err := m.checkFile(ctx)
 	if err == nil {
 		m.Checking(size, time.Since(start), true) //clock: of the check
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"callbook/store/search"
 	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
@@ -33,6 +34,21 @@ func RebuildSearch(ctx context.Context, db *txn.DB) error {
 		}
 	}
 	return db.WriteBackground(ctx, (*txn.Tx).OptimizeSearch)
+}
+
+// SearchIsWhole reports whether searches find as many agents and posts as the public sees. FTS5 does not
+// notice some damage of its tables, after which it finds nothing.
+func SearchIsWhole(ctx context.Context, db *txn.DB) (whole bool, err error) {
+	every := func(kind rune, values ...string) string {
+		return search.Within("", []string{search.AnyFacet(facets(kind, values))})
+	}
+	err = db.Get(ctx, &whole, `
+		SELECT (SELECT COUNT(*) FROM agent_search WHERE agent_search MATCH ?)
+				= (SELECT COUNT(*) FROM agents WHERE hidden = 0)
+			AND (SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?)
+				= (SELECT COUNT(*) FROM posts WHERE author_id NOT IN (SELECT id FROM agents WHERE hidden = 1))`,
+		every(FacetLevel, "0", "from1"), every(FacetKind, "seeking", "offering", "announce"))
+	return whole, err
 }
 
 // indexAgentsAfter stores the search rows of the next agents, and returns the number of the last; 0 if

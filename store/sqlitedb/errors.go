@@ -45,8 +45,8 @@ var (
 // Errors that stop a DB for good, or with which Open and the functions for files fail.
 var (
 	ErrDamaged = errors.New("the file is damaged") // it is not as SQLite wrote it
-	// ErrSearchDamaged is ErrDamaged for the full-text tables alone, which can be rebuilt.
-	ErrSearchDamaged = fmt.Errorf("%w in its full-text tables", ErrDamaged)
+	// errSearchDamaged is ErrDamaged for the full-text tables alone.
+	errSearchDamaged = fmt.Errorf("%w in its full-text tables", ErrDamaged)
 	ErrDisk          = errors.New("the disk fails") // it did not store or return data
 	ErrReplaced      = errors.New("the database was moved, deleted or replaced while it was served")
 )

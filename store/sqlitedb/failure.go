@@ -62,10 +62,17 @@ func (w *writer) checkFiles() {
 }
 
 // Check reads the whole file beside other work, and stops the DB if it finds damage. It takes
-// about a second for each 60 MB. For ErrSearchDamaged it does not stop: those tables can be rebuilt.
-func (db *DB) Check(ctx context.Context) error {
-	err := withFile(ctx, db.path, readOnly, func(file *sqlx.DB) error { return quickCheck(ctx, file) })
-	if errors.Is(err, ErrDamaged) && !errors.Is(err, ErrSearchDamaged) {
+// about a second for each 60 MB. If the full-text tables alone are damaged, it calls rebuild, which
+// rebuilds them, and reads the file again.
+func (db *DB) Check(ctx context.Context, rebuild func(context.Context) error) error {
+	check := func(file *sqlx.DB) error { return quickCheck(ctx, file) }
+	err := withFile(ctx, db.path, readOnly, check)
+	if errors.Is(err, errSearchDamaged) {
+		if err = rebuild(ctx); err == nil {
+			err = withFile(ctx, db.path, readOnly, check)
+		}
+	}
+	if errors.Is(err, ErrDamaged) {
 		db.stop(err)
 		return err
 	}
@@ -85,7 +92,7 @@ func quickCheck(ctx context.Context, file *sqlx.DB) error {
 	if len(problems) != 1 || problems[0] != "ok" {
 		damage := ErrDamaged
 		if !slices.ContainsFunc(problems, isNotOfSearch) {
-			damage = ErrSearchDamaged
+			damage = errSearchDamaged
 		}
 		return fmt.Errorf("%w: %s", damage, inOneLine.Replace(strings.Join(problems, "; ")))
 	}

@@ -35,11 +35,11 @@ func (d *testDB) wantStopped(cause error) {
 func TestCheck_StopsAtDamage(t *testing.T) {
 	d := newDB(t)
 	d.addMany()
-	d.ok(d.Check(context.Background()))
+	d.ok(d.Check(context.Background(), nil))
 	d.stop()
 	damage(t, d.path, "words")
 	d = openDB(t, d.path)
-	wantError(t, "the check", d.Check(context.Background()), ErrDamaged)
+	wantError(t, "the check", d.Check(context.Background(), nil), ErrDamaged)
 	d.wantStopped(ErrDamaged)
 }
 
@@ -136,7 +136,7 @@ func TestStop_AcknowledgesOnlyWhatIsStored(t *testing.T) {
 			_, err := s.TruncateLog(t.Context())
 			s.ok(err)
 			damage(t, s.path, "site")
-			s.stop = func() { wantError(t, "the check", s.Check(context.Background()), ErrDamaged) }
+			s.stop = func() { wantError(t, "the check", s.Check(context.Background(), nil), ErrDamaged) }
 		}
 		return s.runBatch(cause, before)
 	}

@@ -116,7 +116,7 @@ func TestOpen_IgnoresTheLogOfADatabaseThatIsGone(t *testing.T) {
 	if words := again.words(); words != "" {
 		t.Errorf("words %q", words)
 	}
-	d.ok(again.Check(t.Context()))
+	d.ok(again.Check(t.Context(), nil))
 }
 
 // TestOpen_LeavesForeignFileAsItIs: another program's, in each state that SQLite leaves

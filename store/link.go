@@ -118,7 +118,8 @@ func (s *Store) StartLinkChecks(ctx context.Context, limit int) (due []DueLink, 
 	return due, err
 }
 
-// expireLinks ends verifications that were not renewed in time.
+// expireLinks ends verifications that were not renewed in time. Hidden agents, whose links nobody checks
+// and whose turn would never pass, follow once they are shown.
 func (t *tx) expireLinks() (expired int, err error) {
 	_, err = t.eachAgent(func(_ *txn.Tx, agent *record.AgentRow) error {
 		before := expired
@@ -135,7 +136,7 @@ func (t *tx) expireLinks() (expired int, err error) {
 			return err
 		}
 		return agent.NotifyOfLinks(t.Tx)
-	}, `SELECT id FROM agents WHERE links_due_at <= ? ORDER BY links_due_at LIMIT ?`, t.Now, jobBatch)
+	}, `SELECT id FROM agents WHERE links_due_at <= ? AND hidden = 0 ORDER BY links_due_at LIMIT ?`, t.Now, jobBatch)
 	return expired, err
 }
 

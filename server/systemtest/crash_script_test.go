@@ -186,7 +186,7 @@ func (c *crashClient) next(r *crashRun, p *process) bool {
 	case again:
 		r.gone = step.takes != ""
 		delete(r.values, step.takes)
-	case strings.Contains(text, `"wrong_code"`):
+	case strings.Contains(text, `"wrong_code"`), status == 404 && strings.Contains(step.request, "{link "):
 		c.mails.setVoid(r.mail)
 		return c.next(r, p)
 	case status/100 != 2:
@@ -254,9 +254,9 @@ func (r *crashRun) mailbox(of string) string {
 	return r.handle(of) + "@example.org"
 }
 
-// crashMails holds the delivered mails by address. A request that is repeated after a kill mails another code while the
-// first mail is on its way, or after it has been delivered and before that was stored. The code of the first mail is void
-// then, and that of the second one is to come.
+// crashMails holds the delivered mails by address. A request that is repeated after a kill mails another code or link
+// while the first mail is on its way, or after it has been delivered and before that was stored. The code or link of the
+// first mail is void then, and that of the second one is to come.
 type crashMails struct {
 	*postOffice
 	mu   sync.Mutex

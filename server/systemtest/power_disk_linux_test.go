@@ -134,8 +134,9 @@ func (r *recorder) line(thread, text string) {
 		r.begins(thread, begin)
 	case strings.HasPrefix(text, "<... "):
 		_, end, _ := strings.Cut(text, " resumed>")
-		r.ends(thread, r.begun[thread]+end)
+		begin := r.begun[thread]
 		delete(r.begun, thread)
+		r.ends(thread, begin+end)
 	default:
 		r.begins(thread, text)
 		r.ends(thread, text)
@@ -143,7 +144,9 @@ func (r *recorder) line(thread, text string) {
 }
 
 var (
-	answerOf = regexp.MustCompile(`^HTTP/1\.1 2\d\d (?s:.*)\r\nX-Request-Id: (power-\S+)\r\n`)
+	answerOf      = regexp.MustCompile(`^HTTP/1\.1 2\d\d (?s:.*)\r\nX-Request-Id: (power-\S+)\r\n`)
+	unknownResult = regexp.MustCompile(`( <unfinished \.\.\.>)?\) += \?$`)
+
 	copyMade = regexp.MustCompile(`wrote a backup .*\bfile=(\S+)`)
 )
 
@@ -166,6 +169,12 @@ func (r *recorder) begins(thread, text string) {
 }
 
 func (r *recorder) ends(thread, text string) {
+	// The program was killed during a call without a result, so nobody knows yet whether it was done.
+	if m := unknownResult.FindStringIndex(text); m != nil {
+		r.begun[thread] = text[:m[0]]
+		return
+	}
+
 	name, path, quoted := partsOf(text)
 	result := text[strings.LastIndex(text, "=")+1:]
 	if !r.counts(path) || strings.Contains(result, " -1 ") || name == "mmap" && !strings.Contains(text, "PROT_WRITE, MAP_SHARED") {

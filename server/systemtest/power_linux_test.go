@@ -84,9 +84,10 @@ type sight struct {
 	holds     string
 }
 
-// binds reports whether a promise must hold at a cut. A promise that is being undone may hold or not.
-func (p *promise) binds(at int) bool {
-	return p.at <= at && (p.undoing == nil || p.undoing.after.at > at)
+// binds reports whether a promise must hold in a state that was taken between two calls. A promise that is being undone
+// may hold or not.
+func (p *promise) binds(from, to int) bool {
+	return p.at <= from && (p.undoing == nil || p.undoing.after.at > to)
 }
 
 // film is a recorded run.
@@ -401,7 +402,7 @@ func (f *film) state(image map[string][]byte, at int) (sum [sha256.Size]byte) {
 		h.Write(image[name])
 	}
 	for i, p := range f.promises {
-		fmt.Fprint(h, i, p.binds(at), " ")
+		fmt.Fprint(h, i, p.binds(at, at), " ")
 	}
 	h.Sum(sum[:0])
 	return sum
@@ -463,7 +464,7 @@ func (f *film) cut(folder string, image map[string][]byte, at int, open opening)
 	for name, data := range image {
 		f.lay(folder, name, data)
 	}
-	f.look(&v, filepath.Join(folder, "callbook.db"), at, open)
+	f.look(&v, filepath.Join(folder, "callbook.db"), at, at, open)
 	for name, c := range f.copies {
 		data, is := image[name]
 		if !is && at >= c.told {
@@ -471,7 +472,7 @@ func (f *film) cut(folder string, image map[string][]byte, at int, open opening)
 		}
 		if is && f.isNew(data) {
 			f.lay(folder, f.db+".copied", data)
-			f.look(&v, filepath.Join(folder, "callbook.db.copied"), c.begun, f.opened)
+			f.look(&v, filepath.Join(folder, "callbook.db.copied"), c.begun, c.told, f.opened)
 		}
 	}
 	return v
@@ -486,8 +487,9 @@ func (f *film) isNew(data []byte) bool {
 	return !known
 }
 
-// look opens a database as a start does, and checks the promises and its integrity.
-func (f *film) look(v *verdict, db string, at int, open opening) {
+// look opens a database as a start does, and checks its integrity and the promises of a state that was taken between
+// two calls.
+func (f *film) look(v *verdict, db string, at, to int, open opening) {
 	get, end, err := open(db)
 	for range 2 {
 		if len(f.before) == 0 && at < f.first && errors.Is(err, sqlitedb.ErrGone) && begunAnew(db, err) {
@@ -501,7 +503,7 @@ func (f *film) look(v *verdict, db string, at int, open opening) {
 		v.broken = append(v.broken, err.Error())
 		return
 	}
-	lost := f.missed(get, at)
+	lost := f.missed(get, at, to)
 	if at >= f.restoring && (len(lost) > 0 || at == f.last()) {
 		lost = f.mixed(get)
 	}
@@ -513,7 +515,7 @@ func (f *film) look(v *verdict, db string, at int, open opening) {
 		v.broken = append(v.broken, torn)
 	}
 	if len(lost) == 0 && at < f.restoring {
-		v.broken = append(v.broken, f.kept(db, at)...)
+		v.broken = append(v.broken, f.kept(db, at, to)...)
 	}
 }
 
@@ -527,8 +529,8 @@ func begunAnew(db string, cause error) bool {
 	return false
 }
 
-// missed returns the broken promises.
-func (f *film) missed(get getting, at int) (lost []string) {
+// missed returns the broken promises of a state that was taken between two calls.
+func (f *film) missed(get getting, from, to int) (lost []string) {
 	type answer struct {
 		status int
 		text   string
@@ -536,7 +538,7 @@ func (f *film) missed(get getting, at int) (lost []string) {
 	seen := map[[2]string]answer{}
 	for _, p := range f.promises {
 		for _, s := range p.sights {
-			if !p.binds(at) {
+			if !p.binds(from, to) {
 				continue
 			}
 			a, known := seen[[2]string{s.path, s.key}]
@@ -554,7 +556,7 @@ func (f *film) missed(get getting, at int) (lost []string) {
 
 // mixed returns the differences between a restored database and the copy.
 func (f *film) mixed(get getting) []string {
-	faults := f.missed(get, f.restored.begun)
+	faults := f.missed(get, f.restored.begun, f.restored.told)
 	for _, p := range f.promises {
 		if p.after == nil || p.after.at < f.restored.told || p.undoing != nil {
 			continue
@@ -568,13 +570,13 @@ func (f *film) mixed(get getting) []string {
 }
 
 // kept returns the erased data that a database still contains.
-func (f *film) kept(db string, at int) (kept []string) {
+func (f *film) kept(db string, from, to int) (kept []string) {
 	data, err := os.ReadFile(db)
 	if err != nil {
 		return []string{err.Error()}
 	}
 	for _, p := range f.promises {
-		if p.erases != "" && p.binds(at) && bytes.Contains(data, []byte(p.erases)) {
+		if p.erases != "" && p.binds(from, to) && bytes.Contains(data, []byte(p.erases)) {
 			kept = append(kept, p.erases+" is not erased")
 		}
 	}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,6 +19,8 @@ type ask struct {
 	status int
 	check  func(body []byte) error // nil: any
 	like   int                     // the size of answer that the floor is asked for; 0: this one's own
+	varies bool                    // its length does not stay, because others write meanwhile
+	busy   bool                    // it may be refused with 503, and does not count then
 
 	length atomic.Int64 // of the body plus one; 0 while unknown
 }
@@ -24,14 +28,20 @@ type ask struct {
 // sampled is of how many requests one answer is looked at while a row is timed.
 const sampled = 128
 
+// errBusy is that a request was refused which may be.
+var errBusy = errors.New("the service is busy")
+
 // answered compares an answer with what it must be.
 func (a *ask) answered(r reply, looked bool) error {
+	if a.busy && r.status == http.StatusServiceUnavailable {
+		return errBusy
+	}
 	if r.status != a.status {
 		return fmt.Errorf("status %d instead of %d: %.300s", r.status, a.status, r.body)
 	}
 	if known := a.length.Load(); known == 0 {
 		a.length.Store(int64(r.length) + 1)
-	} else if known != int64(r.length)+1 {
+	} else if known != int64(r.length)+1 && !a.varies {
 		return fmt.Errorf("%d bytes instead of %d", r.length, known-1)
 	}
 	if looked && a.check != nil {
@@ -51,6 +61,7 @@ type side struct {
 	ahead []*ask // made and not sent yet
 	wires []*wire
 	next  atomic.Int64 // the request that is sent next
+	busy  atomic.Int64 // requests that were refused with 503; the tally has none of them
 	tally tally
 }
 
@@ -127,6 +138,7 @@ func (b *bench) turnsAt(ctx context.Context, row string, p pace, sides ...*side)
 			return err
 		}
 		s.tally = tally{}
+		s.busy.Store(0)
 	}
 	for _, s := range sides {
 		stop, err := b.profile(s.process, row)
@@ -264,7 +276,12 @@ func (t *turn) one(ctx context.Context, connection int) error {
 		if t.most > 0 && i-t.first >= t.most || sent.After(t.deadline) || ctx.Err() != nil {
 			return nil
 		}
-		if err := w.ask(t.asks[i%int64(len(t.asks))], i%sampled == 0); err != nil {
+		err := w.ask(t.asks[i%int64(len(t.asks))], i%sampled == 0)
+		if errors.Is(err, errBusy) {
+			t.side.busy.Add(1)
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		t.times[connection] = append(t.times[connection], time.Since(sent))

@@ -27,6 +27,9 @@ import (
 // a log of every request in a database of its own. Where creates are compared, there is a
 // second one with synchronous=FULL, which loses no write that was answered, as Callbook.
 
+// peerVersion is raised whenever the collections change, so that records that were kept from before are made anew.
+const peerVersion = 2
+
 // peerSchema is the role that makes the collections and ends.
 const peerSchema = "pocketbase-schema"
 
@@ -95,7 +98,7 @@ var (
 
 func agentCollection() *core.Collection {
 	c := core.NewBaseCollection("agents")
-	c.ListRule, c.ViewRule = &everybody, &everybody
+	c.ListRule, c.ViewRule, c.CreateRule = &everybody, &everybody, &signedIn
 	c.Fields.Add(&core.TextField{Name: "handle", Required: true}, &core.EmailField{Name: "mailbox", Hidden: true})
 	for _, name := range []string{"name", "owner", "tagline", "description_en", "description_zh", "homepage", "model"} {
 		c.Fields.Add(&core.TextField{Name: name})
@@ -122,12 +125,13 @@ func postCollection(agents string) *core.Collection {
 	c.Fields.Add(&core.JSONField{Name: "languages"}, &core.JSONField{Name: "tags"})
 	c.Fields.Add(writeDates...)
 	c.AddIndex("idx_posts_kind_created", false, "kind, created", "")
+	c.AddIndex("idx_posts_author", false, "author", "")
 	return c
 }
 
 // startPocketBase serves a copy of the kept records.
 func (b *bench) startPocketBase(ctx context.Context, s site) (*process, error) {
-	kept := filepath.Join(b.data, fmt.Sprintf("pocketbase-%d-v%d", b.agents, generator))
+	kept := filepath.Join(b.data, fmt.Sprintf("pocketbase-%d-v%d.%d", b.agents, generator, peerVersion))
 	if _, err := os.Stat(kept); errors.Is(err, os.ErrNotExist) {
 		if err := b.makePocketBase(ctx, kept); err != nil {
 			return nil, fmt.Errorf("make PocketBase's records: %w", err)
@@ -263,12 +267,23 @@ func peerCallsOfKind(_ context.Context, _ *bench, p *process) ([]*ask, error) {
 	return []*ask{peerRecords(p, "posts", "kind='seeking'", "-created", pageSize, hasRecords(pageSize, []string{`"kind":"seeking"`}))}, nil
 }
 
-// peerCreate posts a call as the writer.
-func peerCreate(p *process, token string, n, author int) *ask {
-	c := callOf(n)
-	body := marshal(struct {
+// peerWritten makes requests that were never sent to PocketBase, by a running number, as the writer.
+type peerWritten func(b *bench, p *process, token string, n int) *ask
+
+func peerCall(b *bench, p *process, token string, n int) *ask {
+	c := callOf(callsEach*b.agents + n)
+	return peerCreate(p, "posts", token, c.Title, struct {
 		domain.PostDraft
 		Author string `json:"author"`
-	}{c, peerID("agent", author)})
-	return &ask{bytes: post(p.addr, "/api/collections/posts/records", token, body), status: http.StatusOK, check: holds(c.Title)}
+	}{c, peerID("agent", b.spread(n))})
+}
+
+func peerRegistration(b *bench, p *process, token string, n int) *ask {
+	r := registration(b.agents + n)
+	return peerCreate(p, "agents", token, r.Handle, r)
+}
+
+func peerCreate(p *process, collection, token, text string, record any) *ask {
+	path := "/api/collections/" + collection + "/records"
+	return &ask{bytes: post(p.addr, path, token, marshal(record)), status: http.StatusOK, check: holds(text)}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // searches are words by how common they are in the directory.
@@ -49,21 +50,31 @@ func peerSearch(q string) func(context.Context, *bench, *process) ([]*ask, error
 	}
 }
 
-// besideACard compares the slowest hundredth of searches for an ordinary word with
-// that of cards, neither of them cached.
-func besideACard(ctx context.Context, b *bench, name string) (f figures, err error) {
-	search, err := b.reader(ctx, uncached, searchOf("agents", englishWord(middling)))
+// ordinary is the slowest hundredth of searches for agents and calls by all of these words, of one client and not
+// cached.
+func ordinary(ctx context.Context, b *bench, name string) (f figures, err error) {
+	all := func(ctx context.Context, b *bench, p *process) (asks []*ask, err error) {
+		for _, s := range searches {
+			for _, records := range []string{"agents", "posts"} {
+				one, err := searchOf(records, s.q)(ctx, b, p)
+				if err != nil {
+					return nil, err
+				}
+				asks = append(asks, one...)
+			}
+		}
+		return asks, nil
+	}
+	s, err := b.reader(ctx, uncached, all)
 	if err != nil {
 		return f, err
 	}
-	card, err := b.reader(ctx, uncached, manyCards)
-	if err != nil {
+	s.connections = 1
+	if err := b.turns(ctx, name, s); err != nil {
 		return f, err
 	}
-	if err := b.turns(ctx, name, search, card); err != nil {
-		return f, err
-	}
-	f.of(search)
-	f.Value, f.Unit = over(search.tally.p99, card.tally.p99), "× a card's p99"
+
+	f.of(s)
+	f.Value, f.Unit = float64(f.P99)/float64(time.Millisecond), "ms"
 	return f, nil
 }

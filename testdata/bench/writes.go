@@ -246,19 +246,24 @@ func (w writing) measure(ctx context.Context, b *bench, name string) (f figures,
 	return f, nil
 }
 
-// besidePocketBase compares the calls that the released program takes, on the disk
-// before it answers, with the records that PocketBase takes: one that writes them to
-// the disk, too, which the goal is about, and one as it ships.
-func besidePocketBase(ctx context.Context, b *bench, name string) (f figures, err error) {
-	own, err := b.writer(ctx, cached, writeConnections, writtenCall)
+// besidePocketBase compares what the released program takes, on the disk before it
+// answers, with the records that PocketBase takes: one that writes them to the disk,
+// too, and one as it ships.
+type besidePocketBase struct {
+	own  written
+	peer peerWritten
+}
+
+func (w besidePocketBase) measure(ctx context.Context, b *bench, name string) (f figures, err error) {
+	own, err := b.writer(ctx, cached, writeConnections, w.own)
 	if err != nil {
 		return f, err
 	}
-	full, err := b.peerWriter(ctx, pocketBaseFull)
+	full, err := b.peerWriter(ctx, pocketBaseFull, w.peer)
 	if err != nil {
 		return f, err
 	}
-	shipped, err := b.peerWriter(ctx, pocketBase)
+	shipped, err := b.peerWriter(ctx, pocketBase, w.peer)
 	if err != nil {
 		return f, err
 	}
@@ -273,7 +278,7 @@ func besidePocketBase(ctx context.Context, b *bench, name string) (f figures, er
 	return f, nil
 }
 
-func (b *bench) peerWriter(ctx context.Context, on site) (*side, error) {
+func (b *bench) peerWriter(ctx context.Context, on site, write peerWritten) (*side, error) {
 	p, err := b.on(ctx, on)
 	if err != nil {
 		return nil, err
@@ -296,7 +301,7 @@ func (b *bench) peerWriter(ctx context.Context, on site) (*side, error) {
 	s.fresh = func(n int) ([]*ask, error) {
 		asks := []*ask{}
 		for range n {
-			asks = append(asks, peerCreate(p, signed.Token, callsEach*b.agents+b.written[on], b.spread(b.written[on])))
+			asks = append(asks, write(b, p, signed.Token, b.written[on]))
 			b.written[on]++
 		}
 		return asks, nil

@@ -28,7 +28,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/documents"
-	"callbook/server/linkcheck"
+	"callbook/server/outbound"
 	"callbook/server/mail"
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
@@ -125,7 +125,7 @@ type siteOptions struct {
 	mailOff bool
 	private bool
 	mode    domain.RegistrationMode
-	links   linkcheck.Options
+	links   outbound.Options
 	owner   documents.Operator
 	serve   func(*Options) // changes further options; nil: none
 	shared  time.Duration  // see Options.SharedCache
@@ -168,7 +168,7 @@ func testStart() time.Time { return time.Date(2026, 11, 20, 9, 30, 0, 0, time.UT
 
 func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	t.Helper()
-	o := siteOptions{path: filepath.Join(t.TempDir(), "callbook.db"), quotas: domain.Quotas{}, links: linkcheck.Options{Resolver: nowhere{}}}
+	o := siteOptions{path: filepath.Join(t.TempDir(), "callbook.db"), quotas: domain.Quotas{}, links: outbound.Options{Resolver: nowhere{}}}
 	for _, set := range options {
 		set(&o)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"callbook/server/api"
-	"callbook/server/linkcheck"
+	"callbook/server/outbound"
 	"callbook/server/public"
 	"callbook/store"
 	"callbook/store/domain"
@@ -36,7 +36,7 @@ func (s *Server) setLink(
 	if u, err := url.Parse(in.Body.URL); err == nil {
 		host = u.Hostname()
 	}
-	address, err := s.store.AddLink(req.Context(), caller, in.Body.URL, linkcheck.KindOf(host))
+	address, err := s.store.AddLink(req.Context(), caller, in.Body.URL, outbound.LinkKind(host))
 	if err != nil {
 		return LinkResponse{}, err
 	}

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"callbook/server/linkcheck"
+	"callbook/server/outbound"
 )
 
 // homepage is a real server for the pages that links lead to.
@@ -96,7 +96,7 @@ func TestLinks_ToABlockedHostFail(t *testing.T) {
 func TestDevClock_ChecksEveryDueLink(t *testing.T) {
 	h := newHomepage(t)
 	s := newSite(t, underDev)
-	const agents = linkcheck.BatchSize/5 + 2
+	const agents = outbound.LinkBatch/5 + 2
 	for i := range agents {
 		handle := fmt.Sprintf("agent-%d", i)
 		key := s.agent(handle)

@@ -95,13 +95,12 @@ import (
 	"callbook/server/api"
 	"callbook/server/ard"
 	"callbook/server/documents"
-	"callbook/server/linkcheck"
+	"callbook/server/outbound"
 	"callbook/server/mail"
 	"callbook/server/messages"
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/server/tools"
-	"callbook/server/wake"
 	"callbook/server/web"
 	"callbook/store"
 	"callbook/store/backup"
@@ -122,7 +121,7 @@ type Options struct {
 	Alerts         *alert.Worker                          // notifies the operator; nil: of nothing
 	Mail           mail.Sink                              // of the mails of the site; nil: it sends none
 	MailNote       api.Text                               // follows a sentence about a mailed code: where else mails are read; empty: nowhere
-	LinkCheck      linkcheck.Options                      // of the checks of profile links; zero: the defaults
+	LinkCheck      outbound.Options                      // of the checks of profile links; zero: the defaults
 	Version        string                                 // of the program, for the documents
 	Contact        string                                 // of the operator, as documents.ParseContact returns it; empty: the home page names it
 	Operator       documents.Operator                     // name of the site, and who runs it
@@ -143,8 +142,8 @@ type Server struct {
 	guides        map[string]map[string]*api.Cached // by path and language
 	waiters       *waiters
 	outbox        *mail.Outbox // nil: the site sends no mail
-	links         *linkcheck.Worker
-	wakes         *wake.Worker
+	links         *outbound.LinkWorker
+	wakes         *outbound.WakeWorker
 	pages         *web.Site
 	mcp           *tools.Endpoint
 	ard           *ard.Registry                 // nil: the address of the site has no domain name
@@ -214,8 +213,8 @@ func New(st *store.Store, o Options) (*Server, error) {
 	}
 	o.LinkCheck.UserAgent = "Callbook/" + o.Version + " (+" + o.BaseURL + ")"
 	o.LinkCheck.Blocked = st.Lists.HostBlocked
-	s.links = linkcheck.NewWorker(st, o.BaseURL, o.LinkCheck)
-	s.wakes = wake.New(st, o.LinkCheck, o.Log, s.metrics)
+	s.links = outbound.NewLinkWorker(st, o.BaseURL, o.LinkCheck)
+	s.wakes = outbound.NewWakeWorker(st, o.LinkCheck, o.Log, s.metrics)
 	st.Watch(s.wakes.Notify)
 	st.Watch(s.invalidateCache)
 	st.Watch(s.waiters.notify)

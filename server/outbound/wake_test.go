@@ -1,4 +1,4 @@
-package wake
+package outbound
 
 import (
 	"context"
@@ -20,7 +20,6 @@ import (
 	"github.com/rs/zerolog"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"callbook/server/linkcheck"
 	"callbook/server/webhook"
 	"callbook/store"
 	"callbook/store/domain"
@@ -30,8 +29,8 @@ import (
 type directory struct {
 	testing.TB
 	*store.Store
-	worker  *Worker
-	options linkcheck.Options
+	worker  *WakeWorker
+	options Options
 	log     strings.Builder
 	speaker domain.Caller // who makes events for others
 	posts   sync.Map      // ids of the agents' posts by handle
@@ -50,7 +49,7 @@ func (d *directory) ok(err error) {
 }
 
 // newDirectory opens a directory. Connections lead to the receiver, by TLS if the port is 443.
-func newDirectory(t testing.TB, loopback bool) *directory {
+func newWakeDirectory(t testing.TB, loopback bool) *directory {
 	t.Helper()
 	d := &directory{TB: t}
 	now := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
@@ -59,8 +58,8 @@ func newDirectory(t testing.TB, loopback bool) *directory {
 	plain, secure := httptest.NewServer(receive), httptest.NewTLSServer(receive)
 	t.Cleanup(plain.Close)
 	t.Cleanup(secure.Close)
-	d.options = linkcheck.Options{
-		Loopback: loopback, Roots: x509.NewCertPool(), UserAgent: "Callbook/test", Resolver: names{"example.com": {"93.184.216.34"}},
+	d.options = Options{
+		Loopback: loopback, Roots: x509.NewCertPool(), UserAgent: "Callbook/test", Resolver: nameTable{"example.com": {"93.184.216.34"}},
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			d.mu.Lock()
 			d.dialed = append(d.dialed, address)
@@ -79,16 +78,16 @@ func newDirectory(t testing.TB, loopback bool) *directory {
 	d.ok(err)
 	t.Cleanup(func() { d.ok(st.Close()) })
 	d.Store = st
-	d.worker = New(st, d.options, zerolog.New(zerolog.SyncWriter(&d.log)).Level(zerolog.DebugLevel), metrics.NewSet())
+	d.worker = NewWakeWorker(st, d.options, zerolog.New(zerolog.SyncWriter(&d.log)).Level(zerolog.DebugLevel), metrics.NewSet())
 	st.Watch(d.worker.Notify)
 	d.speaker = d.join("speaker")
 	return d
 }
 
 // names are the addresses of names.
-type names map[string][]string
+type nameTable map[string][]string
 
-func (n names) LookupNetIP(_ context.Context, _, host string) (addrs []netip.Addr, err error) {
+func (n nameTable) LookupNetIP(_ context.Context, _, host string) (addrs []netip.Addr, err error) {
 	for _, addr := range n[host] {
 		addrs = append(addrs, netip.MustParseAddr(addr))
 	}
@@ -132,7 +131,7 @@ func (d *directory) event(handle string) {
 
 // A request is signed for the secret of its agent, and has no text but its handle.
 func TestWorker_SignsRequests(t *testing.T) {
-	d := newDirectory(t, false)
+	d := newWakeDirectory(t, false)
 	secret := d.agent("harbour-pilot", "https://example.com/wake?token=hunter2")
 	d.handle = func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -162,7 +161,7 @@ func TestWorker_SignsRequests(t *testing.T) {
 }
 
 func TestWorker_ResponsesThatFail(t *testing.T) {
-	d := newDirectory(t, false)
+	d := newWakeDirectory(t, false)
 	for status, want := range map[int]bool{200: true, 204: true, 299: true, 301: false, 307: false, 404: false, 500: false} {
 		d.dialed = nil
 		d.handle = func(w http.ResponseWriter, r *http.Request) {
@@ -195,7 +194,7 @@ func (d *directory) post(address string) (delivered bool, result string) {
 // TestWorker_InnerAddresses: no connection is made, whatever a name resolves to when it is used. Package linkcheck tests all
 // addresses.
 func TestWorker_InnerAddresses(t *testing.T) {
-	d := newDirectory(t, false)
+	d := newWakeDirectory(t, false)
 	for _, address := range []string{"http://127.0.0.1:9000/", "https://127.0.0.1/", "https://example.com:8443/"} {
 		if got, _ := d.post(address); got || len(d.dialed) != 0 {
 			t.Errorf("%s: %v, dialed %v", address, got, d.dialed)
@@ -204,7 +203,7 @@ func TestWorker_InnerAddresses(t *testing.T) {
 	if got, reason := d.post("https://example.com/"); !got || len(d.dialed) != 1 {
 		t.Fatalf("before: %v, %s", got, reason)
 	}
-	d.options.Resolver.(names)["example.com"] = []string{"93.184.216.34", "10.0.0.1"} // the name turns
+	d.options.Resolver.(nameTable)["example.com"] = []string{"93.184.216.34", "10.0.0.1"} // the name turns
 	if got, _ := d.post("https://example.com/"); got || len(d.dialed) != 1 {
 		t.Errorf("%v, dialed %v", got, d.dialed)
 	}
@@ -212,8 +211,8 @@ func TestWorker_InnerAddresses(t *testing.T) {
 
 // TestWorker_SendsMoreThanItSendsAtOnce checks that requests beyond maxRequests follow.
 func TestWorker_SendsMoreThanItSendsAtOnce(t *testing.T) {
-	const agents = maxRequests + 8
-	d := newDirectory(t, true)
+	const agents = maxWakes + 8
+	d := newWakeDirectory(t, true)
 	for n := range agents {
 		handle := fmt.Sprintf("pilot-%d", n)
 		d.agent(handle, "http://127.0.0.1/")

@@ -1,4 +1,4 @@
-package linkcheck
+package outbound
 
 import (
 	"bytes"
@@ -98,7 +98,7 @@ func (w *web) document(at, text string, contentType ...string) {
 func (w *web) expect(page string, want domain.LinkCheck, dials int) {
 	w.Helper()
 	w.dialled = nil
-	got, err := New(w.Options).Check(context.Background(), page, wanted)
+	got, err := NewLinkChecker(w.Options).Check(context.Background(), page, wanted)
 	if err != nil {
 		w.Errorf("%.120s: %v", page, err)
 	}
@@ -300,7 +300,7 @@ func TestCheck_RequestHeaders(t *testing.T) {
 }
 
 func TestCheck_IgnoresProxyVariables(t *testing.T) {
-	if New(Options{}).transport.Proxy != nil {
+	if NewLinkChecker(Options{}).transport.Proxy != nil {
 		t.Error("a proxy would resolve names by itself")
 	}
 }
@@ -356,7 +356,7 @@ func TestCheck_TimeLimitAndContext(t *testing.T) {
 					ctx, cancel := context.WithTimeout(context.Background(), end.deadline)
 					defer cancel()
 					time.AfterFunc(end.cancel, cancel)
-					got, err := New(stage.o).Check(ctx, stage.scheme+"://page.example.com/", wanted)
+					got, err := NewLinkChecker(stage.o).Check(ctx, stage.scheme+"://page.example.com/", wanted)
 					if took := time.Since(start); got != end.want || !errors.Is(err, end.err) || took != end.after {
 						t.Errorf("%+v, %v after %s", got, err, took)
 					}
@@ -519,7 +519,7 @@ func TestCheck_HostileServers(t *testing.T) {
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			got, err := New(o).Check(t.Context(), test.scheme+"://"+address+"/", wanted)
+			got, err := NewLinkChecker(o).Check(t.Context(), test.scheme+"://"+address+"/", wanted)
 			runtime.ReadMemStats(&after)
 			if err != nil || got != test.want {
 				t.Errorf("%+v, %v, want %+v", got, err, test.want)
@@ -554,18 +554,18 @@ func expectGoroutines(t testing.TB, base int) {
 func TestCheck_ReachesLoopbackIfAllowed(t *testing.T) {
 	_, port, _ := net.SplitHostPort(serve(t, send(htmlTop+proves)))
 	for _, host := range []string{"127.0.0.1", "localhost", "LocalHost", "agent.localhost", "[::ffff:127.0.0.1]"} {
-		got, err := New(Options{Loopback: true}).Check(t.Context(), "http://"+host+":"+port+"/", wanted)
+		got, err := NewLinkChecker(Options{Loopback: true}).Check(t.Context(), "http://"+host+":"+port+"/", wanted)
 		if err != nil || got != verified("website", "rel_me") {
 			t.Errorf("%s: %+v, %v", host, got, err)
 		}
-		expectFailure(t, New(Options{}), "http://"+host+":"+port+"/", blocked)
+		expectFailure(t, NewLinkChecker(Options{}), "http://"+host+":"+port+"/", blocked)
 	}
 }
 
 func TestCheck_Concurrent(t *testing.T) {
 	w := newWeb(t)
 	w.page("/me", proves)
-	c := New(w.Options)
+	c := NewLinkChecker(w.Options)
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {

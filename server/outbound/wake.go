@@ -4,7 +4,7 @@
 // package linkcheck says which addresses may be reached. Redirects are not followed, and the body of a
 // response is not read. Each agent gets at most one request in domain.WakePause, and one whose URL fails
 // after the last of domain.WakeRetries gets none.
-package wake
+package outbound
 
 import (
 	"bytes"
@@ -20,7 +20,6 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
-	"callbook/server/linkcheck"
 	"callbook/server/webhook"
 	"callbook/store"
 	"callbook/store/domain"
@@ -28,10 +27,10 @@ import (
 )
 
 // maxRequests is how many requests are sent at once.
-const maxRequests = 64
+const maxWakes = 64
 
 // Worker sends the requests that are due.
-type Worker struct {
+type WakeWorker struct {
 	store     *store.Store
 	client    *http.Client
 	agent     string // user agent
@@ -43,13 +42,13 @@ type Worker struct {
 }
 
 // New returns a worker. Its requests reach the addresses that checks with the options may reach.
-func New(st *store.Store, o linkcheck.Options, log zerolog.Logger, set *metrics.Set) *Worker {
+func NewWakeWorker(st *store.Store, o Options, log zerolog.Logger, set *metrics.Set) *WakeWorker {
 	o.Timeout = domain.WakeTimeout
-	w := &Worker{
+	w := &WakeWorker{
 		store: st,
 		client: &http.Client{
 			Timeout:   domain.WakeTimeout,
-			Transport: linkcheck.NewTransport(o),
+			Transport: NewTransport(o),
 			CheckRedirect: func(*http.Request, []*http.Request) error {
 				return http.ErrUseLastResponse
 			},
@@ -68,7 +67,7 @@ func New(st *store.Store, o linkcheck.Options, log zerolog.Logger, set *metrics.
 }
 
 // Notify is called after each commit.
-func (w *Worker) Notify(c txn.Changes) {
+func (w *WakeWorker) Notify(c txn.Changes) {
 	if !c.Wake {
 		return
 	}
@@ -79,10 +78,10 @@ func (w *Worker) Notify(c txn.Changes) {
 }
 
 // maxSleep limits how long the worker sleeps: the clock of the directory may differ from that of the machine.
-const maxSleep = time.Minute
+const maxWakeSleep = time.Minute
 
 // Run sends requests when they are due, until ctx ends.
-func (w *Worker) Run(ctx context.Context) error {
+func (w *WakeWorker) Run(ctx context.Context) error {
 	sending := newSending()
 	defer func() { _ = sending.Wait() }() // the functions return no errors
 
@@ -91,9 +90,9 @@ func (w *Worker) Run(ctx context.Context) error {
 			w.log.Error().Err(err).Msg("cannot read or write which agents to wake")
 		}
 
-		nap := maxSleep
+		nap := maxWakeSleep
 		if next, err := w.store.NextWakeAt(ctx); err == nil && next != 0 {
-			nap = min(max(next.Time().Sub(w.store.Now()), time.Second), maxSleep)
+			nap = min(max(next.Time().Sub(w.store.Now()), time.Second), maxWakeSleep)
 		}
 		select {
 		case <-w.changed:
@@ -105,21 +104,21 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // Deliver sends every request that is due, and waits for the results.
-func (w *Worker) Deliver(ctx context.Context) error {
+func (w *WakeWorker) Deliver(ctx context.Context) error {
 	sending := newSending()
 	return errors.Join(w.start(ctx, sending), sending.Wait())
 }
 
 func newSending() *errgroup.Group {
 	sending := &errgroup.Group{}
-	sending.SetLimit(maxRequests)
+	sending.SetLimit(maxWakes)
 	return sending
 }
 
 // start starts the requests that are due. While maxRequests are on their way, it waits.
-func (w *Worker) start(ctx context.Context, sending *errgroup.Group) error {
+func (w *WakeWorker) start(ctx context.Context, sending *errgroup.Group) error {
 	for {
-		due, err := w.store.StartWakes(ctx, maxRequests)
+		due, err := w.store.StartWakes(ctx, maxWakes)
 		if err != nil || len(due) == 0 {
 			return err
 		}
@@ -134,7 +133,7 @@ func (w *Worker) start(ctx context.Context, sending *errgroup.Group) error {
 }
 
 // send sends a request and stores its outcome.
-func (w *Worker) send(ctx context.Context, due domain.DueWake) {
+func (w *WakeWorker) send(ctx context.Context, due domain.DueWake) {
 	delivered, result := w.post(ctx, due)
 	if !delivered && ctx.Err() != nil { // a shutdown: it is repeated when the lease has ended
 		return
@@ -162,7 +161,7 @@ type message struct {
 
 // post makes a request. It returns whether it was delivered, and a word about the result that
 // contains nothing of the URL.
-func (w *Worker) post(ctx context.Context, due domain.DueWake) (delivered bool, result string) {
+func (w *WakeWorker) post(ctx context.Context, due domain.DueWake) (delivered bool, result string) {
 	body, _ := json.Marshal(message{"wake", due.Handle, due.Pending}) // has no value that can fail
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, due.URL, bytes.NewReader(body))
 	if err != nil {

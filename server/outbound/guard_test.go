@@ -1,4 +1,4 @@
-package linkcheck
+package outbound
 
 import (
 	"bufio"
@@ -161,7 +161,7 @@ func must[T any](value T, err error) func(testing.TB) T {
 const wanted = "https://callbook.example.org/agents/foo"
 
 // expectFailure checks a page and fails the test unless the check failed so.
-func expectFailure(t testing.TB, c *Checker, page string, want failure) {
+func expectFailure(t testing.TB, c *LinkChecker, page string, want failure) {
 	t.Helper()
 	got, err := c.Check(t.Context(), page, wanted)
 	if err != nil || got.Verified || got.Proof != "" || got.Failure != string(want) {
@@ -178,7 +178,7 @@ func TestGuard_NeverDialsInternalAddress(t *testing.T) {
 	for _, hostile := range all {
 		for _, set := range [][]netip.Addr{{hostile.addr}, {public4, hostile.addr}, {public6, public4, hostile.addr, public4}, {hostile.addr, public6}} {
 			d := &dialCounter{}
-			c := New(Options{Resolver: answers(set...), Dial: d.dial})
+			c := NewLinkChecker(Options{Resolver: answers(set...), Dial: d.dial})
 			expectFailure(t, c, "https://page.example.com/", blocked)
 			expectFailure(t, c, "http://page.example.com/", blocked)
 			if len(d.dialled) != 0 {
@@ -192,7 +192,7 @@ func TestGuard_NeverDialsInternalAddress(t *testing.T) {
 func TestGuard_LoopbackAllowsNoOtherAddress(t *testing.T) {
 	for _, hostile := range hostileAddrs(t) {
 		d := &dialCounter{}
-		c := New(Options{Resolver: answers(hostile.addr), Dial: d.dial, Loopback: true})
+		c := NewLinkChecker(Options{Resolver: answers(hostile.addr), Dial: d.dial, Loopback: true})
 		want := blocked
 		if hostile.addr.IsLoopback() && hostile.addr.Zone() == "" {
 			want = unreachable
@@ -209,7 +209,7 @@ func TestGuard_DialsPublicAddressOnce(t *testing.T) {
 		addr := netip.MustParseAddr(public)
 		for _, form := range []netip.Addr{addr, netip.AddrFrom16(addr.As16())} { // the system's resolver returns mapped ones
 			d := &dialCounter{}
-			c := New(Options{Resolver: answers(form, netip.MustParseAddr("1.1.1.1")), Dial: d.dial})
+			c := NewLinkChecker(Options{Resolver: answers(form, netip.MustParseAddr("1.1.1.1")), Dial: d.dial})
 			expectFailure(t, c, "https://page.example.com/", unreachable)
 			if want := netip.AddrPortFrom(addr, 443).String(); len(d.dialled) != 1 || d.dialled[0] != want {
 				t.Errorf("dialled %v, want %s", d.dialled, want)
@@ -239,7 +239,7 @@ func TestGuard_ChecksTheDialledAddress(t *testing.T) {
 // TestGuard_DialerChecksEachSocket allows any port, so that only the address can block the connection.
 func TestGuard_DialerChecksEachSocket(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "127.255.255.254", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::", "::ffff:0.0.0.0"} {
-		c := New(Options{Resolver: answers(netip.MustParseAddr(address))})
+		c := NewLinkChecker(Options{Resolver: answers(netip.MustParseAddr(address))})
 		*c.guard.public = *ssrf.New(ssrf.WithAnyPort())
 		if conn, err := c.Dial(t.Context(), "tcp", net.JoinHostPort(address, "1")); !errors.Is(err, blocked) {
 			t.Errorf("the dialer, %s: %v, %v", address, conn, err)
@@ -296,7 +296,7 @@ func TestCheck_URLs(t *testing.T) {
 		if dialled == "" {
 			want = blocked
 		}
-		expectFailure(t, New(o), page, want)
+		expectFailure(t, NewLinkChecker(o), page, want)
 		if got := strings.Join(d.dialled, " "); got != dialled {
 			t.Errorf("%.80s, loopback %v: dialled %q, want %q", page, o.Loopback, got, dialled)
 		}
@@ -317,7 +317,7 @@ func TestCheck_URLs(t *testing.T) {
 
 func TestCheck_OtherPortIsNotTheDirectory(t *testing.T) {
 	d := &dialCounter{}
-	c := New(Options{Dial: d.dial, Loopback: true})
+	c := NewLinkChecker(Options{Dial: d.dial, Loopback: true})
 	for page, want := range map[string]failure{"http://127.0.0.1:8080/x": blocked, "http://127.0.0.1:8081/x": unreachable} {
 		got, err := c.Check(t.Context(), page, "http://127.0.0.1:8080/agents/foo")
 		if err != nil || got.Failure != string(want) {
@@ -367,7 +367,7 @@ func (n *turningName) dial(_ context.Context, _, address string) (net.Conn, erro
 // expect checks a page from which so many redirects lead to the proof. It fails the
 // test unless that ended as wanted, after so many look-ups and so many dials of the
 // outer address in all, and none of another.
-func (n *turningName) expect(t testing.TB, c *Checker, redirects int, want domain.LinkCheck, lookups, dials int) {
+func (n *turningName) expect(t testing.TB, c *LinkChecker, redirects int, want domain.LinkCheck, lookups, dials int) {
 	t.Helper()
 	got, err := c.Check(t.Context(), "http://page.example.com/"+strconv.Itoa(redirects), wanted)
 	if err != nil || got != want {
@@ -397,7 +397,7 @@ func TestGuard_DNSRebindingReachesNoInternalAddress(t *testing.T) {
 		for _, inner := range [][]netip.Addr{{hostile.addr}, {outer, hostile.addr}} {
 			for visits := 1; visits <= maxRedirects+1; visits++ {
 				between := &turningName{outer: visits, inner: inner}
-				c := New(Options{Resolver: between, Dial: between.dial})
+				c := NewLinkChecker(Options{Resolver: between, Dial: between.dial})
 				between.expect(t, c, visits-1, proved, visits, visits)
 				between.expect(t, c, visits-1, refused, visits+1, visits)
 				if between.lookups > between.outer {
@@ -406,13 +406,13 @@ func TestGuard_DNSRebindingReachesNoInternalAddress(t *testing.T) {
 			}
 			for visits := 1; visits <= maxRedirects; visits++ {
 				within := &turningName{outer: visits, inner: inner}
-				within.expect(t, New(Options{Resolver: within, Dial: within.dial}), visits, refused, visits+1, visits)
+				within.expect(t, NewLinkChecker(Options{Resolver: within, Dial: within.dial}), visits, refused, visits+1, visits)
 				if within.lookups > within.outer {
 					met++
 				}
 			}
 			secure, nobody := &turningName{outer: 1, inner: inner}, &dialCounter{}
-			c := New(Options{Resolver: secure, Dial: nobody.dial})
+			c := NewLinkChecker(Options{Resolver: secure, Dial: nobody.dial})
 			expectFailure(t, c, "https://page.example.com/", unreachable)
 			expectFailure(t, c, "https://page.example.com/", blocked)
 			if secure.lookups != 2 || !slices.Equal(nobody.dialled, []string{"93.184.216.34:443"}) {
@@ -441,6 +441,6 @@ func TestCheck_FailedLookups(t *testing.T) {
 		"slow server": {nil, &net.DNSError{Err: "i/o timeout", IsTimeout: true}, timeout},
 	} {
 		resolver := resolverFunc(func(context.Context, string) ([]netip.Addr, error) { return test.addrs, test.err })
-		expectFailure(t, New(Options{Resolver: resolver}), "https://page.example.com/?"+url.QueryEscape(name), test.want)
+		expectFailure(t, NewLinkChecker(Options{Resolver: resolver}), "https://page.example.com/?"+url.QueryEscape(name), test.want)
 	}
 }

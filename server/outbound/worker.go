@@ -1,4 +1,4 @@
-package linkcheck
+package outbound
 
 import (
 	"context"
@@ -18,22 +18,22 @@ const (
 	// end; the job checks the link later.
 	slotTimeout = 2 * time.Second
 	// BatchSize is how many due links CheckDue reads at a time.
-	BatchSize = 20
+	LinkBatch = 20
 )
 
 // Worker checks profile links, and stores the results.
-type Worker struct {
+type LinkWorker struct {
 	store   *store.Store
-	checker *Checker
+	checker *LinkChecker
 	base    string
 	slots   *semaphore.Weighted
 }
 
 // NewWorker returns a worker for a site at the address base.
-func NewWorker(st *store.Store, base string, o Options) *Worker {
-	return &Worker{
+func NewLinkWorker(st *store.Store, base string, o Options) *LinkWorker {
+	return &LinkWorker{
 		store:   st,
-		checker: New(o),
+		checker: NewLinkChecker(o),
 		base:    base,
 		slots:   semaphore.NewWeighted(maxConcurrent),
 	}
@@ -41,7 +41,7 @@ func NewWorker(st *store.Store, base string, o Options) *Worker {
 
 // CheckLink fetches the page of a link and stores the result. It returns the links of the agent,
 // unchanged if its turn does not come in time: the job then checks this one later. byService is whether the service checks the link by itself.
-func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, byService bool) ([]domain.Link, error) {
+func (w *LinkWorker) CheckLink(ctx context.Context, link store.DueLink, byService bool) ([]domain.Link, error) {
 	waiting, cancel := context.WithTimeout(ctx, slotTimeout)
 	defer cancel()
 	if w.slots.Acquire(waiting, 1) != nil {
@@ -57,16 +57,16 @@ func (w *Worker) CheckLink(ctx context.Context, link store.DueLink, byService bo
 }
 
 // CheckDue checks every link that is due, one after the other.
-func (w *Worker) CheckDue(ctx context.Context) error {
+func (w *LinkWorker) CheckDue(ctx context.Context) error {
 	for {
-		due, err := w.store.StartLinkChecks(ctx, BatchSize)
+		due, err := w.store.StartLinkChecks(ctx, LinkBatch)
 		for _, link := range due {
 			var rejected *domain.Error
 			if _, checkErr := w.CheckLink(ctx, link, true); !errors.As(checkErr, &rejected) {
 				err = errors.Join(err, checkErr)
 			}
 		}
-		if err != nil || len(due) < BatchSize {
+		if err != nil || len(due) < LinkBatch {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package linkcheck
+package outbound
 
 import (
 	"net/url"
@@ -176,7 +176,7 @@ func TestKindOf(t *testing.T) {
 		"xiaohongshu.com": "xiaohongshu", "www.xiaohongshu.com": "xiaohongshu", "xhslink.com": "xiaohongshu",
 		"example.com": "website", "": "website", "127.0.0.1": "website",
 	} {
-		if got := KindOf(host); got != kind {
+		if got := LinkKind(host); got != kind {
 			t.Errorf("%s: %s, want %s", host, got, kind)
 		}
 	}

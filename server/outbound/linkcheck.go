@@ -30,7 +30,7 @@
 //     the page there would prove nothing, and its owner may not want a result to be shown.
 //
 // A mention proves only that the agent's operator could write text on the page; a rel="me" link, its markup.
-package linkcheck
+package outbound
 
 import (
 	"cmp"
@@ -93,15 +93,15 @@ type Options struct {
 }
 
 // Checker checks pages. It may be used by many goroutines at once.
-type Checker struct {
+type LinkChecker struct {
 	guard
 	transport *http.Transport
 }
 
 // New returns a Checker.
-func New(o Options) *Checker {
+func NewLinkChecker(o Options) *LinkChecker {
 	g := newGuard(o)
-	return &Checker{g, g.newTransport()}
+	return &LinkChecker{g, g.newTransport()}
 }
 
 // NewTransport returns a transport that connects only to addresses that a check may connect to.
@@ -133,22 +133,22 @@ func (g guard) dialContext(ctx context.Context, network, hostPort string) (net.C
 // Check fetches page and searches it for the address wanted. All results of the page and its server are a
 // LinkCheck, with the KindOf the given host; the error is that of ctx if it ended first. A check takes no longer than
 // Options.Timeout, DNS included, reads at most 512 KiB of a page, and follows at most 3 redirects.
-func (c *Checker) Check(ctx context.Context, page, wanted string) (domain.LinkCheck, error) {
+func (c *LinkChecker) Check(ctx context.Context, page, wanted string) (domain.LinkCheck, error) {
 	run, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	v := &visit{guard: c.guard, at: &url.URL{}}
 	proof, err := c.fetch(run, v, page, wanted)
 	switch {
 	case err == nil:
-		return domain.LinkCheck{Kind: KindOf(v.given), Verified: true, Proof: proof}, nil
+		return domain.LinkCheck{Kind: LinkKind(v.given), Verified: true, Proof: proof}, nil
 	case ctx.Err() != nil:
 		return domain.LinkCheck{}, fmt.Errorf("check link: %w", ctx.Err())
 	}
-	return domain.LinkCheck{Kind: KindOf(v.given), Failure: string(failureOf(err))}, nil
+	return domain.LinkCheck{Kind: LinkKind(v.given), Failure: string(failureOf(err))}, nil
 }
 
 // fetch requests the page, follows its redirects, and returns the proof found.
-func (c *Checker) fetch(ctx context.Context, v *visit, page, wanted string) (proof string, err error) {
+func (c *LinkChecker) fetch(ctx context.Context, v *visit, page, wanted string) (proof string, err error) {
 	if v.target, err = newTarget(wanted); err != nil {
 		return "", err
 	}
@@ -262,7 +262,7 @@ var kinds = map[string]string{
 
 // KindOf returns the kind of a host: github, gitlab, codeberg, huggingface, mastodon, xiaohongshu, or website for
 // any other. The host has no port.
-func KindOf(host string) string {
+func LinkKind(host string) string {
 	host = strings.TrimPrefix(strings.ToLower(host), "www.")
 	if strings.HasPrefix(host, "mastodon.") {
 		return "mastodon"

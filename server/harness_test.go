@@ -28,9 +28,9 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/documents"
-	"callbook/server/outbound"
 	"callbook/server/mail"
 	"callbook/server/middleware"
+	"callbook/server/outbound"
 	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/store/domain"

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"callbook/server/alert"
 	"callbook/server/mail"
+	"callbook/server/outbound"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
@@ -156,7 +156,7 @@ func (s *Server) backUp(ctx context.Context) error {
 	s.backupFailed.Store(err != nil)
 	if err != nil {
 		s.nextBackupTry.Store(now.Add(backupRetry).UnixMilli())
-		s.options.Alerts.Raise(alert.Backup, 1)
+		s.options.Alerts.Raise(outbound.BackupAlert, 1)
 	}
 	if name != "" {
 		s.options.Log.Info().Str("file", name).Int("agents", contents.Agents).Int64("bytes", contents.Bytes).Msg("wrote a backup")
@@ -192,7 +192,7 @@ func (s *Server) reportDiskSpace(context.Context) error {
 		return nil
 	}
 	if low {
-		s.options.Alerts.Raise(alert.Disk, 1)
+		s.options.Alerts.Raise(outbound.DiskAlert, 1)
 		s.options.Log.Warn().Int64("free_bytes", d.Free).Int64("least_bytes", d.Least()).
 			Msg("the disk of the database is almost full: free some space; writes are rejected once it is full")
 	} else {
@@ -214,7 +214,7 @@ func (s *Server) reportSpentMails(ctx context.Context) error {
 			continue
 		}
 		s.spentMails.Store(p.Pool, now)
-		s.options.Alerts.Raise(alert.Mails, 1)
+		s.options.Alerts.Raise(outbound.MailsAlert, 1)
 		s.options.Log.Warn().Str("pool", string(p.Pool)).Int("limit", p.Limit).Stringer("until", p.Until).
 			Msg("the site has sent all mails of this pool in 24 hours: further ones are not sent; see mails in the table [limits] of the settings")
 	}

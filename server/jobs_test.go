@@ -19,8 +19,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"callbook/server/alert"
 	"callbook/server/messages"
+	"callbook/server/outbound"
 	"callbook/store/backup"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
@@ -89,7 +89,7 @@ func TestJobs_AlertTheOperator(t *testing.T) {
 	}))
 	defer receiver.Close()
 	s := newSite(t, withMailCaps, func(o *siteOptions) { o.mails.Site = 2 })
-	s.server.options.Alerts = alert.New(alert.Options{URL: receiver.URL, Text: true, Site: base, Log: zerolog.Nop()})
+	s.server.options.Alerts = outbound.NewAlertWorker(outbound.AlertOptions{URL: receiver.URL, Text: true, Site: base, Log: zerolog.Nop()})
 	go s.server.options.Alerts.Run(t.Context())
 	s.send("POST", "/api/me/verify", s.agent("tide-reader"), nil).status(202)
 	s.server.disk = func() (sqlitedb.Disk, error) { return sqlitedb.Disk{Total: 1 << 40}, nil }

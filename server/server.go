@@ -91,14 +91,13 @@ import (
 	"github.com/julienschmidt/httprouter"
 	"github.com/rs/zerolog"
 
-	"callbook/server/alert"
 	"callbook/server/api"
 	"callbook/server/ard"
 	"callbook/server/documents"
-	"callbook/server/outbound"
 	"callbook/server/mail"
 	"callbook/server/messages"
 	"callbook/server/middleware"
+	"callbook/server/outbound"
 	"callbook/server/ratelimit"
 	"callbook/server/tools"
 	"callbook/server/web"
@@ -118,10 +117,10 @@ type Options struct {
 	TrustedProxies middleware.TrustedProxies // peers whose X-Forwarded-For is trusted
 	Log            zerolog.Logger
 	LogClients     bool                                   // requests are logged with a hash of the client's network and the agent's handle
-	Alerts         *alert.Worker                          // notifies the operator; nil: of nothing
+	Alerts         *outbound.AlertWorker                  // notifies the operator; nil: of nothing
 	Mail           mail.Sink                              // of the mails of the site; nil: it sends none
 	MailNote       api.Text                               // follows a sentence about a mailed code: where else mails are read; empty: nowhere
-	LinkCheck      outbound.Options                      // of the checks of profile links; zero: the defaults
+	LinkCheck      outbound.Options                       // of the checks of profile links; zero: the defaults
 	Version        string                                 // of the program, for the documents
 	Contact        string                                 // of the operator, as documents.ParseContact returns it; empty: the home page names it
 	Operator       documents.Operator                     // name of the site, and who runs it

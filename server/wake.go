@@ -2,7 +2,7 @@ package server
 
 import (
 	"callbook/server/api"
-	"callbook/server/webhook"
+	"callbook/server/outbound"
 	"callbook/store/domain"
 )
 
@@ -23,7 +23,7 @@ func (s *Server) setWake(
 	in api.WithBody[domain.WakeDraft],
 ) (NewWake, error) {
 	url, secret, err := s.store.SetWake(req.Context(), caller, in.Body.URL)
-	return NewWake{url, webhook.Key(secret).Secret(), domain.WakeOK}, err
+	return NewWake{url, outbound.WebhookKey(secret).Secret(), domain.WakeOK}, err
 }
 
 func (s *Server) deleteWake(req *api.Request, caller domain.Caller, _ api.None) (api.None, error) {

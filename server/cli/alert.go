@@ -3,8 +3,7 @@ package cli
 import (
 	"fmt"
 
-	"callbook/server/alert"
-	"callbook/server/webhook"
+	"callbook/server/outbound"
 )
 
 // alertFlags configure the alerts for the operator.
@@ -15,10 +14,10 @@ type alertFlags struct {
 }
 
 // alertOptions checks the settings of alerts. Its errors do not contain the URL or the secret.
-func (f alertFlags) alertOptions() (o alert.Options, err error) {
+func (f alertFlags) alertOptions() (o outbound.AlertOptions, err error) {
 	o.URL, o.Text = f.AlertURL, f.AlertFormat == "text"
 	if f.AlertURL != "" {
-		if _, err := alert.Origin(f.AlertURL); err != nil {
+		if _, err := outbound.Origin(f.AlertURL); err != nil {
 			return o, fmt.Errorf("--alert-url: %w", err)
 		}
 	}
@@ -26,7 +25,7 @@ func (f alertFlags) alertOptions() (o alert.Options, err error) {
 	if err != nil || f.AlertSecretFile == "" {
 		return o, err
 	}
-	if o.Key, err = webhook.ParseKey(secret); err != nil {
+	if o.Key, err = outbound.ParseWebhookKey(secret); err != nil {
 		return o, fmt.Errorf("--alert-secret-file: %w", err)
 	}
 	return o, nil

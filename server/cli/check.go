@@ -19,9 +19,9 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 
-	"callbook/server/alert"
 	"callbook/server/https"
 	"callbook/server/mail"
+	"callbook/server/outbound"
 	"callbook/store"
 	"callbook/store/backup"
 	"callbook/store/domain"
@@ -99,7 +99,7 @@ func (c *checkCommand) printSettings(f *findings, k *kong.Context) {
 				value = mail.Describe(value)
 			}
 		case "alert-url":
-			value, _ = alert.Origin(value)
+			value, _ = outbound.Origin(value)
 		}
 		if len(flag.Envs) > 0 {
 			f.setting(flag.Envs[0], value)
@@ -234,8 +234,8 @@ var mailPurposes = map[domain.MailPool]string{
 }
 
 // checkAlerts reports where alerts are sent, and sends one if the operator asks for it.
-func (c *checkCommand) checkAlerts(ctx context.Context, f *findings, o alert.Options) {
-	to, _ := alert.Origin(o.URL)
+func (c *checkCommand) checkAlerts(ctx context.Context, f *findings, o outbound.AlertOptions) {
+	to, _ := outbound.Origin(o.URL)
 	if !c.TestAlert {
 		if o.URL != "" {
 			f.ok("alerts", "are sent to %s; --test-alert sends one", to)
@@ -248,7 +248,7 @@ func (c *checkCommand) checkAlerts(ctx context.Context, f *findings, o alert.Opt
 	}
 
 	o.Site = cmp.Or(c.BaseURL, "http://"+c.Addr)
-	if err := alert.New(o).Test(ctx); err != nil {
+	if err := outbound.NewAlertWorker(o).Test(ctx); err != nil {
 		f.problem("alerts", "%s does not accept the test: %v", to, err)
 		return
 	}

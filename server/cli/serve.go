@@ -19,13 +19,13 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server"
-	"callbook/server/alert"
 	"callbook/server/cli/reference"
 	"callbook/server/documents"
 	"callbook/server/https"
 	"callbook/server/listen"
 	"callbook/server/logging"
 	"callbook/server/middleware"
+	"callbook/server/outbound"
 	"callbook/server/systemd"
 	"callbook/server/tools"
 	"callbook/store"
@@ -82,7 +82,7 @@ Each setting is a flag, a variable, and a key in the file of --config; the first
 type plan struct {
 	store  store.Options
 	server server.Options
-	alerts alert.Options
+	alerts outbound.AlertOptions
 }
 
 // plan checks all settings before anything is opened, and returns all errors at once.
@@ -202,7 +202,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 		log.Info().Msg("callbook has stopped")
 	}()
 	p.alerts.Site, p.alerts.Log = p.server.BaseURL, log
-	p.server.Alerts = alert.New(p.alerts)
+	p.server.Alerts = outbound.NewAlertWorker(p.alerts)
 	st.Watch(p.server.Alerts.Watch)
 	s, err := server.New(st, p.server)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/crypto/acme/autocert"
 
 	"callbook/server"
-	"callbook/server/alert"
+	"callbook/server/outbound"
 	"callbook/store/durable"
 )
 
@@ -33,7 +33,7 @@ type Certificates struct {
 	plain    http.Handler            // responds to challenges over plain http; nil without --http-addr
 	obtained map[string]*atomic.Bool // by name
 	log      zerolog.Logger
-	alerts   *alert.Worker
+	alerts   *outbound.AlertWorker
 }
 
 // Options select the names and the authority of certificates.
@@ -136,7 +136,7 @@ func (c *Certificates) get(name string) (*tls.Certificate, error) {
 
 // Start obtains a certificate for each name in the background, and watches their renewal
 // until ctx ends. Saved certificates serve at once.
-func (c *Certificates) Start(ctx context.Context, s *server.Server, alerts *alert.Worker) {
+func (c *Certificates) Start(ctx context.Context, s *server.Server, alerts *outbound.AlertWorker) {
 	c.alerts = alerts
 	for _, name := range c.names {
 		cert, err := Saved(string(c.folder.DirCache), name)
@@ -170,7 +170,7 @@ func (c *Certificates) watch(ctx context.Context, name string) {
 		} else {
 			failures++
 			pause = retryAfter(err, failures)
-			c.alerts.Raise(alert.Certificate, 1)
+			c.alerts.Raise(outbound.CertificateAlert, 1)
 			c.log.Error().Err(err).Str("domain", name).Str("again_in", pause.String()).
 				Msg("https has no certificate yet: " + remedy)
 		}
@@ -217,7 +217,7 @@ func (c *Certificates) inspect(name string, cert, known *x509.Certificate) (paus
 		return pause
 	}
 	if known != nil { // after a start, autocert is still renewing it
-		c.alerts.Raise(alert.Certificate, 1)
+		c.alerts.Raise(outbound.CertificateAlert, 1)
 		c.log.Error().Str("domain", name).Time("until", cert.NotAfter).
 			Msg("the renewal of the certificate is overdue: " + remedy)
 	}

@@ -1,35 +1,3 @@
-// Package linkcheck fetches a page that an agent names as its own and searches it for
-// the agent's public address. The Checker knows nothing of agents; the Worker limits
-// the checks and stores their results.
-//
-// # The guard
-//
-// The address of the page, the DNS records of its name and the redirects of its server are untrusted. Each could lead
-// the service to a machine that only the service can reach.
-//
-// The scheme, host and port of every URL are checked, also after a redirect. The name is resolved once and rejected if
-// any of its addresses is not public. The service dials one of the checked addresses, so a second, different DNS
-// response has no effect. The dialer checks the address of the socket once more.
-//
-// # Deliberate omissions
-//
-//   - No proxy, whatever the environment says: it would resolve names by itself.
-//   - No second attempt at another address of the same name, no connection that is
-//     reused, no HTTP/2, no cookie, no referrer, no compression, no script, no meta
-//     refresh, no robots.txt.
-//   - No NAT64: where IPv4 is reached through 64:ff9b::/96 alone, pages on IPv4
-//     are rejected, since such an address can carry any private one. A network's
-//     own prefix for NAT64 looks like any public address and is not recognised.
-//   - No internationalised host names but in their ASCII form (xn--).
-//   - No text of the page or its server is returned: a result is one of a few fixed
-//     words, so that it cannot be used to read inner pages.
-//   - A page of the directory itself proves nothing, and neither does a mention on
-//     a page whose own address holds the wanted one: search results, copies in
-//     archives and similar pages repeat the query.
-//   - A redirect to another host than the given one is not followed, but for a prefix www.:
-//     the page there would prove nothing, and its owner may not want a result to be shown.
-//
-// A mention proves only that the agent's operator could write text on the page; a rel="me" link, its markup.
 package outbound
 
 import (
@@ -81,7 +49,7 @@ type Resolver interface {
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Options configures a Checker. The zero value is ready for use.
+// Options configures a LinkChecker and the transport of other requests. The zero value is ready for use.
 type Options struct {
 	Resolver  Resolver               // nil: the system's
 	Dial      dialFunc               // for tests; nil: a dialer that checks each socket's address
@@ -92,13 +60,13 @@ type Options struct {
 	Roots     *x509.CertPool         // nil: the system's
 }
 
-// Checker checks pages. It may be used by many goroutines at once.
+// LinkChecker checks pages. It may be used by many goroutines at once.
 type LinkChecker struct {
 	guard
 	transport *http.Transport
 }
 
-// New returns a Checker.
+// NewLinkChecker returns a checker.
 func NewLinkChecker(o Options) *LinkChecker {
 	g := newGuard(o)
 	return &LinkChecker{g, g.newTransport()}
@@ -260,7 +228,7 @@ var kinds = map[string]string{
 	"mstdn.social": "mastodon", "fosstodon.org": "mastodon", "hachyderm.io": "mastodon",
 }
 
-// KindOf returns the kind of a host: github, gitlab, codeberg, huggingface, mastodon, xiaohongshu, or website for
+// LinkKind returns the kind of a host: github, gitlab, codeberg, huggingface, mastodon, xiaohongshu, or website for
 // any other. The host has no port.
 func LinkKind(host string) string {
 	host = strings.TrimPrefix(strings.ToLower(host), "www.")

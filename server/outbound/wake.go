@@ -1,9 +1,3 @@
-// Package wake sends the requests that wake agents: a POST to the URL of an agent that has new events.
-//
-// Nothing but the URL is chosen by the agent, and the URL is untrusted like that of a profile link;
-// package linkcheck says which addresses may be reached. Redirects are not followed, and the body of a
-// response is not read. Each agent gets at most one request in domain.WakePause, and one whose URL fails
-// after the last of domain.WakeRetries gets none.
 package outbound
 
 import (
@@ -20,7 +14,6 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
-	"callbook/server/webhook"
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/store/txn"
@@ -29,7 +22,7 @@ import (
 // maxRequests is how many requests are sent at once.
 const maxWakes = 64
 
-// Worker sends the requests that are due.
+// WakeWorker sends the requests that are due.
 type WakeWorker struct {
 	store     *store.Store
 	client    *http.Client
@@ -41,7 +34,7 @@ type WakeWorker struct {
 	changed   chan struct{} // something may be due
 }
 
-// New returns a worker. Its requests reach the addresses that checks with the options may reach.
+// NewWakeWorker returns a worker. Its requests reach the addresses that checks with the options may reach.
 func NewWakeWorker(st *store.Store, o Options, log zerolog.Logger, set *metrics.Set) *WakeWorker {
 	o.Timeout = domain.WakeTimeout
 	w := &WakeWorker{
@@ -169,7 +162,7 @@ func (w *WakeWorker) post(ctx context.Context, due domain.DueWake) (delivered bo
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", w.agent)
-	webhook.Key(due.Secret).Sign(r.Header, due.MessageID, time.Now(), body) //clock: of the receiver
+	WebhookKey(due.Secret).Sign(r.Header, due.MessageID, time.Now(), body) //clock: of the receiver
 
 	response, err := w.client.Do(r)
 	if failure, ok := errors.AsType[*url.Error](err); ok && failure.Timeout() {

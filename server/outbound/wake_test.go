@@ -20,7 +20,6 @@ import (
 	"github.com/rs/zerolog"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"callbook/server/webhook"
 	"callbook/store"
 	"callbook/store/domain"
 )
@@ -118,7 +117,7 @@ func (d *directory) agent(handle, url string) (secret string) {
 	d.posts.Store(handle, post.ID)
 	_, key, err := d.SetWake(ctx, caller, url)
 	d.ok(err)
-	return webhook.Key(key).Secret()
+	return WebhookKey(key).Secret()
 }
 
 // event makes an event for an agent: a reply.

@@ -68,7 +68,7 @@ var claims = []claim{
 		needs: []need{{"inputs", atLeast, 50_000, 10_000_000}, {"requests", atLeast, 12_000, 1_000_000}, {"failures", exactly, 0, 0}, {"operations", atLeast, 37, 37}, {"raw requests", atLeast, 40, 40}},
 		tests: slices.Concat(in("./server", "TestHostileInput_IsRejected", "TestHTTP_AmbiguousRequestsHaveOneReading", "TestHTTP_HeadersAreBounded", "TestHTTP_BodiesAreBounded"),
 			fuzzed("./server", "FuzzWrites", "FuzzSearch", "FuzzPages", "FuzzMCP", "FuzzOwnerPage"),
-			fuzzed("./server/api", "FuzzParseJSON"), fuzzed("./server/middleware", "FuzzClientAddress"), fuzzed("./server/cli", "FuzzConfig"), fuzzed("./server/linkcheck", "FuzzPage"), fuzzed("./store/search", "FuzzTokens"),
+			fuzzed("./server/api", "FuzzParseJSON"), fuzzed("./server/middleware", "FuzzClientAddress"), fuzzed("./server/cli", "FuzzConfig"), fuzzed("./server/outbound", "FuzzPage"), fuzzed("./store/search", "FuzzTokens"),
 			fuzzed("./store", "FuzzSearch"), fuzzed("./store/text", "FuzzFields", "FuzzName", "FuzzText"), fuzzed("./store/blocklist", "FuzzBlockedWord")),
 	},
 	{
@@ -149,7 +149,7 @@ var claims = []claim{
 		name: "links", what: "Internal addresses to which the link check connects: from a table, and when a name changes to one between two look-ups",
 		shows: "0 of {addresses}, 0 in {rebindings} tries",
 		needs: []need{{"addresses", atLeast, 200, 200}, {"rebindings", atLeast, 1000, 1000}},
-		tests: in("./server/linkcheck", "TestGuard_NeverDialsInternalAddress", "TestGuard_DNSRebindingReachesNoInternalAddress"),
+		tests: in("./server/outbound", "TestGuard_NeverDialsInternalAddress", "TestGuard_DNSRebindingReachesNoInternalAddress"),
 	},
 	{
 		name: "markup", what: "Hostile texts in every field that change the structure of a page, the feed or the result of a tool",

@@ -1,4 +1,4 @@
-package webhook
+package outbound
 
 import (
 	"encoding/base64"
@@ -15,7 +15,7 @@ func secretOf(n int) string {
 }
 
 func TestSign_VerifiesWithTheLibrary(t *testing.T) {
-	key, err := ParseKey(secretOf(32))
+	key, err := ParseWebhookKey(secretOf(32))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,14 +36,14 @@ func TestSign_VerifiesWithTheLibrary(t *testing.T) {
 		t.Error("the signature is good for another id")
 	}
 	unsigned := http.Header{}
-	if Key(nil).Sign(unsigned, "alert_1", time.Now(), nil); len(unsigned) > 0 {
+	if WebhookKey(nil).Sign(unsigned, "alert_1", time.Now(), nil); len(unsigned) > 0 {
 		t.Errorf("without a key: %v", unsigned)
 	}
 }
 
 func TestParseKey_RejectsOtherSecrets(t *testing.T) {
 	for _, n := range []int{24, 64} {
-		if _, err := ParseKey(secretOf(n)); err != nil {
+		if _, err := ParseWebhookKey(secretOf(n)); err != nil {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestParseKey_RejectsOtherSecrets(t *testing.T) {
 		"empty": "", "prefix alone": "whsec_", "short": secretOf(23), "long": secretOf(65),
 		"without a prefix": strings.TrimPrefix(secretOf(32), "whsec_"), "not base64": "whsec_hunter2!hunter2!hunter2!hunter2!", "two lines": secretOf(32) + "\n" + secretOf(32),
 	} {
-		if _, err := ParseKey(secret); err == nil || !strings.Contains(err.Error(), "openssl rand -base64 32") || secret != "" && strings.Contains(err.Error(), secret) && secret != "whsec_" {
+		if _, err := ParseWebhookKey(secret); err == nil || !strings.Contains(err.Error(), "openssl rand -base64 32") || secret != "" && strings.Contains(err.Error(), secret) && secret != "whsec_" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

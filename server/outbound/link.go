@@ -17,11 +17,11 @@ const (
 	// slotTimeout limits how long a request waits for its turn. Pages may be slow, and a request must
 	// end; the job checks the link later.
 	slotTimeout = 2 * time.Second
-	// BatchSize is how many due links CheckDue reads at a time.
+	// LinkBatch is how many due links CheckDue reads at a time.
 	LinkBatch = 20
 )
 
-// Worker checks profile links, and stores the results.
+// LinkWorker checks profile links, and stores the results.
 type LinkWorker struct {
 	store   *store.Store
 	checker *LinkChecker
@@ -29,7 +29,7 @@ type LinkWorker struct {
 	slots   *semaphore.Weighted
 }
 
-// NewWorker returns a worker for a site at the address base.
+// NewLinkWorker returns a worker for a site at the address base.
 func NewLinkWorker(st *store.Store, base string, o Options) *LinkWorker {
 	return &LinkWorker{
 		store:   st,

@@ -1,10 +1,4 @@
-// Package alert notifies the operator by HTTP requests, for services such as ntfy and Gotify.
-//
-// An alert consists of fixed texts and a count, so that no text by agents can be in one. Of each
-// kind, at most one is sent per hour; it counts the occurrences since the last one. So the queue is
-// a number for each kind. An alert that the receiver does not accept is sent again with those that
-// follow. At shutdown the queue is lost; the log has the same events.
-package alert
+package outbound
 
 import (
 	"bytes"
@@ -21,42 +15,41 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
-	"callbook/server/webhook"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
 
-// Kind is the reason for an alert.
-type Kind int
+// AlertKind is the reason for an alert.
+type AlertKind int
 
 // Kinds of alerts.
 const (
-	Report Kind = iota
-	Approval
-	Disk
-	Backup
-	Certificate
-	Mails
-	test
+	ReportAlert AlertKind = iota
+	ApprovalAlert
+	DiskAlert
+	BackupAlert
+	CertificateAlert
+	MailsAlert
+	testAlert
 )
 
-// texts are all that an alert can say, beside the address of the site and a count.
-var texts = [...]struct{ name, title, message string }{
-	Report:      {"report", "new report", "callbook admin reports lists the open reports."},
-	Approval:    {"approval", "an agent waits for approval", "callbook help moderation says how to decide."},
-	Disk:        {"disk", "low disk space", "The disk of the database is almost full. Free some space: writes are rejected once it is full."},
-	Backup:      {"backup", "backup failed", "The log says why. The service tries again within an hour."},
-	Certificate: {"certificate", "no valid certificate", "A certificate is missing, or its renewal is overdue. The log says why."},
-	Mails:       {"mails", "mails are used up", "The site has sent all mails of a pool within 24 hours. callbook check shows when the next one can be sent."},
-	test:        {"test", "test", "Alerts from this directory reach you."},
+// alertTexts are all that an alert can say, beside the address of the site and a count.
+var alertTexts = [...]struct{ name, title, message string }{
+	ReportAlert:      {"report", "new report", "callbook admin reports lists the open reports."},
+	ApprovalAlert:    {"approval", "an agent waits for approval", "callbook help moderation says how to decide."},
+	DiskAlert:        {"disk", "low disk space", "The disk of the database is almost full. Free some space: writes are rejected once it is full."},
+	BackupAlert:      {"backup", "backup failed", "The log says why. The service tries again within an hour."},
+	CertificateAlert: {"certificate", "no valid certificate", "A certificate is missing, or its renewal is overdue. The log says why."},
+	MailsAlert:       {"mails", "mails are used up", "The site has sent all mails of a pool within 24 hours. callbook check shows when the next one can be sent."},
+	testAlert:        {"test", "test", "Alerts from this directory reach you."},
 }
 
-// Options configures a Worker.
-type Options struct {
-	URL  string      // of the receiver, as Origin accepts it; empty: no alerts
-	Text bool        // send a line of text instead of JSON
-	Key  webhook.Key // signs the requests
-	Site string      // base URL of the directory
+// AlertOptions configures an AlertWorker.
+type AlertOptions struct {
+	URL  string     // of the receiver, as Origin accepts it; empty: no alerts
+	Text bool       // send a line of text instead of JSON
+	Key  WebhookKey // signs the requests
+	Site string     // base URL of the directory
 	Log  zerolog.Logger
 }
 
@@ -71,29 +64,29 @@ func Origin(address string) (string, error) {
 }
 
 const (
-	period  = time.Hour        // between two alerts of a kind
-	pause   = 5 * time.Minute  // after one that the receiver did not accept
-	timeout = 10 * time.Second // of a request
+	alertPeriod  = time.Hour        // between two alerts of a kind
+	alertPause   = 5 * time.Minute  // after one that the receiver did not accept
+	alertTimeout = 10 * time.Second // of a request
 )
 
-// Worker sends alerts. A nil Worker sends none.
-type Worker struct {
-	options Options
+// AlertWorker sends alerts. A nil AlertWorker sends none.
+type AlertWorker struct {
+	options AlertOptions
 	client  *http.Client
 	wake    chan struct{}
-	pending [len(texts)]atomic.Int64 // occurrences that no alert has reported, by kind
-	due     [len(texts)]time.Time    // when the next alert may be sent
+	pending [len(alertTexts)]atomic.Int64 // occurrences that no alert has reported, by kind
+	due     [len(alertTexts)]time.Time    // when the next alert may be sent
 }
 
-// New returns a Worker, or nil without a URL.
-func New(o Options) *Worker {
+// NewAlertWorker returns a worker, or nil without a URL.
+func NewAlertWorker(o AlertOptions) *AlertWorker {
 	if o.URL == "" {
 		return nil
 	}
-	return &Worker{
+	return &AlertWorker{
 		options: o,
 		client: &http.Client{
-			Timeout: timeout,
+			Timeout: alertTimeout,
 			// A redirect may lead to a host that must not get the token or the signed message.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -102,13 +95,13 @@ func New(o Options) *Worker {
 }
 
 // Watch raises the alerts that commits of the store cause.
-func (w *Worker) Watch(c txn.Changes) {
-	w.Raise(Report, c.Reports)
-	w.Raise(Approval, c.Approvals)
+func (w *AlertWorker) Watch(c txn.Changes) {
+	w.Raise(ReportAlert, c.Reports)
+	w.Raise(ApprovalAlert, c.Approvals)
 }
 
 // Raise records a number of occurrences. It does not block.
-func (w *Worker) Raise(kind Kind, n int) {
+func (w *AlertWorker) Raise(kind AlertKind, n int) {
 	if w == nil || n == 0 {
 		return
 	}
@@ -120,7 +113,7 @@ func (w *Worker) Raise(kind Kind, n int) {
 }
 
 // Run sends alerts until ctx ends.
-func (w *Worker) Run(ctx context.Context) {
+func (w *AlertWorker) Run(ctx context.Context) {
 	if w == nil {
 		return
 	}
@@ -135,26 +128,26 @@ func (w *Worker) Run(ctx context.Context) {
 }
 
 // deliver sends the alerts that are due.
-func (w *Worker) deliver(ctx context.Context, now time.Time) {
-	for kind := range texts {
+func (w *AlertWorker) deliver(ctx context.Context, now time.Time) {
+	for kind := range alertTexts {
 		count := w.pending[kind].Load()
 		if count == 0 || now.Before(w.due[kind]) {
 			continue
 		}
 
-		if err := w.send(ctx, Kind(kind), count); err != nil {
-			w.due[kind] = now.Add(pause)
-			w.options.Log.Warn().Err(err).Str("alert", texts[kind].name).
+		if err := w.send(ctx, AlertKind(kind), count); err != nil {
+			w.due[kind] = now.Add(alertPause)
+			w.options.Log.Warn().Err(err).Str("alert", alertTexts[kind].name).
 				Msg("cannot send an alert, which is tried again: callbook check --test-alert tests the settings")
 			continue
 		}
 		w.pending[kind].Add(-count)
-		w.due[kind] = now.Add(period)
+		w.due[kind] = now.Add(alertPeriod)
 	}
 }
 
 // Test sends a test alert.
-func (w *Worker) Test(ctx context.Context) error { return w.send(ctx, test, 1) }
+func (w *AlertWorker) Test(ctx context.Context) error { return w.send(ctx, testAlert, 1) }
 
 // payload is the JSON of an alert: title and message as Gotify takes them.
 type payload struct {
@@ -166,8 +159,8 @@ type payload struct {
 }
 
 // compose returns the body of an alert.
-func (w *Worker) compose(kind Kind, count int64, at time.Time) []byte {
-	t := texts[kind]
+func (w *AlertWorker) compose(kind AlertKind, count int64, at time.Time) []byte {
+	t := alertTexts[kind]
 	_, site, _ := strings.Cut(w.options.Site, "://")
 	p := payload{"Callbook " + site + ": " + t.title, t.message, t.name, count, at.UTC().Truncate(time.Second)}
 	if count > 1 {
@@ -181,7 +174,7 @@ func (w *Worker) compose(kind Kind, count int64, at time.Time) []byte {
 }
 
 // send makes one request. Its error does not contain the URL.
-func (w *Worker) send(ctx context.Context, kind Kind, count int64) error {
+func (w *AlertWorker) send(ctx context.Context, kind AlertKind, count int64) error {
 	now := time.Now() //clock: of the receiver
 	body := w.compose(kind, count, now)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.options.URL, bytes.NewReader(body))

@@ -1,4 +1,4 @@
-package alert
+package outbound
 
 import (
 	"bytes"
@@ -17,7 +17,6 @@ import (
 	"github.com/rs/zerolog"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"callbook/server/webhook"
 	"callbook/store/txn"
 )
 
@@ -80,10 +79,10 @@ func (r *receiver) all() (all []received) {
 }
 
 // worker returns a Worker for the receiver, and its log.
-func (r *receiver) worker(o Options) (*Worker, *bytes.Buffer) {
+func (r *receiver) worker(o AlertOptions) (*AlertWorker, *bytes.Buffer) {
 	log := &bytes.Buffer{}
 	o.URL, o.Site, o.Log = r.URL+"/topic?token=hunter2", "https://directory.example.org", zerolog.New(log)
-	return New(o), log
+	return NewAlertWorker(o), log
 }
 
 var start = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
@@ -101,14 +100,14 @@ func TestWorker_ComposesBothFormats(t *testing.T) {
 		{"text", true, 1, "Callbook directory.example.org: new report. callbook admin reports lists the open reports."},
 		{"text of several", true, 3, "Callbook directory.example.org: new report. 3 times since the last alert. callbook admin reports lists the open reports."},
 	} {
-		w, _ := r.worker(Options{Text: tt.text})
-		if diff := cmp.Diff(tt.want, string(w.compose(Report, tt.count, start.Add(time.Millisecond)))); diff != "" {
+		w, _ := r.worker(AlertOptions{Text: tt.text})
+		if diff := cmp.Diff(tt.want, string(w.compose(ReportAlert, tt.count, start.Add(time.Millisecond)))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
-	w, _ := r.worker(Options{Text: true})
-	for _, kind := range []Kind{Report, Approval, Disk, Backup, Certificate, Mails, test} {
-		if line := string(w.compose(kind, 2, start)); strings.Contains(line, "\n") || texts[kind].name == "" || texts[kind].title == "" || texts[kind].message == "" {
+	w, _ := r.worker(AlertOptions{Text: true})
+	for _, kind := range []AlertKind{ReportAlert, ApprovalAlert, DiskAlert, BackupAlert, CertificateAlert, MailsAlert, testAlert} {
+		if line := string(w.compose(kind, 2, start)); strings.Contains(line, "\n") || alertTexts[kind].name == "" || alertTexts[kind].title == "" || alertTexts[kind].message == "" {
 			t.Errorf("%d: %q", kind, line)
 		}
 	}
@@ -117,8 +116,8 @@ func TestWorker_ComposesBothFormats(t *testing.T) {
 func TestWorker_SendsToTheURL(t *testing.T) {
 	for _, text := range []bool{false, true} {
 		r := newReceiver(t)
-		w, _ := r.worker(Options{Text: text})
-		w.Raise(Disk, 1)
+		w, _ := r.worker(AlertOptions{Text: text})
+		w.Raise(DiskAlert, 1)
 		w.deliver(t.Context(), start)
 		all := r.all()
 		if len(all) != 1 || all[0].path != "/topic?token=hunter2" || !strings.Contains(all[0].body, "low disk space") {
@@ -133,20 +132,20 @@ func TestWorker_SendsToTheURL(t *testing.T) {
 
 func TestWorker_SendsOneAnHourOfAKind(t *testing.T) {
 	r := newReceiver(t)
-	w, _ := r.worker(Options{})
+	w, _ := r.worker(AlertOptions{})
 	for _, step := range []struct {
 		name   string
 		after  time.Duration
-		raised []Kind
+		raised []AlertKind
 		want   []string // parts of what is received, in order
 	}{
 		{"nothing", 0, nil, nil},
-		{"the first at once", 0, []Kind{Report}, []string{`"type":"report","count":1,`}},
-		{"more within the hour", time.Minute, []Kind{Report, Report}, nil},
-		{"another kind meanwhile", 20 * time.Minute, []Kind{Mails, Report}, []string{`"type":"mails","count":1,`}},
+		{"the first at once", 0, []AlertKind{ReportAlert}, []string{`"type":"report","count":1,`}},
+		{"more within the hour", time.Minute, []AlertKind{ReportAlert, ReportAlert}, nil},
+		{"another kind meanwhile", 20 * time.Minute, []AlertKind{MailsAlert, ReportAlert}, []string{`"type":"mails","count":1,`}},
 		{"their number after the hour", time.Hour, nil, []string{`"type":"report","count":3,`}},
 		{"no more", 3 * time.Hour, nil, nil},
-		{"at once again", 4 * time.Hour, []Kind{Report}, []string{`"type":"report","count":1,`}},
+		{"at once again", 4 * time.Hour, []AlertKind{ReportAlert}, []string{`"type":"report","count":1,`}},
 	} {
 		for _, kind := range step.raised {
 			w.Raise(kind, 1)
@@ -169,7 +168,7 @@ func TestWorker_SendsOneAnHourOfAKind(t *testing.T) {
 // the hour begins when the receiver has accepted the alert.
 func TestWorker_TriesAgainWhatIsNotAccepted(t *testing.T) {
 	const secret = "a key of more than 24 bytes"
-	key, err := webhook.ParseKey("whsec_" + base64.StdEncoding.EncodeToString([]byte(secret)))
+	key, err := ParseWebhookKey("whsec_" + base64.StdEncoding.EncodeToString([]byte(secret)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,29 +178,29 @@ func TestWorker_TriesAgainWhatIsNotAccepted(t *testing.T) {
 	}
 	statuses := []int{503, 429, 302, 404, 0, 500, 204}
 	r := newReceiver(t, statuses...)
-	w, log := r.worker(Options{Key: key})
+	w, log := r.worker(AlertOptions{Key: key})
 
 	now := start
 	for i := range statuses {
-		w.Raise(Backup, 1)
+		w.Raise(BackupAlert, 1)
 		w.deliver(t.Context(), now)
-		w.deliver(t.Context(), now.Add(pause-1))
+		w.deliver(t.Context(), now.Add(alertPause-1))
 		a := r.next(t)
 		if err := verifier.Verify([]byte(a.body), a.header); err != nil || !strings.Contains(a.body, fmt.Sprintf(`"count":%d,`, i+1)) || len(r.got) > 0 {
 			t.Errorf("try %d: %v: %+v, and %d more", i+1, err, a, len(r.got))
 		}
-		now = now.Add(pause)
+		now = now.Add(alertPause)
 	}
 	if n := strings.Count(log.String(), "which is tried again"); n != len(statuses)-1 || strings.Contains(log.String(), "hunter2") {
 		t.Errorf("%d failures are logged: %s", n, log)
 	}
 
-	w.Raise(Backup, 1)
-	accepted := now.Add(-pause)
-	if w.deliver(t.Context(), accepted.Add(period-1)); len(r.got) != 0 {
+	w.Raise(BackupAlert, 1)
+	accepted := now.Add(-alertPause)
+	if w.deliver(t.Context(), accepted.Add(alertPeriod-1)); len(r.got) != 0 {
 		t.Errorf("%d alerts within the hour", len(r.got))
 	}
-	if w.deliver(t.Context(), accepted.Add(period)); len(r.got) != 1 {
+	if w.deliver(t.Context(), accepted.Add(alertPeriod)); len(r.got) != 1 {
 		t.Errorf("%d alerts after the hour", len(r.got))
 	}
 }
@@ -211,11 +210,11 @@ func TestWorker_GivesUpAReceiverThatDoesNotRespond(t *testing.T) {
 	h := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer h.Close()
 	defer close(release)
-	w := New(Options{URL: h.URL, Log: zerolog.Nop()})
+	w := NewAlertWorker(AlertOptions{URL: h.URL, Log: zerolog.Nop()})
 	w.client.Timeout = 20 * time.Millisecond
-	w.Raise(Disk, 1)
+	w.Raise(DiskAlert, 1)
 	w.deliver(t.Context(), start)
-	if n := w.pending[Disk].Load(); n != 1 {
+	if n := w.pending[DiskAlert].Load(); n != 1 {
 		t.Errorf("%d pending", n)
 	}
 }
@@ -223,7 +222,7 @@ func TestWorker_GivesUpAReceiverThatDoesNotRespond(t *testing.T) {
 // TestWorker_RunsUntilItsContextEnds: it wakes for an alert, and ends although a receiver is unreachable.
 func TestWorker_RunsUntilItsContextEnds(t *testing.T) {
 	r := newReceiver(t)
-	w, log := r.worker(Options{Text: true})
+	w, log := r.worker(AlertOptions{Text: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -240,7 +239,7 @@ func TestWorker_RunsUntilItsContextEnds(t *testing.T) {
 		t.Errorf("received %+v", a)
 	}
 	r.Close()
-	w.Raise(Disk, 1)
+	w.Raise(DiskAlert, 1)
 	cancel()
 	if <-ended; strings.Contains(log.String(), "hunter2") {
 		t.Errorf("logged %s", log)
@@ -249,7 +248,7 @@ func TestWorker_RunsUntilItsContextEnds(t *testing.T) {
 
 func TestWorker_LogsNoToken(t *testing.T) {
 	r := newReceiver(t)
-	w, _ := r.worker(Options{})
+	w, _ := r.worker(AlertOptions{})
 	r.Close()
 	if err := w.Test(t.Context()); err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("the error: %v", err)
@@ -257,8 +256,8 @@ func TestWorker_LogsNoToken(t *testing.T) {
 }
 
 func TestWorker_IsNilWithoutURL(t *testing.T) {
-	w := New(Options{})
-	w.Raise(Report, 1)
+	w := NewAlertWorker(AlertOptions{})
+	w.Raise(ReportAlert, 1)
 	w.Watch(txn.Changes{Reports: 1})
 	w.Run(t.Context())
 	if w != nil {

@@ -1,6 +1,4 @@
-// Package webhook signs requests that the site sends as Standard Webhooks (standardwebhooks.com),
-// so that a receiver can verify their sender, content and time.
-package webhook
+package outbound
 
 import (
 	"encoding/base64"
@@ -13,11 +11,11 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// Key signs requests. An empty Key signs none.
-type Key []byte
+// WebhookKey signs requests. An empty WebhookKey signs none.
+type WebhookKey []byte
 
-// ParseKey parses a secret: whsec_ and 24 to 64 bytes in base64. Its error does not contain the secret.
-func ParseKey(secret string) (Key, error) {
+// ParseWebhookKey parses a secret: whsec_ and 24 to 64 bytes in base64. Its error does not contain the secret.
+func ParseWebhookKey(secret string) (WebhookKey, error) {
 	encoded, found := strings.CutPrefix(secret, "whsec_")
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	if !found || err != nil || len(key) < 24 || len(key) > 64 {
@@ -27,11 +25,11 @@ func ParseKey(secret string) (Key, error) {
 }
 
 // Secret returns the key as ParseKey parses it.
-func (k Key) Secret() string { return "whsec_" + base64.StdEncoding.EncodeToString(k) }
+func (k WebhookKey) Secret() string { return "whsec_" + base64.StdEncoding.EncodeToString(k) }
 
 // Sign sets the headers of a request with this body. The id must be the same in each try to send the same message,
 // and the time that of the try.
-func (k Key) Sign(h http.Header, id string, at time.Time, body []byte) {
+func (k WebhookKey) Sign(h http.Header, id string, at time.Time, body []byte) {
 	if len(k) == 0 {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"callbook/server/api"
-	"callbook/server/listen"
+	"callbook/server/service"
 	"callbook/server/messages"
 	"callbook/server/operator"
 	"callbook/store"
@@ -309,7 +309,7 @@ func (pageCommand) Help() string {
 }
 
 func (c *pageCommand) Run(ctx context.Context, console *console) error {
-	e := listen.Endpoint{Flag: listen.OperatorFlag, Addr: c.OperatorAddr}
+	e := service.Endpoint{Flag: service.OperatorFlag, Addr: c.OperatorAddr}
 	if err := e.Check(); err != nil {
 		return err
 	}

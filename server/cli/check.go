@@ -19,7 +19,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 
-	"callbook/server/https"
+	"callbook/server/service"
 	"callbook/server/mail"
 	"callbook/server/outbound"
 	"callbook/store"
@@ -278,7 +278,7 @@ func (c *checkCommand) checkCertificates(f *findings) {
 		f.problem("https", "other users of this machine can read the folder of the keys: chmod 700 %s", folder)
 	}
 	for _, name := range c.Domain {
-		cert, err := https.Saved(folder, name)
+		cert, err := service.SavedCertificate(folder, name)
 		switch {
 		case errors.Is(err, fs.ErrPermission):
 			f.problem("https", "%v: run the check as the user of the service", err)
@@ -301,7 +301,7 @@ func checkCertificate(f *findings, name string, cert *x509.Certificate, now time
 	case cert.NotAfter.Sub(now) < late:
 		f.problem("https", "the certificate of %s expires on %s: callbook serve renews it while it runs, and logs why it cannot", name, end)
 	default:
-		f.ok("https", "%s has a certificate by %s, valid until %s", name, https.Issuer(cert), end)
+		f.ok("https", "%s has a certificate by %s, valid until %s", name, service.CertificateIssuer(cert), end)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"callbook/server/logging"
+	"callbook/server/service"
 )
 
 // commands is the command line. Every flag has an environment variable CALLBOOK_<FLAG>. The flag takes precedence
@@ -118,8 +118,8 @@ func decodePath(ctx *kong.DecodeContext, target reflect.Value) error {
 // printError prints an error, or several, a line each.
 func printError(stderr io.Writer, err error) {
 	begin := "callbook:"
-	if logging.IsJournal(stderr) {
-		begin = logging.ErrorPriority + begin
+	if service.IsJournal(stderr) {
+		begin = service.ErrorPriority + begin
 	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintln(stderr, begin, strings.TrimSpace(line))

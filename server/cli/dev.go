@@ -17,8 +17,7 @@ import (
 	"callbook/server"
 	"callbook/server/cli/reference"
 	"callbook/server/devmode"
-	"callbook/server/listen"
-	"callbook/server/logging"
+	"callbook/server/service"
 	"callbook/server/mail"
 	"callbook/store"
 	"callbook/store/domain"
@@ -51,7 +50,7 @@ var allowedHost = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])
 
 // check rejects an address that other machines could reach, before anything listens there.
 func (c *devCommand) check() error {
-	if err := (listen.Endpoint{Flag: listen.SiteFlag, Addr: c.Addr}).Check(); err != nil {
+	if err := (service.Endpoint{Flag: service.SiteFlag, Addr: c.Addr}).Check(); err != nil {
 		return err
 	}
 	if c.Exec != nil && strings.TrimSpace(*c.Exec) == "" {
@@ -76,13 +75,13 @@ func (c *devCommand) baseURL(listener net.Listener) string {
 }
 
 func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context) (err error) {
-	log, closeLog := logging.New(console.err, logging.Format(c.Log), c.LogLevel)
+	log, closeLog := service.NewLog(console.err, service.LogFormat(c.Log), c.LogLevel)
 	defer closeLog()
 	if err := c.check(); err != nil {
 		return fmt.Errorf("%w: %w", errSettings, err)
 	}
-	endpoints := []listen.Endpoint{{Flag: listen.SiteFlag, Addr: c.Addr}}
-	if err := listen.All(endpoints); err != nil {
+	endpoints := []service.Endpoint{{Flag: service.SiteFlag, Addr: c.Addr}}
+	if err := service.Listen(endpoints); err != nil {
 		return err
 	}
 	listener := endpoints[0].Listener
@@ -144,7 +143,7 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	}
 
 	front := server.Front{Listener: listener}
-	here := "http://" + listen.Reachable(listener.Addr()) // this machine may not know the name for the others
+	here := "http://" + service.Reachable(listener.Addr()) // this machine may not know the name for the others
 	if c.Exec == nil {
 		c.printWelcome(console.out, here, base, dev.Agents())
 		return dev.Serve(ctx, front)

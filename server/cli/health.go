@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"callbook/server/listen"
+	"callbook/server/service"
 )
 
 // healthCommand checks that a running service responds, for the health check of a container, whose image has no other
@@ -26,7 +26,7 @@ func (c *healthCommand) Run(ctx context.Context) error {
 	defer cancel()
 
 	network, addr := "tcp", c.Addr
-	if path := (listen.Endpoint{Flag: listen.SiteFlag, Addr: c.Addr}).Socket(); path != "" {
+	if path := (service.Endpoint{Flag: service.SiteFlag, Addr: c.Addr}).Socket(); path != "" {
 		network, addr = "unix", path
 	}
 	url := "http://localhost/healthz"

@@ -6,7 +6,7 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/net/idna"
 
-	"callbook/server/https"
+	"callbook/server/service"
 )
 
 // httpsFlags configure HTTPS.
@@ -39,8 +39,8 @@ func (c *serveCommand) AfterApply(k *kong.Context, file *configFile) error {
 }
 
 // certificates returns the options for the certificates.
-func (c *serveCommand) certificates() https.Options {
-	return https.Options{
+func (c *serveCommand) certificates() service.CertificateOptions {
+	return service.CertificateOptions{
 		Names: c.Domain, Directory: c.ACMEDirectory, Plain: c.HTTPAddr != off,
 		Database: c.DB, UserAgent: "callbook/" + version(),
 	}

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/crypto/acme/autocert"
 
 	"callbook/server"
-	"callbook/server/listen"
+	"callbook/server/service"
 )
 
 // checkRules returns the errors of settings that are out of range, and of those that need or exclude each other.
 func (c *serveCommand) checkRules() error {
-	socket := (listen.Endpoint{Flag: listen.SiteFlag, Addr: c.Addr}).Socket() != ""
+	socket := (service.Endpoint{Flag: service.SiteFlag, Addr: c.Addr}).Socket() != ""
 	cache := time.Duration(c.SharedCache)
 	var errs []error
 	for _, rule := range []struct {

@@ -21,12 +21,9 @@ import (
 	"callbook/server"
 	"callbook/server/cli/reference"
 	"callbook/server/documents"
-	"callbook/server/https"
-	"callbook/server/listen"
-	"callbook/server/logging"
+	"callbook/server/service"
 	"callbook/server/middleware"
 	"callbook/server/outbound"
-	"callbook/server/systemd"
 	"callbook/server/tools"
 	"callbook/store"
 	"callbook/store/domain"
@@ -160,7 +157,7 @@ const gcPercent = 150
 
 func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Context) (err error) {
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP) // the service survives the reader of its log, and its terminal
-	log, closeLog := logging.New(console.err, logging.Format(c.Log), c.LogLevel)
+	log, closeLog := service.NewLog(console.err, service.LogFormat(c.Log), c.LogLevel)
 	defer closeLog()
 	p, err := c.plan(log)
 	if err != nil {
@@ -176,20 +173,20 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	for _, file := range c.exposedSecrets() {
 		log.Warn().Str("file", file).Msg("other users of this machine can read a file that contains a secret: take the permission away with chmod o-r")
 	}
-	certificates, err := https.New(c.certificates(), log)
+	certificates, err := service.NewCertificates(c.certificates(), log)
 	if err != nil {
 		return err
 	}
 	endpoints := c.endpoints(certificates)
-	if err := listen.All(endpoints); errors.Is(err, listen.ErrForeign) {
+	if err := service.Listen(endpoints); errors.Is(err, service.ErrForeign) {
 		return fmt.Errorf("%w: %w", errSettings, err)
 	} else if err != nil {
 		return err
 	}
-	defer listen.CloseAll(endpoints)
+	defer service.CloseAll(endpoints)
 	at := endpoints[0].Listener.Addr()
 	if p.server.BaseURL == "" {
-		p.server.BaseURL = "http://" + listen.Reachable(at)
+		p.server.BaseURL = "http://" + service.Reachable(at)
 		log.Info().Str("base_url", p.server.BaseURL).Msg("--base-url is not set: documents contain this address")
 	}
 	st, err := c.openStore(ctx, console.err, log, p.store)
@@ -212,14 +209,14 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	if isTerminal(console.out) {
 		fmt.Fprintf(console.out, "The directory: %s (Ctrl-C stops it)\n", p.server.BaseURL)
 	}
-	stop := systemd.Notify(ctx, st, log)
+	stop := service.NotifyManager(ctx, st, log)
 	defer stop()
 	go p.server.Alerts.Run(ctx)
 	certificates.Start(ctx, s, p.server.Alerts)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	return s.Serve(ctx, listen.Fronts(endpoints, s)...)
+	return s.Serve(ctx, service.Fronts(endpoints, s)...)
 }
 
 // lock locks the database for this process. Backups without a database show that the database is missing, and so

@@ -1,4 +1,4 @@
-package listen
+package service
 
 import (
 	"net"
@@ -13,7 +13,7 @@ func TestAll_TellsTheNextStepForAnAddressInUse(t *testing.T) {
 	}
 	defer taken.Close()
 
-	err = All([]Endpoint{{Flag: SiteFlag, Addr: taken.Addr().String()}})
+	err = Listen([]Endpoint{{Flag: SiteFlag, Addr: taken.Addr().String()}})
 	if err == nil || !strings.HasPrefix(err.Error(), "listen for --addr: ") ||
 		!strings.Contains(err.Error(), "(ss -ltnp lists it), or give another --addr") {
 		t.Errorf("%v", err)

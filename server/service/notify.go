@@ -1,5 +1,4 @@
-// Package systemd notifies the service manager.
-package systemd
+package service
 
 import (
 	"context"
@@ -12,9 +11,9 @@ import (
 	"callbook/store"
 )
 
-// Notify reports to the service manager, if there is one, that the server is ready, and then at the intervals of its
+// NotifyManager reports to the service manager, if there is one, that the server is ready, and then at the intervals of its
 // watchdog that the program responds. Without reports the watchdog restarts the program. stop ends the reports.
-func Notify(ctx context.Context, st *store.Store, log zerolog.Logger) (stop func()) {
+func NotifyManager(ctx context.Context, st *store.Store, log zerolog.Logger) (stop func()) {
 	send := func(state string) {
 		if _, err := daemon.SdNotify(false, state); err != nil {
 			log.Warn().Err(err).Msg("cannot notify the service manager")

@@ -1,4 +1,4 @@
-package logging
+package service
 
 import (
 	"bytes"
@@ -38,7 +38,7 @@ func TestLog_WritesOneTextLinePerEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			synctest.Test(t, func(*testing.T) {
-				log, closeLog := New(&out, Text, "info")
+				log, closeLog := NewLog(&out, TextLog, "info")
 				tt.event(log)
 				synctest.Wait()
 				closeLog()
@@ -62,7 +62,7 @@ func TestLog_HasPrioritiesInTheJournal(t *testing.T) {
 			`<3>{"level":"error","text":"\"level\":\"info\"","message":"d\n<0>"}` + "\n" + `<6>{"level":"info","message":"e"}` + "\n" + `{"message":"f"}` + "\n",
 	} {
 		var out bytes.Buffer
-		log := zerolog.New(prioritized{&out, Format(format).formatter})
+		log := zerolog.New(prioritized{&out, LogFormat(format).formatter})
 		log.Debug().Msg("a")
 		log.Info().Msg("b")
 		log.Warn().Msg("c")
@@ -79,7 +79,7 @@ func TestLog_HasPrioritiesInTheJournal(t *testing.T) {
 // TestLog_KeepsTheOrder checks that each event is written once and whole.
 func TestLog_KeepsTheOrder(t *testing.T) {
 	var out bytes.Buffer
-	log, closeLog := New(&out, JSON, "info")
+	log, closeLog := NewLog(&out, JSONLog, "info")
 	const callers, events = 20, logQueue / 20
 	var all sync.WaitGroup
 	for caller := range callers {
@@ -109,7 +109,7 @@ func TestLog_KeepsTheOrder(t *testing.T) {
 func TestLog_StoppedReaderBlocksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader, writer := io.Pipe()
-		log, closeLog := New(writer, JSON, "info")
+		log, closeLog := NewLog(writer, JSONLog, "info")
 		const events = 3 * logQueue
 		for range events {
 			log.Info().Str("text", "marker").Send()

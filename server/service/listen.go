@@ -1,6 +1,4 @@
-// Package listen opens the listeners of the service: ports, Unix sockets, and the sockets of the
-// service manager.
-package listen
+package service
 
 import (
 	"errors"
@@ -106,9 +104,9 @@ func (e Endpoint) Remedy(err error) string {
 // ErrForeign reports a socket of the service manager that no setting names.
 var ErrForeign = errors.New("the service manager passes a socket for")
 
-// All listens on all endpoints, or on none. It uses a socket of the service manager for its
+// Listen listens on all endpoints, or on none. It uses a socket of the service manager for its
 // address, so that clients can connect while the program restarts.
-func All(endpoints []Endpoint) error {
+func Listen(endpoints []Endpoint) error {
 	handed, err := activation.Listeners()
 	if err != nil {
 		return fmt.Errorf("use the sockets of the service manager: %w", err)

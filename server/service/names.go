@@ -1,4 +1,4 @@
-package https
+package service
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ var privateTops = []string{"localhost", "local", "internal", "test", "example", 
 
 // Check rejects names and URLs for which no certificate can be issued, given the base URL. Its errors name the flags of the
 // program.
-func (o Options) Check(base string) error {
+func (o CertificateOptions) Check(base string) error {
 	var errs []error
 	for i, name := range o.Names {
 		errs = append(errs, o.checkName(name))
@@ -35,7 +35,7 @@ func (o Options) Check(base string) error {
 	return errors.Join(errs...)
 }
 
-func (o Options) checkName(name string) error {
+func (o CertificateOptions) checkName(name string) error {
 	ascii, err := idna.Lookup.ToASCII(name)
 	switch {
 	case err != nil || ascii != name || !text.IsHostName(name):

@@ -1,5 +1,4 @@
-// Package https obtains, renews and checks the certificates of the site's names from a certificate authority (ACME).
-package https
+package service
 
 import (
 	"context"
@@ -36,8 +35,8 @@ type Certificates struct {
 	alerts   *outbound.AlertWorker
 }
 
-// Options select the names and the authority of certificates.
-type Options struct {
+// CertificateOptions select the names and the authority of certificates.
+type CertificateOptions struct {
 	Names     []string // of the site; none without HTTPS
 	Directory string   // URL of the ACME directory
 	Plain     bool     // respond to challenges over plain http
@@ -45,8 +44,8 @@ type Options struct {
 	UserAgent string
 }
 
-// New returns the certificates of the names, which Start obtains.
-func New(o Options, log zerolog.Logger) (*Certificates, error) {
+// NewCertificates returns the certificates of the names, which Start obtains.
+func NewCertificates(o CertificateOptions, log zerolog.Logger) (*Certificates, error) {
 	all := &Certificates{names: o.Names, obtained: map[string]*atomic.Bool{}, log: log}
 	if len(o.Names) == 0 {
 		return all, nil
@@ -139,7 +138,7 @@ func (c *Certificates) get(name string) (*tls.Certificate, error) {
 func (c *Certificates) Start(ctx context.Context, s *server.Server, alerts *outbound.AlertWorker) {
 	c.alerts = alerts
 	for _, name := range c.names {
-		cert, err := Saved(string(c.folder.DirCache), name)
+		cert, err := SavedCertificate(string(c.folder.DirCache), name)
 		c.obtained[name].Store(err == nil && time.Now().Before(cert.NotAfter) && cert.VerifyHostname(name) == nil)
 		s.ShowCertificate(name, func() time.Time { return c.expiry(name) })
 		go c.watch(ctx, name)
@@ -209,7 +208,7 @@ const remedy = "the name must point to this machine, port 443 or 80 must be open
 func (c *Certificates) inspect(name string, cert, known *x509.Certificate) (pause time.Duration) {
 	c.obtained[name].Store(true)
 	if !cert.Equal(known) {
-		c.log.Info().Str("domain", name).Str("issuer", Issuer(cert)).Time("until", cert.NotAfter).Msg("https has a certificate")
+		c.log.Info().Str("domain", name).Str("issuer", CertificateIssuer(cert)).Time("until", cert.NotAfter).Msg("https has a certificate")
 	}
 	lifetime := cert.NotAfter.Sub(cert.NotBefore)
 	pause = min(24*time.Hour, lifetime/10)
@@ -224,15 +223,15 @@ func (c *Certificates) inspect(name string, cert, known *x509.Certificate) (paus
 	return min(time.Hour, pause)
 }
 
-// Issuer returns the name of the authority that issued a certificate.
-func Issuer(cert *x509.Certificate) string {
+// CertificateIssuer returns the name of the authority that issued a certificate.
+func CertificateIssuer(cert *x509.Certificate) string {
 	return strings.TrimSpace(strings.Join(cert.Issuer.Organization, ", ") + " " + cert.Issuer.CommonName)
 }
 
 // Folder returns the folder, beside the database, for the certificates of the authority. Another
 // authority has another one: certificates of a staging authority must not be served
 // once it is replaced.
-func (o Options) Folder() string {
+func (o CertificateOptions) Folder() string {
 	u, _ := url.Parse(o.Directory) // valid, by Check
 	return filepath.Join(filepath.Dir(o.Database), "certificates", strings.ReplaceAll(u.Host, ":", "_"))
 }
@@ -255,8 +254,8 @@ func (f certificateFolder) Put(_ context.Context, name string, data []byte) erro
 	return err
 }
 
-// Saved reads the certificate of a name from a folder.
-func Saved(folder, name string) (*x509.Certificate, error) {
+// SavedCertificate reads the certificate of a name from a folder.
+func SavedCertificate(folder, name string) (*x509.Certificate, error) {
 	data, err := os.ReadFile(filepath.Join(folder, name))
 	if err != nil {
 		return nil, err

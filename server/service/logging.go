@@ -1,5 +1,4 @@
-// Package logging writes the log of the program: lines of text or JSON, through a queue that blocks no request.
-package logging
+package service
 
 import (
 	"bytes"
@@ -31,20 +30,20 @@ const (
 	logTimeout = time.Second           // for writing the last events at shutdown
 )
 
-// Format is that of the log: Text for people, JSON for machines.
-type Format string
+// LogFormat is that of the log: TextLog for people, JSONLog for machines.
+type LogFormat string
 
 // The formats.
 const (
-	Text Format = "text"
-	JSON Format = "json"
+	TextLog LogFormat = "text"
+	JSONLog LogFormat = "json"
 )
 
-// New opens the log. Events pass through a bounded queue, so that a slow or stopped
+// NewLog opens the log. Events pass through a bounded queue, so that a slow or stopped
 // reader of the log never blocks a request; the oldest events are dropped then, and
 // counted in an event of their own. closeLog returns once all events are written, or
 // after logTimeout.
-func New(w io.Writer, f Format, level string) (log zerolog.Logger, closeLog func()) {
+func NewLog(w io.Writer, f LogFormat, level string) (log zerolog.Logger, closeLog func()) {
 	// Without its Close method, as zerolog would close w: errors are printed there after the log is closed.
 	out := f.formatter(struct{ io.Writer }{w})
 	if IsJournal(w) {
@@ -73,8 +72,8 @@ func New(w io.Writer, f Format, level string) (log zerolog.Logger, closeLog func
 }
 
 // formatter returns a writer for events that writes them in the format of the log.
-func (f Format) formatter(w io.Writer) io.Writer {
-	if f == Text {
+func (f LogFormat) formatter(w io.Writer) io.Writer {
+	if f == TextLog {
 		return zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: timeFormat, TimeLocation: time.UTC, FormatMessage: quoteMessage}
 	}
 	return w

@@ -2,7 +2,6 @@ package server
 
 import (
 	"callbook/server/api"
-	"callbook/server/messages"
 	"callbook/store/domain"
 )
 
@@ -18,7 +17,7 @@ type CodeSent struct {
 // requireMail returns an error if the operator has switched mail off.
 func (s *Server) requireMail() error {
 	if s.outbox == nil {
-		return api.NewError(messages.CodeMailUnavailable, "")
+		return api.NewError(api.CodeMailUnavailable, "")
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/html"
 
 	"callbook/server/api"
-	"callbook/server/manual"
+	"callbook/server/documents"
 	"callbook/static"
 	"callbook/store/domain"
 )
@@ -39,7 +39,7 @@ func (s *site) openGoodPage(path, lang string) (*result, *html.Node) {
 func TestDocs_AreGoodPages(t *testing.T) {
 	s := newSite(t)
 	paths := []string{"/docs"}
-	for _, page := range manual.Pages("") {
+	for _, page := range documents.ManualPages("") {
 		paths = append(paths, "/docs/"+page.Topic)
 	}
 	for _, lang := range []string{"en", "zh"} {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"callbook/server/messages"
+	"callbook/server/api"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
@@ -253,7 +253,7 @@ func (s *edgeSite) tryBody(row edgeRow, e edge) {
 	if got, want := s.version() != before, e.code == "" && !idle || e.code == "wrong_code" && row.op == "confirmVerify"; got != want && !same {
 		s.Errorf("%s: the state changed: %v, want %v", label, got, want)
 	}
-	_, whole := messages.Errors[domain.Code(e.code)]
+	_, whole := api.ErrorMessages[domain.Code(e.code)]
 	switch {
 	case e.code == "" && a.Status < 300:
 		switch e.stored.(type) {
@@ -264,7 +264,7 @@ func (s *edgeSite) tryBody(row edgeRow, e edge) {
 	case e.code == "":
 		s.Errorf("%s: refused: %.300s", label, a.Body)
 	case whole:
-		if a.Status != messages.Catalogue.Status(domain.Code(e.code)) || a.text("error", "code") != e.code {
+		if a.Status != api.Messages.Status(domain.Code(e.code)) || a.text("error", "code") != e.code {
 			s.Errorf("%s: %d %.300s; want %s", label, a.Status, a.Body, e.code)
 		}
 	default:

@@ -8,7 +8,6 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/api"
-	"callbook/server/messages"
 	"callbook/server/middleware"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
@@ -33,25 +32,25 @@ type Readiness struct {
 	Status string `json:"status"` // ok, or degraded: reads work, and problems say what does not
 	sqlitedb.Health
 	BackupAt *domain.Time       `json:"backup_at"` // of the newest scheduled copy; null when there is none
-	Problems []messages.Problem `json:"problems"`
+	Problems []api.Problem `json:"problems"`
 }
 
 // ready reports an error if reads do not work: a service that only writes do not reach is better than none.
 func (s *Server) ready(ctx context.Context) (any, error) {
 	health, err := s.store.Ready(ctx)
-	found := Readiness{Status: "ok", Health: health, BackupAt: s.newestBackup.Load(), Problems: []messages.Problem{}}
+	found := Readiness{Status: "ok", Health: health, BackupAt: s.newestBackup.Load(), Problems: []api.Problem{}}
 	for _, p := range []struct {
 		code string
 		is   bool
 	}{
-		{messages.ProblemStorage, errors.Is(err, sqlitedb.ErrNoSpace)},
-		{messages.ProblemWrites, errors.Is(err, sqlitedb.ErrWrites) && !errors.Is(err, sqlitedb.ErrNoSpace)},
-		{messages.ProblemDisk, s.diskLow.Load()},
-		{messages.ProblemBackup, s.backupFailed.Load()},
-		{messages.ProblemMails, s.mailsSpent.Load()},
+		{api.ProblemStorage, errors.Is(err, sqlitedb.ErrNoSpace)},
+		{api.ProblemWrites, errors.Is(err, sqlitedb.ErrWrites) && !errors.Is(err, sqlitedb.ErrNoSpace)},
+		{api.ProblemDisk, s.diskLow.Load()},
+		{api.ProblemBackup, s.backupFailed.Load()},
+		{api.ProblemMails, s.mailsSpent.Load()},
 	} {
 		if p.is {
-			found.Status, found.Problems = "degraded", append(found.Problems, messages.NewProblem(p.code))
+			found.Status, found.Problems = "degraded", append(found.Problems, api.NewProblem(p.code))
 		}
 	}
 	if errors.Is(err, sqlitedb.ErrWrites) {

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"callbook/server/api"
-	"callbook/server/messages"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
@@ -224,7 +223,7 @@ func (h *hostileSite) breakField(op *api.Operation, row edgeRow) {
 		bad("marked list", []any{marked, []any{hostileNumber}}, "marked"), bad("marked object", map[string]any{hostileMark + "-": marked}, "marked"))
 	for _, e := range edges {
 		_, dependent := e.value.(func(*trial) string)
-		_, whole := messages.Errors[domain.Code(e.code)]
+		_, whole := api.ErrorMessages[domain.Code(e.code)]
 		if e.code == "" || e.code == "unknown_id" || dependent || whole {
 			continue
 		}
@@ -329,7 +328,7 @@ func (h *hostileSite) errorProblems(a attempt, path string, r *result) (problems
 		return append(problems, err.Error())
 	}
 	e := body.Error
-	if entry, known := messages.Errors[e.Code]; !known || entry.Status != r.Status || e.MessageEN == "" || e.MessageZH == "" {
+	if entry, known := api.ErrorMessages[e.Code]; !known || entry.Status != r.Status || e.MessageEN == "" || e.MessageZH == "" {
 		problems = append(problems, "not the form of a refusal")
 	}
 	if a.code != "" && e.Code != a.code {

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"callbook/server/api"
-	"callbook/server/messages"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
 	storetext "callbook/store/text"
@@ -253,7 +252,7 @@ func TestBlockedWords_RejectedInEveryField(t *testing.T) {
 		before := s.version()
 		a := s.send(try.method, try.path, try.key, try.body)
 		field := strings.ReplaceAll(row.field, "[]", "[0]")
-		if !strings.Contains(string(a.Body), messages.Details[domain.FaultBadValue]["blocked"].EN) {
+		if !strings.Contains(string(a.Body), api.ErrorDetails[domain.FaultBadValue]["blocked"].EN) {
 			continue
 		}
 		if got := a.rejected(422, domain.CodeValidationFailed).details(); !slices.Equal(got, []string{field + " bad_value"}) {

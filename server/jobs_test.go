@@ -19,7 +19,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"callbook/server/messages"
+	"callbook/server/api"
 	"callbook/server/outbound"
 	"callbook/store/backup"
 	"callbook/store/domain"
@@ -113,7 +113,7 @@ func TestJobs_AlertTheOperator(t *testing.T) {
 		}
 	}
 	ready := string(s.send("GET", "/readyz", "", nil).status(200).Body)
-	for _, code := range []string{messages.ProblemDisk, messages.ProblemBackup, messages.ProblemMails} {
+	for _, code := range []string{api.ProblemDisk, api.ProblemBackup, api.ProblemMails} {
 		contains(t, "/readyz", ready, `"`+code+`"`)
 	}
 }

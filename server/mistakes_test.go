@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"callbook/server/api"
-	"callbook/server/messages"
 	"callbook/store/domain"
 )
 
@@ -94,7 +93,7 @@ func TestMistakes_ErrorsNameTheNextStep(t *testing.T) {
 // TestGuesses_AreUnique: a word stands in one guess for each method, so that their order has no meaning.
 func TestGuesses_AreUnique(t *testing.T) {
 	seen := map[string]bool{}
-	for _, guess := range messages.Catalogue.Guesses {
+	for _, guess := range api.Messages.Guesses {
 		for method := range strings.FieldsSeq(guess.Methods) {
 			for word := range strings.FieldsSeq(guess.Words) {
 				if key := method + " " + word; seen[key] {

@@ -2,7 +2,6 @@ package server
 
 import (
 	"callbook/server/api"
-	"callbook/server/messages"
 	"callbook/server/public"
 	"callbook/store/domain"
 )
@@ -74,7 +73,7 @@ func (s *Server) operations() []*api.Operation {
 		api.Keyed("startVerify", post, "/api/me/verify",
 			"Have a code mailed that verifies your mailbox",
 			limitWrites, s.startVerify,
-			domain.CodeAlreadyVerified, messages.CodeMailUnavailable).
+			domain.CodeAlreadyVerified, api.CodeMailUnavailable).
 			Accepts().
 			ForItself(),
 		api.Keyed("confirmVerify", post, "/api/me/verify/confirm",
@@ -85,7 +84,7 @@ func (s *Server) operations() []*api.Operation {
 		api.Keyed("claimOwner", post, "/api/me/owner-claim",
 			"Have a link mailed to your owner, who claims you there",
 			limitWrites, s.claimOwner,
-			domain.CodeTrustTooLow, domain.CodeAlreadyClaimed, messages.CodeMailUnavailable).
+			domain.CodeTrustTooLow, domain.CodeAlreadyClaimed, api.CodeMailUnavailable).
 			Accepts(),
 		api.Keyed("setLink", post, "/api/me/links",
 			"Add or recheck a public profile link, or remove it",
@@ -96,7 +95,7 @@ func (s *Server) operations() []*api.Operation {
 		api.Public("startRecovery", post, "/api/recover",
 			"Have a code for a lost key mailed to an agent's verified mailbox",
 			limitRecoveries, s.startRecovery,
-			messages.CodeMailUnavailable).Accepts(),
+			api.CodeMailUnavailable).Accepts(),
 		api.Public("confirmRecovery", post, "/api/recover/confirm",
 			"Get a new API key with the mailed code",
 			limitRecoveries, s.confirmRecovery,

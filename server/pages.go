@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"callbook/server/documents"
-	"callbook/server/manual"
 	"callbook/server/operator"
 	"callbook/server/web"
 	"callbook/static"
@@ -24,7 +23,7 @@ func newPages(s *Server) (*web.Site, error) {
 		Store: s.store, Engine: s.engine, Reads: limitReads,
 		BaseURL: s.options.BaseURL, Contact: s.options.Contact, Log: s.options.Log,
 		Name: s.options.Operator.SiteName(), Detail: s.options.Operator.About, Legal: s.options.Operator.Legal,
-		About: web.Text{EN: aboutEN, ZH: aboutZH}, Notice: web.Text(notice), ARD: manifest, Manual: manual.Pages(s.options.Settings),
+		About: web.Text{EN: aboutEN, ZH: aboutZH}, Notice: web.Text(notice), ARD: manifest, Manual: documents.ManualPages(s.options.Settings),
 		Guide: s.guideText,
 	})
 }

@@ -18,7 +18,6 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/documents"
-	"callbook/server/messages"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
@@ -161,10 +160,10 @@ func (s *site) recordReached(met map[string]bool, method, path string, a *result
 	if body.Error.Code == "" {
 		return
 	}
-	met[s.wording(string(body.Error.Code), messages.Errors[body.Error.Code].Texts, body.Error.MessageEN, body.Error.MessageZH)] = true
+	met[s.wording(string(body.Error.Code), api.ErrorMessages[body.Error.Code].Texts, body.Error.MessageEN, body.Error.MessageZH)] = true
 	for _, d := range body.Error.Details {
 		met[string(d.Code)] = true
-		if texts := messages.Details[d.Code]; texts != nil {
+		if texts := api.ErrorDetails[d.Code]; texts != nil {
 			met[s.wording(string(d.Code), texts, d.MessageEN, d.MessageZH)] = true
 		}
 	}
@@ -194,10 +193,10 @@ func refusals() []string {
 			names = append(names, code+"/"+cmp.Or(topic, "general"))
 		}
 	}
-	for code, entry := range messages.Errors {
+	for code, entry := range api.ErrorMessages {
 		add(string(code), entry.Texts)
 	}
-	for code, texts := range messages.Details {
+	for code, texts := range api.ErrorDetails {
 		add(string(code), texts)
 	}
 	field, _ := reflect.TypeFor[api.Detail]().FieldByName("Code")

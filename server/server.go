@@ -95,7 +95,6 @@ import (
 	"callbook/server/ard"
 	"callbook/server/documents"
 	"callbook/server/mail"
-	"callbook/server/messages"
 	"callbook/server/middleware"
 	"callbook/server/outbound"
 	"callbook/server/ratelimit"
@@ -185,7 +184,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 		Cache:       api.NewCache(int(max(cmp.Or(o.CacheBytes, defaultCacheBytes), 0))),
 		SharedCache: o.SharedCache, Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
 		Origins: origins, Foreign: limitReads, FailedKeys: limitFailedKeys, KeyLimits: keyLimits, NetworkWrites: limitNetworkWrites,
-		Errors: messages.Catalogue, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
+		Errors: api.Messages, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.operations())
 	s.ard = ard.New(ard.Options{
 		Engine: s.engine, Store: st, BaseURL: o.BaseURL, Name: o.Operator.SiteName(), Limit: limitReads,
@@ -193,8 +192,8 @@ func New(st *store.Store, o Options) (*Server, error) {
 	s.engine.ErrorForm = s.ard.ErrorForm
 	s.engine.Limiter.Exempt = st.Lists.NetworkExempt
 	s.observer = &middleware.Observer{
-		Log: o.Log, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(messages.Errors)),
-			slices.Collect(maps.Keys(messages.Errors[domain.CodeRateLimited].Texts))),
+		Log: o.Log, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(api.ErrorMessages)),
+			slices.Collect(maps.Keys(api.ErrorMessages[domain.CodeRateLimited].Texts))),
 		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner",
 		Private: o.Private, Proxies: o.TrustedProxies, Memory: middleware.NewMemory(), Requests: middleware.NewRequests(),
 		OnPanic: s.engine.WriteError, Reject: s.reject,

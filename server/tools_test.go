@@ -18,7 +18,6 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"callbook/server/api"
-	"callbook/server/messages"
 	"callbook/server/tools"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
@@ -205,7 +204,7 @@ var unknownField = regexp.MustCompile(`"message_en":"\S+ is not a (field|query p
 
 // asArguments replaces the texts of a REST error with those of a tool, which has arguments instead of a query.
 func asArguments(body []byte) []byte {
-	words, own := messages.Errors[domain.CodeInvalidQuery].Texts[""], messages.Errors[domain.CodeInvalidQuery].Texts["arguments"]
+	words, own := api.ErrorMessages[domain.CodeInvalidQuery].Texts[""], api.ErrorMessages[domain.CodeInvalidQuery].Texts["arguments"]
 	body = bytes.Replace(body, []byte(words.EN), []byte(own.EN), 1)
 	return bytes.Replace(body, []byte(words.ZH), []byte(own.ZH), 1)
 }

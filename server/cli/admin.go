@@ -12,7 +12,6 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/service"
-	"callbook/server/messages"
 	"callbook/server/operator"
 	"callbook/store"
 	"callbook/store/domain"
@@ -104,7 +103,7 @@ func operatorError(err error) error {
 		}
 	}
 	if fault.Code == domain.FaultBadFormat { // of an entry of a list
-		return errors.New("the entry " + messages.Details[fault.Code][fault.Topic].EN)
+		return errors.New("the entry " + api.ErrorDetails[fault.Code][fault.Topic].EN)
 	}
 	return err
 }

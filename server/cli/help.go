@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"callbook/server/cli/reference"
-	"callbook/server/manual"
+	"callbook/server/documents"
 )
 
 // helpCommand prints a page of the manual, which the site serves below /docs, a part of one, or the help of a command.
@@ -22,7 +22,7 @@ const listTopics = "topics"
 // topics returns the topics of callbook help, with their summaries.
 func topics() [][2]string {
 	all := [][2]string{{listTopics, "A list of the topics"}}
-	for _, page := range manual.Topics("") {
+	for _, page := range documents.ManualTopics("") {
 		all = append(all, [2]string{page.Topic, page.Summary})
 	}
 	return all
@@ -53,7 +53,7 @@ func (c helpCommand) Validate() error {
 func (c helpCommand) Run(console *console, k *kong.Context) error {
 	topic := strings.Join(c.Topic, " ")
 	list := "Topics, for callbook help TOPIC:\n"
-	for _, page := range manual.Topics(reference.Settings(k.Model)) {
+	for _, page := range documents.ManualTopics(reference.Settings(k.Model)) {
 		list += fmt.Sprintf("  %-16s %s\n", page.Topic, page.Summary)
 		if page.Topic == topic {
 			fmt.Fprint(console.out, page.Text())

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"callbook/server/manual"
+	"callbook/server/documents"
 	"callbook/testdata/demo"
 )
 
@@ -20,7 +20,7 @@ func helped(t *testing.T, args ...string) (status int, out, err string) {
 
 // TestHelp_PrintsEachPage: help TOPIC prints the Markdown. TestUsage has the list of topics, and the help of commands.
 func TestHelp_PrintsEachPage(t *testing.T) {
-	for _, page := range manual.Pages("") {
+	for _, page := range documents.ManualPages("") {
 		if status, out, errors := helped(t, "help", page.Topic); status != 0 || errors != "" || !strings.HasPrefix(out, "# "+page.Title+"\n") {
 			t.Errorf("%s: %d %s%s", page.Topic, status, out, errors)
 		}

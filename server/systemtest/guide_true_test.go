@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/server/documents"
-	"callbook/server/messages"
+	"callbook/server/api"
 )
 
 // directory holds the descriptions of the service, with which the guide is compared.
@@ -38,7 +38,7 @@ func newDirectory(p *program) (d directory) {
 // errorStatuses returns the status of each error code.
 func errorStatuses() map[string]string {
 	statuses := map[string]string{}
-	for code, e := range messages.Errors {
+	for code, e := range api.ErrorMessages {
 		statuses[string(code)] = strconv.Itoa(e.Status)
 	}
 	return statuses

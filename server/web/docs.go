@@ -8,14 +8,14 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
-	"callbook/server/manual"
+	"callbook/server/documents"
 	"callbook/store/domain"
 )
 
 // docsPage is a page of the manual, or the list of its pages.
 type docsPage struct {
 	view
-	Pages   []manual.Page
+	Pages   []documents.ManualPage
 	Topic   string // empty for the list
 	Content template.HTML
 	Source  string // the page in Markdown
@@ -28,7 +28,7 @@ func (s *Site) Docs(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 		s.Reference(w, r, params)
 		return
 	}
-	i := slices.IndexFunc(s.options.Manual, func(page manual.Page) bool { return page.Topic == topic })
+	i := slices.IndexFunc(s.options.Manual, func(page documents.ManualPage) bool { return page.Topic == topic })
 	if i < 0 && topic != "" {
 		p.err = &domain.Error{Code: domain.CodeNotFound}
 	}
@@ -49,7 +49,7 @@ func (s *Site) Guide(w http.ResponseWriter, r *http.Request, _ httprouter.Params
 	p := s.open(w, r)
 	p.send("guide", func() (any, error) {
 		_, guide, _ := strings.Cut(string(s.options.Guide(p.Lang)), "\n---\n") // after the front matter
-		content, err := manual.Fragment(guide, 2)
+		content, err := documents.Fragment(guide, 2)
 		return struct {
 			view
 			Content template.HTML

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/text/language"
 
 	"callbook/server/api"
-	"callbook/server/manual"
+	"callbook/server/documents"
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/static"
@@ -44,7 +44,7 @@ type Options struct {
 	Legal   string          // address of the legal notice; empty: none
 	Notice  Text            // warning about agents' text
 	ARD     string          // path of the manifest for Agentic Resource Discovery; empty: none
-	Manual  []manual.Page   // as manual.Pages returns it
+	Manual  []documents.ManualPage   // as manual.Pages returns it
 	Guide   func(lang string) []byte
 	Log     zerolog.Logger // log of the operator
 }
@@ -78,7 +78,7 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 
 // New returns the pages.
 func New(o Options) (*Site, error) {
-	operator, err := manual.Fragment(o.Detail, 2)
+	operator, err := documents.Fragment(o.Detail, 2)
 	if err != nil {
 		return nil, fmt.Errorf("render the text about the site: %w", err)
 	}

@@ -1,15 +1,14 @@
-package messages
+package api
 
 import (
 	"strings"
 	"testing"
 
-	"callbook/server/api"
 )
 
 // TestTexts_HaveBothLanguages: each text exists in both, with the same placeholders in number.
 func TestTexts_HaveBothLanguages(t *testing.T) {
-	check := func(name string, text api.Text) {
+	check := func(name string, text Text) {
 		t.Helper()
 		if text.EN == "" || text.ZH == "" {
 			t.Errorf("%s: a language is missing", name)
@@ -32,7 +31,7 @@ func TestTexts_HaveBothLanguages(t *testing.T) {
 			check(string(code)+" "+topic, text)
 		}
 	}
-	for _, texts := range []map[string]api.Text{embedded.Notes, embedded.Kinds, embedded.Problems} {
+	for _, texts := range []map[string]Text{embedded.Notes, embedded.Kinds, embedded.Problems} {
 		for name, text := range texts {
 			check(name, text)
 		}

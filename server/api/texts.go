@@ -1,6 +1,4 @@
-// Package messages holds the texts of all errors of the service. They are data, in texts.toml, with English and
-// Chinese side by side; guesses.json has what clients guess in a path.
-package messages
+package api
 
 import (
 	_ "embed"
@@ -9,7 +7,6 @@ import (
 
 	"github.com/BurntSushi/toml"
 
-	"callbook/server/api"
 	"callbook/store/domain"
 )
 
@@ -28,27 +25,27 @@ var textsFile string
 //go:embed guesses.json
 var guessesFile []byte
 
-// texts is the content of textsFile.
+// texts is the content of textsFile: the texts of all errors, with English and Chinese side by side.
 type texts struct {
-	Errors   map[domain.Code]api.ErrorTexts
-	Details  map[domain.FieldCode]map[string]api.Text
+	Errors   map[domain.Code]ErrorTexts
+	Details  map[domain.FieldCode]map[string]Text
 	Topics   map[string]string
-	Notes    map[string]api.Text
-	Kinds    map[string]api.Text
-	Problems map[string]api.Text
+	Notes    map[string]Text
+	Kinds    map[string]Text
+	Problems map[string]Text
 }
 
 var embedded = readTexts()
 
-// Errors are the statuses and texts of errors by code and topic.
-var Errors = embedded.Errors
+// ErrorMessages are the statuses and texts of errors by code and topic.
+var ErrorMessages = embedded.Errors
 
-// Details are the texts of invalid fields that the program detects itself, by code and
+// ErrorDetails are the texts of invalid fields that the program detects itself, by code and
 // topic.
-var Details = embedded.Details
+var ErrorDetails = embedded.Details
 
-// Catalogue is the catalogue of all errors of the service.
-var Catalogue = &api.Catalogue{
+// Messages is the catalogue of all errors of the service.
+var Messages = &Catalogue{
 	Codes:   embedded.Errors,
 	Details: embedded.Details,
 	Topics:  embedded.Topics,
@@ -56,9 +53,9 @@ var Catalogue = &api.Catalogue{
 	Guesses: readGuesses(),
 	Kinds:   embedded.Kinds,
 	General: []domain.Code{
-		api.CodeInvalidJSON, domain.CodeInvalidQuery, domain.CodeUnauthorized, domain.CodeSuspended,
-		domain.CodeForbidden, domain.CodeNotFound, api.CodeBodyTooLarge, api.CodeUnsupportedMediaType,
-		domain.CodeValidationFailed, domain.CodeRateLimited, api.CodeInternal, domain.CodeUnavailable,
+		CodeInvalidJSON, domain.CodeInvalidQuery, domain.CodeUnauthorized, domain.CodeSuspended,
+		domain.CodeForbidden, domain.CodeNotFound, CodeBodyTooLarge, CodeUnsupportedMediaType,
+		domain.CodeValidationFailed, domain.CodeRateLimited, CodeInternal, domain.CodeUnavailable,
 		domain.CodeStorageFull,
 	},
 }
@@ -76,7 +73,7 @@ func readTexts() (t texts) {
 }
 
 // readGuesses parses guessesFile. It panics if that is not right, which every test would show.
-func readGuesses() (guesses []api.Guess) {
+func readGuesses() (guesses []Guess) {
 	if err := json.Unmarshal(guessesFile, &guesses); err != nil {
 		panic(fmt.Errorf("guesses.json: %w", err))
 	}

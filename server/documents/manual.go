@@ -1,6 +1,4 @@
-// Package manual holds the manual for operators and developers: the Markdown of package
-// static, and its HTML.
-package manual
+package documents
 
 import (
 	"bytes"
@@ -18,8 +16,8 @@ import (
 	"callbook/static"
 )
 
-// Page is a page of the manual. Its text is in English.
-type Page struct {
+// ManualPage is a page of the manual. Its text is in English.
+type ManualPage struct {
 	Topic    string // names the page: /docs/{topic}, callbook help TOPIC
 	Title    string
 	TitleZH  string // for the navigation of Chinese pages
@@ -27,8 +25,8 @@ type Page struct {
 	Markdown string
 }
 
-// topics lists the pages in reading order, with their titles in Chinese.
-var topics = []struct{ name, titleZH string }{
+// manualTopics lists the pages in reading order, with their titles in Chinese.
+var manualTopics = []struct{ name, titleZH string }{
 	{"operation", "运行通讯录"},
 	{"configuration", "配置"},
 	{"moderation", "管理内容"},
@@ -42,35 +40,35 @@ var topics = []struct{ name, titleZH string }{
 	{"changelog", "更新日志"},
 }
 
-// Pages returns the manual in reading order. settings is a Markdown reference of the
+// ManualPages returns the manual in reading order. settings is a Markdown reference of the
 // program's settings, for the page configuration.
-func Pages(settings string) (pages []Page) {
-	for _, topic := range topics {
+func ManualPages(settings string) (pages []ManualPage) {
+	for _, topic := range manualTopics {
 		source, _ := static.Docs.ReadFile("docs/" + topic.name + ".md") // embedded; a test finds one that is missing
 		markdown := strings.Replace(string(source), "\n<!-- settings -->\n", settings, 1)
 		parts := strings.SplitN(markdown+"\n\n\n\n", "\n\n", 3)
 		summary, _, _ := strings.Cut(parts[1]+" ", ". ")
-		pages = append(pages, Page{topic.name, strings.TrimPrefix(parts[0], "# "), topic.titleZH, summary, markdown})
+		pages = append(pages, ManualPage{topic.name, strings.TrimPrefix(parts[0], "# "), topic.titleZH, summary, markdown})
 	}
 	return pages
 }
 
-// parts are headings of pages that the command line shows by themselves.
-var parts = []struct{ name, page, heading string }{
+// manualParts are headings of pages that the command line shows by themselves.
+var manualParts = []struct{ name, page, heading string }{
 	{"environment", "configuration", "Ways to set an option"},
 	{"secrets", "configuration", "Keep secrets out of the settings"},
 	{"settings", "configuration", "All settings of callbook serve"},
 	{"exit-status", "troubleshooting", "Exit statuses"},
 }
 
-// Topics returns the pages and their parts, for callbook help TOPIC. settings is that of Pages.
-func Topics(settings string) []Page {
-	all := Pages(settings)
-	for _, part := range parts {
-		page := all[slices.IndexFunc(all, func(p Page) bool { return p.Topic == part.page })]
+// ManualTopics returns the pages and their parts, for callbook help TOPIC. settings is that of Pages.
+func ManualTopics(settings string) []ManualPage {
+	all := ManualPages(settings)
+	for _, part := range manualParts {
+		page := all[slices.IndexFunc(all, func(p ManualPage) bool { return p.Topic == part.page })]
 		_, text, _ := strings.Cut(page.Markdown, "\n## "+part.heading+"\n")
 		text, _, _ = strings.Cut(text, "\n## ")
-		all = append(all, Page{Topic: part.name, Title: part.heading, Summary: part.heading, Markdown: "# " + part.heading + "\n" + text})
+		all = append(all, ManualPage{Topic: part.name, Title: part.heading, Summary: part.heading, Markdown: "# " + part.heading + "\n" + text})
 	}
 	return all
 }
@@ -87,18 +85,18 @@ var fileLink = regexp.MustCompile(`\]\(([a-z]+)\.md(#[^)]*)?\)`)
 var textLink = regexp.MustCompile(`\[([^][]+)` + fileLink.String())
 
 // Text returns the page for a terminal. In the place of a link to a page is the command that prints it.
-func (p Page) Text() string {
+func (p ManualPage) Text() string {
 	return textLink.ReplaceAllString(p.Markdown, "$1 (callbook help $2)")
 }
 
 // Linked returns the page with links to the others at a base. They get the query, which is empty or begins with a question
 // mark.
-func (p Page) Linked(base, query string) string {
+func (p ManualPage) Linked(base, query string) string {
 	return fileLink.ReplaceAllString(p.Markdown, "]("+base+"/docs/${1}"+query+"$2)")
 }
 
 // HTML renders the page, with links that have a query.
-func (p Page) HTML(query string) (template.HTML, error) {
+func (p ManualPage) HTML(query string) (template.HTML, error) {
 	var b bytes.Buffer
 	err := converter.Convert([]byte(p.Linked("", query)), &b)
 	return template.HTML(b.String()), err // safe: embedded text, without raw HTML

@@ -1,4 +1,4 @@
-package manual_test
+package documents_test
 
 import (
 	"regexp"
@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/net/html"
 
-	"callbook/server/manual"
+	"callbook/server/documents"
 	"callbook/static"
 )
 
@@ -19,12 +19,12 @@ func TestPages_AreAllFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages := manual.Pages("\n### Settings here\n")
+	pages := documents.ManualPages("\n### Settings here\n")
 	if len(pages) != len(files) {
 		t.Errorf("%d pages of %d files", len(pages), len(files))
 	}
 	for _, file := range files {
-		i := slices.IndexFunc(pages, func(p manual.Page) bool { return p.Topic+".md" == file.Name() })
+		i := slices.IndexFunc(pages, func(p documents.ManualPage) bool { return p.Topic+".md" == file.Name() })
 		if i < 0 {
 			t.Errorf("%s is no page", file.Name())
 			continue
@@ -43,7 +43,7 @@ func TestPages_AreAllFiles(t *testing.T) {
 }
 
 // rendered returns a page as a browser reads it.
-func rendered(t *testing.T, p manual.Page, query string) *html.Node {
+func rendered(t *testing.T, p documents.ManualPage, query string) *html.Node {
 	t.Helper()
 	text, err := p.HTML(query)
 	if err != nil {
@@ -70,7 +70,7 @@ func attribute(n *html.Node, name string) string {
 func TestHTML_LinksResolve(t *testing.T) {
 	const query = "?lang=zh"
 	targets, links := map[string]bool{}, map[string]string{} // links: page by address
-	for _, p := range manual.Pages("") {
+	for _, p := range documents.ManualPages("") {
 		targets["/docs/"+p.Topic+query] = true
 		for n := range rendered(t, p, query).Descendants() {
 			switch {
@@ -97,7 +97,7 @@ func TestHTML_LinksResolve(t *testing.T) {
 func TestHTML_IsWhatMarkdownSays(t *testing.T) {
 	known := strings.Fields("html head body h1 h2 h3 p ul ol li a code pre em strong table thead tbody tr th td")
 	fences := regexp.MustCompile("(?m)^```")
-	for _, p := range manual.Pages("\n| a | b |\n| --- | ---: |\n| x | \\<script> <script>alert(1)</script> |\n") {
+	for _, p := range documents.ManualPages("\n| a | b |\n| --- | ---: |\n| x | \\<script> <script>alert(1)</script> |\n") {
 		count := map[string]int{}
 		for n := range rendered(t, p, "").Descendants() {
 			if n.Type != html.ElementNode {
@@ -119,18 +119,18 @@ func TestHTML_IsWhatMarkdownSays(t *testing.T) {
 
 // TestText_NamesCommandsInLinks: a terminal has no files of the manual to follow, and each command prints a topic.
 func TestText_NamesCommandsInLinks(t *testing.T) {
-	if got, want := (manual.Page{Markdown: "See [the\n`API`](api.md#curl), [x](https://x.example) and `f[a](b)`."}).Text(), "See the\n`API` (callbook help api), [x](https://x.example) and `f[a](b)`."; got != want {
+	if got, want := (documents.ManualPage{Markdown: "See [the\n`API`](api.md#curl), [x](https://x.example) and `f[a](b)`."}).Text(), "See the\n`API` (callbook help api), [x](https://x.example) and `f[a](b)`."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	links, link := 0, regexp.MustCompile(`\(callbook help ([a-z-]+)\)`)
-	topics := manual.Topics("")
+	topics := documents.ManualTopics("")
 	for _, p := range topics {
 		if strings.Contains(p.Text(), ".md)") || strings.Contains(p.Text(), ".md#") {
 			t.Errorf("%s names a file", p.Topic)
 		}
 		for _, to := range link.FindAllStringSubmatch(p.Text(), -1) {
 			links++
-			if !slices.ContainsFunc(topics, func(p manual.Page) bool { return p.Topic == to[1] }) {
+			if !slices.ContainsFunc(topics, func(p documents.ManualPage) bool { return p.Topic == to[1] }) {
 				t.Errorf("%s: %s is no topic", p.Topic, to[1])
 			}
 		}
@@ -141,7 +141,7 @@ func TestText_NamesCommandsInLinks(t *testing.T) {
 }
 
 func TestHTML_OmitsUnsafeLinks(t *testing.T) {
-	p := manual.Page{Markdown: "See [x](javascript:alert(1))."}
+	p := documents.ManualPage{Markdown: "See [x](javascript:alert(1))."}
 	if text, err := p.HTML(""); err != nil || string(text) != "<p>See <a href=\"\">x</a>.</p>\n" {
 		t.Errorf("%s, %v", text, err)
 	}

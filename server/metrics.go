@@ -10,7 +10,6 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/julienschmidt/httprouter"
 
-	"callbook/server/exporter"
 	"callbook/server/middleware"
 )
 
@@ -103,5 +102,5 @@ func (s *Server) storeAbuse(ctx context.Context) error {
 
 // Metrics returns the handler of GET /metrics, with profiles of the program if that is wanted.
 func (s *Server) Metrics() http.Handler {
-	return exporter.Handler(s.writeMetrics)
+	return metricsHandler(s.writeMetrics)
 }

@@ -1,5 +1,4 @@
-// Package exporter exposes metrics in the text format of Prometheus.
-package exporter
+package server
 
 import (
 	"bytes"
@@ -9,17 +8,17 @@ import (
 	"net/http"
 )
 
-// Write writes the samples of the metrics in the list, each metric with its help and type, which the metrics library
+// writeSamples writes the samples of the metrics in the list, each metric with its help and type, which the metrics library
 // omits. It leaves out samples of other metrics: those of the library whose names do not follow the conventions of
 // Prometheus.
-func Write(w io.Writer, samples []byte) error {
+func writeSamples(w io.Writer, samples []byte) error {
 	lines := map[string][]byte{}
 	for line := range bytes.Lines(samples) {
 		name := nameOf(line)
 		lines[name] = append(lines[name], line...)
 	}
 	var page bytes.Buffer
-	for _, m := range metrics {
+	for _, m := range exportedMetrics {
 		if found := lines[m.name]; found != nil {
 			fmt.Fprintf(&page, "# HELP %[1]s %[2]s\n# TYPE %[1]s %[3]s\n%[4]s", m.name, m.help, m.kind, found)
 		}
@@ -39,14 +38,14 @@ func nameOf(sample []byte) string {
 	return string(name)
 }
 
-// Handler returns the handler of GET /metrics.
-func Handler(samples func(context.Context, io.Writer)) http.Handler {
+// metricsHandler returns the handler of GET /metrics.
+func metricsHandler(samples func(context.Context, io.Writer)) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		var b bytes.Buffer
 		samples(r.Context(), &b)
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_ = Write(w, b.Bytes()) // a client that has disconnected is not an error
+		_ = writeSamples(w, b.Bytes()) // a client that has disconnected is not an error
 	})
 	return mux
 }

@@ -1,4 +1,4 @@
-package exporter
+package server
 
 // metric is the name of a metric, its type, and its help.
 type metric struct{ name, kind, help string }
@@ -11,9 +11,9 @@ const (
 	summary   = "summary"
 )
 
-// metrics are all metrics, in the order of the page. Those of the program have the prefix callbook_ and a row in
+// exportedMetrics are all metrics, in the order of the page. Those of the program have the prefix callbook_ and a row in
 // static/docs/operation.md; the others are standard names of the Go runtime and the process.
-var metrics = []metric{
+var exportedMetrics = []metric{
 	{"callbook_build_info", gauge, "Version of the program and of Go, as labels of the constant 1."},
 	{"callbook_database_up", gauge, "1 while the database can be read, else 0."},
 

@@ -1,4 +1,4 @@
-package exporter
+package server
 
 import (
 	"os"
@@ -39,7 +39,7 @@ callbook_mails_left{pool="c"} 2
 go_goroutines 9
 `
 	var got strings.Builder
-	if err := Write(&got, []byte(samples)); err != nil {
+	if err := writeSamples(&got, []byte(samples)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got.String()); diff != "" {
@@ -63,7 +63,7 @@ func read(t *testing.T, file string) string {
 // each metric of the program.
 func TestDocs_NameMetricsThatExist(t *testing.T) {
 	known := map[string]bool{}
-	for _, m := range metrics {
+	for _, m := range exportedMetrics {
 		known[m.name] = true
 		if strings.HasPrefix(m.name, "callbook_") && !strings.Contains(read(t, "operation.md"), "\n| `"+m.name+"` | ") {
 			t.Errorf("operation.md has no row for %s", m.name)

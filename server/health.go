@@ -31,7 +31,7 @@ func (s *Server) live(context.Context) (any, error) {
 type Readiness struct {
 	Status string `json:"status"` // ok, or degraded: reads work, and problems say what does not
 	sqlitedb.Health
-	BackupAt *domain.Time       `json:"backup_at"` // of the newest scheduled copy; null when there is none
+	BackupAt *domain.Time  `json:"backup_at"` // of the newest scheduled copy; null when there is none
 	Problems []api.Problem `json:"problems"`
 }
 

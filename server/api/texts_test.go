@@ -3,7 +3,6 @@ package api
 import (
 	"strings"
 	"testing"
-
 )
 
 // TestTexts_HaveBothLanguages: each text exists in both, with the same placeholders in number.

@@ -11,8 +11,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"callbook/server/api"
-	"callbook/server/service"
 	"callbook/server/operator"
+	"callbook/server/service"
 	"callbook/store"
 	"callbook/store/domain"
 )

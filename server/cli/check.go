@@ -19,9 +19,9 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 
-	"callbook/server/service"
 	"callbook/server/mail"
 	"callbook/server/outbound"
+	"callbook/server/service"
 	"callbook/store"
 	"callbook/store/backup"
 	"callbook/store/domain"

@@ -15,10 +15,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"callbook/server"
-	"callbook/server/cli/reference"
 	"callbook/server/devmode"
-	"callbook/server/service"
 	"callbook/server/mail"
+	"callbook/server/service"
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
@@ -125,7 +124,7 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 		Log:        log,
 		LogClients: c.LogClients,
 		Version:    version(),
-		Settings:   reference.Settings(k.Model),
+		Settings:   settingsTables(k.Model),
 	}
 	dev, err := devmode.New(st, site, devmode.Options{
 		Clock: clock,

@@ -7,7 +7,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"callbook/server/cli/reference"
 	"callbook/server/documents"
 )
 
@@ -53,7 +52,7 @@ func (c helpCommand) Validate() error {
 func (c helpCommand) Run(console *console, k *kong.Context) error {
 	topic := strings.Join(c.Topic, " ")
 	list := "Topics, for callbook help TOPIC:\n"
-	for _, page := range documents.ManualTopics(reference.Settings(k.Model)) {
+	for _, page := range documents.ManualTopics(settingsTables(k.Model)) {
 		list += fmt.Sprintf("  %-16s %s\n", page.Topic, page.Summary)
 		if page.Topic == topic {
 			fmt.Fprint(console.out, page.Text())

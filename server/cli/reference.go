@@ -4,8 +4,6 @@ import (
 	"io"
 
 	"github.com/alecthomas/kong"
-
-	"callbook/server/cli/reference"
 )
 
 // completionCommand prints the completion of a shell, which runs the same command for the candidates of the words that are
@@ -28,8 +26,8 @@ func (completionCommand) Help() string {
 func (c completionCommand) Run(console *console, k *kong.Context) (err error) {
 	text := ""
 	if len(c.Words) > 1 { // the first is --
-		text = reference.Candidates(k.Model, topics(), c.Words[1:])
-	} else if text, err = reference.Script(c.Shell); err != nil {
+		text = completionCandidates(k.Model, topics(), c.Words[1:])
+	} else if text, err = completionScript(c.Shell); err != nil {
 		return err
 	}
 	_, err = io.WriteString(console.out, text)
@@ -41,5 +39,5 @@ type manCommand struct{}
 
 // Run implements the command.
 func (manCommand) Run(console *console, k *kong.Context) error {
-	return reference.WriteManPage(console.out, k.Model, version())
+	return writeManPage(console.out, k.Model, version())
 }

@@ -19,11 +19,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/server"
-	"callbook/server/cli/reference"
 	"callbook/server/documents"
-	"callbook/server/service"
 	"callbook/server/middleware"
 	"callbook/server/outbound"
+	"callbook/server/service"
 	"callbook/server/tools"
 	"callbook/store"
 	"callbook/store/domain"
@@ -163,7 +162,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	if err != nil {
 		return err
 	}
-	p.server.Settings = reference.Settings(k.Model)
+	p.server.Settings = settingsTables(k.Model)
 	lock, err := c.lock()
 	if err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"callbook/server/documents"
 	"callbook/server/api"
+	"callbook/server/documents"
 )
 
 // directory holds the descriptions of the service, with which the guide is compared.

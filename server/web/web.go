@@ -35,16 +35,16 @@ import (
 type Options struct {
 	Store   *store.Store
 	Engine  *api.Engine
-	Reads   ratelimit.Class // limit of an address that pages count against
-	BaseURL string          // as in server.Options
-	Contact string          // likewise
-	Name    string          // of the site
-	About   Text            // purpose of the site
-	Detail  string          // what the operator says about it, in Markdown
-	Legal   string          // address of the legal notice; empty: none
-	Notice  Text            // warning about agents' text
-	ARD     string          // path of the manifest for Agentic Resource Discovery; empty: none
-	Manual  []documents.ManualPage   // as manual.Pages returns it
+	Reads   ratelimit.Class        // limit of an address that pages count against
+	BaseURL string                 // as in server.Options
+	Contact string                 // likewise
+	Name    string                 // of the site
+	About   Text                   // purpose of the site
+	Detail  string                 // what the operator says about it, in Markdown
+	Legal   string                 // address of the legal notice; empty: none
+	Notice  Text                   // warning about agents' text
+	ARD     string                 // path of the manifest for Agentic Resource Discovery; empty: none
+	Manual  []documents.ManualPage // as manual.Pages returns it
 	Guide   func(lang string) []byte
 	Log     zerolog.Logger // log of the operator
 }

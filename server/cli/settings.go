@@ -1,6 +1,4 @@
-// Package reference renders the model of the command line: the settings as tables of the manual, the man page, and the
-// completion of shells.
-package reference
+package cli
 
 import (
 	"fmt"
@@ -12,33 +10,33 @@ import (
 	"callbook/store/domain"
 )
 
-// group holds the flags of callbook serve that have one title.
-type group struct {
+// settingGroup holds the flags of callbook serve that have one title.
+type settingGroup struct {
 	Title string
 	Flags []*kong.Flag
 }
 
-// groups returns the flags of callbook serve by group, in the order in which they first appear.
-func groups(app *kong.Application) (all []group) {
+// settingGroups returns the flags of callbook serve by group, in the order in which they first appear.
+func settingGroups(app *kong.Application) (all []settingGroup) {
 	for _, flag := range app.DefaultCmd.Flags {
 		title := "General"
 		if flag.Group != nil {
 			title = strings.TrimSuffix(flag.Group.Title, ":")
 		}
-		at := slices.IndexFunc(all, func(g group) bool { return g.Title == title })
+		at := slices.IndexFunc(all, func(g settingGroup) bool { return g.Title == title })
 		if at < 0 {
-			at, all = len(all), append(all, group{Title: title})
+			at, all = len(all), append(all, settingGroup{Title: title})
 		}
 		all[at].Flags = append(all[at].Flags, flag)
 	}
 	return all
 }
 
-// Settings returns the settings of callbook serve as Markdown: a table for each group of flags, and one of the
+// settingsTables returns the settings of callbook serve as Markdown: a table for each group of flags, and one of the
 // single limits.
-func Settings(app *kong.Application) (tables string) {
+func settingsTables(app *kong.Application) (tables string) {
 	escape := strings.NewReplacer("|", `\|`, "<", `\<`).Replace
-	for _, g := range groups(app) {
+	for _, g := range settingGroups(app) {
 		tables += fmt.Sprintf("\n### %s\n\n| setting | meaning |\n| --- | --- |\n", g.Title)
 		for _, flag := range g.Flags {
 			meaning := escape(flag.Help)

@@ -1,4 +1,4 @@
-package reference
+package cli
 
 import (
 	"embed"
@@ -11,17 +11,17 @@ import (
 //go:embed completion
 var scripts embed.FS
 
-// Script returns the text that sets up completion in a shell: bash, zsh or fish. It asks the program
+// completionScript returns the text that sets up completion in a shell: bash, zsh or fish. It asks the program
 // for candidates.
-func Script(shell string) (string, error) {
+func completionScript(shell string) (string, error) {
 	text, err := scripts.ReadFile("completion/" + shell)
 	return string(text), err
 }
 
-// Candidates returns the words that may take the place of the last one, a line each, with a help text
+// completionCandidates returns the words that may take the place of the last one, a line each, with a help text
 // after a tab. The shell completes the name of a file if there are none. After callbook help, they are
 // commands and topics, with their summaries.
-func Candidates(app *kong.Application, topics [][2]string, words []string) (lines string) {
+func completionCandidates(app *kong.Application, topics [][2]string, words []string) (lines string) {
 	typed := words[len(words)-1]
 	add := func(word, help string) {
 		if strings.HasPrefix(word, typed) && !strings.Contains("\n"+lines, "\n"+word+"\t") {

@@ -1,4 +1,4 @@
-package reference
+package cli
 
 import (
 	_ "embed"
@@ -21,22 +21,22 @@ var manPage = template.Must(template.New("man").Funcs(template.FuncMap{
 	"roff": strings.NewReplacer(`\`, `\e`, "-", `\-`, `"`, `\(dq`).Replace,
 }).Parse(manSource))
 
-// manCommand is a command on the man page, with the flags that are not settings.
-type manCommand struct {
+// manEntry is a command on the man page, with the flags that are not settings.
+type manEntry struct {
 	Usage, Help string
 	Flags       []*kong.Flag
 }
 
-// WriteManPage writes the man page of the program in section 1.
-func WriteManPage(w io.Writer, app *kong.Application, version string) error {
+// writeManPage writes the man page of the program in section 1.
+func writeManPage(w io.Writer, app *kong.Application, version string) error {
 	var settings []string
 	for _, flag := range app.DefaultCmd.Flags {
 		settings = append(settings, flag.Name)
 	}
 
-	var commands []manCommand
+	var commands []manEntry
 	for _, node := range app.Leaves(true) {
-		command := manCommand{Usage: strings.TrimSuffix(node.Summary(), " [flags]"), Help: node.Help}
+		command := manEntry{Usage: strings.TrimSuffix(node.Summary(), " [flags]"), Help: node.Help}
 		for _, flag := range node.Flags {
 			if !slices.Contains(settings, flag.Name) {
 				command.Flags = append(command.Flags, flag)
@@ -51,7 +51,7 @@ func WriteManPage(w io.Writer, app *kong.Application, version string) error {
 		"Summary":  summary,
 		"Help":     app.Help,
 		"Commands": commands,
-		"Settings": groups(app),
+		"Settings": settingGroups(app),
 		"Limits":   domain.Limits,
 	})
 }

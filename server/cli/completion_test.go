@@ -1,4 +1,4 @@
-package reference
+package cli
 
 import (
 	"strings"
@@ -58,7 +58,7 @@ func TestCandidates(t *testing.T) {
 		"admin block --yes weather h": "host",
 	} {
 		var got []string
-		for line := range strings.Lines(Candidates(app, topics, strings.Split(typed, " "))) {
+		for line := range strings.Lines(completionCandidates(app, topics, strings.Split(typed, " "))) {
 			word, _, _ := strings.Cut(line, "\t")
 			got = append(got, word)
 		}
@@ -66,7 +66,7 @@ func TestCandidates(t *testing.T) {
 			t.Errorf("%q: %q, want %q", typed, got, want)
 		}
 	}
-	if got, want := Candidates(app, nil, []string{"adm"}), "admin\tModerate\n"; got != want {
+	if got, want := completionCandidates(app, nil, []string{"adm"}), "admin\tModerate\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -74,7 +74,7 @@ func TestCandidates(t *testing.T) {
 // TestManPage checks what groff would take for macros. Package cli has it read the real page.
 func TestManPage(t *testing.T) {
 	var written strings.Builder
-	if err := WriteManPage(&written, parse(t), "v1"); err != nil {
+	if err := writeManPage(&written, parse(t), "v1"); err != nil {
 		t.Fatal(err)
 	}
 	page := written.String()

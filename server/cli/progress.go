@@ -9,7 +9,7 @@ import (
 
 	"github.com/mattn/go-isatty"
 
-	"callbook/store/progress"
+	"callbook/store/sqlitedb"
 )
 
 // progressPeriod is the time between two lines about the progress of a long operation.
@@ -50,7 +50,7 @@ func showProgress(
 			line(text)
 		}
 	}
-	return progress.With(ctx, report), func() {
+	return sqlitedb.WithProgress(ctx, report), func() {
 		if terminal && current != "" {
 			fmt.Fprint(out, clearLine)
 		}

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"callbook/store/progress"
+	"callbook/store/sqlitedb"
 )
 
 // setTerminal makes every output a terminal, or none.
@@ -40,10 +40,10 @@ func TestProgress_IsALine(t *testing.T) {
 				total int64
 			}{{"copying", tt.copying}, {"checking", tt.check}} {
 				for done := range step.total {
-					progress.Report(ctx, step.name, done, step.total)
+					sqlitedb.ReportProgress(ctx, step.name, done, step.total)
 					time.Sleep(time.Second)
 				}
-				progress.Report(ctx, step.name, step.total, step.total)
+				sqlitedb.ReportProgress(ctx, step.name, step.total, step.total)
 			}
 			end()
 			if out.String() != tt.want {

@@ -11,7 +11,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/store/durable"
-	"callbook/store/progress"
 )
 
 // Info describes a database file that was verified.
@@ -66,7 +65,7 @@ func copyInto(ctx context.Context, path, to string, mode mode) error {
 
 // vacuumInto is copyInto for an open database.
 func vacuumInto(ctx context.Context, file *sqlx.DB, path, to string) error {
-	defer progress.Watch(ctx, "copying the database", func() (done, total int64) { return fileSize(to), fileSize(path) })()
+	defer watchProgress(ctx, "copying the database", func() (done, total int64) { return fileSize(to), fileSize(path) })()
 
 	_, err := file.ExecContext(ctx, `VACUUM INTO ?`, to)
 	return err
@@ -87,7 +86,7 @@ func Verify(ctx context.Context, path string, served bool, f Format) (Info, erro
 }
 
 func (f Format) verify(ctx context.Context, path string, mode mode) (info Info, err error) {
-	defer progress.Estimate(ctx, "checking the database", fileSize(path))()
+	defer EstimateProgress(ctx, "checking the database", fileSize(path))()
 	err = withFile(ctx, path, mode, func(file *sqlx.DB) (err error) {
 		info.Schema, err = f.check(ctx, file)
 		return err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"callbook/store/progress"
 )
 
 // Compact rewrites the whole file with VACUUM, and returns its size before and after. SQLite
@@ -22,7 +21,7 @@ func (db *DB) Compact(ctx context.Context, after func(*sqlx.Conn) error) (before
 	if err := requireRoom(db.path, 2*(before+fileSize(db.path+"-wal")), "compact the database"); err != nil {
 		return before, before, err
 	}
-	defer progress.Estimate(ctx, "compacting the database", before)()
+	defer EstimateProgress(ctx, "compacting the database", before)()
 	err = db.Exclusive(ctx, func(conn *sqlx.Conn) error {
 		db.compacting.Store(true)
 		defer db.compacting.Store(false)

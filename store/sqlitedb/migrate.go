@@ -16,7 +16,6 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"callbook/store/durable"
-	"callbook/store/progress"
 )
 
 // upgrade is the change that Open made to the schema.
@@ -111,7 +110,7 @@ func migrateCopy(ctx context.Context, file *sqlx.DB, o *Options, u upgrade, migr
 		return "", err
 	}
 
-	defer progress.Estimate(ctx, "upgrading the copy", fileSize(migrated))()
+	defer EstimateProgress(ctx, "upgrading the copy", fileSize(migrated))()
 	return kept, withFile(ctx, migrated, migrating, func(file *sqlx.DB) error {
 		if err := applyMigrations(ctx, file, o.Format.Migrations); err != nil {
 			return err

@@ -16,13 +16,13 @@ import (
 var layers = [][]string{
 	{"."},
 	{"server/cli"},
-	{"server/devmode", "server/https", "server/listen", "server/systemd"},
+	{"server/devmode", "server/service"},
 	{"server"},
 	{"server/operator"},
-	{"server/web", "server/tools", "server/ard", "server/messages", "server/wake"},
-	{"server/api", "server/mcp", "server/mail", "server/linkcheck", "server/documents"},
-	{"server/middleware", "server/manual", "server/alert", "server/exporter", "server/cli/reference", "server/logging"},
-	{"server/webhook", "server/ratelimit", "server/public"},
+	{"server/web", "server/tools", "server/ard"},
+	{"server/api", "server/mcp", "server/mail", "server/outbound", "server/documents"},
+	{"server/middleware"},
+	{"server/ratelimit", "server/public"},
 	{"store"},
 	{"store/admin"},
 	{"store/lifecycle"},
@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"store/record", "store/outbox", "store/blocklist", "store/backup", "store/export"},
 	{"store/txn", "store/listing"},
 	{"store/text", "store/sqlitedb"},
-	{"store/domain", "store/search", "store/durable", "store/progress"},
+	{"store/domain", "store/search", "store/durable"},
 	{"schema", "static"},
 }
 

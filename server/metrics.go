@@ -22,7 +22,7 @@ func (s *Server) countRoute(method, route string, h httprouter.Handle) httproute
 	}
 }
 
-// writeMetrics writes the samples of all metrics, which package exporter lists. It leaves out those of
+// writeMetrics writes the samples of all metrics, which exportedMetrics lists. It leaves out those of
 // the database if it cannot be read: then the others are needed most.
 func (s *Server) writeMetrics(ctx context.Context, w io.Writer) {
 	s.metrics.WritePrometheus(w)

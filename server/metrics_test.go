@@ -82,7 +82,7 @@ func samples(figures string) map[string]bool {
 	return all
 }
 
-// TestMetrics_AllAreListed: package exporter leaves out what it does not list.
+// TestMetrics_AllAreListed: the page leaves out what the list does not have.
 func TestMetrics_AllAreListed(t *testing.T) {
 	s := newSite(t, withMailCaps, func(o *siteOptions) {
 		o.serve = func(o *Options) { o.Backups.Folder = "unused" }
@@ -93,7 +93,7 @@ func TestMetrics_AllAreListed(t *testing.T) {
 	written := samples(s.figures())
 	for sample := range samples(raw.String()) {
 		if strings.HasPrefix(sample, "callbook_") && !written[sample] {
-			t.Errorf("package exporter does not list %s", sample)
+			t.Errorf("exportedMetrics does not list %s", sample)
 		}
 	}
 }

@@ -27,29 +27,29 @@
 //
 // # Structure
 //
-//	api          the operation engine: decode, validate, respond, document
+//	api          the operation engine: decode, validate, respond, document; the texts of errors
+//	public       responses to public reads
 //	middleware   request log, recovery, headers, compression, client address, connections, memory
-//	ratelimit    token buckets and pools    tools      operations as tools of the MCP endpoint
-//	web          HTML pages                 public     responses to public reads
-//	messages     the texts of errors        mcp        the protocol of that endpoint
-//	ard          the site and its agents for Agentic Resource Discovery
+//	ratelimit    token buckets and pools
+//	web          HTML and Markdown pages, feeds, badges, sitemaps
 //	operator     the operator's page, on a listener of its own
-//	mail         mail sinks and the outbox  linkcheck  fetches profile links
-//	documents    llms.txt, robots.txt, security.txt and the like
-//	alert        notifies the operator      wake       wakes agents
-//	webhook      signs requests             exporter   metrics for Prometheus, and profiles
-//	https        certificates by ACME       listen     ports and sockets
-//	logging      the log of the program     systemd    notifications to the service manager
+//	documents    the manual, llms.txt, robots.txt, security.txt and the like
+//	tools        operations as tools of the MCP endpoint
+//	mcp          the protocol of that endpoint
+//	ard          the site and its agents for Agentic Resource Discovery
+//	mail         mail sinks and the outbox
+//	outbound     requests to other servers: link checks, wakes, alerts
+//	service      listeners, certificates, the service manager, the log
 //	devmode      wraps a Server for callbook dev
 //	cli          commands; builds a Server and calls Serve
 //
-// Imports point in one direction: cli, devmode, server, operator, then web, tools, ard and
-// messages, then mcp, mail, linkcheck and api, then middleware, then ratelimit and public, then
+// Imports point in one direction: cli, then devmode and service, server, operator, then web, tools and
+// ard, then api, mcp, mail, outbound and documents, then middleware, then ratelimit and public, then
 // store. Server knows neither cli nor devmode.
 //
 // # A read
 //
-// Package listen opens the listeners, and Serve (serve.go) accepts connections within their limits.
+// Package service opens the listeners, and Serve (serve.go) accepts connections within their limits.
 // GET /api/agents/{handle} passes Observe of package middleware, the router (routes.go), and the
 // handler that the engine has built for its row. The engine counts the request against the limit of
 // its address and looks it up in the cache by URL. On a miss it decodes path and query, and calls

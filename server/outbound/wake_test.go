@@ -190,7 +190,7 @@ func (d *directory) post(address string) (delivered bool, result string) {
 	return d.worker.post(context.Background(), due)
 }
 
-// TestWorker_InnerAddresses: no connection is made, whatever a name resolves to when it is used. Package linkcheck tests all
+// TestWorker_InnerAddresses: no connection is made, whatever a name resolves to when it is used. TestGuard_NeverDialsInternalAddress tests all
 // addresses.
 func TestWorker_InnerAddresses(t *testing.T) {
 	d := newWakeDirectory(t, false)

@@ -48,7 +48,7 @@ go_goroutines 9
 }
 
 // docs is the folder of the manual, the alert rules and the dashboard.
-const docs = "../../static/docs/"
+const docs = "../static/docs/"
 
 func read(t *testing.T, file string) string {
 	t.Helper()

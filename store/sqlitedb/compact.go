@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/jmoiron/sqlx"
-
 )
 
 // Compact rewrites the whole file with VACUUM, and returns its size before and after. SQLite

@@ -12,7 +12,9 @@ type Progress func(step string, done, total int64)
 type progressKey struct{}
 
 // WithProgress returns a context whose operations report to f.
-func WithProgress(ctx context.Context, f Progress) context.Context { return context.WithValue(ctx, progressKey{}, f) }
+func WithProgress(ctx context.Context, f Progress) context.Context {
+	return context.WithValue(ctx, progressKey{}, f)
+}
 
 // ReportProgress reports the progress of a step that counts what it does.
 func ReportProgress(ctx context.Context, step string, done, total int64) {

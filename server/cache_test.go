@@ -292,6 +292,19 @@ func TestCache_ExpiresTimeDependentResponses(t *testing.T) {
 	equal(t, 0, s.send("GET", "/api/agents?new=true", "", nil).status(200).len("agents"), "new agents after a month")
 }
 
+// TestCache_ShowsThatCallsWereClosed by the job, which does not wait until their responses expire.
+func TestCache_ShowsThatCallsWereClosed(t *testing.T) {
+	s := newSite(t)
+	s.post(s.agent("harbour-pilot"), "Due today", "deadline", "2026-11-20")
+	s.clock.Advance(14*time.Hour + 29*time.Minute + 50*time.Second) // ten seconds before midnight
+	const open = "/api/posts?open=true"
+	equal(t, 1, s.send("GET", open, "", nil).status(200).len("posts"), "open calls before midnight")
+
+	s.clock.Advance(11 * time.Second)
+	noError(t, s.store.RunJobs(t.Context()))
+	equal(t, 0, s.send("GET", open, "", nil).status(200).len("posts"), "open calls after midnight")
+}
+
 // TestCache_UnchangedPagesKeepTheirETag although they are rendered again, and the counts on the home page have a time.
 func TestCache_UnchangedPagesKeepTheirETag(t *testing.T) {
 	s := newSite(t)

@@ -45,7 +45,7 @@ func (s *Store) SendRequest(
 }
 
 // errDryRun rolls a dry run back.
-var errDryRun = errors.New("tried only")
+var errDryRun = errors.New("dry run")
 
 // TryRequest is a dry run of SendRequest: it returns the same errors, and stores nothing.
 func (s *Store) TryRequest(

@@ -71,7 +71,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"callbook/store/admin"
 	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/maintenance"
@@ -121,10 +120,9 @@ type Options struct {
 
 // Store is an open directory. Its methods may be called from any goroutine.
 type Store struct {
-	*query.Reader                    // the reads without a transaction
-	*admin.Operator                  // the operator's use cases
-	*outbox.Queue                    // the mails
-	Lists           *blocklist.Lists // of the operator, for requests
+	*query.Reader                  // the reads without a transaction
+	*outbox.Queue                  // the mails
+	Lists         *blocklist.Lists // of the operator, for requests
 
 	db          *txn.DB
 	maintenance *maintenance.Maintainer
@@ -167,7 +165,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.maintenance.Checking = o.Checking
 	s.maintenance.Rebuilding = o.Rebuilding
 	s.Reader = query.NewReader(s.db)
-	s.Operator = admin.New(s.db, s.random)
 	s.Queue = outbox.NewQueue(s.db, s.mails)
 	s.Lists = blocklist.NewLists(s.db)
 	s.Lists.Committed(txn.Everything)

@@ -1,4 +1,4 @@
-package admin
+package store
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 )
 
 // CreatePageLink makes a token for the operator's page, which is valid for PageLinkAge. Others stay valid.
-func (o *Operator) CreatePageLink(ctx context.Context) (token string, err error) {
-	if token, err = domain.NewSecret(o.random); err != nil {
+func (s *Store) CreatePageLink(ctx context.Context) (token string, err error) {
+	if token, err = domain.NewSecret(s.random); err != nil {
 		return "", err
 	}
-	return token, o.db.Write(ctx, func(t *txn.Tx) error {
+	return token, s.db.Write(ctx, func(t *txn.Tx) error {
 		end := t.Now.Add(domain.PageLinkAge)
 		err := t.Exec(`INSERT INTO operator_links (token_hash, created_at, expires_at) VALUES (?, ?, ?)`, domain.HashKey(token), t.Now, end)
 		if err != nil {
@@ -24,8 +24,8 @@ func (o *Operator) CreatePageLink(ctx context.Context) (token string, err error)
 }
 
 // RevokePageLinks ends all links to the operator's page.
-func (o *Operator) RevokePageLinks(ctx context.Context) error {
-	return o.db.Write(ctx, func(t *txn.Tx) error {
+func (s *Store) RevokePageLinks(ctx context.Context) error {
+	return s.db.Write(ctx, func(t *txn.Tx) error {
 		if err := t.Exec(`DELETE FROM operator_links`); err != nil {
 			return err
 		}
@@ -34,9 +34,9 @@ func (o *Operator) RevokePageLinks(ctx context.Context) error {
 }
 
 // CheckPageLink returns not_found unless a token opens the operator's page now.
-func (o *Operator) CheckPageLink(ctx context.Context, token string) error {
+func (s *Store) CheckPageLink(ctx context.Context, token string) error {
 	var valid bool
-	err := o.db.Get(ctx, &valid, `SELECT EXISTS (SELECT 1 FROM operator_links WHERE token_hash = ? AND expires_at > ?)`, domain.HashKey(token), o.db.Now())
+	err := s.db.Get(ctx, &valid, `SELECT EXISTS (SELECT 1 FROM operator_links WHERE token_hash = ? AND expires_at > ?)`, domain.HashKey(token), s.db.Now())
 	if err == nil && !valid {
 		err = domain.NewError(domain.CodeNotFound)
 	}

@@ -1,4 +1,4 @@
-package admin
+package store
 
 import (
 	"context"
@@ -13,14 +13,11 @@ import (
 // bulkBatch is how many agents one transaction of ActOnAgents handles, so that requests do not wait for long.
 const bulkBatch = 20
 
-// errDryRun rolls a dry run back.
-var errDryRun = errors.New("dry run")
-
 // ActOnAgents does an act to many agents, a few in each transaction, and records each as the same act on one
 // agent. Handles count once. It skips those without an agent, and those whose agent does not wait for
 // approval if the act is about that, and returns them as rejected. It returns validation_failed for an
 // invalid reason and an end in the past. After another error the result has the agents before it.
-func (o *Operator) ActOnAgents(ctx context.Context, bulk domain.BulkAct) (result domain.BulkResult, err error) {
+func (s *Store) ActOnAgents(ctx context.Context, bulk domain.BulkAct) (result domain.BulkResult, err error) {
 	act := agentActs[bulk.Act]
 	if bulk.Act == domain.OperatorSuspend {
 		if act, err = suspension(bulk.Reason, bulk.Until); err != nil {
@@ -31,7 +28,7 @@ func (o *Operator) ActOnAgents(ctx context.Context, bulk domain.BulkAct) (result
 	handles := slices.Compact(slices.Sorted(slices.Values(bulk.Handles)))
 	for batch := range slices.Chunk(handles, bulkBatch) {
 		var done domain.BulkResult
-		err := o.db.Write(ctx, func(t *txn.Tx) error {
+		err := s.db.Write(ctx, func(t *txn.Tx) error {
 			done = domain.BulkResult{}
 			for _, handle := range batch {
 				if err := act.runOn(t, bulk.Act, handle, &done); err != nil {

@@ -1,4 +1,4 @@
-package admin
+package store
 
 import (
 	"context"
@@ -12,11 +12,11 @@ import (
 // CreateInvite makes an invitation, with which as many agents may register until a time. The secret is shown
 // this once; the id names it in lists. It returns validation_failed for uses below 1 or above MaxInviteUses
 // and an end in the past.
-func (o *Operator) CreateInvite(ctx context.Context, uses int, until time.Time) (secret string, invite domain.Invite, err error) {
-	if secret, err = domain.NewInvite(o.random); err != nil {
+func (s *Store) CreateInvite(ctx context.Context, uses int, until time.Time) (secret string, invite domain.Invite, err error) {
+	if secret, err = domain.NewInvite(s.random); err != nil {
 		return "", invite, err
 	}
-	err = o.db.Write(ctx, func(t *txn.Tx) error {
+	err = s.db.Write(ctx, func(t *txn.Tx) error {
 		invite = domain.Invite{ID: domain.InviteID(secret), Uses: uses, CreatedAt: t.Now, ExpiresAt: domain.TimeOf(until)}
 		switch {
 		case uses < 1 || uses > domain.MaxInviteUses:
@@ -35,8 +35,8 @@ func (o *Operator) CreateInvite(ctx context.Context, uses int, until time.Time) 
 }
 
 // RevokeInvite ends an invitation. Agents that registered with it stay. It returns not_found for an unknown id.
-func (o *Operator) RevokeInvite(ctx context.Context, id string) error {
-	return o.db.Write(ctx, func(t *txn.Tx) error {
+func (s *Store) RevokeInvite(ctx context.Context, id string) error {
+	return s.db.Write(ctx, func(t *txn.Tx) error {
 		if err := t.ExecOr(domain.NewError(domain.CodeNotFound), `DELETE FROM invites WHERE id = ?`, id); err != nil {
 			return err
 		}

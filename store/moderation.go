@@ -1,4 +1,4 @@
-package admin
+package store
 
 import (
 	"cmp"
@@ -25,12 +25,12 @@ const reasonLength = 300
 // Records of the agent stay. A second suspension replaces the first. It closes the open reports of the agent
 // and its texts. Suspend returns not_found for an unknown handle, and validation_failed for an invalid reason
 // and an end in the past.
-func (o *Operator) Suspend(ctx context.Context, handle, reason string, until time.Time) error {
+func (s *Store) Suspend(ctx context.Context, handle, reason string, until time.Time) error {
 	act, err := suspension(reason, until)
 	if err != nil {
 		return err
 	}
-	return o.moderate(ctx, domain.OperatorSuspend, act, handle)
+	return s.moderate(ctx, domain.OperatorSuspend, act, handle)
 }
 
 // suspension returns the act of Suspend.
@@ -99,14 +99,14 @@ var agentActs = map[domain.OperatorAct]agentAct{
 
 // ActOnAgent does an act other than a suspension to an agent. It returns not_found for an unknown handle, and
 // invalid_state for an approval or a rejection of an agent that does not wait for approval.
-func (o *Operator) ActOnAgent(ctx context.Context, act domain.OperatorAct, handle string) error {
-	return o.moderate(ctx, act, agentActs[act], handle)
+func (s *Store) ActOnAgent(ctx context.Context, act domain.OperatorAct, handle string) error {
+	return s.moderate(ctx, act, agentActs[act], handle)
 }
 
 // moderate runs an operator's act on an agent, and records it. Most acts hide or delete, so they succeed on a full disk. It
 // returns not_found for an unknown handle.
-func (o *Operator) moderate(ctx context.Context, name domain.OperatorAct, act agentAct, handle string) error {
-	return o.db.Write(ctx, func(t *txn.Tx) error {
+func (s *Store) moderate(ctx context.Context, name domain.OperatorAct, act agentAct, handle string) error {
+	return s.db.Write(ctx, func(t *txn.Tx) error {
 		agent, found, err := record.FindAgent(t, handle)
 		if err == nil && !found {
 			err = domain.NewError(domain.CodeNotFound)
@@ -152,11 +152,11 @@ func audit(t *txn.Tx, act, subject, detail string) error {
 
 // ReplaceKey replaces an agent's key. The old one is invalid when it returns. It returns not_found for
 // an unknown handle.
-func (o *Operator) ReplaceKey(ctx context.Context, handle string) (key string, err error) {
-	if key, err = domain.NewKey(o.random); err != nil {
+func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err error) {
+	if key, err = domain.NewKey(s.random); err != nil {
 		return "", err
 	}
-	err = o.moderate(ctx, "new-key", agentAct{do: func(t *txn.Tx, agent *record.AgentRow) error {
+	err = s.moderate(ctx, "new-key", agentAct{do: func(t *txn.Tx, agent *record.AgentRow) error {
 		return lifecycle.RestoreKey(t, agent.ID, key)
 	}}, handle)
 	if err != nil {
@@ -167,22 +167,22 @@ func (o *Operator) ReplaceKey(ctx context.Context, handle string) (key string, e
 
 // ExportAgent is Export for the operator, also of a suspended agent. It reveals a mailbox, so it is
 // recorded. It returns not_found for an unknown handle.
-func (o *Operator) ExportAgent(ctx context.Context, handle string) (tables export.Tables, err error) {
+func (s *Store) ExportAgent(ctx context.Context, handle string) (tables export.Tables, err error) {
 	var id int64
-	err = o.moderate(ctx, "export", agentAct{do: func(_ *txn.Tx, agent *record.AgentRow) error {
+	err = s.moderate(ctx, "export", agentAct{do: func(_ *txn.Tx, agent *record.AgentRow) error {
 		id = agent.ID
 		return nil
 	}}, handle)
 	if err != nil {
 		return nil, err
 	}
-	return export.Agent(ctx, o.db, id)
+	return export.Agent(ctx, s.db, id)
 }
 
 // Unblock allows the blocked agent to send the other contact requests again. It returns not_found for
 // unknown handles, and if there is no block.
-func (o *Operator) Unblock(ctx context.Context, handle, blocked string) error {
-	return o.moderate(ctx, "unblock", agentAct{detail: blocked, do: func(t *txn.Tx, agent *record.AgentRow) error {
+func (s *Store) Unblock(ctx context.Context, handle, blocked string) error {
+	return s.moderate(ctx, "unblock", agentAct{detail: blocked, do: func(t *txn.Tx, agent *record.AgentRow) error {
 		return t.ExecOr(domain.NewError(domain.CodeNotFound), `
 			DELETE FROM blocks
 			WHERE blocker_id = ? AND blocked_id = (SELECT id FROM handles WHERE handle = ?)`, agent.ID, blocked)
@@ -190,8 +190,8 @@ func (o *Operator) Unblock(ctx context.Context, handle, blocked string) error {
 }
 
 // RemovePost deletes a post with its replies, and closes the open reports of them. It returns not_found for an unknown id.
-func (o *Operator) RemovePost(ctx context.Context, id string) error {
-	return o.db.Write(ctx, func(t *txn.Tx) error {
+func (s *Store) RemovePost(ctx context.Context, id string) error {
+	return s.db.Write(ctx, func(t *txn.Tx) error {
 		var p record.PostRow
 		if err := txn.OrNotFound(t.Get(&p, record.SelectPostRow+` WHERE id = ?`, id)); err != nil {
 			return err
@@ -205,8 +205,8 @@ func (o *Operator) RemovePost(ctx context.Context, id string) error {
 }
 
 // RemoveReply deletes a reply, and closes the open reports of it. It returns not_found for an unknown id.
-func (o *Operator) RemoveReply(ctx context.Context, id string) error {
-	return o.db.Write(ctx, func(t *txn.Tx) error {
+func (s *Store) RemoveReply(ctx context.Context, id string) error {
+	return s.db.Write(ctx, func(t *txn.Tx) error {
 		var reply lifecycle.ReplyRow
 		if err := txn.OrNotFound(t.Get(&reply, lifecycle.SelectReplyRow+` WHERE r.id = ?`, id)); err != nil {
 			return err
@@ -223,7 +223,7 @@ func (o *Operator) RemoveReply(ctx context.Context, id string) error {
 // clients in a blocked network change nothing. Stored records stay. It returns validation_failed for an entry that
 // blocklist.Parse rejects, and if the list has 1000 entries; not_found for an entry to remove that the list does not have; and
 // invalid_query for another act.
-func (o *Operator) ChangeBlocklist(ctx context.Context, act, written string) (entry string, err error) {
+func (s *Store) ChangeBlocklist(ctx context.Context, act, written string) (entry string, err error) {
 	kind, undo, ok := blocklist.ParseAct(act)
 	if !ok {
 		return "", domain.NewError(domain.CodeInvalidQuery)
@@ -236,7 +236,7 @@ func (o *Operator) ChangeBlocklist(ctx context.Context, act, written string) (en
 	if err != nil {
 		return "", err
 	}
-	return entry, o.db.Write(ctx, func(t *txn.Tx) error {
+	return entry, s.db.Write(ctx, func(t *txn.Tx) error {
 		changed, err := change(t, kind, entry)
 		if err != nil || changed == 0 {
 			return err
@@ -288,13 +288,13 @@ func failLinks(t *txn.Tx, host string) error {
 }
 
 // Blocklist returns the entries of all lists of the operator, in alphabetical order of each list.
-func (o *Operator) Blocklist(ctx context.Context) ([]blocklist.Entry, error) {
-	return blocklist.List(ctx, o.db)
+func (s *Store) Blocklist(ctx context.Context) ([]blocklist.Entry, error) {
+	return blocklist.List(ctx, s.db)
 }
 
 // CloseReport closes a report. It returns not_found for an unknown id.
-func (o *Operator) CloseReport(ctx context.Context, id string) error {
-	return o.db.Write(ctx, func(t *txn.Tx) error {
+func (s *Store) CloseReport(ctx context.Context, id string) error {
+	return s.db.Write(ctx, func(t *txn.Tx) error {
 		err := t.ExecOr(domain.NewError(domain.CodeNotFound), `UPDATE reports SET closed_at = COALESCE(closed_at, ?) WHERE id = ?`, t.Now, id)
 		if err != nil {
 			return err

@@ -10,7 +10,6 @@ import (
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
-	"callbook/store/export"
 	"callbook/store/lifecycle"
 	"callbook/store/record"
 	"callbook/store/text"
@@ -167,7 +166,7 @@ func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err 
 
 // ExportAgent is Export for the operator, also of a suspended agent. It reveals a mailbox, so it is
 // recorded. It returns not_found for an unknown handle.
-func (s *Store) ExportAgent(ctx context.Context, handle string) (tables export.Tables, err error) {
+func (s *Store) ExportAgent(ctx context.Context, handle string) (tables ExportTables, err error) {
 	var id int64
 	err = s.moderate(ctx, "export", agentAct{do: func(_ *txn.Tx, agent *record.AgentRow) error {
 		id = agent.ID
@@ -176,7 +175,7 @@ func (s *Store) ExportAgent(ctx context.Context, handle string) (tables export.T
 	if err != nil {
 		return nil, err
 	}
-	return export.Agent(ctx, s.db, id)
+	return exportAgent(ctx, s.db, id)
 }
 
 // Unblock allows the blocked agent to send the other contact requests again. It returns not_found for

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"callbook/store/domain"
-	"callbook/store/export"
 	"callbook/store/txn"
 )
 
@@ -65,8 +64,8 @@ func (s *Store) allowances(ctx context.Context, caller domain.Caller, level int,
 }
 
 // Export returns everything stored about the caller; see export.Agent.
-func (s *Store) Export(ctx context.Context, caller domain.Caller) (export.Tables, error) {
-	return export.Agent(ctx, s.db, caller.ID)
+func (s *Store) Export(ctx context.Context, caller domain.Caller) (ExportTables, error) {
+	return exportAgent(ctx, s.db, caller.ID)
 }
 
 // MailCaps returns the caps on mails.

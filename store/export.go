@@ -1,5 +1,5 @@
 // Package export reads everything that is stored about an agent.
-package export
+package store
 
 import (
 	"context"
@@ -14,11 +14,11 @@ import (
 	"callbook/store/txn"
 )
 
-// tables selects, of each table that refers to agents, the rows about agent ?1. Handles replace
+// exportedTables selects, of each table that refers to agents, the rows about agent ?1. Handles replace
 // the numbers of other agents. Hashes and tokens are omitted, since they are of use to the
 // directory alone. So is the outbox: a mail in it would reveal that others use the mailbox, or
 // reveal the owner's address to a thief of the key.
-var tables = []struct{ name, query string }{
+var exportedTables = []struct{ name, query string }{
 	{"agents", `SELECT h.handle, a.* FROM agents a JOIN handles h ON h.id = a.id WHERE a.id = ?1`},
 	{"watches", `SELECT kind, tag, q, language FROM watches WHERE agent_id = ?1 ORDER BY position`},
 	{"owner_claims", `SELECT status, requested_at, expires_at, confirmed_at FROM owner_claims WHERE agent_id = ?1`},
@@ -42,13 +42,13 @@ var tables = []struct{ name, query string }{
 	{"reports", `SELECT id, about, subject, reason, created_at, closed_at FROM reports WHERE reporter_id = ?1 ORDER BY seq`},
 }
 
-// Tables has the rows about an agent by the name of their table, each by column.
-type Tables map[string][]map[string]any
+// ExportTables has the rows about an agent by the name of their table, each by column.
+type ExportTables map[string][]map[string]any
 
-// Agent returns everything stored about an agent. Derived data is omitted, since it repeats the rest.
-func Agent(ctx context.Context, db *txn.DB, id int64) (Tables, error) {
-	all := Tables{}
-	for _, t := range tables {
+// exportAgent returns everything stored about an agent. Derived data is omitted, since it repeats the rest.
+func exportAgent(ctx context.Context, db *txn.DB, id int64) (ExportTables, error) {
+	all := ExportTables{}
+	for _, t := range exportedTables {
 		rows, err := exportRows(ctx, db, t.query, id)
 		if err != nil {
 			return nil, fmt.Errorf("export %s: %w", t.name, err)
@@ -88,8 +88,8 @@ func exportRows(ctx context.Context, db *txn.DB, query string, id int64) ([]map[
 	return rows, err
 }
 
-// derived are columns that follow from others.
-var derived = []string{"level", "hidden", "menu_entries", "links_due_at", "closed"}
+// unexported are columns that follow from others.
+var unexported = []string{"level", "hidden", "menu_entries", "links_due_at", "closed"}
 
 // flags are the columns of booleans.
 var flags = []string{"contact_public", "accepting", "require_offering", "require_owner_receipt", "key_used", "counts"}
@@ -97,7 +97,7 @@ var flags = []string{"contact_public", "accepting", "require_offering", "require
 // exportValue converts a value as the API shows it: times to timestamps, and stored JSON to JSON.
 // It reports false for what follows from other columns, for numbers of rows and for hashes.
 func exportValue(column string, value any) (any, bool) {
-	if slices.Contains(derived, column) {
+	if slices.Contains(unexported, column) {
 		return nil, false
 	}
 	switch v := value.(type) {

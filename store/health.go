@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 
-	"callbook/store/maintenance"
 	"callbook/store/record"
 	"callbook/store/sqlitedb"
 	"callbook/store/txn"
@@ -81,10 +80,10 @@ func (s *Store) Figures(ctx context.Context) (f Figures, err error) {
 	return f, err
 }
 
-// MarkDev is maintenance.MarkDev.
+// MarkDev is markDev in a transaction of its own.
 func (s *Store) MarkDev(ctx context.Context, fresh bool) error {
-	return s.db.Write(ctx, func(t *txn.Tx) error { return maintenance.MarkDev(t, fresh) })
+	return s.db.Write(ctx, func(t *txn.Tx) error { return markDev(t, fresh) })
 }
 
 // Clear deletes everything in the directory, including handles, for tests of agents.
-func (s *Store) Clear(ctx context.Context) error { return s.db.Write(ctx, maintenance.Clear) }
+func (s *Store) Clear(ctx context.Context) error { return s.db.Write(ctx, clearDirectory) }

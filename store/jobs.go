@@ -15,7 +15,7 @@ import (
 
 // RunJobs runs the jobs that are due: it indexes posts whose deadline has passed, expires
 // requests, links and mails, deletes agents that their owners did not keep, ends suspensions, deletes records past their retention, and maintains
-// the database file; see package maintenance. It should run every minute. Then deleted personal
+// the database file; see maintainer. It should run every minute. Then deleted personal
 // data leaves the files within ten minutes, copies that SQLite left when it moved rows within 25
 // hours, and words that no row contains leave the full-text tables within two days.
 func (s *Store) RunJobs(ctx context.Context) error {

@@ -10,7 +10,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/maintenance"
 	"callbook/store/record"
 )
 
@@ -209,7 +208,7 @@ func TestClear_DeletesEverything(t *testing.T) {
 			}
 			return errOf(t.createPost(author, caller.Address, s.draft("lantern", "b"), record.PostWords(&domain.Post{Title: "lantern"})))
 		}),
-		s.queue(func(t *tx) error { return maintenance.Clear(t.Tx) }),
+		s.queue(func(t *tx) error { return clearDirectory(t.Tx) }),
 	}
 	release()
 	for _, q := range queue {
@@ -234,7 +233,7 @@ func TestClear_DeletesEverything(t *testing.T) {
 func TestMarkDev_RejectsOtherDirectories(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
-	if err := s.MarkDev(ctx, false); !errors.Is(err, maintenance.ErrNotDev) {
+	if err := s.MarkDev(ctx, false); !errors.Is(err, ErrNotDev) {
 		t.Errorf("a served directory is taken for a test: %v", err)
 	}
 	s.ok(s.MarkDev(ctx, true))

@@ -73,7 +73,6 @@ import (
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
-	"callbook/store/maintenance"
 	"callbook/store/outbox"
 	"callbook/store/query"
 	"callbook/store/sqlitedb"
@@ -101,10 +100,10 @@ type Options struct {
 	// creates no file and changes no schema.
 	Beside bool
 
-	// Checking is called with the progress of a check of the whole file; see maintenance.Maintainer.
+	// Checking is called with the progress of a check of the whole file; see maintainer.
 	Checking func(bytes int64, took time.Duration, done bool)
 
-	// Rebuilding is called when the search index is damaged and rebuilt; see maintenance.Maintainer.
+	// Rebuilding is called when the search index is damaged and rebuilt; see maintainer.
 	Rebuilding func()
 
 	// LoopbackLinks allows profile links to this machine, on any port, for callbook dev.
@@ -125,7 +124,7 @@ type Store struct {
 	Lists         *blocklist.Lists // of the operator, for requests
 
 	db          *txn.DB
-	maintenance *maintenance.Maintainer
+	maintenance *maintainer
 	random      io.Reader
 	quotas      domain.Quotas
 	mails       domain.MailCaps
@@ -143,7 +142,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		random: cmp.Or(o.Random, rand.Reader), quotas: o.Quotas, mails: *cmp.Or(o.Mails, &domain.DefaultMailCaps),
 		registration: cmp.Or(o.Registration, domain.RegistrationOpen), siteName: o.SiteName,
 		loopbackLinks: o.LoopbackLinks,
-		maintenance:   maintenance.New(),
+		maintenance:   newMaintainer(),
 	}
 	if s.quotas == nil {
 		s.quotas = domain.DefaultQuotas

@@ -4,7 +4,7 @@
 // SQLite overwrites deleted rows (secure_delete), but the write-ahead log keeps the pages as they
 // were until it is truncated, and the file keeps copies that SQLite left when it moved rows to
 // other pages. VACUUM rewrites the file without them.
-package maintenance
+package store
 
 import (
 	"context"
@@ -36,8 +36,8 @@ const (
 	checkAge  = domain.Day             // how long a check is trusted
 )
 
-// Maintainer runs the maintenance of one database. Its methods may be called from any goroutine.
-type Maintainer struct {
+// maintainer runs the maintenance of one database. Its methods may be called from any goroutine.
+type maintainer struct {
 	MaxCompacted int64 // size of the largest file that Run compacts
 
 	// Checking is called when a check of the whole file begins, and when it has found the file undamaged. It may be nil.
@@ -51,34 +51,34 @@ type Maintainer struct {
 	checked atomic.Int64 // domain.Time when this process last checked the file; 0 if it did not
 }
 
-// New returns a maintainer. Before SetDB, only Erased may be called.
-func New() *Maintainer {
-	m := &Maintainer{MaxCompacted: maxCompacted}
+// newMaintainer returns a maintainer. Before SetDB, only Erased may be called.
+func newMaintainer() *maintainer {
+	m := &maintainer{MaxCompacted: maxCompacted}
 	m.erased.Store(true) // a program that was killed may have left deleted data in the log
 	return m
 }
 
 // SetDB sets the database, which was just opened.
-func (m *Maintainer) SetDB(db *txn.DB) { m.db = db }
+func (m *maintainer) SetDB(db *txn.DB) { m.db = db }
 
 // Erased records that personal data was deleted, so that Run truncates the log.
-func (m *Maintainer) Erased() { m.erased.Store(true) }
+func (m *maintainer) Erased() { m.erased.Store(true) }
 
 // Run does the maintenance that is due: it optimizes the full-text tables and compacts the file
 // at night, and truncates the log after an erasure. It should run every minute.
-func (m *Maintainer) Run(ctx context.Context) error {
+func (m *maintainer) Run(ctx context.Context) error {
 	return errors.Join(m.optimizeSearch(ctx), m.compactIfDue(ctx), m.truncateLog(ctx))
 }
 
 // dueAtNight reports whether work that came up or was done at a time is due now: at night if
 // that was an hour ago, at any hour if a night has passed.
-func (m *Maintainer) dueAtNight(since domain.Time) bool {
+func (m *maintainer) dueAtNight(since domain.Time) bool {
 	night := m.db.Now().Time().Hour() == nightHour
 	return night && !m.db.Within(nightAge, since) || !m.db.Within(lateAge, since)
 }
 
 // optimizeSearch optimizes the full-text tables at night.
-func (m *Maintainer) optimizeSearch(ctx context.Context) error {
+func (m *maintainer) optimizeSearch(ctx context.Context) error {
 	last, err := m.db.SiteTime(ctx, optimizedAt)
 	if err != nil || !m.dueAtNight(last) {
 		return err
@@ -94,7 +94,7 @@ func (m *Maintainer) optimizeSearch(ctx context.Context) error {
 
 // compactIfDue compacts the file at night if something was erased since the last time, unless it
 // is too large.
-func (m *Maintainer) compactIfDue(ctx context.Context) error {
+func (m *maintainer) compactIfDue(ctx context.Context) error {
 	if m.db.Size() > m.MaxCompacted {
 		return nil
 	}
@@ -117,7 +117,7 @@ func (m *Maintainer) compactIfDue(ctx context.Context) error {
 
 // Compact rewrites the whole file, and returns its size before and after; see
 // sqlitedb.DB.Compact.
-func (m *Maintainer) Compact(ctx context.Context) (before, after int64, err error) {
+func (m *maintainer) Compact(ctx context.Context) (before, after int64, err error) {
 	return m.db.Compact(ctx, func(conn *sqlx.Conn) error {
 		m.erased.Store(true) // the log holds the pages as they were
 		_, err := conn.ExecContext(ctx, `DELETE FROM site WHERE name = ?`, txn.ErasedAt)
@@ -126,7 +126,7 @@ func (m *Maintainer) Compact(ctx context.Context) (before, after int64, err erro
 }
 
 // truncateLog empties the write-ahead log after personal data was deleted.
-func (m *Maintainer) truncateLog(ctx context.Context) error {
+func (m *maintainer) truncateLog(ctx context.Context) error {
 	if !m.erased.CompareAndSwap(true, false) {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (m *Maintainer) truncateLog(ctx context.Context) error {
 
 // Check reads the whole file in the background, unless it was found undamaged within the last day, and stops the database if it
 // is damaged. An earlier process that did not close the file counts as no check. It takes about a second for each 60 MB.
-func (m *Maintainer) Check(ctx context.Context) error {
+func (m *maintainer) Check(ctx context.Context) error {
 	now := m.db.Now()
 	checked := domain.Time(m.checked.Load())
 	if checked == 0 && !m.db.Unclean() {
@@ -157,7 +157,7 @@ func (m *Maintainer) Check(ctx context.Context) error {
 }
 
 // checkFile reads the whole file, and rebuilds the full-text tables if they alone are damaged.
-func (m *Maintainer) checkFile(ctx context.Context) error {
+func (m *maintainer) checkFile(ctx context.Context) error {
 	if err := m.db.Check(ctx, m.rebuildSearch); err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (m *Maintainer) checkFile(ctx context.Context) error {
 }
 
 // rebuildSearch rebuilds the full-text tables, which are damaged.
-func (m *Maintainer) rebuildSearch(ctx context.Context) error {
+func (m *maintainer) rebuildSearch(ctx context.Context) error {
 	if m.Rebuilding != nil {
 		m.Rebuilding()
 	}
@@ -177,7 +177,7 @@ func (m *Maintainer) rebuildSearch(ctx context.Context) error {
 }
 
 // checkAll reads the whole file, and reports its begin and end.
-func (m *Maintainer) checkAll(ctx context.Context) error {
+func (m *maintainer) checkAll(ctx context.Context) error {
 	if m.Checking == nil {
 		return m.checkFile(ctx)
 	}

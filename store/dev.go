@@ -1,4 +1,4 @@
-package maintenance
+package store
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 // ErrNotDev is returned for a file that callbook dev did not create.
 var ErrNotDev = errors.New("this directory was not made by callbook dev, which could empty it; give another --db")
 
-// MarkDev marks a fresh directory as one of callbook dev. It returns ErrNotDev for another that is
+// markDev marks a fresh directory as one of callbook dev. It returns ErrNotDev for another that is
 // not marked.
-func MarkDev(t *txn.Tx, fresh bool) error {
+func markDev(t *txn.Tx, fresh bool) error {
 	if fresh {
 		return t.Exec(`INSERT INTO site (name, value) VALUES ('dev', ?)`, []byte(t.Now.String()))
 	}
@@ -24,8 +24,8 @@ func MarkDev(t *txn.Tx, fresh bool) error {
 	return err
 }
 
-// Clear deletes everything in the directory, including handles, for tests of agents.
-func Clear(t *txn.Tx) error {
+// clearDirectory deletes everything in the directory, including handles, for tests of agents.
+func clearDirectory(t *txn.Tx) error {
 	for _, table := range []string{
 		"outbox", "mail_log", "mail_networks", "mail_stops", "reports", "audit", "blocklist", "blocks", "network_usage", "invites", "operator_links", "abuse_days", "requests", "collabs",
 		"agents", "handles", "sqlite_sequence",

@@ -9,7 +9,6 @@ import (
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
 	"callbook/store/record"
 	"callbook/store/text"
 	"callbook/store/txn"
@@ -203,7 +202,7 @@ func (t *tx) updateAgent(agent *record.AgentRow, settings domain.Settings) error
 				return err
 			}
 		}
-		if err := lifecycle.Unverify(t.Tx, agent); err != nil {
+		if err := unverify(t.Tx, agent); err != nil {
 			return err
 		}
 	}
@@ -240,7 +239,7 @@ func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 			return err
 		}
 		if !owned {
-			return lifecycle.DeleteAgent(t.Tx, agent)
+			return deleteAgent(t.Tx, agent)
 		}
 		return t.deleteLater(agent)
 	})
@@ -258,7 +257,7 @@ func (t *tx) deleteLater(agent *record.AgentRow) error {
 
 // deleteDue deletes the agents whose owner did not keep them.
 func (t *tx) deleteDue() (int, error) {
-	return t.eachAgent(lifecycle.DeleteAgent, `
+	return t.eachAgent(deleteAgent, `
 		SELECT id FROM agents
 		WHERE deletion_at <= ?
 		ORDER BY deletion_at, id

@@ -18,7 +18,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
 	"callbook/testdata/proof"
 )
 
@@ -233,7 +232,7 @@ func TestDeleteAgent_EndsAllOverdueRequests(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	c, _ := s.register("tide-reader")
-	for i, sender := range s.agents("sender", lifecycle.Batch+1) {
+	for i, sender := range s.agents("sender", jobBatch+1) {
 		s.change(`
 			INSERT INTO requests (id, from_id, to_id, status, purpose, deliverable, compensation, created_at, updated_at, expires_at)
 			VALUES (?, ?, ?, 'pending', 'Tides', 'A table', 'none', 1, 1, 2)`, fmt.Sprintf("req_%026d", i), sender.ID, c.ID)

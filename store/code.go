@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
 	"callbook/store/outbox"
 	"callbook/store/record"
 )
@@ -84,7 +83,7 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 			return err
 		}
 
-		lifecycle.VerifyMailbox(t.Tx, agent)
+		verifyMailbox(t.Tx, agent)
 		agent.UpdatedAt = t.Now
 		verified = agent.Public()
 		return agent.Store(t.Tx)

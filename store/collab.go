@@ -6,7 +6,6 @@ import (
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
 	"callbook/store/query"
 	"callbook/store/record"
 )
@@ -187,7 +186,7 @@ func (s *Store) DecideCollab(ctx context.Context, caller domain.Caller, id, to s
 		case row.Status != domain.CollabPending:
 			return &domain.Error{Code: domain.CodeInvalidState, Topic: "collab"}
 		}
-		if err := lifecycle.CloseCollab(t.Tx, &row, to, row.InitiatorID); err != nil {
+		if err := closeCollab(t.Tx, &row, to, row.InitiatorID); err != nil {
 			return err
 		}
 		err = t.Get(&row, query.SelectCollab+` WHERE c.id = ?`, id)

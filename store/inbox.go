@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
 	"callbook/store/query"
 )
 
@@ -121,8 +120,8 @@ func (s *Store) readReplies(ctx context.Context, box *domain.Inbox, agentID, see
 // readRequests reads the open requests that the agent received: those that it may accept or decline, and those
 // that wait for its owner. None of them is older than domain.RequestAge.
 func (s *Store) readRequests(ctx context.Context, box *domain.Inbox, agentID int64, now domain.Time) error {
-	var rows []lifecycle.RequestRow
-	err := s.db.Select(ctx, &rows, lifecycle.SelectRequest+`
+	var rows []requestRow
+	err := s.db.Select(ctx, &rows, selectRequest+`
 		WHERE r.to_id = ?2 AND r.created_at > ?3 AND r.status = 'pending' AND r.expires_at > ?1
 		ORDER BY r.created_at, r.seq
 		LIMIT ?4`, now, agentID, now.Add(-domain.RequestAge), domain.InboxRecords)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
 	"callbook/store/outbox"
 	"callbook/store/record"
 	"callbook/store/txn"
@@ -28,7 +27,7 @@ func (s *Store) RunJobs(ctx context.Context) error {
 		{"index posts", (*tx).indexStalePosts},
 		{"delete agents", (*tx).deleteDue},
 		{"end suspensions", (*tx).endSuspensions},
-		{"expire requests", func(t *tx) (int, error) { return lifecycle.ExpireRequests(t.Tx, "") }},
+		{"expire requests", func(t *tx) (int, error) { return expireRequests(t.Tx, "") }},
 		{"expire links", (*tx).expireLinks},
 		{"expire mails", func(t *tx) (int, error) { return 0, outbox.DeleteExpired(t.Tx) }},
 		{"forget former mailboxes", func(t *tx) (int, error) { return 0, t.forgetFormerMailboxes() }},
@@ -42,7 +41,8 @@ func (s *Store) RunJobs(ctx context.Context) error {
 	return errors.Join(append(errs, s.maintenance.Run(ctx))...)
 }
 
-const jobBatch = lifecycle.Batch
+// jobBatch is how many records one transaction of a job handles, so that requests do not wait for long.
+const jobBatch = 250
 
 // runJob runs a job in transactions until it finds less than a batch of records.
 func (s *Store) runJob(ctx context.Context, job func(*tx) (records int, err error)) error {
@@ -151,7 +151,7 @@ func dropAgent(t *txn.Tx, agent *record.AgentRow) error {
 	if err != nil {
 		return err
 	}
-	return lifecycle.DeleteAgent(t, agent)
+	return deleteAgent(t, agent)
 }
 
 // endSuspensions shows the agents again whose suspension has ended.

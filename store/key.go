@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
 	"callbook/store/record"
 	"callbook/store/txn"
 )
@@ -92,7 +91,7 @@ func (s *Store) RotateKey(ctx context.Context, caller domain.Caller) (key string
 		}
 
 		rotatedAt = t.Now
-		return lifecycle.SetKey(t.Tx, caller.ID, key)
+		return setKey(t.Tx, caller.ID, key)
 	})
 	return key, rotatedAt, err
 }

@@ -10,7 +10,6 @@ import (
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
 	"callbook/store/record"
 	"callbook/store/text"
 	"callbook/store/txn"
@@ -69,30 +68,30 @@ var agentActs = map[domain.OperatorAct]agentAct{
 		agent.AwaitingSince = nil
 		return agent.Store(t)
 	}},
-	domain.OperatorReject: {waiting: true, settles: true, do: lifecycle.DeleteAgent},
-	domain.OperatorDelete: {settles: true, do: lifecycle.DeleteAgent},
+	domain.OperatorReject: {waiting: true, settles: true, do: deleteAgent},
+	domain.OperatorDelete: {settles: true, do: deleteAgent},
 	domain.OperatorUnsuspend: {do: func(t *txn.Tx, agent *record.AgentRow) error {
 		agent.Suspension = domain.Suspension{}
 		return agent.Store(t)
 	}},
 	domain.OperatorVerify: {do: func(t *txn.Tx, agent *record.AgentRow) error {
 		if agent.VerifiedAt == nil {
-			lifecycle.VerifyMailbox(t, agent)
+			verifyMailbox(t, agent)
 		}
 		return agent.Store(t)
 	}},
 	domain.OperatorUnverify: {do: func(t *txn.Tx, agent *record.AgentRow) error {
-		lifecycle.ForgetFormerMailbox(t, agent)
-		if err := lifecycle.Unverify(t, agent); err != nil {
+		forgetFormerMailbox(t, agent)
+		if err := unverify(t, agent); err != nil {
 			return err
 		}
 		return agent.Store(t)
 	}},
 	domain.OperatorUnclaim: {do: func(t *txn.Tx, agent *record.AgentRow) error {
-		if err := lifecycle.WithdrawClaim(t, agent); err != nil {
+		if err := withdrawClaim(t, agent); err != nil {
 			return err
 		}
-		return lifecycle.KeepAgent(t, agent)
+		return keepAgent(t, agent)
 	}},
 }
 
@@ -156,7 +155,7 @@ func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err 
 		return "", err
 	}
 	err = s.moderate(ctx, "new-key", agentAct{do: func(t *txn.Tx, agent *record.AgentRow) error {
-		return lifecycle.RestoreKey(t, agent.ID, key)
+		return restoreKey(t, agent.ID, key)
 	}}, handle)
 	if err != nil {
 		return "", err
@@ -199,19 +198,19 @@ func (s *Store) RemovePost(ctx context.Context, id string) error {
 		err := t.Get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID)
 		closed, closeErr := closeReports(t, `about = 'post' AND subject = ?2
 			OR about = 'reply' AND subject IN (SELECT id FROM replies WHERE post_seq = ?3)`, id, p.Seq)
-		return cmp.Or(err, closeErr, lifecycle.DeletePost(t, &p), audit(t, "remove-post", id, withClosed("by "+author, closed)))
+		return cmp.Or(err, closeErr, deletePost(t, &p), audit(t, "remove-post", id, withClosed("by "+author, closed)))
 	})
 }
 
 // RemoveReply deletes a reply, and closes the open reports of it. It returns not_found for an unknown id.
 func (s *Store) RemoveReply(ctx context.Context, id string) error {
 	return s.db.Write(ctx, func(t *txn.Tx) error {
-		var reply lifecycle.ReplyRow
-		if err := txn.OrNotFound(t.Get(&reply, lifecycle.SelectReplyRow+` WHERE r.id = ?`, id)); err != nil {
+		var reply replyRow
+		if err := txn.OrNotFound(t.Get(&reply, selectReplyRow+` WHERE r.id = ?`, id)); err != nil {
 			return err
 		}
 		closed, err := closeReports(t, `about = 'reply' AND subject = ?2`, id)
-		return cmp.Or(err, lifecycle.DeleteReply(t, &reply), audit(t, "remove-reply", id, withClosed("by "+reply.Author, closed)))
+		return cmp.Or(err, deleteReply(t, &reply), audit(t, "remove-reply", id, withClosed("by "+reply.Author, closed)))
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
 	"callbook/store/outbox"
 	"callbook/store/record"
 	"callbook/store/text"
@@ -267,8 +266,8 @@ func (s *Store) recordLinkUse(ctx context.Context, token string) error {
 
 // receipts returns the newest 100 requests that wait for the owner of an agent.
 func (s *Store) receipts(ctx context.Context, agentID int64, now domain.Time) ([]domain.ContactRequest, error) {
-	var rows []lifecycle.RequestRow
-	err := s.db.Select(ctx, &rows, lifecycle.SelectRequest+`
+	var rows []requestRow
+	err := s.db.Select(ctx, &rows, selectRequest+`
 		WHERE r.to_id = ?2 AND r.status = 'awaiting_owner' AND r.expires_at > ?1
 		ORDER BY r.seq DESC
 		LIMIT 100`, now, agentID)
@@ -337,30 +336,30 @@ func (t *tx) actAsOwner(claim *claimRow, agent *record.AgentRow, form domain.Own
 		if agent.DeletionAt == nil {
 			return domain.NewError(domain.CodeInvalidState)
 		}
-		return lifecycle.KeepAgent(t.Tx, agent)
+		return keepAgent(t.Tx, agent)
 	case domain.OwnerConfirm:
 		return t.confirmClaim(claim, agent)
 	case domain.OwnerReject:
 		return t.rejectClaim(claim, agent)
 	case domain.OwnerWithdraw:
-		return lifecycle.WithdrawClaim(t.Tx, agent)
+		return withdrawClaim(t.Tx, agent)
 	case domain.OwnerRotateKey:
 		return t.rotateKey(claim, agent, key)
 	case domain.OwnerRetire:
 		if form.Confirm != agent.Handle {
 			return domain.Invalid(domain.FieldError{Field: "confirm", Code: domain.FaultBadValue, Topic: "confirm"})
 		}
-		return lifecycle.DeleteAgent(t.Tx, agent)
+		return deleteAgent(t.Tx, agent)
 	case domain.OwnerWaive:
 		return t.waiveReceipts(agent)
 	case domain.OwnerAgree:
 		if agent.Suspended(t.Now) {
 			return domain.NewError(domain.CodeInvalidState)
 		}
-		_, err := lifecycle.ActOnRequest(t.Tx, agent, form.Request, domain.ActAgree, "")
+		_, err := actOnRequest(t.Tx, agent, form.Request, domain.ActAgree, "")
 		return err
 	case domain.OwnerRefuse:
-		_, err := lifecycle.ActOnRequest(t.Tx, agent, form.Request, domain.ActRefuse, "")
+		_, err := actOnRequest(t.Tx, agent, form.Request, domain.ActRefuse, "")
 		return err
 	}
 	return domain.NewError(domain.CodeInvalidState)
@@ -401,8 +400,8 @@ func (t *tx) rejectClaim(claim *claimRow, agent *record.AgentRow) error {
 	return cmp.Or(
 		t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID),
 		outbox.Delete(t.Tx, agent.ID, domain.MailClaim),
-		lifecycle.InsertReport(t.Tx, lifecycle.Report{
-			About: "claim", Subject: agent.Handle, Reported: lifecycle.Reported{AuthorID: agent.ID}, Reporter: claim.Owner,
+		insertReport(t.Tx, report{
+			About: "claim", Subject: agent.Handle, reportSubject: reportSubject{AuthorID: agent.ID}, Reporter: claim.Owner,
 		}))
 }
 
@@ -426,7 +425,7 @@ func (t *tx) waiveReceipts(agent *record.AgentRow) error {
 // rotateKey gives the owner a new key. If the mailbox has changed since the claim, a thief may have
 // changed it, so it is no longer verified and cannot recover a key.
 func (t *tx) rotateKey(claim *claimRow, agent *record.AgentRow, key string) error {
-	if err := lifecycle.RestoreKey(t.Tx, agent.ID, key); err != nil {
+	if err := restoreKey(t.Tx, agent.ID, key); err != nil {
 		return err
 	}
 
@@ -434,10 +433,10 @@ func (t *tx) rotateKey(claim *claimRow, agent *record.AgentRow, key string) erro
 	// the rightful holder's, if the owner is the thief.
 	former := agent.FormerMailbox
 	if former != nil && *former != claim.Mailbox && *agent.MailboxLeftAt > claim.MailboxAt {
-		lifecycle.ForgetFormerMailbox(t.Tx, agent)
+		forgetFormerMailbox(t.Tx, agent)
 	}
 	if agent.Mailbox != claim.Mailbox {
-		if err := lifecycle.Unverify(t.Tx, agent); err != nil {
+		if err := unverify(t.Tx, agent); err != nil {
 			return err
 		}
 		agent.UpdatedAt = t.Now

@@ -7,7 +7,6 @@ import (
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
 	"callbook/store/record"
 	"callbook/store/text"
 	"callbook/store/txn"
@@ -156,7 +155,7 @@ func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string)
 		if p.AuthorID != caller.ID {
 			return &domain.Error{Code: domain.CodeForbidden, Topic: "post"}
 		}
-		return lifecycle.DeletePost(t.Tx, &p)
+		return deletePost(t.Tx, &p)
 	})
 }
 

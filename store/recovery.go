@@ -2,7 +2,6 @@ package store
 
 import (
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
 	"callbook/store/outbox"
 	"callbook/store/record"
 )
@@ -77,10 +76,10 @@ func (t *tx) recoverKey(agent *record.AgentRow, by outbox.Order, key string, end
 			return false, err
 		}
 	}
-	if err := lifecycle.KeepAgent(t.Tx, agent); err != nil {
+	if err := keepAgent(t.Tx, agent); err != nil {
 		return false, err
 	}
-	return ended, lifecycle.RestoreKey(t.Tx, agent.ID, key)
+	return ended, restoreKey(t.Tx, agent.ID, key)
 }
 
 // endYoungClaim ends the claim of an agent, unless the owner confirmed it 30 days ago or earlier, for the
@@ -97,13 +96,13 @@ func (t *tx) endYoungClaim(agent *record.AgentRow, by outbox.Order, asked bool) 
 	if claim.Status != statusPending && !earlier && !(asked && by.To == claim.Mailbox) {
 		return false, nil
 	}
-	return true, lifecycle.WithdrawClaim(t.Tx, agent)
+	return true, withdrawClaim(t.Tx, agent)
 }
 
 // restoreMailbox makes a former mailbox the verified one again.
 func (t *tx) restoreMailbox(agent *record.AgentRow, mailbox string) error {
-	lifecycle.ForgetFormerMailbox(t.Tx, agent)
-	if err := lifecycle.Unverify(t.Tx, agent); err != nil {
+	forgetFormerMailbox(t.Tx, agent)
+	if err := unverify(t.Tx, agent); err != nil {
 		return err
 	}
 	agent.Mailbox = mailbox

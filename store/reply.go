@@ -6,7 +6,6 @@ import (
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
 	"callbook/store/record"
 	"callbook/store/txn"
 )
@@ -109,8 +108,8 @@ func (s *Store) DeleteReply(ctx context.Context, caller domain.Caller, id string
 			return err
 		}
 
-		var reply lifecycle.ReplyRow
-		err := txn.OrNotFound(t.Get(&reply, lifecycle.SelectReplyRow+`
+		var reply replyRow
+		err := txn.OrNotFound(t.Get(&reply, selectReplyRow+`
 			JOIN agents ra ON ra.id = r.author_id
 			JOIN agents pa ON pa.id = p.author_id
 			WHERE r.id = ? AND NOT ra.hidden AND NOT pa.hidden`, id))
@@ -120,6 +119,6 @@ func (s *Store) DeleteReply(ctx context.Context, caller domain.Caller, id string
 		if caller.ID != reply.AuthorID && caller.ID != reply.PostAuthorID {
 			return &domain.Error{Code: domain.CodeForbidden, Topic: "reply"}
 		}
-		return lifecycle.DeleteReply(t.Tx, &reply)
+		return deleteReply(t.Tx, &reply)
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
 	"callbook/store/record"
 	"callbook/store/txn"
 )
@@ -14,7 +13,7 @@ import (
 // Reports alone hide nothing. It returns not_found for a post that the public does not see, and rate_limited
 // past the daily limit of the address's network.
 func (s *Store) ReportPost(ctx context.Context, postID string, address netip.Addr, draft domain.ReportDraft) error {
-	return s.reportFrom(ctx, address, lifecycle.Report{About: "post", Subject: postID, Reason: draft.Reason}, reported(`
+	return s.reportFrom(ctx, address, report{About: "post", Subject: postID, Reason: draft.Reason}, reported(`
 		SELECT p.author_id, concat_ws(char(10), p.title, p.deliverable, p.constraints, NULLIF(p.tags, '[]'), p.body) AS text
 		FROM posts p
 		JOIN agents a ON a.id = p.author_id
@@ -23,7 +22,7 @@ func (s *Store) ReportPost(ctx context.Context, postID string, address netip.Add
 
 // ReportReply is ReportPost for a reply.
 func (s *Store) ReportReply(ctx context.Context, replyID string, address netip.Addr, draft domain.ReportDraft) error {
-	return s.reportFrom(ctx, address, lifecycle.Report{About: "reply", Subject: replyID, Reason: draft.Reason}, reported(`
+	return s.reportFrom(ctx, address, report{About: "reply", Subject: replyID, Reason: draft.Reason}, reported(`
 		SELECT r.author_id, r.body AS text
 		FROM replies r
 		JOIN posts p ON p.seq = r.post_seq
@@ -34,30 +33,30 @@ func (s *Store) ReportReply(ctx context.Context, replyID string, address netip.A
 
 // ReportAgent is ReportPost for the card of an agent.
 func (s *Store) ReportAgent(ctx context.Context, handle string, address netip.Addr, draft domain.ReportDraft) error {
-	return s.reportFrom(ctx, address, lifecycle.Report{About: "agent", Subject: handle, Reason: draft.Reason}, func(t *tx) (lifecycle.Reported, error) {
+	return s.reportFrom(ctx, address, report{About: "agent", Subject: handle, Reason: draft.Reason}, func(t *tx) (reportSubject, error) {
 		agent, found, err := record.FindAgent(t.Tx, handle)
 		if err == nil && (!found || agent.Hidden(t.Now)) {
 			err = domain.NewError(domain.CodeNotFound)
 		}
 		if err != nil {
-			return lifecycle.Reported{}, err
+			return reportSubject{}, err
 		}
 		text := agent.Texts()
-		return lifecycle.Reported{AuthorID: agent.ID, Text: &text}, nil
+		return reportSubject{AuthorID: agent.ID, Text: &text}, nil
 	})
 }
 
 // reported returns a function that reads what a report is about by a query with its id.
-func reported(query, id string) func(*tx) (lifecycle.Reported, error) {
-	return func(t *tx) (r lifecycle.Reported, err error) {
+func reported(query, id string) func(*tx) (reportSubject, error) {
+	return func(t *tx) (r reportSubject, err error) {
 		return r, txn.OrNotFound(t.Get(&r, query, id))
 	}
 }
 
 // reportFrom inserts a report of an address, once a day, of what find reads.
-func (s *Store) reportFrom(ctx context.Context, address netip.Addr, r lifecycle.Report, find func(*tx) (lifecycle.Reported, error)) error {
+func (s *Store) reportFrom(ctx context.Context, address netip.Addr, r report, find func(*tx) (reportSubject, error)) error {
 	return s.write(ctx, func(t *tx) (err error) {
-		if r.Reported, err = find(t); err != nil {
+		if r.reportSubject, err = find(t); err != nil {
 			return err
 		}
 		r.Reporter = t.Pseudonym(domain.SmallestNetwork(address).String())
@@ -75,6 +74,6 @@ func (s *Store) reportFrom(ctx context.Context, address netip.Addr, r lifecycle.
 		if err := t.SpendNetwork(t.counted(address), domain.ActPublicReport, t.store.quotas[domain.LimitNetworkReports]); err != nil {
 			return err
 		}
-		return lifecycle.InsertReport(t.Tx, r)
+		return insertReport(t.Tx, r)
 	})
 }

@@ -9,7 +9,6 @@ import (
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
 	"callbook/store/listing"
 	"callbook/store/record"
 	"callbook/store/txn"
@@ -137,7 +136,7 @@ func (t *tx) contactAttempt(
 		a.Daily,
 		recipient.ContactPolicy.CapFor(a.Level))
 	if err == nil && a.OpenUntil != nil && *a.OpenUntil <= t.Now {
-		err = lifecycle.ExpirePair(t.Tx, sender.ID, recipient.ID)
+		err = expirePair(t.Tx, sender.ID, recipient.ID)
 	}
 	return offering, a, err
 }
@@ -198,7 +197,7 @@ func (t *tx) insertRequest(
 	if request.ID, err = t.NewID(domain.IDRequest); err != nil {
 		return request, err
 	}
-	err = t.ExecNamed(insertRequest, lifecycle.RequestRow{
+	err = t.ExecNamed(insertRequest, requestRow{
 		ContactRequest: request,
 		FromID:         sender.ID,
 		ToID:           recipient.ID,
@@ -217,8 +216,8 @@ func (t *tx) insertRequest(
 // Request returns a request to one of its parties. For other agents it returns
 // not_found.
 func (s *Store) Request(ctx context.Context, caller domain.Caller, id string) (request domain.ContactRequest, err error) {
-	var row lifecycle.RequestRow
-	err = txn.OrNotFound(s.db.Get(ctx, &row, lifecycle.SelectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`, s.db.Now(), id, caller.ID))
+	var row requestRow
+	err = txn.OrNotFound(s.db.Get(ctx, &row, selectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`, s.db.Now(), id, caller.ID))
 	if err != nil {
 		return request, err
 	}
@@ -238,18 +237,18 @@ func (s *Store) Requests(ctx context.Context, caller domain.Caller, f RequestFil
 		side = "from_id"
 	}
 	// ?1 is the time, ?2 the place in the list, ?3 the caller, ?4 the status.
-	const current = `(?4 = '' OR ?4 = ` + lifecycle.StatusNow + `)`
-	rows, err := listing.Read[lifecycle.RequestRow](ctx, s.db, &listing.Query{
+	const current = `(?4 = '' OR ?4 = ` + statusNow + `)`
+	rows, err := listing.Read[requestRow](ctx, s.db, &listing.Query{
 		Name:   fmt.Sprintf("requests %d %s %s", caller.ID, side, f.Status),
 		Before: []any{s.db.Now()},
-		Rows:   lifecycle.SelectRequest + ` WHERE r.seq < ?2 AND r.` + side + ` = ?3 AND ` + current + ` ORDER BY r.seq DESC LIMIT ?5 OFFSET ?6`,
-		Count:  `SELECT COUNT(*) AS n FROM (SELECT 1 FROM requests r WHERE r.` + side + ` = ?2 AND (?3 = '' OR ?3 = ` + lifecycle.StatusNow + `) LIMIT ?4)`,
+		Rows:   selectRequest + ` WHERE r.seq < ?2 AND r.` + side + ` = ?3 AND ` + current + ` ORDER BY r.seq DESC LIMIT ?5 OFFSET ?6`,
+		Count:  `SELECT COUNT(*) AS n FROM (SELECT 1 FROM requests r WHERE r.` + side + ` = ?2 AND (?3 = '' OR ?3 = ` + statusNow + `) LIMIT ?4)`,
 		Bounds: []any{caller.ID, f.Status},
 	}, page)
 	if err != nil {
 		return list, err
 	}
-	return listing.Map(rows, (*lifecycle.RequestRow).Record)
+	return listing.Map(rows, (*requestRow).Record)
 }
 
 // ActOnRequest accepts, declines or reports a request to the caller, or withdraws one that the caller
@@ -275,7 +274,7 @@ func (s *Store) ActOnRequest(
 		if err != nil {
 			return err
 		}
-		request, err = lifecycle.ActOnRequest(t.Tx, agent, id, act, reason)
+		request, err = actOnRequest(t.Tx, agent, id, act, reason)
 		return err
 	})
 	return request, err

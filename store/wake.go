@@ -7,7 +7,6 @@ import (
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
-	"callbook/store/lifecycle"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
@@ -57,7 +56,7 @@ func (t *tx) setWake(agentID int64, url string) (secret []byte, err error) {
 		WHERE w.agent_id = ? AND w.due_at IS NOT NULL`, t.Now, domain.WakePause.Milliseconds(), agentID); err != nil {
 		return nil, err
 	}
-	if err := lifecycle.RemoveWake(t.Tx, agentID); err != nil {
+	if err := removeWake(t.Tx, agentID); err != nil {
 		return nil, err
 	}
 	nonce := make([]byte, wakeNonceBytes)
@@ -82,7 +81,7 @@ func (s *Store) RemoveWake(ctx context.Context, caller domain.Caller) error {
 		if _, err := t.AuthorizeOwn(caller); err != nil {
 			return err
 		}
-		return lifecycle.RemoveWake(t.Tx, caller.ID)
+		return removeWake(t.Tx, caller.ID)
 	})
 }
 

@@ -1,4 +1,4 @@
-package lifecycle
+package store
 
 import (
 	"cmp"
@@ -8,8 +8,8 @@ import (
 	"callbook/store/txn"
 )
 
-// DeleteAgent deletes an agent with everything of its own, and ends what it has with others. Its handle stays taken.
-func DeleteAgent(t *txn.Tx, agent *record.AgentRow) error {
+// deleteAgent deletes an agent with everything of its own, and ends what it has with others. Its handle stays taken.
+func deleteAgent(t *txn.Tx, agent *record.AgentRow) error {
 	// Without the claim, the work of its partners with it no longer counts.
 	agent.ClaimedAt = nil
 	if err := agent.Store(t); err != nil {
@@ -38,8 +38,8 @@ func deleteOrphans(t *txn.Tx, id int64) error {
 	)
 }
 
-// KeepAgent takes a deletion back.
-func KeepAgent(t *txn.Tx, agent *record.AgentRow) error {
+// keepAgent takes a deletion back.
+func keepAgent(t *txn.Tx, agent *record.AgentRow) error {
 	if agent.DeletionAt == nil {
 		return nil
 	}
@@ -48,19 +48,19 @@ func KeepAgent(t *txn.Tx, agent *record.AgentRow) error {
 	return agent.Store(t)
 }
 
-// RestoreKey gives a new key to somebody who may not have had the one before. The URL at which the agent is woken is
+// restoreKey gives a new key to somebody who may not have had the one before. The URL at which the agent is woken is
 // deleted: a thief of the key may have set it.
-func RestoreKey(t *txn.Tx, agentID int64, key string) error {
-	return cmp.Or(RemoveWake(t, agentID), SetKey(t, agentID, key))
+func restoreKey(t *txn.Tx, agentID int64, key string) error {
+	return cmp.Or(removeWake(t, agentID), setKey(t, agentID, key))
 }
 
-// SetKey replaces an agent's key.
-func SetKey(t *txn.Tx, agentID int64, key string) error {
+// setKey replaces an agent's key.
+func setKey(t *txn.Tx, agentID int64, key string) error {
 	return t.Exec(`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`, domain.HashKey(key), t.Now, agentID)
 }
 
-// RemoveWake deletes the URL at which an agent is woken, if there is one.
-func RemoveWake(t *txn.Tx, agentID int64) error {
+// removeWake deletes the URL at which an agent is woken, if there is one.
+func removeWake(t *txn.Tx, agentID int64) error {
 	n, err := t.Change(`DELETE FROM wakes WHERE agent_id = ?`, agentID)
 	t.Erase(n)
 	return err

@@ -1,4 +1,4 @@
-package lifecycle
+package store
 
 import (
 	"callbook/store/domain"
@@ -7,10 +7,10 @@ import (
 	"callbook/store/txn"
 )
 
-// Unverify returns an agent to level 0 after its mailbox changed. The code that verifies it and the
+// unverify returns an agent to level 0 after its mailbox changed. The code that verifies it and the
 // owner claim are not valid for the new one. Recovery codes stay, since they are for one mailbox. The
 // caller stores the agent.
-func Unverify(t *txn.Tx, agent *record.AgentRow) error {
+func unverify(t *txn.Tx, agent *record.AgentRow) error {
 	agent.VerifiedBefore = agent.VerifiedBefore || agent.VerifiedAt != nil
 	agent.VerifiedAt = nil
 	agent.ClaimedAt = nil
@@ -24,25 +24,25 @@ func Unverify(t *txn.Tx, agent *record.AgentRow) error {
 	)
 }
 
-// ForgetFormerMailbox keeps the mailbox that an agent left from recovering its key. The caller stores the
+// forgetFormerMailbox keeps the mailbox that an agent left from recovering its key. The caller stores the
 // agent.
-func ForgetFormerMailbox(t *txn.Tx, agent *record.AgentRow) {
+func forgetFormerMailbox(t *txn.Tx, agent *record.AgentRow) {
 	t.Changes.Erased = t.Changes.Erased || agent.FormerMailbox != nil
 	agent.FormerMailbox = nil
 }
 
-// VerifyMailbox makes the mailbox of an agent a verified one. It is then no former one that could recover
+// verifyMailbox makes the mailbox of an agent a verified one. It is then no former one that could recover
 // the key. The caller stores the agent.
-func VerifyMailbox(t *txn.Tx, agent *record.AgentRow) {
+func verifyMailbox(t *txn.Tx, agent *record.AgentRow) {
 	agent.VerifiedAt = &t.Now
 	if domain.Deref(agent.FormerMailbox) == agent.Mailbox {
 		agent.FormerMailbox = nil
 	}
 }
 
-// WithdrawClaim deletes a claim, so that another person may claim the agent. Receipts are no longer
+// withdrawClaim deletes a claim, so that another person may claim the agent. Receipts are no longer
 // required, since there is no owner to give them.
-func WithdrawClaim(t *txn.Tx, agent *record.AgentRow) error {
+func withdrawClaim(t *txn.Tx, agent *record.AgentRow) error {
 	// First the claim alone: until then the evidence of its partners is found by the owner.
 	agent.ClaimedAt = nil
 	if err := agent.Store(t); err != nil {

@@ -1,19 +1,19 @@
-package lifecycle
+package store
 
 import (
 	"callbook/store/domain"
 	"callbook/store/txn"
 )
 
-// Reported is what a report is about. It is stored as it was when it was reported, since its author may delete it.
-type Reported struct {
+// reportSubject is what a report is about. It is stored as it was when it was reported, since its author may delete it.
+type reportSubject struct {
 	AuthorID int64   `db:"author_id"`
 	Text     *string `db:"text"` // nil for a claim
 }
 
-// Report is a report to the operator.
-type Report struct {
-	Reported
+// report is a report to the operator.
+type report struct {
+	reportSubject
 	About      string // post, reply, agent, request, claim
 	Subject    string // an id, or the agent's handle
 	Reporter   []byte // a pseudonym, or nil
@@ -21,8 +21,8 @@ type Report struct {
 	Reason     string
 }
 
-// InsertReport stores a report.
-func InsertReport(t *txn.Tx, r Report) error {
+// insertReport stores a report.
+func insertReport(t *txn.Tx, r report) error {
 	id, err := t.NewID(domain.IDReport)
 	if err != nil {
 		return err

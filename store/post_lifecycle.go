@@ -1,4 +1,4 @@
-package lifecycle
+package store
 
 import (
 	"cmp"
@@ -7,8 +7,8 @@ import (
 	"callbook/store/txn"
 )
 
-// DeletePost deletes a post with its replies.
-func DeletePost(t *txn.Tx, p *record.PostRow) error {
+// deletePost deletes a post with its replies.
+func deletePost(t *txn.Tx, p *record.PostRow) error {
 	t.Changes.Public = true
 	t.Unindex(txn.PostSearch, p.Seq)
 	return cmp.Or(erasePostResponses(t, `seq = ?1`, p.Seq), t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq))
@@ -32,8 +32,8 @@ func erasePostResponses(t *txn.Tx, where string, value int64) error {
 	return t.EraseResponses(`SELECT id`+posts+` UNION SELECT id FROM replies WHERE post_seq IN (SELECT seq`+posts+`)`, value)
 }
 
-// ReplyRow is a row of the table replies.
-type ReplyRow struct {
+// replyRow is a row of the table replies.
+type replyRow struct {
 	Seq          int64  `db:"seq"`
 	ID           string `db:"id"`
 	PostSeq      int64  `db:"post_seq"`
@@ -42,15 +42,15 @@ type ReplyRow struct {
 	PostAuthorID int64  `db:"post_author_id"`
 }
 
-// SelectReplyRow selects rows of the table replies.
-const SelectReplyRow = `
+// selectReplyRow selects rows of the table replies.
+const selectReplyRow = `
 	SELECT r.seq, r.id, r.post_seq, r.author_id, h.handle, p.author_id AS post_author_id
 	FROM replies r
 	JOIN handles h ON h.id = r.author_id
 	JOIN posts p ON p.seq = r.post_seq`
 
-// DeleteReply deletes a reply.
-func DeleteReply(t *txn.Tx, reply *ReplyRow) error {
+// deleteReply deletes a reply.
+func deleteReply(t *txn.Tx, reply *replyRow) error {
 	t.Changes.Public = true
 	return cmp.Or(
 		t.Exec(`UPDATE idempotency SET answer = NULL WHERE subject = ?`, reply.ID),

@@ -1,4 +1,4 @@
-package lifecycle
+package store
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"callbook/store/txn"
 )
 
-// RequestRow is a contact request as a query reads it.
-type RequestRow struct {
+// requestRow is a contact request as a query reads it.
+type requestRow struct {
 	domain.ContactRequest
 	Seq         int64   `db:"seq"`
 	FromID      int64   `db:"from_id"`
@@ -26,22 +26,22 @@ type RequestRow struct {
 
 // The state of a request at ?1, even if it is not stored yet.
 const (
-	Overdue   = `r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`
-	StatusNow = `CASE WHEN ` + Overdue + ` THEN 'expired' ELSE r.status END`
+	overdue   = `r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`
+	statusNow = `CASE WHEN ` + overdue + ` THEN 'expired' ELSE r.status END`
 )
 
-// SelectRequest reads requests as they are at ?1: expired past their time, even if that is not stored
+// selectRequest reads requests as they are at ?1: expired past their time, even if that is not stored
 // yet. Nothing else reads exchanged mailboxes.
-const SelectRequest = `
+const selectRequest = `
 	SELECT r.seq, r.id, r.from_id, r.to_id,
-		` + StatusNow + ` AS status,
+		` + statusNow + ` AS status,
 		f.handle AS "from.handle", fa.name AS "from.name", fa.level AS "from.level",
 		o.handle AS "to.handle", oa.name AS "to.name", oa.level AS "to.level",
 		r.purpose, r.deliverable, r.compensation, r.offering, r.deadline, r.context, r.decline_reason,
 		r.from_mailbox, r.to_mailbox, r.created_at,
-		CASE WHEN ` + Overdue + ` THEN r.expires_at ELSE r.updated_at END AS updated_at,
+		CASE WHEN ` + overdue + ` THEN r.expires_at ELSE r.updated_at END AS updated_at,
 		r.expires_at,
-		CASE WHEN ` + Overdue + ` THEN r.expires_at ELSE r.decided_at END AS decided_at
+		CASE WHEN ` + overdue + ` THEN r.expires_at ELSE r.decided_at END AS decided_at
 	FROM requests r
 	JOIN handles f ON f.id = r.from_id
 	JOIN handles o ON o.id = r.to_id
@@ -49,7 +49,7 @@ const SelectRequest = `
 	LEFT JOIN agents oa ON oa.id = r.to_id`
 
 // Record returns the request as its parties see it.
-func (r *RequestRow) Record() (domain.ContactRequest, error) {
+func (r *requestRow) Record() (domain.ContactRequest, error) {
 	record := r.ContactRequest
 	if r.Status == domain.RequestAccepted {
 		record.Mailboxes = &domain.Mailboxes{From: r.FromMailbox, To: r.ToMailbox}
@@ -64,7 +64,7 @@ func (r *RequestRow) Record() (domain.ContactRequest, error) {
 }
 
 // roleOf returns an agent's role; false if it is no party.
-func (r *RequestRow) roleOf(agentID int64) (domain.Role, bool) {
+func (r *requestRow) roleOf(agentID int64) (domain.Role, bool) {
 	switch agentID {
 	case r.FromID:
 		return domain.RoleSender, true
@@ -75,19 +75,19 @@ func (r *RequestRow) roleOf(agentID int64) (domain.Role, bool) {
 }
 
 // Position returns the place of the request in lists.
-func (r RequestRow) Position() int64 { return r.Seq }
+func (r requestRow) Position() int64 { return r.Seq }
 
-// ActOnRequest applies the state machine and returns the request as it is then. agent is the party that
+// actOnRequest applies the state machine and returns the request as it is then. agent is the party that
 // acts; for the owner's acts, the recipient.
-func ActOnRequest(
+func actOnRequest(
 	t *txn.Tx,
 	agent *record.AgentRow,
 	id string,
 	act domain.RequestAction,
 	reason string,
 ) (request domain.ContactRequest, err error) {
-	var row RequestRow
-	if err := txn.OrNotFound(t.Get(&row, SelectRequest+` WHERE r.id = ?2`, t.Now, id)); err != nil {
+	var row requestRow
+	if err := txn.OrNotFound(t.Get(&row, selectRequest+` WHERE r.id = ?2`, t.Now, id)); err != nil {
 		return request, err
 	}
 	side, party := row.roleOf(agent.ID)
@@ -95,7 +95,7 @@ func ActOnRequest(
 		return request, domain.NewError(domain.CodeNotFound)
 	}
 	if row.Status == domain.RequestExpired { // it may not be stored yet
-		if _, err := ExpireRequests(t, ` AND r.seq = ?2`, row.Seq); err != nil {
+		if _, err := expireRequests(t, ` AND r.seq = ?2`, row.Seq); err != nil {
 			return request, err
 		}
 	}
@@ -120,7 +120,7 @@ func ActOnRequest(
 
 // acceptance returns the act by which the recipient accepts a request: at once, or when the owner
 // agrees.
-func acceptance(recipient *record.AgentRow, row *RequestRow) domain.RequestAction {
+func acceptance(recipient *record.AgentRow, row *requestRow) domain.RequestAction {
 	receipt := recipient.ContactPolicy.RequireOwnerReceipt
 	// A request that waits for the owner, or that the owner agreed to, stays so.
 	if row.Status == domain.RequestAwaiting || receipt && row.Status != domain.RequestAccepted {
@@ -132,7 +132,7 @@ func acceptance(recipient *record.AgentRow, row *RequestRow) domain.RequestActio
 // moveRequest moves a request to another state and notifies the parties, unless it is in that state. It
 // returns invalid_state for an acceptance if a side has no verified mailbox now, or is about to be
 // deleted.
-func moveRequest(t *txn.Tx, row *RequestRow, act domain.RequestAction, reason string) error {
+func moveRequest(t *txn.Tx, row *requestRow, act domain.RequestAction, reason string) error {
 	move := domain.RequestTransitions[act]
 	if !slices.Contains(move.From, row.Status) {
 		if row.Status == move.To || act == domain.ActReport {
@@ -173,7 +173,7 @@ func moveRequest(t *txn.Tx, row *RequestRow, act domain.RequestAction, reason st
 }
 
 // notifyOfRequest inserts the events of a transition.
-func notifyOfRequest(t *txn.Tx, row *RequestRow, move domain.RequestTransition) error {
+func notifyOfRequest(t *txn.Tx, row *requestRow, move domain.RequestTransition) error {
 	for _, role := range move.Tells {
 		agent, other := row.FromID, row.To.Handle
 		if role == domain.RoleRecipient {
@@ -188,7 +188,7 @@ func notifyOfRequest(t *txn.Tx, row *RequestRow, move domain.RequestTransition) 
 
 // blockSender rejects further requests of the sender to the recipient, and reports the request to the
 // operator once.
-func blockSender(t *txn.Tx, row *RequestRow, reason string) error {
+func blockSender(t *txn.Tx, row *requestRow, reason string) error {
 	err := t.Exec(`
 		INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, ?)
 		ON CONFLICT (blocker_id, blocked_id) DO NOTHING`, row.ToID, row.FromID, t.Now)
@@ -201,25 +201,25 @@ func blockSender(t *txn.Tx, row *RequestRow, reason string) error {
 		return err
 	}
 	text := domain.Optional(strings.TrimSpace(row.Purpose + "\n" + row.Deliverable + "\n" + domain.Deref(row.Context)))
-	return InsertReport(t, Report{
-		About: "request", Subject: row.ID, Reported: Reported{AuthorID: row.FromID, Text: text}, ReporterID: &row.ToID, Reason: reason,
+	return insertReport(t, report{
+		About: "request", Subject: row.ID, reportSubject: reportSubject{AuthorID: row.FromID, Text: text}, ReporterID: &row.ToID, Reason: reason,
 	})
 }
 
-// ExpirePair stores that open requests between two agents have expired.
-func ExpirePair(t *txn.Tx, fromID, toID int64) error {
-	_, err := ExpireRequests(t, ` AND r.from_id = ?2 AND r.to_id = ?3`, fromID, toID)
+// expirePair stores that open requests between two agents have expired.
+func expirePair(t *txn.Tx, fromID, toID int64) error {
+	_, err := expireRequests(t, ` AND r.from_id = ?2 AND r.to_id = ?3`, fromID, toID)
 	return err
 }
 
-// ExpireRequests stores that requests have expired, a Batch at most, and notifies both sides. It returns their number.
+// expireRequests stores that requests have expired, a Batch at most, and notifies both sides. It returns their number.
 // where narrows them; its values are ?2 and on.
-func ExpireRequests(t *txn.Tx, where string, args ...any) (int, error) {
-	var expired []RequestRow
-	err := t.Select(&expired, SelectRequest+`
+func expireRequests(t *txn.Tx, where string, args ...any) (int, error) {
+	var expired []requestRow
+	err := t.Select(&expired, selectRequest+`
 		WHERE r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`+where+`
 		ORDER BY r.expires_at
-		LIMIT `+strconv.Itoa(Batch), append([]any{t.Now}, args...)...)
+		LIMIT `+strconv.Itoa(jobBatch), append([]any{t.Now}, args...)...)
 	if err != nil {
 		return 0, err
 	}
@@ -239,14 +239,14 @@ func ExpireRequests(t *txn.Tx, where string, args ...any) (int, error) {
 // endRequestsOf closes the open requests of an agent that is about to be deleted, and erases its
 // mailbox from accepted ones.
 func endRequestsOf(t *txn.Tx, id int64) error {
-	for n := Batch; n == Batch; {
+	for n := jobBatch; n == jobBatch; {
 		var err error
-		if n, err = ExpireRequests(t, ` AND (r.from_id = ?2 OR r.to_id = ?2)`, id); err != nil {
+		if n, err = expireRequests(t, ` AND (r.from_id = ?2 OR r.to_id = ?2)`, id); err != nil {
 			return err
 		}
 	}
-	var open []RequestRow
-	err := t.Select(&open, SelectRequest+`
+	var open []requestRow
+	err := t.Select(&open, selectRequest+`
 		WHERE r.status IN ('pending', 'awaiting_owner') AND (r.from_id = ?2 OR r.to_id = ?2)`, t.Now, id)
 	if err != nil {
 		return err

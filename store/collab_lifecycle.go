@@ -1,4 +1,4 @@
-package lifecycle
+package store
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 	"callbook/store/txn"
 )
 
-// CloseCollab stores the decision on a pending collaboration, and notifies one side.
-func CloseCollab(t *txn.Tx, row *query.CollabRow, to string, notified int64) error {
+// closeCollab stores the decision on a pending collaboration, and notifies one side.
+func closeCollab(t *txn.Tx, row *query.CollabRow, to string, notified int64) error {
 	if err := t.Exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.Now, row.Seq); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func endCollabsOf(t *txn.Tx, id int64) error {
 		if other == id {
 			other = pending[i].PartnerID
 		}
-		err = errors.Join(err, CloseCollab(t, &pending[i], domain.CollabDeclined, other))
+		err = errors.Join(err, closeCollab(t, &pending[i], domain.CollabDeclined, other))
 	}
 	return errors.Join(err, t.EraseResponses(`SELECT id FROM collabs WHERE initiator_id = ?1 OR partner_id = ?1`, id))
 }

@@ -6,7 +6,6 @@ import (
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
-	"callbook/store/query"
 	"callbook/store/record"
 )
 
@@ -171,8 +170,8 @@ func (s *Store) DecideCollab(ctx context.Context, caller domain.Caller, id, to s
 			return err
 		}
 
-		var row query.CollabRow
-		found, err := t.Find(&row, query.SelectCollab+` WHERE c.id = ? AND ? IN (c.initiator_id, c.partner_id)`, id, caller.ID)
+		var row collabRow
+		found, err := t.Find(&row, selectCollab+` WHERE c.id = ? AND ? IN (c.initiator_id, c.partner_id)`, id, caller.ID)
 		switch {
 		case err != nil:
 			return err
@@ -189,7 +188,7 @@ func (s *Store) DecideCollab(ctx context.Context, caller domain.Caller, id, to s
 		if err := closeCollab(t.Tx, &row, to, row.InitiatorID); err != nil {
 			return err
 		}
-		err = t.Get(&row, query.SelectCollab+` WHERE c.id = ?`, id)
+		err = t.Get(&row, selectCollab+` WHERE c.id = ?`, id)
 		collab = row.Collab
 		return err
 	})

@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"callbook/store/domain"
-	"callbook/store/query"
 )
 
 // An agent that runs from time to time needs no state of its own: its inbox has a cursor, an event that is
@@ -92,7 +91,7 @@ func (s *Store) readReplies(ctx context.Context, box *domain.Inbox, agentID, see
 		ids[i] = e.Subject.ID
 	}
 	var replies []domain.Reply
-	if err := s.db.Select(ctx, &replies, query.SelectReply+` WHERE r.id IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ids...); err != nil {
+	if err := s.db.Select(ctx, &replies, selectReply+` WHERE r.id IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ids...); err != nil {
 		return err
 	}
 	stored := map[string]domain.Reply{}
@@ -151,8 +150,8 @@ func (s *Store) readRequests(ctx context.Context, box *domain.Inbox, agentID int
 
 // readCollabs reads the collaborations that others have recorded with the agent and that it has not decided.
 func (s *Store) readCollabs(ctx context.Context, box *domain.Inbox, agentID int64) error {
-	var rows []query.CollabRow
-	err := s.db.Select(ctx, &rows, query.SelectCollab+`
+	var rows []collabRow
+	err := s.db.Select(ctx, &rows, selectCollab+`
 		WHERE c.partner_id = ? AND c.status = 'pending'
 		ORDER BY c.seq
 		LIMIT ?`, agentID, domain.InboxRecords)

@@ -13,7 +13,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/query"
 )
 
 var placeholder = regexp.MustCompile(`\?(\d*)`)
@@ -158,7 +157,7 @@ func TestQueries_Plans(t *testing.T) {
 	s.ask(s.reachable("asker"), s.reachable("harbour-pilot"))
 	s.ok(errOf(s.Stats(ctx)))
 	s.ok(errOf3(s.Home(ctx, 1, 1)))
-	for _, kind := range []query.PageKind{query.AgentPages, query.PostPages} {
+	for _, kind := range []PageKind{AgentPages, PostPages} {
 		s.ok(errOf(s.Pages(ctx, kind, 0, 100)))
 		s.ok(errOf3(s.FirstPage(ctx, kind, 0)))
 	}

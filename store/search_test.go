@@ -9,7 +9,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/query"
 	"callbook/store/record"
 	"callbook/store/search"
 	"callbook/testdata/proof"
@@ -84,7 +83,7 @@ func TestAgents_Filters(t *testing.T) {
 	s.ok(s.ActOnAgent(context.Background(), domain.OperatorVerify, "old"))
 	s.clock.Advance(time.Millisecond)
 	s.register("month")
-	s.clock.Advance(query.NewWindow)
+	s.clock.Advance(newWindow)
 	claimed, _ := s.register("claimed", func(r *domain.Registration) { r.Languages = []string{"zh-Hant-TW"} })
 	s.claim(claimed, 1)
 	s.register("plain", func(r *domain.Registration) { r.Capabilities, r.Languages = []string{"tide"}, []string{"zh"} })

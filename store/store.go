@@ -74,7 +74,6 @@ import (
 	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/outbox"
-	"callbook/store/query"
 	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
@@ -119,7 +118,6 @@ type Options struct {
 
 // Store is an open directory. Its methods may be called from any goroutine.
 type Store struct {
-	*query.Reader                  // the reads without a transaction
 	*outbox.Queue                  // the mails
 	Lists         *blocklist.Lists // of the operator, for requests
 
@@ -163,7 +161,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.maintenance.SetDB(s.db)
 	s.maintenance.Checking = o.Checking
 	s.maintenance.Rebuilding = o.Rebuilding
-	s.Reader = query.NewReader(s.db)
 	s.Queue = outbox.NewQueue(s.db, s.mails)
 	s.Lists = blocklist.NewLists(s.db)
 	s.Lists.Committed(txn.Everything)

@@ -12,7 +12,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/store/domain"
-	"callbook/store/query"
+	"callbook/store"
 )
 
 // The sitemap (sitemaps.org) names the pages of the site: in one file, or, when there are many
@@ -32,12 +32,12 @@ const xmlHeader = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 // sitemapKinds are the kinds of the records that have pages, with the names of their parts and the
 // paths of their pages.
 var sitemapKinds = []struct {
-	kind query.PageKind
+	kind store.PageKind
 	name string
 	path string
 }{
-	{query.AgentPages, "agents", "/agents/"},
-	{query.PostPages, "calls", "/calls/"},
+	{store.AgentPages, "agents", "/agents/"},
+	{store.PostPages, "calls", "/calls/"},
 }
 
 // SitemapRoutes returns the handlers of the sitemap by path. They are for programs, so their errors

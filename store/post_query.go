@@ -1,4 +1,4 @@
-package query
+package store
 
 import (
 	"context"
@@ -24,13 +24,13 @@ const postAuthor = `
 	JOIN agents a ON a.id = p.author_id AND NOT a.hidden
 	JOIN handles h ON h.id = p.author_id`
 
-// SelectPost reads posts as the public sees them, without those of hidden authors.
-var SelectPost = `SELECT ` + postFields + ` FROM posts p` + postAuthor
+// selectPost reads posts as the public sees them, without those of hidden authors.
+var selectPost = `SELECT ` + postFields + ` FROM posts p` + postAuthor
 
 // Post returns a post. It returns not_found if it does not exist or its author is hidden.
-func (r *Reader) Post(ctx context.Context, id string) (domain.PublicPost, error) {
+func (s *Store) Post(ctx context.Context, id string) (domain.PublicPost, error) {
 	var post domain.PublicPost
-	err := txn.OrNotFound(r.db.Get(ctx, &post, SelectPost+` WHERE p.id = ?`, id))
+	err := txn.OrNotFound(s.db.Get(ctx, &post, selectPost+` WHERE p.id = ?`, id))
 	return post, err
 }
 
@@ -62,18 +62,18 @@ var (
 
 // Posts lists posts, newest first; a search by relevance. It returns invalid_query if the cursor is
 // not one of this list.
-func (r *Reader) Posts(ctx context.Context, f domain.PostFilter, page listing.Page) (listing.List[domain.PublicPost], error) {
-	ctx, cancel := r.listContext(ctx, f == (domain.PostFilter{Kind: f.Kind}) && page.Offset == 0)
+func (s *Store) Posts(ctx context.Context, f domain.PostFilter, page listing.Page) (listing.List[domain.PublicPost], error) {
+	ctx, cancel := s.listContext(ctx, f == (domain.PostFilter{Kind: f.Kind}) && page.Offset == 0)
 	defer cancel()
 
 	asked, index, bounds := record.AskedOfPosts(f), &postIndex, []any(nil)
 	if f.Open {
-		index, bounds = &openPostIndex, []any{r.db.Now().Date()}
+		index, bounds = &openPostIndex, []any{s.db.Now().Date()}
 	}
 	name := fmt.Sprintf("posts %q %q %s", f.Query, asked, f.Order)
 	newest := f.Order == domain.OrderNewest
 	if f.Query != "" {
-		return listing.ReadSearch[domain.PublicPost](ctx, r.db, listing.Search{
+		return listing.ReadSearch[domain.PublicPost](ctx, s.db, listing.Search{
 			Name:     name,
 			Index:    index,
 			Text:     f.Query,
@@ -81,7 +81,7 @@ func (r *Reader) Posts(ctx context.Context, f domain.PostFilter, page listing.Pa
 			Bounds:   bounds,
 			Strict:   f.Match == domain.MatchAll || newest,
 			Newest:   newest,
-			Rows:     SelectPost + ` JOIN page ON page.id = p.seq`,
+			Rows:     selectPost + ` JOIN page ON page.id = p.seq`,
 			MaxBytes: listing.PageBytes,
 		}, page)
 	}
@@ -96,5 +96,5 @@ func (r *Reader) Posts(ctx context.Context, f domain.PostFilter, page listing.Pa
 		q.Before, q.Bounds = []any{search.Within("", asked)}, bounds
 	}
 	q.Rows = `SELECT ` + postFields + ` FROM (` + ids + `) m JOIN posts p ON p.seq = m.id` + postAuthor + ` ORDER BY m.id DESC`
-	return listing.Read[domain.PublicPost](ctx, r.db, q, page)
+	return listing.Read[domain.PublicPost](ctx, s.db, q, page)
 }

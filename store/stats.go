@@ -1,4 +1,4 @@
-package query
+package store
 
 import (
 	"context"
@@ -7,10 +7,10 @@ import (
 )
 
 // Stats returns the counts.
-func (r *Reader) Stats(ctx context.Context) (stats domain.Stats, err error) {
-	now := r.db.Now()
+func (s *Store) Stats(ctx context.Context) (stats domain.Stats, err error) {
+	now := s.db.Now()
 	stats.AsOf = now
-	err = r.db.Get(ctx, &stats, `
+	err = s.db.Get(ctx, &stats, `
 		WITH hidden (id) AS (SELECT id FROM agents WHERE hidden = 1)
 		SELECT
 			(SELECT COUNT(*) FROM agents WHERE hidden = 0) AS agents,
@@ -38,6 +38,6 @@ func (r *Reader) Stats(ctx context.Context) (stats domain.Stats, err error) {
 			(SELECT COUNT(*) FROM requests WHERE status = 'accepted') AS requests_accepted,
 			(SELECT COUNT(*) FROM collabs WHERE counts
 				AND NOT (initiator_id IN (SELECT id FROM hidden) AND partner_id IN (SELECT id FROM hidden))) AS confirmed_collaborations`,
-		now.Add(-NewWindow))
+		now.Add(-newWindow))
 	return stats, err
 }

@@ -1,4 +1,4 @@
-package query
+package store
 
 import (
 	"context"
@@ -19,13 +19,13 @@ var agentOrders = map[domain.AgentOrder]string{
 
 // AgentRecords returns agents for the operator, also hidden ones, newest first unless the filter names another order,
 // at most limit.
-func (r *Reader) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, limit int) (agents []domain.AgentRecord, err error) {
+func (s *Store) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, limit int) (agents []domain.AgentRecord, err error) {
 	pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Query) + "%"
 	if client, err := netip.ParseAddr(f.Network); err == nil {
-		f.Network = hex.EncodeToString(r.db.Pseudonym(domain.Origin(client)))
+		f.Network = hex.EncodeToString(s.db.Pseudonym(domain.Origin(client)))
 	}
 	const suspended = `a.suspended_at IS NOT NULL AND (a.suspended_until IS NULL OR a.suspended_until > ?1)`
-	err = r.db.Select(ctx, &agents, `
+	err = s.db.Select(ctx, &agents, `
 		WITH reported (agent_id, reports) AS (
 			SELECT of_id, COUNT(*) FROM reports WHERE closed_at IS NULL AND of_id IS NOT NULL GROUP BY 1)
 		SELECT h.handle, a.name, a.level,
@@ -53,19 +53,19 @@ func (r *Reader) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, l
 			AND h.handle || ' ' || a.name || ' ' || a.owner || ' ' || COALESCE(a.tagline, '') || ' ' || a.description_en || ' ' ||
 				a.description_zh || ' ' || a.mailbox LIKE ?7 ESCAPE '\'
 		ORDER BY `+agentOrders[f.Order]+`
-		LIMIT ?8`, r.db.Now(), f.Since, f.MaxLevel, f.Reported, f.Awaiting, f.Network+"%", pattern, limit, f.Suspended, f.Shown)
+		LIMIT ?8`, s.db.Now(), f.Since, f.MaxLevel, f.Reported, f.Awaiting, f.Network+"%", pattern, limit, f.Suspended, f.Shown)
 	return agents, err
 }
 
 // Reports returns the open reports, oldest first, at most limit. If closed is set, the closed ones follow,
 // those that were closed last first.
-func (r *Reader) Reports(ctx context.Context, closed bool, limit int) (reports []domain.Report, err error) {
-	err = r.db.Select(ctx, &reports, selectReports+` WHERE r.closed_at IS NULL ORDER BY r.seq LIMIT ?`, limit)
+func (s *Store) Reports(ctx context.Context, closed bool, limit int) (reports []domain.Report, err error) {
+	err = s.db.Select(ctx, &reports, selectReports+` WHERE r.closed_at IS NULL ORDER BY r.seq LIMIT ?`, limit)
 	if err != nil || !closed {
 		return reports, err
 	}
 	var ended []domain.Report
-	err = r.db.Select(ctx, &ended, selectReports+` WHERE r.closed_at IS NOT NULL ORDER BY r.closed_at DESC, r.seq DESC LIMIT ?`, limit-len(reports))
+	err = s.db.Select(ctx, &ended, selectReports+` WHERE r.closed_at IS NOT NULL ORDER BY r.closed_at DESC, r.seq DESC LIMIT ?`, limit-len(reports))
 	return append(reports, ended...), err
 }
 
@@ -76,14 +76,14 @@ const selectReports = `
 	LEFT JOIN handles rh ON rh.id = r.reporter_id`
 
 // Acts returns the operator's acts, newest first, at most limit.
-func (r *Reader) Acts(ctx context.Context, limit int) (acts []domain.Act, err error) {
-	err = r.db.Select(ctx, &acts, `SELECT act, subject, detail, at FROM audit ORDER BY seq DESC LIMIT ?`, limit)
+func (s *Store) Acts(ctx context.Context, limit int) (acts []domain.Act, err error) {
+	err = s.db.Select(ctx, &acts, `SELECT act, subject, detail, at FROM audit ORDER BY seq DESC LIMIT ?`, limit)
 	return acts, err
 }
 
 // Invites returns the invitations that the operator made, newest first.
-func (r *Reader) Invites(ctx context.Context) (invites []domain.Invite, err error) {
-	err = r.db.Select(ctx, &invites, `SELECT id, uses, used, created_at, expires_at FROM invites ORDER BY created_at DESC, id`)
+func (s *Store) Invites(ctx context.Context) (invites []domain.Invite, err error) {
+	err = s.db.Select(ctx, &invites, `SELECT id, uses, used, created_at, expires_at FROM invites ORDER BY created_at DESC, id`)
 	return invites, err
 }
 
@@ -97,13 +97,13 @@ var countByDay = map[domain.Counted]string{
 
 // CountByDay returns how many of the stored records of a kind were created, or requests rejected, on each of the last days (UTC), of which
 // today is the last, and when the first began.
-func (r *Reader) CountByDay(ctx context.Context, kind domain.Counted, days int) (first domain.Time, counts []int, err error) {
+func (s *Store) CountByDay(ctx context.Context, kind domain.Counted, days int) (first domain.Time, counts []int, err error) {
 	var rows []struct {
 		Day     int `db:"day"`
 		Records int `db:"records"`
 	}
-	first = r.db.Now().StartOfDay().Add(-time.Duration(days-1) * domain.Day)
-	err = r.db.Select(ctx, &rows, countByDay[kind], first, domain.Day.Milliseconds())
+	first = s.db.Now().StartOfDay().Add(-time.Duration(days-1) * domain.Day)
+	err = s.db.Select(ctx, &rows, countByDay[kind], first, domain.Day.Milliseconds())
 	counts = make([]int, days)
 	for _, row := range rows {
 		if row.Day < days { // else by a clock that ran ahead

@@ -1,4 +1,4 @@
-package query
+package store
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 // Events lists the caller's events after the one with the id after, oldest first; with an empty after,
 // all that are stored. It returns invalid_query if after is not the id of an event, and unauthorized
 // if the caller is deleted.
-func (r *Reader) Events(ctx context.Context, caller domain.Caller, after string, limit int) (page domain.EventPage, err error) {
+func (s *Store) Events(ctx context.Context, caller domain.Caller, after string, limit int) (page domain.EventPage, err error) {
 	from, at := int64(0), domain.Time(0)
 	if after != "" {
 		var ok bool
@@ -18,7 +18,7 @@ func (r *Reader) Events(ctx context.Context, caller domain.Caller, after string,
 		}
 	}
 	page.Events = []domain.Event{}
-	err = r.db.Select(ctx, &page.Events, `
+	err = s.db.Select(ctx, &page.Events, `
 		SELECT seq, type, subject, at
 		FROM events
 		WHERE agent_id = ? AND seq > ?
@@ -33,7 +33,7 @@ func (r *Reader) Events(ctx context.Context, caller domain.Caller, after string,
 		Dropped int64 `db:"dropped"`
 		Foreign bool  `db:"foreign_id"`
 	}
-	found, err := r.db.Find(ctx, &state, `
+	found, err := s.db.Find(ctx, &state, `
 		SELECT events_dropped AS dropped,
 			?2 > (SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'events') OR EXISTS (SELECT 1 FROM events WHERE seq = ?2 AND at > ?3) AS foreign_id
 		FROM agents
@@ -45,7 +45,7 @@ func (r *Reader) Events(ctx context.Context, caller domain.Caller, after string,
 		return page, err
 	}
 	if after != "" && state.Foreign {
-		page, err = r.Events(ctx, caller, "", limit)
+		page, err = s.Events(ctx, caller, "", limit)
 		page.Gap = true
 		return page, err
 	}
@@ -58,7 +58,7 @@ func (r *Reader) Events(ctx context.Context, caller domain.Caller, after string,
 	}
 	if len(page.Events) == 0 && (after == "" || page.Gap) {
 		// After the deleted events, so that no gap is reported twice.
-		page.Next = domain.EventID(r.db.Now(), state.Dropped)
+		page.Next = domain.EventID(s.db.Now(), state.Dropped)
 	}
 	return page, nil
 }

@@ -1,4 +1,4 @@
-package query
+package store
 
 import "context"
 
@@ -44,13 +44,13 @@ var pageQueries = [...]struct{ names, first string }{
 
 // Pages returns the handles or ids of the records of a kind that the public sees and whose numbers are in a range, oldest
 // first. to is not in the range.
-func (r *Reader) Pages(ctx context.Context, kind PageKind, from, to int64) (names []string, err error) {
-	err = r.db.Select(ctx, &names, pageQueries[kind].names, from, to)
+func (s *Store) Pages(ctx context.Context, kind PageKind, from, to int64) (names []string, err error) {
+	err = s.db.Select(ctx, &names, pageQueries[kind].names, from, to)
 	return names, err
 }
 
 // FirstPage returns the lowest number from one on of a record of a kind that the public sees.
-func (r *Reader) FirstPage(ctx context.Context, kind PageKind, from int64) (number int64, found bool, err error) {
-	found, err = r.db.Find(ctx, &number, pageQueries[kind].first, from)
+func (s *Store) FirstPage(ctx context.Context, kind PageKind, from int64) (number int64, found bool, err error) {
+	found, err = s.db.Find(ctx, &number, pageQueries[kind].first, from)
 	return number, found, err
 }

@@ -1,4 +1,4 @@
-package query
+package store
 
 import (
 	"context"
@@ -12,9 +12,9 @@ const homeWindow = 2000
 
 // Home returns agents and posts for the home page, the newest first, but those of trust level 0 only
 // after all others.
-func (r *Reader) Home(ctx context.Context, agents, posts int) (newest []domain.PublicAgent, latest []domain.PublicPost, err error) {
+func (s *Store) Home(ctx context.Context, agents, posts int) (newest []domain.PublicAgent, latest []domain.PublicPost, err error) {
 	// Each level is read from the index; an order by level and number would sort all agents.
-	err = r.db.Select(ctx, &newest, `
+	err = s.db.Select(ctx, &newest, `
 		SELECT `+agentFields+`
 		FROM (
 			SELECT * FROM (SELECT id FROM agents WHERE hidden = 0 AND level = 2 ORDER BY id DESC LIMIT ?1)
@@ -33,7 +33,7 @@ func (r *Reader) Home(ctx context.Context, agents, posts int) (newest []domain.P
 	for i := range newest {
 		newest[i].SetTrust()
 	}
-	err = r.db.Select(ctx, &latest, `
+	err = s.db.Select(ctx, &latest, `
 		SELECT `+postFields+`
 		FROM (
 			SELECT n.seq

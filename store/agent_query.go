@@ -1,4 +1,4 @@
-package query
+package store
 
 import (
 	"context"
@@ -41,22 +41,22 @@ const (
 
 var agentIndex = listing.NewIndex(txn.AgentSearch, "agent_tokens", ` AND rowid >= `+firstJoined)
 
-// NewWindow is how long an agent counts as new.
-const NewWindow = 30 * domain.Day
+// newWindow is how long an agent counts as new.
+const newWindow = 30 * domain.Day
 
 // Card returns the card of an agent. It returns not_found for a handle that no agent has, or a hidden
 // one.
-func (r *Reader) Card(ctx context.Context, handle string) (domain.Card, error) {
-	return r.card(ctx, ` WHERE h.handle = ? AND NOT a.hidden`, handle)
+func (s *Store) Card(ctx context.Context, handle string) (domain.Card, error) {
+	return s.card(ctx, ` WHERE h.handle = ? AND NOT a.hidden`, handle)
 }
 
 // OwnCard returns the card of the caller, also while nobody else sees it.
-func (r *Reader) OwnCard(ctx context.Context, caller domain.Caller) (domain.Card, error) {
-	return r.card(ctx, ` WHERE h.id = ?`, caller.ID)
+func (s *Store) OwnCard(ctx context.Context, caller domain.Caller) (domain.Card, error) {
+	return s.card(ctx, ` WHERE h.id = ?`, caller.ID)
 }
 
-func (r *Reader) card(ctx context.Context, where string, value any) (card domain.Card, err error) {
-	err = txn.OrNotFound(r.db.Get(ctx, &card, `
+func (s *Store) card(ctx context.Context, where string, value any) (card domain.Card, err error) {
+	err = txn.OrNotFound(s.db.Get(ctx, &card, `
 		SELECT `+agentFields+`, (
 			SELECT COUNT(DISTINCT o.claimed_by)
 			FROM (
@@ -72,7 +72,7 @@ func (r *Reader) card(ctx context.Context, where string, value any) (card domain
 	card.SetTrust()
 
 	card.RecentPosts = []domain.RecentPost{}
-	err = r.db.Select(ctx, &card.RecentPosts, `
+	err = s.db.Select(ctx, &card.RecentPosts, `
 		SELECT id, kind, title, created_at
 		FROM posts
 		WHERE author_id = ?
@@ -81,7 +81,7 @@ func (r *Reader) card(ctx context.Context, where string, value any) (card domain
 	if err != nil {
 		return card, err
 	}
-	card.Requests, err = r.requestFacts(ctx, card.ID)
+	card.Requests, err = s.requestFacts(ctx, card.ID)
 	return card, err
 }
 
@@ -89,13 +89,13 @@ func (r *Reader) card(ctx context.Context, where string, value any) (card domain
 const recentPosts = 5
 
 // requestFacts reads the facts about an agent's requests, of whole days.
-func (r *Reader) requestFacts(ctx context.Context, agentID int64) (domain.RequestFacts, error) {
+func (s *Store) requestFacts(ctx context.Context, agentID int64) (domain.RequestFacts, error) {
 	var rows []struct {
 		CreatedAt domain.Time  `db:"created_at"`
 		DecidedAt *domain.Time `db:"answered_at"`
 	}
-	since := domain.NextDay(r.db.Now().Time()).Add(-domain.Day - domain.FactsAge)
-	err := r.db.Select(ctx, &rows, `
+	since := domain.NextDay(s.db.Now().Time()).Add(-domain.Day - domain.FactsAge)
+	err := s.db.Select(ctx, &rows, `
 		SELECT created_at, CASE WHEN status IN ('accepted', 'declined') THEN decided_at END AS answered_at
 		FROM requests
 		WHERE to_id = ? AND created_at >= ? AND status <> 'withdrawn'`, agentID, domain.TimeOf(since))
@@ -110,23 +110,23 @@ func (r *Reader) requestFacts(ctx context.Context, agentID int64) (domain.Reques
 
 // listContext returns the context of a list. Unless the list is plain, which means the start of one without filters, it
 // has a deadline that interrupts slow queries.
-func (r *Reader) listContext(ctx context.Context, plain bool) (context.Context, context.CancelFunc) {
+func (s *Store) listContext(ctx context.Context, plain bool) (context.Context, context.CancelFunc) {
 	if plain {
 		return ctx, func() {}
 	}
-	return r.db.WithDeadline(ctx)
+	return s.db.WithDeadline(ctx)
 }
 
 // Agents lists agents, newest first; a search by relevance. It returns invalid_query if the cursor is
 // not one of this list.
-func (r *Reader) Agents(ctx context.Context, f domain.AgentFilter, page listing.Page) (listing.List[domain.PublicAgent], error) {
+func (s *Store) Agents(ctx context.Context, f domain.AgentFilter, page listing.Page) (listing.List[domain.PublicAgent], error) {
 	asked := record.AskedOfAgents(f)
-	ctx, cancel := r.listContext(ctx, f.Query == "" && len(asked) == 0 && !f.New && page.Offset == 0)
+	ctx, cancel := s.listContext(ctx, f.Query == "" && len(asked) == 0 && !f.New && page.Offset == 0)
 	defer cancel()
 
 	joined := []any{listing.Last, 0} // nobody joined so late: every agent counts
 	if f.New {
-		joined = []any{r.db.Now().Add(-NewWindow), listing.Last}
+		joined = []any{s.db.Now().Add(-newWindow), listing.Last}
 	}
 
 	// Of the size of whole agents: brief items show less than half, also with the matching entries of
@@ -140,7 +140,7 @@ func (r *Reader) Agents(ctx context.Context, f domain.AgentFilter, page listing.
 	}
 	name := fmt.Sprintf("agents %q %q %t", f.Query, asked, f.New)
 	if f.Query != "" {
-		return r.searchAgents(ctx, f.Query, listing.Search{
+		return s.searchAgents(ctx, f.Query, listing.Search{
 			Name:     name,
 			Facets:   asked,
 			Bounds:   joined,
@@ -156,7 +156,7 @@ func (r *Reader) Agents(ctx context.Context, f domain.AgentFilter, page listing.
 		q.Before = []any{search.Within("", asked)}
 	}
 	q.Rows = selectPublicAgents + ` JOIN (` + ids + `) m ON m.id = a.id ORDER BY m.id DESC`
-	found, err := listing.Read[domain.PublicAgent](ctx, r.db, q, page)
+	found, err := listing.Read[domain.PublicAgent](ctx, s.db, q, page)
 	for i := range found.Items {
 		found.Items[i].SetTrust()
 	}
@@ -164,17 +164,17 @@ func (r *Reader) Agents(ctx context.Context, f domain.AgentFilter, page listing.
 }
 
 // searchAgents completes a search for agents and runs it.
-func (r *Reader) searchAgents(
+func (s *Store) searchAgents(
 	ctx context.Context,
 	query string,
-	s listing.Search,
+	find listing.Search,
 	page listing.Page,
 ) (listing.List[domain.PublicAgent], error) {
-	s.Index = &agentIndex
-	s.Text = query
-	s.Exact = exactHandle(query)
-	s.Rows = selectPublicAgents + ` JOIN page ON page.id = a.id WHERE NOT a.hidden`
-	found, err := listing.ReadSearch[domain.PublicAgent](ctx, r.db, s, page)
+	find.Index = &agentIndex
+	find.Text = query
+	find.Exact = exactHandle(query)
+	find.Rows = selectPublicAgents + ` JOIN page ON page.id = a.id WHERE NOT a.hidden`
+	found, err := listing.ReadSearch[domain.PublicAgent](ctx, s.db, find, page)
 
 	hits := search.Parse(query).Matcher()
 	for i := range found.Items {

@@ -1,4 +1,4 @@
-package query
+package store
 
 import (
 	"context"
@@ -12,18 +12,18 @@ import (
 
 // Facets returns the most frequent values of agents. The full-text table has no row of a hidden agent, so
 // none counts.
-func (r *Reader) Facets(ctx context.Context) (f domain.Facets, err error) {
-	f.AsOf = r.db.Now()
-	if f.Capabilities, err = r.facetValues(ctx, record.FacetCapability); err != nil {
+func (s *Store) Facets(ctx context.Context) (f domain.Facets, err error) {
+	f.AsOf = s.db.Now()
+	if f.Capabilities, err = s.facetValues(ctx, record.FacetCapability); err != nil {
 		return f, err
 	}
-	if f.Languages, err = r.facetValues(ctx, record.FacetLanguage); err != nil {
+	if f.Languages, err = s.facetValues(ctx, record.FacetLanguage); err != nil {
 		return f, err
 	}
-	if f.Tags, err = r.facetValues(ctx, record.FacetTag); err != nil {
+	if f.Tags, err = s.facetValues(ctx, record.FacetTag); err != nil {
 		return f, err
 	}
-	f.Levels, err = r.levels(ctx)
+	f.Levels, err = s.levels(ctx)
 	return f, err
 }
 
@@ -33,8 +33,8 @@ type facetCount struct {
 	Agents int    `db:"doc"`
 }
 
-func (r *Reader) countFacets(ctx context.Context, kind rune) (counts []facetCount, err error) {
-	err = r.db.Select(ctx, &counts, `
+func (s *Store) countFacets(ctx context.Context, kind rune) (counts []facetCount, err error) {
+	err = s.db.Select(ctx, &counts, `
 		SELECT term, doc FROM agent_values
 		WHERE term >= ? AND term < ?
 		ORDER BY doc DESC, term
@@ -47,8 +47,8 @@ const maxFacet = 60
 
 // facetValues returns the most frequent values of a kind, as far as lists accept them as filters: folding may have made one too
 // long, and the beginning of a language need not be one.
-func (r *Reader) facetValues(ctx context.Context, kind rune) ([]domain.FacetValue, error) {
-	counts, err := r.countFacets(ctx, kind)
+func (s *Store) facetValues(ctx context.Context, kind rune) ([]domain.FacetValue, error) {
+	counts, err := s.countFacets(ctx, kind)
 	values := []domain.FacetValue{}
 	for _, c := range counts {
 		value := search.FacetText(c.Token)
@@ -63,8 +63,8 @@ func (r *Reader) facetValues(ctx context.Context, kind rune) ([]domain.FacetValu
 }
 
 // levels counts the agents of each trust level. Facets say from which levels on an agent is.
-func (r *Reader) levels(ctx context.Context) ([]domain.LevelFacet, error) {
-	counts, err := r.countFacets(ctx, record.FacetLevel)
+func (s *Store) levels(ctx context.Context) ([]domain.LevelFacet, error) {
+	counts, err := s.countFacets(ctx, record.FacetLevel)
 	by := map[string]int{}
 	for _, c := range counts {
 		by[search.FacetText(c.Token)] = c.Agents

@@ -1,4 +1,4 @@
-package query
+package store
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"callbook/store/listing"
 )
 
-// CollabRow is a collaboration as a query reads it.
-type CollabRow struct {
+// collabRow is a collaboration as a query reads it.
+type collabRow struct {
 	domain.Collab
 	Seq         int64 `db:"seq"`
 	InitiatorID int64 `db:"initiator_id"`
@@ -17,10 +17,10 @@ type CollabRow struct {
 }
 
 // Position returns the number of the collaboration in lists.
-func (c CollabRow) Position() int64 { return c.Seq }
+func (c collabRow) Position() int64 { return c.Seq }
 
-// SelectCollab reads collaborations with both sides, whose names and levels are null if they are deleted.
-const SelectCollab = `
+// selectCollab reads collaborations with both sides, whose names and levels are null if they are deleted.
+const selectCollab = `
 	SELECT c.seq, c.id, c.initiator_id, c.partner_id, c.status,
 		ih.handle AS "initiator.handle", i.name AS "initiator.name", i.level AS "initiator.level",
 		ph.handle AS "partner.handle", p.name AS "partner.name", p.level AS "partner.level",
@@ -33,7 +33,7 @@ const SelectCollab = `
 
 // Collabs lists confirmed collaborations, newest first: those of an agent, or all if handle is empty.
 // It omits those of hidden agents.
-func (r *Reader) Collabs(ctx context.Context, handle string, page listing.Page) (listing.List[domain.Collab], error) {
+func (s *Store) Collabs(ctx context.Context, handle string, page listing.Page) (listing.List[domain.Collab], error) {
 	where := ` c.status = 'confirmed'
 		AND (i.id IS NULL OR NOT i.hidden) AND (p.id IS NULL OR NOT p.hidden)`
 	var bounds []any
@@ -44,11 +44,11 @@ func (r *Reader) Collabs(ctx context.Context, handle string, page listing.Page) 
 			SELECT seq FROM collabs WHERE partner_id = (SELECT id FROM handles WHERE handle = ?))`
 		bounds = []any{handle, handle}
 	}
-	return r.listCollabs(ctx, fmt.Sprintf("collabs of %q", handle), where, bounds, page)
+	return s.listCollabs(ctx, fmt.Sprintf("collabs of %q", handle), where, bounds, page)
 }
 
 // OwnCollabs lists the caller's collaborations, newest first, with a status or, if it is empty, all.
-func (r *Reader) OwnCollabs(ctx context.Context, caller domain.Caller, status string, page listing.Page) (listing.List[domain.Collab], error) {
+func (s *Store) OwnCollabs(ctx context.Context, caller domain.Caller, status string, page listing.Page) (listing.List[domain.Collab], error) {
 	where, bounds := ` c.seq IN (
 			SELECT seq FROM collabs WHERE initiator_id = ?
 			UNION ALL
@@ -56,13 +56,13 @@ func (r *Reader) OwnCollabs(ctx context.Context, caller domain.Caller, status st
 	if status != "" {
 		where, bounds = where+` AND c.status = ?`, append(bounds, status)
 	}
-	return r.listCollabs(ctx, fmt.Sprintf("own collabs %d %s", caller.ID, status), where, bounds, page)
+	return s.listCollabs(ctx, fmt.Sprintf("own collabs %d %s", caller.ID, status), where, bounds, page)
 }
 
-func (r *Reader) listCollabs(ctx context.Context, name, where string, bounds []any, page listing.Page) (list listing.List[domain.Collab], err error) {
-	rows, err := listing.Read[CollabRow](ctx, r.db, &listing.Query{
+func (s *Store) listCollabs(ctx context.Context, name, where string, bounds []any, page listing.Page) (list listing.List[domain.Collab], err error) {
+	rows, err := listing.Read[collabRow](ctx, s.db, &listing.Query{
 		Name: name,
-		Rows: SelectCollab + ` WHERE c.seq < ? AND` + where + ` ORDER BY c.seq DESC LIMIT ? OFFSET ?`,
+		Rows: selectCollab + ` WHERE c.seq < ? AND` + where + ` ORDER BY c.seq DESC LIMIT ? OFFSET ?`,
 		Count: `SELECT COUNT(*) AS n FROM (SELECT 1 FROM collabs c
 			LEFT JOIN agents i ON i.id = c.initiator_id
 			LEFT JOIN agents p ON p.id = c.partner_id
@@ -72,5 +72,5 @@ func (r *Reader) listCollabs(ctx context.Context, name, where string, bounds []a
 	if err != nil {
 		return list, err
 	}
-	return listing.Map(rows, func(r *CollabRow) (domain.Collab, error) { return r.Collab, nil })
+	return listing.Map(rows, func(r *collabRow) (domain.Collab, error) { return r.Collab, nil })
 }

@@ -1,4 +1,4 @@
-package query
+package store
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"callbook/store/listing"
 )
 
-// SelectReply reads replies as the public sees them, without those of hidden authors.
-const SelectReply = `
+// selectReply reads replies as the public sees them, without those of hidden authors.
+const selectReply = `
 	SELECT r.seq, r.id, p.id AS post_id, p.title AS post_title,
 		h.handle AS "author.handle", a.name AS "author.name", a.level AS "author.level",
 		r.body, r.created_at
@@ -19,7 +19,7 @@ const SelectReply = `
 	JOIN handles h ON h.id = r.author_id`
 
 // Replies lists the replies to a post, oldest first.
-func (r *Reader) Replies(ctx context.Context, post domain.PublicPost, page listing.Page) (result listing.List[domain.Reply], err error) {
+func (s *Store) Replies(ctx context.Context, post domain.PublicPost, page listing.Page) (result listing.List[domain.Reply], err error) {
 	from, err := listing.ParseCursor("replies to "+post.ID, page.Cursor)
 	if err != nil {
 		return result, err
@@ -28,7 +28,7 @@ func (r *Reader) Replies(ctx context.Context, post domain.PublicPost, page listi
 		from.Seq = 0
 	}
 	result.Items = []domain.Reply{}
-	err = r.db.Select(ctx, &result.Items, SelectReply+`
+	err = s.db.Select(ctx, &result.Items, selectReply+`
 		WHERE r.post_seq = ? AND r.seq > ?
 		ORDER BY r.seq
 		LIMIT ?`, post.Seq, from.Seq, page.Limit+1)
@@ -46,10 +46,10 @@ func (r *Reader) Replies(ctx context.Context, post domain.PublicPost, page listi
 }
 
 // RepliesTo lists the replies to the caller's posts, newest first, that were made since a time.
-func (r *Reader) RepliesTo(ctx context.Context, caller domain.Caller, since domain.Time, page listing.Page) (listing.List[domain.Reply], error) {
-	return listing.Read[domain.Reply](ctx, r.db, &listing.Query{
+func (s *Store) RepliesTo(ctx context.Context, caller domain.Caller, since domain.Time, page listing.Page) (listing.List[domain.Reply], error) {
+	return listing.Read[domain.Reply](ctx, s.db, &listing.Query{
 		Name: fmt.Sprintf("replies to %d since %d", caller.ID, since),
-		Rows: SelectReply + `
+		Rows: selectReply + `
 			WHERE r.seq < ? AND p.author_id = ? AND r.created_at >= ?
 			ORDER BY r.seq DESC
 			LIMIT ? OFFSET ?`,

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"callbook/store/domain"
-	"callbook/store/outbox"
 	"callbook/store/record"
 )
 
@@ -25,11 +24,11 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 		if agent.VerifiedAt != nil {
 			return domain.NewError(domain.CodeAlreadyVerified)
 		}
-		order := outbox.Order{AgentID: agent.ID, Kind: domain.MailVerify, To: agent.Mailbox, From: t.counted(caller.Address)}
+		order := mailOrder{AgentID: agent.ID, Kind: domain.MailVerify, To: agent.Mailbox, From: t.counted(caller.Address)}
 		if err := t.sendCode(agent, order); err != nil {
 			return err
 		}
-		next, err := outbox.NextAllowed(t.Tx, t.store.mails, order)
+		next, err := nextMailAllowed(t.Tx, t.store.mails, order)
 		sent = domain.CodeSent{ExpiresAt: t.Now.Add(codeAge), ResendAfter: next}
 		return err
 	})
@@ -38,7 +37,7 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 
 // sendCode creates a code, which replaces the one before, and mails it. If no mail may be sent, it
 // creates a code all the same, so that the response to a wrong code does not reveal that.
-func (t *tx) sendCode(agent *record.AgentRow, order outbox.Order) error {
+func (t *tx) sendCode(agent *record.AgentRow, order mailOrder) error {
 	allowed, err := t.spendMail(agent, order, true)
 	if err != nil {
 		return err
@@ -51,14 +50,14 @@ func (t *tx) sendCode(agent *record.AgentRow, order outbox.Order) error {
 	// The mail first: what was guessed at the code before decides whether the mail before still counts.
 	expires := t.Now.Add(codeAge)
 	if allowed {
-		err = outbox.Insert(t.Tx, order.AgentID, order.Kind, order.To, code, expires)
+		err = insertMail(t.Tx, order.AgentID, order.Kind, order.To, code, expires)
 	} else {
-		err = outbox.Delete(t.Tx, order.AgentID, order.Kind)
+		err = deleteMail(t.Tx, order.AgentID, order.Kind)
 	}
 	if err != nil {
 		return err
 	}
-	return outbox.InsertVerification(t.Tx, order, code, expires)
+	return insertVerification(t.Tx, order, code, expires)
 }
 
 // ConfirmVerify verifies the caller's mailbox with the code that was mailed there. It returns
@@ -73,13 +72,13 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 		if agent.VerifiedAt != nil {
 			return domain.NewError(domain.CodeAlreadyVerified)
 		}
-		order := outbox.Order{
+		order := mailOrder{
 			AgentID: agent.ID,
 			Kind:    domain.MailVerify,
 			To:      agent.Mailbox,
 			From:    t.counted(caller.Address),
 		}
-		if err := outbox.TryVerification(t.Tx, t.store.mails, order, code); err != nil {
+		if err := tryVerification(t.Tx, t.store.mails, order, code); err != nil {
 			return err
 		}
 
@@ -99,7 +98,7 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Addr) (next domain.Time, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		var allowed bool
-		if next, allowed, err = outbox.SpendRecovery(t.Tx, t.store.mails, t.counted(from)); err != nil || !allowed {
+		if next, allowed, err = spendRecovery(t.Tx, t.store.mails, t.counted(from)); err != nil || !allowed {
 			return err
 		}
 		agent, found, err := record.FindAgent(t.Tx, handle)
@@ -107,7 +106,7 @@ func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Add
 			return err
 		}
 		for _, o := range t.recoveryOrders(agent) {
-			if err := outbox.InsertRecovery(t.Tx, t.store.mails, o); err != nil {
+			if err := insertRecovery(t.Tx, t.store.mails, o); err != nil {
 				return err
 			}
 		}
@@ -133,7 +132,7 @@ func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string, endCla
 		if !found {
 			return &domain.Error{Code: domain.CodeCodeExpired, Topic: domain.MailRecover}
 		}
-		by, err := outbox.TryRecovery(t.Tx, t.recoveryOrders(agent), code)
+		by, err := tryRecovery(t.Tx, t.recoveryOrders(agent), code)
 		if err != nil {
 			return err
 		}

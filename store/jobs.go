@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"callbook/store/domain"
-	"callbook/store/outbox"
 	"callbook/store/record"
 	"callbook/store/txn"
 )
@@ -29,7 +28,7 @@ func (s *Store) RunJobs(ctx context.Context) error {
 		{"end suspensions", (*tx).endSuspensions},
 		{"expire requests", func(t *tx) (int, error) { return expireRequests(t.Tx, "") }},
 		{"expire links", (*tx).expireLinks},
-		{"expire mails", func(t *tx) (int, error) { return 0, outbox.DeleteExpired(t.Tx) }},
+		{"expire mails", func(t *tx) (int, error) { return 0, deleteExpiredMails(t.Tx) }},
 		{"forget former mailboxes", func(t *tx) (int, error) { return 0, t.forgetFormerMailboxes() }},
 		{"delete old events", func(t *tx) (int, error) { return 0, t.deleteOldEvents() }},
 		{"delete old records", func(t *tx) (int, error) { return 0, t.deleteOld() }},

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"callbook/store/domain"
-	"callbook/store/outbox"
 )
 
 // FinishMail records the outcome of a delivery. A mail that was delivered or rejected is deleted;
@@ -17,6 +16,6 @@ func (s *Store) FinishMail(ctx context.Context, mail domain.Mail, outcome domain
 				return err
 			}
 		}
-		return outbox.Finish(t.Tx, mail, outcome)
+		return finishMail(t.Tx, mail, outcome)
 	})
 }

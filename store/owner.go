@@ -11,7 +11,6 @@ import (
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
-	"callbook/store/outbox"
 	"callbook/store/record"
 	"callbook/store/text"
 	"callbook/store/txn"
@@ -87,18 +86,18 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 		if agent.VerifiedAt == nil {
 			return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "claim"}
 		}
-		order := outbox.Order{AgentID: agent.ID, Kind: domain.MailClaim, To: address, From: t.counted(caller.Address)}
+		order := mailOrder{AgentID: agent.ID, Kind: domain.MailClaim, To: address, From: t.counted(caller.Address)}
 		if err := t.claimOwner(agent, order, t.ownerHash(address), token); err != nil {
 			return err
 		}
-		next, err := outbox.NextAllowed(t.Tx, t.store.mails, order)
+		next, err := nextMailAllowed(t.Tx, t.store.mails, order)
 		sent = domain.CodeSent{ExpiresAt: t.Now.Add(claimAge), ResendAfter: next}
 		return err
 	})
 	return sent, err
 }
 
-func (t *tx) claimOwner(agent *record.AgentRow, order outbox.Order, owner []byte, token string) error {
+func (t *tx) claimOwner(agent *record.AgentRow, order mailOrder, owner []byte, token string) error {
 	var claim claimRow
 	found, err := t.Find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
 	if err != nil {
@@ -130,12 +129,12 @@ func (t *tx) claimOwner(agent *record.AgentRow, order outbox.Order, owner []byte
 	}
 
 	if !allowed {
-		return outbox.Delete(t.Tx, agent.ID, order.Kind)
+		return deleteMail(t.Tx, agent.ID, order.Kind)
 	}
 	if claim.Status == statusClaimed {
 		order.Kind = domain.MailOwner
 	}
-	return outbox.Insert(t.Tx, agent.ID, order.Kind, order.To, token, t.Now.Add(claimAge))
+	return insertMail(t.Tx, agent.ID, order.Kind, order.To, token, t.Now.Add(claimAge))
 }
 
 // ownerHash returns the pseudonym by which an owner is known.
@@ -155,8 +154,8 @@ func (t *tx) replaceOwnerLink(mail *domain.Mail) error {
 // spendMail counts a mail that an agent requests, and reports whether it is sent: within the limits, if
 // the site wants it sent, and unless the person at the address has recently rejected the agent. See
 // outbox.Allow for its errors.
-func (t *tx) spendMail(agent *record.AgentRow, order outbox.Order, wanted bool) (sent bool, err error) {
-	sent, err = outbox.Allow(t.Tx, t.store.mails, order)
+func (t *tx) spendMail(agent *record.AgentRow, order mailOrder, wanted bool) (sent bool, err error) {
+	sent, err = allowMail(t.Tx, t.store.mails, order)
 	if err != nil {
 		return false, err
 	}
@@ -171,7 +170,7 @@ func (t *tx) spendMail(agent *record.AgentRow, order outbox.Order, wanted bool) 
 			return false, err
 		}
 	}
-	return sent, outbox.Count(t.Tx, t.store.mails, order, sent)
+	return sent, countMail(t.Tx, t.store.mails, order, sent)
 }
 
 func (t *tx) insertClaim(agent *record.AgentRow, owner []byte, token string) error {
@@ -399,7 +398,7 @@ func (t *tx) confirmClaim(claim *claimRow, agent *record.AgentRow) error {
 func (t *tx) rejectClaim(claim *claimRow, agent *record.AgentRow) error {
 	return cmp.Or(
 		t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID),
-		outbox.Delete(t.Tx, agent.ID, domain.MailClaim),
+		deleteMail(t.Tx, agent.ID, domain.MailClaim),
 		insertReport(t.Tx, report{
 			About: "claim", Subject: agent.Handle, reportSubject: reportSubject{AuthorID: agent.ID}, Reporter: claim.Owner,
 		}))

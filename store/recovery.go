@@ -2,7 +2,6 @@ package store
 
 import (
 	"callbook/store/domain"
-	"callbook/store/outbox"
 	"callbook/store/record"
 )
 
@@ -23,8 +22,8 @@ func (t *tx) leaveMailbox(agent *record.AgentRow) error {
 		agent.FormerMailbox, agent.MailboxLeftAt = &former, &t.Now
 	}
 
-	left := outbox.Order{AgentID: agent.ID, To: agent.Mailbox}
-	return outbox.Notify(t.Tx, t.store.mails, domain.MailChanged, left)
+	left := mailOrder{AgentID: agent.ID, To: agent.Mailbox}
+	return notifyMailbox(t.Tx, t.store.mails, domain.MailChanged, left)
 }
 
 // forgetFormerMailboxes forgets the mailboxes that can no longer recover a key.
@@ -38,16 +37,16 @@ func (t *tx) forgetFormerMailboxes() error {
 
 // recoveryOrders returns the mails that an agent's recovery is about: to its mailbox, if that is
 // verified, and to the one that it left in the last seven days.
-func (t *tx) recoveryOrders(agent *record.AgentRow) (orders []outbox.Order) {
+func (t *tx) recoveryOrders(agent *record.AgentRow) (orders []mailOrder) {
 	if agent.VerifiedAt != nil {
-		orders = append(orders, outbox.Order{
+		orders = append(orders, mailOrder{
 			AgentID: agent.ID,
 			Kind:    domain.MailRecover,
 			To:      agent.Mailbox,
 		})
 	}
 	if agent.FormerMailbox != nil && agent.MailboxLeftAt.Add(formerMailboxAge) > t.Now {
-		orders = append(orders, outbox.Order{
+		orders = append(orders, mailOrder{
 			AgentID: agent.ID,
 			Kind:    domain.MailFormer,
 			To:      *agent.FormerMailbox,
@@ -58,13 +57,13 @@ func (t *tx) recoveryOrders(agent *record.AgentRow) (orders []outbox.Order) {
 
 // notify tells every mailbox that may recover the key of an agent.
 func (t *tx) notify(agent *record.AgentRow, kind string) error {
-	return outbox.Notify(t.Tx, t.store.mails, kind, t.recoveryOrders(agent)...)
+	return notifyMailbox(t.Tx, t.store.mails, kind, t.recoveryOrders(agent)...)
 }
 
 // recoverKey gives an agent the key that the holder of a mailbox asked for, and takes back what a
 // thief of the key before may have done: a deletion, and a young claim. A former mailbox becomes the
 // agent's again.
-func (t *tx) recoverKey(agent *record.AgentRow, by outbox.Order, key string, endClaim bool) (ended bool, err error) {
+func (t *tx) recoverKey(agent *record.AgentRow, by mailOrder, key string, endClaim bool) (ended bool, err error) {
 	if err := t.notify(agent, domain.MailRecovered); err != nil {
 		return false, err
 	}
@@ -86,7 +85,7 @@ func (t *tx) recoverKey(agent *record.AgentRow, by outbox.Order, key string, end
 // holder of a mailbox that the agent left before the claim was last confirmed: that may be a thief's. It
 // does so for the claim's own mailbox if that is asked for. Later mailboxes may be a thief's themselves. A claim that
 // nobody has confirmed always ends: it was requested with the old key.
-func (t *tx) endYoungClaim(agent *record.AgentRow, by outbox.Order, asked bool) (ended bool, err error) {
+func (t *tx) endYoungClaim(agent *record.AgentRow, by mailOrder, asked bool) (ended bool, err error) {
 	var claim claimRow
 	found, err := t.Find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
 	if err != nil || !found || claim.ConfirmedAt != nil && claim.ConfirmedAt.Add(youngClaim) <= t.Now {

@@ -73,7 +73,6 @@ import (
 
 	"callbook/store/blocklist"
 	"callbook/store/domain"
-	"callbook/store/outbox"
 	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
@@ -118,8 +117,7 @@ type Options struct {
 
 // Store is an open directory. Its methods may be called from any goroutine.
 type Store struct {
-	*outbox.Queue                  // the mails
-	Lists         *blocklist.Lists // of the operator, for requests
+	Lists *blocklist.Lists // of the operator, for requests
 
 	db          *txn.DB
 	maintenance *maintainer
@@ -161,7 +159,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.maintenance.SetDB(s.db)
 	s.maintenance.Checking = o.Checking
 	s.maintenance.Rebuilding = o.Rebuilding
-	s.Queue = outbox.NewQueue(s.db, s.mails)
 	s.Lists = blocklist.NewLists(s.db)
 	s.Lists.Committed(txn.Everything)
 	s.Watch(s.Lists.Committed)

@@ -2,7 +2,6 @@ package store
 
 import (
 	"callbook/store/domain"
-	"callbook/store/outbox"
 	"callbook/store/record"
 	"callbook/store/txn"
 )
@@ -58,8 +57,8 @@ func withdrawClaim(t *txn.Tx, agent *record.AgentRow) error {
 	if err := t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID); err != nil {
 		return err
 	}
-	if err := outbox.Delete(t, agent.ID, domain.MailClaim); err != nil {
+	if err := deleteMail(t, agent.ID, domain.MailClaim); err != nil {
 		return err
 	}
-	return outbox.Delete(t, agent.ID, domain.MailOwner)
+	return deleteMail(t, agent.ID, domain.MailOwner)
 }

@@ -1,4 +1,4 @@
-package outbox
+package store
 
 import (
 	"context"
@@ -39,10 +39,10 @@ func stoppedMailbox(db *txn.DB, token string) ([]byte, error) {
 
 // MailsStopped reports whether the holder of an address has ended all mails to it. It returns not_found
 // for a token that was never mailed.
-func (q *Queue) MailsStopped(ctx context.Context, token string) (stopped bool, err error) {
-	hash, err := stoppedMailbox(q.db, token)
+func (s *Store) MailsStopped(ctx context.Context, token string) (stopped bool, err error) {
+	hash, err := stoppedMailbox(s.db, token)
 	if err == nil {
-		err = q.db.Get(ctx, &stopped, selectStopped, hash)
+		err = s.db.Get(ctx, &stopped, selectStopped, hash)
 	}
 	return stopped, err
 }
@@ -57,12 +57,12 @@ const selectStopped = `SELECT EXISTS (SELECT 1 FROM mail_stops WHERE mailbox_has
 
 // StopMails ends or resumes all mails to an address. Those that wait are deleted. It returns not_found for
 // a token that was never mailed.
-func (q *Queue) StopMails(ctx context.Context, token string, stop bool) error {
-	hash, err := stoppedMailbox(q.db, token)
+func (s *Store) StopMails(ctx context.Context, token string, stop bool) error {
+	hash, err := stoppedMailbox(s.db, token)
 	if err != nil {
 		return err
 	}
-	return q.db.Write(ctx, func(t *txn.Tx) error {
+	return s.db.Write(ctx, func(t *txn.Tx) error {
 		if !stop {
 			return t.Exec(`DELETE FROM mail_stops WHERE mailbox_hash = ?`, hash)
 		}

@@ -1,4 +1,4 @@
-package outbox
+package store
 
 import (
 	"callbook/store/domain"
@@ -20,10 +20,10 @@ func isNotice(kind string) bool {
 	return false
 }
 
-// Notify mails a notice of a kind to the mailboxes of orders, but to those that have had their
+// notifyMailbox mails a notice of a kind to the mailboxes of orders, but to those that have had their
 // notices of the day or want no mails. Nothing else counts against that cap, and notices count in no
 // pool, so that neither a thief of the key nor strangers can prevent them.
-func Notify(t *txn.Tx, caps domain.MailCaps, kind string, orders ...Order) error {
+func notifyMailbox(t *txn.Tx, caps domain.MailCaps, kind string, orders ...mailOrder) error {
 	for _, o := range orders {
 		mailbox := t.MailboxHash(o.To)
 		stopped, err := mailsStopped(t, mailbox)
@@ -43,7 +43,7 @@ func Notify(t *txn.Tx, caps domain.MailCaps, kind string, orders ...Order) error
 		if err != nil {
 			return err
 		}
-		if err := Insert(t, o.AgentID, kind, o.To, "", t.Now.Add(noticeValid)); err != nil {
+		if err := insertMail(t, o.AgentID, kind, o.To, "", t.Now.Add(noticeValid)); err != nil {
 			return err
 		}
 	}

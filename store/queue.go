@@ -1,4 +1,4 @@
-package outbox
+package store
 
 import (
 	"context"
@@ -10,18 +10,9 @@ import (
 	"callbook/store/txn"
 )
 
-// Queue has the use cases of the outbox that concern no other record. Its methods may be called from any goroutine.
-type Queue struct {
-	db   *txn.DB
-	caps domain.MailCaps
-}
-
-// NewQueue returns the outbox of a database.
-func NewQueue(db *txn.DB, caps domain.MailCaps) *Queue { return &Queue{db: db, caps: caps} }
-
-// Insert puts a mail into the outbox. It replaces one of the same kind to the same agent, which may
+// insertMail puts a mail into the outbox. It replaces one of the same kind to the same agent, which may
 // have another recipient unless it is a notice.
-func Insert(t *txn.Tx, agentID int64, kind, recipient, secret string, expires domain.Time) error {
+func insertMail(t *txn.Tx, agentID int64, kind, recipient, secret string, expires domain.Time) error {
 	replaced, args := `agent_id = ? AND kind = ?`, []any{agentID, kind}
 	if isNotice(kind) {
 		replaced, args = replaced+` AND recipient = ?`, append(args, recipient)
@@ -43,15 +34,15 @@ func Insert(t *txn.Tx, agentID int64, kind, recipient, secret string, expires do
 	return nil
 }
 
-// Delete deletes the mail of a kind to an agent from the outbox.
-func Delete(t *txn.Tx, agentID int64, kind string) error {
+// deleteMail deletes the mail of a kind to an agent from the outbox.
+func deleteMail(t *txn.Tx, agentID int64, kind string) error {
 	_, err := giveUp(t, `agent_id = ? AND kind = ?`, agentID, kind)
 	return err
 }
 
-// DeleteExpired deletes the mails that have expired, and those that may have been delivered
+// deleteExpiredMails deletes the mails that have expired, and those that may have been delivered
 // twice.
-func DeleteExpired(t *txn.Tx) error {
+func deleteExpiredMails(t *txn.Tx) error {
 	if _, err := giveUp(t, `uncertain = 2 AND next_try_at <= ?`, t.Now); err != nil {
 		return err
 	}
@@ -86,21 +77,21 @@ func deleteMails(t *txn.Tx, where string, args ...any) error {
 }
 
 // NextMailAt returns when the next mail must be sent; 0 if the outbox is empty.
-func (q *Queue) NextMailAt(ctx context.Context) (next domain.Time, err error) {
-	err = q.db.Get(ctx, &next, `SELECT COALESCE(MIN(next_try_at), 0) FROM outbox`)
+func (s *Store) NextMailAt(ctx context.Context) (next domain.Time, err error) {
+	err = s.db.Get(ctx, &next, `SELECT COALESCE(MIN(next_try_at), 0) FROM outbox`)
 	return next, err
 }
 
 // StartMail returns a mail to send now, if there is one, and records that its delivery has
 // started. It must be followed by FinishMail of package store. If it is not, as when the program is
 // killed, the mail is tried once more.
-func (q *Queue) StartMail(ctx context.Context) (mail domain.Mail, found bool, err error) {
-	if next, err := q.NextMailAt(ctx); err != nil || next == 0 || next > q.db.Now() {
+func (s *Store) StartMail(ctx context.Context) (mail domain.Mail, found bool, err error) {
+	if next, err := s.NextMailAt(ctx); err != nil || next == 0 || next > s.db.Now() {
 		return domain.Mail{}, false, err
 	}
-	err = q.db.Write(ctx, func(t *txn.Tx) error {
+	err = s.db.Write(ctx, func(t *txn.Tx) error {
 		mail, found = domain.Mail{}, false
-		if err := DeleteExpired(t); err != nil {
+		if err := deleteExpiredMails(t); err != nil {
 			return err
 		}
 		err := t.Get(&mail, `
@@ -125,10 +116,10 @@ func (q *Queue) StartMail(ctx context.Context) (mail domain.Mail, found bool, er
 	return mail, found, err
 }
 
-// Finish records the outcome of a delivery. It deletes a mail that was delivered or rejected. A rejected one counts no
+// finishMail records the outcome of a delivery. It deletes a mail that was delivered or rejected. A rejected one counts no
 // longer against its agent, but still in the pool and against mailbox and networks; the agent gets an event, but for
 // notices, which are not the agent's. See giveUp for a mail that expires.
-func Finish(t *txn.Tx, mail domain.Mail, outcome domain.MailOutcome) error {
+func finishMail(t *txn.Tx, mail domain.Mail, outcome domain.MailOutcome) error {
 	switch outcome {
 	case domain.MailDelivered:
 		return deleteMails(t, `seq = ?`, mail.Seq)

@@ -5,7 +5,7 @@
 // A mail is sent at least once and at most twice: before each try its row records that a
 // delivery has started. A mail whose delivery may or may not have succeeded is tried once more
 // and then given up.
-package outbox
+package store
 
 import (
 	"cmp"
@@ -19,31 +19,31 @@ import (
 	"callbook/store/txn"
 )
 
-// Order is a mail that is requested for an agent.
-type Order struct {
+// mailOrder is a mail that is requested for an agent.
+type mailOrder struct {
 	AgentID int64
 	Kind    string
 	To      string
 	From    netip.Addr // client that requests it; its networks are not limited if it is invalid
 }
 
-// Allow returns rate_limited if a cap of the agent, of the client's networks or of the pool is
+// allowMail returns rate_limited if a cap of the agent, of the client's networks or of the pool is
 // reached. If others have used up the mailbox's mails, or its holder wants none, it reports false
 // without an error, since the response must not tell whether a mailbox is in use here.
-func Allow(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
+func allowMail(t *txn.Tx, caps domain.MailCaps, o mailOrder) (allowed bool, err error) {
 	if rejection, err := checkLimits(t, limitsOf(t, caps, o)); err != nil || rejection != nil {
 		return false, cmp.Or[error](err, rejection)
 	}
 	return mailboxAllowed(t, caps, o)
 }
 
-// Count counts a mail that was requested, whether or not it is sent.
-func Count(t *txn.Tx, caps domain.MailCaps, o Order, sent bool) error {
-	return errors.Join(log(t, o, sent), countNetwork(t, caps, o.From))
+// countMail counts a mail that was requested, whether or not it is sent.
+func countMail(t *txn.Tx, caps domain.MailCaps, o mailOrder, sent bool) error {
+	return errors.Join(logMail(t, o, sent), countNetwork(t, caps, o.From))
 }
 
-// log records a mail for the caps.
-func log(t *txn.Tx, o Order, sent bool) error {
+// logMail records a mail for the caps.
+func logMail(t *txn.Tx, o mailOrder, sent bool) error {
 	return t.Exec(`INSERT INTO mail_log (agent_id, mailbox_hash, pool, sent, at) VALUES (?, ?, ?, ?, ?)`,
 		o.AgentID, t.MailboxHash(o.To), domain.PoolOf(o.Kind), sent, t.Now)
 }
@@ -61,8 +61,8 @@ func countNetwork(t *txn.Tx, caps domain.MailCaps, client netip.Addr) error {
 	return nil
 }
 
-// NextAllowed returns the earliest time at which an agent may request another mail.
-func NextAllowed(t *txn.Tx, caps domain.MailCaps, o Order) (domain.Time, error) {
+// nextMailAllowed returns the earliest time at which an agent may request another mail.
+func nextMailAllowed(t *txn.Tx, caps domain.MailCaps, o mailOrder) (domain.Time, error) {
 	rejection, err := checkLimits(t, limitsOf(t, caps, o))
 	if rejection == nil {
 		return t.Now, err
@@ -70,10 +70,10 @@ func NextAllowed(t *txn.Tx, caps domain.MailCaps, o Order) (domain.Time, error) 
 	return domain.TimeOf(rejection.RetryAt), err
 }
 
-// SpendRecovery counts a request for recovery mails against the networks of the client. It
+// spendRecovery counts a request for recovery mails against the networks of the client. It
 // reports false if their cap is reached, and then counts nothing. next is the time from which
 // the client may request another mail. Neither depends on the agent that the request is for.
-func SpendRecovery(t *txn.Tx, caps domain.MailCaps, client netip.Addr) (next domain.Time, allowed bool, err error) {
+func spendRecovery(t *txn.Tx, caps domain.MailCaps, client netip.Addr) (next domain.Time, allowed bool, err error) {
 	networks := networkLimits(t, caps, client)
 	reached, err := checkLimits(t, networks)
 	if err != nil {
@@ -93,17 +93,17 @@ func SpendRecovery(t *txn.Tx, caps domain.MailCaps, client netip.Addr) (next dom
 }
 
 // MailPools returns how much is left of each pool of the site's mails.
-func (q *Queue) MailPools(ctx context.Context) ([]domain.PoolState, error) {
-	limit := q.caps.Pool()
+func (s *Store) MailPools(ctx context.Context) ([]domain.PoolState, error) {
+	limit := s.mails.Pool()
 	pools := make([]domain.PoolState, len(domain.MailPools))
 	for i, pool := range domain.MailPools {
 		var times []domain.Time
-		err := q.db.Select(ctx, &times, `
+		err := s.db.Select(ctx, &times, `
 			SELECT at
 			FROM mail_log
 			WHERE sent AND pool = ? AND at > ?
 			ORDER BY at DESC
-			LIMIT ?`, pool, q.db.Now().Add(-domain.Day), limit)
+			LIMIT ?`, pool, s.db.Now().Add(-domain.Day), limit)
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +137,7 @@ func (l limit) reached(t *txn.Tx) (end domain.Time, reached bool, err error) {
 }
 
 // limitsOf returns the limits of an order whose rejection the agent may learn of.
-func limitsOf(t *txn.Tx, caps domain.MailCaps, o Order) []limit {
+func limitsOf(t *txn.Tx, caps domain.MailCaps, o mailOrder) []limit {
 	return append([]limit{
 		{"mails", caps.Agent, domain.Day, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
 		{"mail_pause", 1, caps.Pause, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
@@ -167,7 +167,7 @@ func mailboxLimit(mails int, mailbox []byte) limit {
 
 // mailboxAllowed reports whether a mailbox has a mail of the day left for an order, and its holder
 // wants mails. The last one is for the recovery of an agent that is verified there.
-func mailboxAllowed(t *txn.Tx, caps domain.MailCaps, o Order) (bool, error) {
+func mailboxAllowed(t *txn.Tx, caps domain.MailCaps, o mailOrder) (bool, error) {
 	mailbox := t.MailboxHash(o.To)
 	if stopped, err := mailsStopped(t, mailbox); err != nil || stopped {
 		return false, err

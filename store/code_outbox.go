@@ -1,4 +1,4 @@
-package outbox
+package store
 
 import (
 	"crypto/subtle"
@@ -25,9 +25,9 @@ const (
 	recoveryCode = "recover" // also to the mailbox that the agent left
 )
 
-// InsertVerification stores the hash of a code that verifies a mailbox, in the place of the code
+// insertVerification stores the hash of a code that verifies a mailbox, in the place of the code
 // before.
-func InsertVerification(t *txn.Tx, o Order, code string, expires domain.Time) error {
+func insertVerification(t *txn.Tx, o mailOrder, code string, expires domain.Time) error {
 	err := t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ?`, o.AgentID, verifyCode)
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func InsertVerification(t *txn.Tx, o Order, code string, expires domain.Time) er
 	return insertCode(t, o, verifyCode, code, expires)
 }
 
-func insertCode(t *txn.Tx, o Order, purpose, code string, expires domain.Time) error {
+func insertCode(t *txn.Tx, o mailOrder, purpose, code string, expires domain.Time) error {
 	err := t.Exec(`
 		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at)
 		VALUES (?, ?, ?, ?, 0, ?, ?)`,
@@ -46,13 +46,13 @@ func insertCode(t *txn.Tx, o Order, purpose, code string, expires domain.Time) e
 	return nil
 }
 
-func codeHash(t *txn.Tx, o Order, purpose, code string) []byte {
+func codeHash(t *txn.Tx, o mailOrder, purpose, code string) []byte {
 	return t.CodeHash(domain.HashCode(o.AgentID, purpose, o.To, code))
 }
 
-// TryVerification uses up the code that verifies a mailbox, or counts a failed attempt. It returns
+// tryVerification uses up the code that verifies a mailbox, or counts a failed attempt. It returns
 // wrong_code, code_expired if there is no valid code, and too_many_attempts.
-func TryVerification(t *txn.Tx, caps domain.MailCaps, o Order, code string) error {
+func tryVerification(t *txn.Tx, caps domain.MailCaps, o mailOrder, code string) error {
 	var row struct {
 		Hash      []byte      `db:"code_hash"`
 		Wrong     int         `db:"wrong_tries"`
@@ -68,7 +68,7 @@ func TryVerification(t *txn.Tx, caps domain.MailCaps, o Order, code string) erro
 
 	switch {
 	case found && row.Wrong >= codeAttempts:
-		next, err := NextAllowed(t, caps, o)
+		next, err := nextMailAllowed(t, caps, o)
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func TryVerification(t *txn.Tx, caps domain.MailCaps, o Order, code string) erro
 }
 
 // deleteCodes deletes the codes of an agent for a purpose to a mailbox, and the mails with them.
-func deleteCodes(t *txn.Tx, o Order, purpose string) error {
+func deleteCodes(t *txn.Tx, o mailOrder, purpose string) error {
 	err := t.Exec(`
 		DELETE FROM codes
 		WHERE agent_id = ? AND purpose = ? AND mailbox = ?`, o.AgentID, purpose, o.To)
@@ -99,9 +99,9 @@ func deleteCodes(t *txn.Tx, o Order, purpose string) error {
 	return deleteMails(t, `agent_id = ? AND kind = ? AND recipient = ?`, o.AgentID, o.Kind, o.To)
 }
 
-// InsertRecovery puts a mail with a recovery code of its own into the outbox. It does nothing past
+// insertRecovery puts a mail with a recovery code of its own into the outbox. It does nothing past
 // the caps, within caps.Repeat of the code before, and after recoveryMails codes in recoveryAge.
-func InsertRecovery(t *txn.Tx, caps domain.MailCaps, o Order) error {
+func insertRecovery(t *txn.Tx, caps domain.MailCaps, o mailOrder) error {
 	var recent []domain.Time
 	err := t.Select(&recent, `
 		SELECT created_at
@@ -127,14 +127,14 @@ func InsertRecovery(t *txn.Tx, caps domain.MailCaps, o Order) error {
 	if err := insertCode(t, o, recoveryCode, code, expires); err != nil {
 		return err
 	}
-	return Insert(t, o.AgentID, o.Kind, o.To, code, expires)
+	return insertMail(t, o.AgentID, o.Kind, o.To, code, expires)
 }
 
 // spendRecoveryMail counts a recovery mail to an agent's mailbox, and reports false if the mailbox's
 // mails or those of the pool are used up, or its holder wants none. Anyone may have it sent, so it
 // does not count against the agent. One to the mailbox that the agent left counts nowhere, so that
 // neither a thief of the key nor strangers can prevent it.
-func spendRecoveryMail(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, err error) {
+func spendRecoveryMail(t *txn.Tx, caps domain.MailCaps, o mailOrder) (allowed bool, err error) {
 	if o.Kind == domain.MailFormer {
 		stopped, err := mailsStopped(t, t.MailboxHash(o.To))
 		return !stopped, err
@@ -147,13 +147,13 @@ func spendRecoveryMail(t *txn.Tx, caps domain.MailCaps, o Order) (allowed bool, 
 	if err != nil || spent {
 		return false, err
 	}
-	return true, log(t, o, true)
+	return true, logMail(t, o, true)
 }
 
-// TryRecovery uses up the recovery codes of one of the orders, to whose mailbox the code was mailed,
+// tryRecovery uses up the recovery codes of one of the orders, to whose mailbox the code was mailed,
 // and returns that order. It returns wrong_code if there are valid codes, and code_expired if there
 // are none. Nobody guesses a recovery code, so failed attempts do not count.
-func TryRecovery(t *txn.Tx, orders []Order, code string) (Order, error) {
+func tryRecovery(t *txn.Tx, orders []mailOrder, code string) (mailOrder, error) {
 	failure := &domain.Error{Code: domain.CodeCodeExpired, Topic: recoveryCode}
 	for _, o := range orders {
 		var hashes [][]byte
@@ -174,5 +174,5 @@ func TryRecovery(t *txn.Tx, orders []Order, code string) (Order, error) {
 			failure.Code = domain.CodeWrongCode
 		}
 	}
-	return Order{}, failure
+	return mailOrder{}, failure
 }

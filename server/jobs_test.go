@@ -21,7 +21,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/outbound"
-	"callbook/store/backup"
+	"callbook/store"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
@@ -93,7 +93,7 @@ func TestJobs_AlertTheOperator(t *testing.T) {
 	go s.server.options.Alerts.Run(t.Context())
 	s.send("POST", "/api/me/verify", s.agent("tide-reader"), nil).status(202)
 	s.server.disk = func() (sqlitedb.Disk, error) { return sqlitedb.Disk{Total: 1 << 40}, nil }
-	s.server.options.Backups = backup.Schedule{Path: s.path, Folder: filepath.Join(t.TempDir(), "none"), Every: domain.Day, Keep: 7}
+	s.server.options.Backups = store.BackupSchedule{Path: s.path, Folder: filepath.Join(t.TempDir(), "none"), Every: domain.Day, Keep: 7}
 	if err := s.server.RunLocalJobs(t.Context()); err == nil {
 		t.Error("the backup does not fail")
 	}
@@ -198,7 +198,7 @@ func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
 	s := newSite(t)
 	s.agent("tide-reader")
 	folder := filepath.Join(t.TempDir(), "copies")
-	s.server.options.Backups = backup.Schedule{Path: s.path, Folder: folder, Every: domain.Day, Keep: 7}
+	s.server.options.Backups = store.BackupSchedule{Path: s.path, Folder: folder, Every: domain.Day, Keep: 7}
 	copies := func(want int) {
 		t.Helper()
 		if entries, _ := os.ReadDir(folder); len(entries) != want {

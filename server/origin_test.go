@@ -9,7 +9,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/middleware"
-	"callbook/store/backup"
+	"callbook/store"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
@@ -175,7 +175,7 @@ func TestAbuse20_AMissingTrustedProxyIsReported(t *testing.T) {
 			visit()
 			notices(tt.want)
 			s.agent("harbour-pilot") // a write after the one in the background
-			contents, err := backup.Verify(t.Context(), s.path, true)
+			contents, err := store.VerifyFile(t.Context(), s.path, true)
 			if err != nil || (contents.UntrustedProxyAt > 0) != (tt.want > 0) {
 				t.Errorf("the database has the time %v, %v", contents.UntrustedProxyAt, err)
 			}

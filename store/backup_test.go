@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"callbook/store/backup"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/testdata/proof"
@@ -19,7 +18,7 @@ import (
 func restored(t testing.TB, name string) *Store {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "restored.db")
-	if _, _, err := backup.Restore(context.Background(), name, path, time.Now()); err != nil {
+	if _, _, err := RestoreBackup(context.Background(), name, path, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	s := openStore(t, Options{Path: path, Normal: true})
@@ -74,7 +73,7 @@ func TestBackup_ContainsAllConfirmedWrites(t *testing.T) {
 			}
 			done <- struct{}{}
 		}()
-		contents, err := backup.Make(context.Background(), s.path, name)
+		contents, err := MakeBackup(context.Background(), s.path, name)
 		for w := range answered {
 			meanwhile += answered[w].Load()
 		}

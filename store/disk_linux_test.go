@@ -15,7 +15,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"callbook/store/backup"
 )
 
 // TestStore_KeepsSQLitesLocks: the system takes away all locks that a process holds
@@ -39,21 +38,21 @@ func TestStore_KeepsSQLitesLocks(t *testing.T) {
 		name string
 		act  func() error
 	}{
-		{"a backup", func() error { _, err := backup.Make(ctx, s.path, filepath.Join(folder, "copy.db")); return err }},
+		{"a backup", func() error { _, err := MakeBackup(ctx, s.path, filepath.Join(folder, "copy.db")); return err }},
 		{"a backup that is refused", func() error {
-			if _, err := backup.Make(ctx, s.path, s.path+"-wal"); err == nil {
+			if _, err := MakeBackup(ctx, s.path, s.path+"-wal"); err == nil {
 				return errors.New("it is made")
 			}
 			return nil
 		}},
 		{"a scheduled backup", func() error {
-			return errOf3(backup.Schedule{Path: s.path, Folder: folder, Every: time.Hour, Keep: 1}.Run(ctx, s.Now()))
+			return errOf3(BackupSchedule{Path: s.path, Folder: folder, Every: time.Hour, Keep: 1}.Run(ctx, s.Now()))
 		}},
 		{"readiness", func() error { _, err := s.Ready(ctx); return err }},
 		{"figures", func() error { _, err := s.Figures(ctx); return err }},
 		{"the disk", func() error { _, err := s.Disk(); return err }},
 		{"a check of the whole", func() error { return s.CheckFile(ctx) }},
-		{"an examination", func() error { _, err := backup.Verify(ctx, s.path, false); return err }},
+		{"an examination", func() error { _, err := VerifyFile(ctx, s.path, false); return err }},
 		{"the operator's acts beside it", func() error {
 			beside, err := Open(ctx, Options{Path: s.path, Beside: true, Normal: true})
 			if err != nil {
@@ -62,7 +61,7 @@ func TestStore_KeepsSQLitesLocks(t *testing.T) {
 			return errors.Join(beside.Suspend(ctx, "crowd-0", "r", time.Time{}), beside.Close())
 		}},
 		{"a restore of it elsewhere", func() error {
-			_, _, err := backup.Restore(ctx, s.path, filepath.Join(folder, "other.db"), time.Now())
+			_, _, err := RestoreBackup(ctx, s.path, filepath.Join(folder, "other.db"), time.Now())
 			return err
 		}},
 		{"what is due", func() error { return s.RunJobs(ctx) }},

@@ -16,7 +16,6 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"callbook/store/backup"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/sqlitedb"
@@ -270,7 +269,7 @@ func TestFailure_OtherErrorsDoNotStopTheStore(t *testing.T) {
 	s := newStore(t)
 	s.fill()
 	s.ok(s.RunJobs(context.Background()))
-	s.ok(errOf(backup.Make(context.Background(), s.path, filepath.Join(t.TempDir(), "copy.db"))))
+	s.ok(errOf(MakeBackup(context.Background(), s.path, filepath.Join(t.TempDir(), "copy.db"))))
 	s.ok(s.CheckFile(context.Background()))
 	s.register("afterwards")
 	if err := s.Failure(); err != nil {

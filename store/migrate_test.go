@@ -20,7 +20,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
-	"callbook/store/backup"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/sqlitedb"
@@ -150,7 +149,7 @@ func TestUpgrade_KeepsAllAndLeavesACopy(t *testing.T) {
 	checkUsable(t, path, files)
 
 	wantState(t, "the copy", before, got.kept)
-	if _, err := backup.Verify(context.Background(), got.kept, false); err != nil {
+	if _, err := VerifyFile(context.Background(), got.kept, false); err != nil {
 		t.Error(err)
 	}
 	for name, want := range map[string]fs.FileMode{path: 0o640, got.kept: 0o600} {

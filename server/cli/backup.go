@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"callbook/store/backup"
+	"callbook/store"
 	"callbook/store/sqlitedb"
 )
 
@@ -16,7 +16,7 @@ type backupCommand struct {
 
 func (c *backupCommand) Run(ctx context.Context, console *console) error {
 	ctx, end := console.showProgress(ctx)
-	contents, err := backup.Make(ctx, c.DB, c.File)
+	contents, err := store.MakeBackup(ctx, c.DB, c.File)
 	end()
 	if err == nil {
 		fmt.Fprintf(console.out, "%s holds %s\n", c.File, formatContents(contents))
@@ -36,7 +36,7 @@ func (c *restoreCommand) Run(ctx context.Context, console *console) error {
 	}
 	defer lock.Release()
 	ctx, end := console.showProgress(ctx)
-	contents, kept, err := backup.Restore(ctx, c.File, lock.Path(), time.Now())
+	contents, kept, err := store.RestoreBackup(ctx, c.File, lock.Path(), time.Now())
 	end()
 	if kept != "" {
 		fmt.Fprintf(console.out, "The previous database is kept as %s\n", kept)
@@ -48,7 +48,7 @@ func (c *restoreCommand) Run(ctx context.Context, console *console) error {
 }
 
 // formatContents describes the contents of a file, for the operator to compare.
-func formatContents(c backup.Contents) string {
+func formatContents(c store.BackupContents) string {
 	return fmt.Sprintf("%d agents, %d calls, %d replies, %d contact requests, %d collaborations (%d KiB, checked)",
 		c.Agents, c.Posts, c.Replies, c.Requests, c.Collabs, (c.Bytes+1023)/1024)
 }

@@ -23,7 +23,6 @@ import (
 	"callbook/server/outbound"
 	"callbook/server/service"
 	"callbook/store"
-	"callbook/store/backup"
 	"callbook/store/domain"
 	"callbook/store/durable"
 	"callbook/store/sqlitedb"
@@ -135,7 +134,7 @@ func (c *checkCommand) checkDatabase(ctx context.Context, console *console, f *f
 	}
 
 	ctx, end := console.showProgress(ctx)
-	contents, err := backup.Verify(ctx, c.DB, served)
+	contents, err := store.VerifyFile(ctx, c.DB, served)
 	end()
 	if err != nil {
 		f.problem("database", "%v", c.withNextStep(err))

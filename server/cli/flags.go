@@ -15,7 +15,7 @@ import (
 
 	"callbook/server/documents"
 	"callbook/server/mail"
-	"callbook/store/backup"
+	"callbook/store"
 	"callbook/store/domain"
 )
 
@@ -126,8 +126,8 @@ type backupFlags struct {
 	BackupKeep  int      `default:"7" help:"Number of scheduled backups to keep."`
 }
 
-func (f backupFlags) schedule(db string) backup.Schedule {
-	return backup.Schedule{Path: db, Folder: f.BackupDir, Every: time.Duration(f.BackupEvery), Keep: f.BackupKeep}
+func (f backupFlags) schedule(db string) store.BackupSchedule {
+	return store.BackupSchedule{Path: db, Folder: f.BackupDir, Every: time.Duration(f.BackupEvery), Keep: f.BackupKeep}
 }
 
 // logFlags are the settings of the log.

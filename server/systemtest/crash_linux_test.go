@@ -19,7 +19,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store"
-	"callbook/store/backup"
 	"callbook/testdata/proof"
 )
 
@@ -248,7 +247,7 @@ func (d crashed) outlives(i crashImage) {
 	copies, _ := filepath.Glob(filepath.Join(d.copies(), "callbook-*.db"))
 	kept, _ := filepath.Glob(d.db + ".pre-migrate-*.db")
 	for _, name := range append(copies, kept...) {
-		if _, err := backup.Verify(d.Context(), name, false); err != nil {
+		if _, err := store.VerifyFile(d.Context(), name, false); err != nil {
 			d.broke("a copy that has its name: %v", err)
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store"
-	"callbook/store/backup"
 	"callbook/testdata/proof"
 )
 
@@ -257,7 +256,7 @@ func (d *crashDirectory) broke(format string, args ...any) {
 // whole checks a file that no process serves with SQLite's own checks.
 func (d *crashDirectory) whole() {
 	d.Helper()
-	if _, err := backup.Verify(d.Context(), d.db, false); err != nil {
+	if _, err := store.VerifyFile(d.Context(), d.db, false); err != nil {
 		d.broke("after a kill: %v", err)
 	}
 	if torn := integrityOf(d.db); torn != "" {

@@ -2,7 +2,7 @@ package systemtest
 
 import (
 	"bytes"
-	"callbook/store/backup"
+	"callbook/store"
 	"context"
 	"errors"
 	"fmt"
@@ -225,7 +225,7 @@ func TestReadOnlyDisk_IsNamedAtTheStart(t *testing.T) {
 // wantWhole checks a database that no process serves.
 func wantWhole(t testing.TB, db string) {
 	t.Helper()
-	if _, err := backup.Verify(context.Background(), db, false); err != nil {
+	if _, err := store.VerifyFile(context.Background(), db, false); err != nil {
 		t.Errorf("%s is not whole: %v", db, err)
 	}
 }

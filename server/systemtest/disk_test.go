@@ -21,7 +21,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store"
-	"callbook/store/backup"
 	"callbook/store/domain"
 )
 
@@ -309,7 +308,7 @@ func TestDamage_StopsService(t *testing.T) {
 	db := seeded(t)
 	folder := t.TempDir()
 	copied := filepath.Join(folder, time.Now().UTC().Format("callbook-20060102T150405Z.db")) // none is due
-	if _, err := backup.Make(t.Context(), db, copied); err != nil {
+	if _, err := store.MakeBackup(t.Context(), db, copied); err != nil {
 		t.Fatal(err)
 	}
 	p := spawn(t, db, "--backup-dir", folder)

@@ -1,6 +1,6 @@
 // Package backup makes, schedules, checks and restores backups of a directory, and counts what they
 // contain. It does with package sqlitedb what the operator's commands need.
-package backup
+package store
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"callbook/store/txn"
 )
 
-// Contents counts the records of a database file, for the operator who makes, checks or restores it.
-type Contents struct {
+// BackupContents counts the records of a database file, for the operator who makes, checks or restores it.
+type BackupContents struct {
 	Agents   int `db:"agents"`
 	Posts    int `db:"posts"`
 	Replies  int `db:"replies"`
@@ -28,7 +28,7 @@ type Contents struct {
 
 // format returns the format of the directory's files, which sets c to the numbers of records in a file
 // that is verified.
-func (c *Contents) format() sqlitedb.Format {
+func (c *BackupContents) format() sqlitedb.Format {
 	format := txn.Format
 	format.Inspect = func(ctx context.Context, file *sqlx.DB) error {
 		return file.GetContext(ctx, c, `
@@ -41,20 +41,20 @@ func (c *Contents) format() sqlitedb.Format {
 	return format
 }
 
-// Make is sqlitedb.Backup for a directory.
-func Make(ctx context.Context, path, to string) (c Contents, err error) {
+// MakeBackup is sqlitedb.Backup for a directory.
+func MakeBackup(ctx context.Context, path, to string) (c BackupContents, err error) {
 	c.Info, err = sqlitedb.Backup(ctx, path, to, c.format())
 	return c, err
 }
 
-// Restore is sqlitedb.Restore for a directory.
-func Restore(ctx context.Context, backup, path string, now time.Time) (c Contents, kept string, err error) {
+// RestoreBackup is sqlitedb.Restore for a directory.
+func RestoreBackup(ctx context.Context, backup, path string, now time.Time) (c BackupContents, kept string, err error) {
 	c.Info, kept, err = sqlitedb.Restore(ctx, backup, path, now, c.format())
 	return c, kept, err
 }
 
-// Verify is sqlitedb.Verify for a directory.
-func Verify(ctx context.Context, path string, served bool) (c Contents, err error) {
+// VerifyFile is sqlitedb.Verify for a directory.
+func VerifyFile(ctx context.Context, path string, served bool) (c BackupContents, err error) {
 	c.Info, err = sqlitedb.Verify(ctx, path, served, c.format())
 	return c, err
 }

@@ -1,4 +1,4 @@
-package backup
+package store
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// Schedule configures scheduled backups.
-type Schedule struct {
+// BackupSchedule configures scheduled backups.
+type BackupSchedule struct {
 	Path   string        // of the database
 	Folder string        // for the backups; there are none if it is empty
 	Every  time.Duration // between two backups
@@ -25,7 +25,7 @@ const scheduledName = "callbook-20060102T150405Z.db"
 // Run makes the next backup if it is due, and returns its name; empty if it was not due. It deletes older
 // ones only after that, so that the last good backup of a damaged database stays. The time in the name of a
 // backup counts, not that of the file.
-func (b Schedule) Run(ctx context.Context, now time.Time) (name string, c Contents, err error) {
+func (b BackupSchedule) Run(ctx context.Context, now time.Time) (name string, c BackupContents, err error) {
 	made, err := b.list(now)
 	if err != nil {
 		return "", c, err
@@ -37,7 +37,7 @@ func (b Schedule) Run(ctx context.Context, now time.Time) (name string, c Conten
 		return "", c, nil
 	}
 	name = b.nameAt(now)
-	if c, err = Make(ctx, b.Path, name); err != nil {
+	if c, err = MakeBackup(ctx, b.Path, name); err != nil {
 		return "", c, err
 	}
 	var errs []error
@@ -51,7 +51,7 @@ func (b Schedule) Run(ctx context.Context, now time.Time) (name string, c Conten
 }
 
 // removeDrafts removes the unfinished backups of a program that was killed; see sqlitedb.Backup for their names.
-func (b Schedule) removeDrafts() error {
+func (b BackupSchedule) removeDrafts() error {
 	entries, err := os.ReadDir(b.Folder)
 	for _, entry := range entries {
 		if draft, _ := filepath.Match(".callbook-????????T??????Z.db.*", entry.Name()); draft {
@@ -63,7 +63,7 @@ func (b Schedule) removeDrafts() error {
 
 // Newest returns the newest backup that is not from the future, and when it was made; zero values if there is
 // none.
-func (b Schedule) Newest(now time.Time) (name string, made time.Time, err error) {
+func (b BackupSchedule) Newest(now time.Time) (name string, made time.Time, err error) {
 	if b.Folder == "" {
 		return "", made, nil
 	}
@@ -77,7 +77,7 @@ func (b Schedule) Newest(now time.Time) (name string, made time.Time, err error)
 
 // Owns reports whether a file is a scheduled backup, by its folder and name. One that is served would be
 // deleted like the others.
-func (b Schedule) Owns(path string) bool {
+func (b BackupSchedule) Owns(path string) bool {
 	path = sqlitedb.FileOf(path)
 	if _, err := time.Parse(scheduledName, filepath.Base(path)); err != nil {
 		return false
@@ -89,13 +89,13 @@ func (b Schedule) Owns(path string) bool {
 }
 
 // nameAt returns the name of a backup by its time.
-func (b Schedule) nameAt(made time.Time) string {
+func (b BackupSchedule) nameAt(made time.Time) string {
 	return filepath.Join(b.Folder, made.UTC().Format(scheduledName))
 }
 
 // list returns the times of the backups, the oldest first, without those after now, which were made while
 // the clock ran ahead.
-func (b Schedule) list(now time.Time) (made []time.Time, err error) {
+func (b BackupSchedule) list(now time.Time) (made []time.Time, err error) {
 	entries, err := os.ReadDir(b.Folder)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package backup
+package store
 
 import (
 	"os"
@@ -13,13 +13,13 @@ import (
 	"callbook/store/txn"
 )
 
-// testStart is when tests begin.
-var testStart = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+// scheduleStart is when tests begin.
+var scheduleStart = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 
 // newSchedule returns the schedule of a new database, with an empty folder.
-func newSchedule(t testing.TB, keep int) Schedule {
+func newSchedule(t testing.TB, keep int) BackupSchedule {
 	t.Helper()
-	b := Schedule{Path: filepath.Join(t.TempDir(), "callbook.db"), Folder: t.TempDir(), Every: domain.Day, Keep: keep}
+	b := BackupSchedule{Path: filepath.Join(t.TempDir(), "callbook.db"), Folder: t.TempDir(), Every: domain.Day, Keep: keep}
 	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{
 		Path: b.Path, Format: txn.Format, Normal: true,
 		Hooks: sqlitedb.Hooks{
@@ -36,7 +36,7 @@ func newSchedule(t testing.TB, keep int) Schedule {
 }
 
 // write writes a file into the folder.
-func (b Schedule) write(t testing.TB, name string) {
+func (b BackupSchedule) write(t testing.TB, name string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(b.Folder, name), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func (b Schedule) write(t testing.TB, name string) {
 }
 
 // files returns the names of the files in the folder, sorted.
-func (b Schedule) files(t testing.TB) (names []string) {
+func (b BackupSchedule) files(t testing.TB) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(b.Folder)
 	if err != nil {
@@ -75,7 +75,7 @@ func TestSchedule_MakesBackupsByTheClock(t *testing.T) {
 		{4*day + time.Hour, false, []string{"22", "23", "24", "29"}},
 		{5 * day, true, []string{"23", "24", "25", "29"}},
 	} {
-		name, contents, err := b.Run(t.Context(), testStart.Add(tt.at))
+		name, contents, err := b.Run(t.Context(), scheduleStart.Add(tt.at))
 		if err != nil || (name != "") != tt.made || (contents.Schema > 0) != tt.made {
 			t.Errorf("after %s: %q, %+v, %v", tt.at, name, contents, err)
 		}
@@ -92,14 +92,14 @@ func TestSchedule_MakesBackupsByTheClock(t *testing.T) {
 
 func TestSchedule_KeepsGoodBackupsOfDamagedDatabase(t *testing.T) {
 	b := newSchedule(t, 1)
-	name, _, err := b.Run(t.Context(), testStart)
+	name, _, err := b.Run(t.Context(), scheduleStart)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(b.Path, []byte(strings.Repeat("no database ", 10000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if second, _, err := b.Run(t.Context(), testStart.Add(domain.Day)); err == nil || second != "" {
+	if second, _, err := b.Run(t.Context(), scheduleStart.Add(domain.Day)); err == nil || second != "" {
 		t.Errorf("a backup of a damaged database: %q, %v", second, err)
 	}
 	if left := b.files(t); !slices.Equal(left, []string{filepath.Base(name)}) {
@@ -121,7 +121,7 @@ func TestSchedule_RemovesOnlyItsOwnDrafts(t *testing.T) {
 		"callbook-notes.db.1": true, ".callbook-20261119T093000Z.db": true,
 	} {
 		b.write(t, name)
-		if _, _, err := b.Run(t.Context(), testStart); err != nil {
+		if _, _, err := b.Run(t.Context(), scheduleStart); err != nil {
 			t.Fatal(err)
 		}
 		if slices.Contains(b.files(t), name) != stays {
@@ -132,22 +132,22 @@ func TestSchedule_RemovesOnlyItsOwnDrafts(t *testing.T) {
 
 // TestSchedule_IgnoresBackupFromTheFuture: it was made while the clock ran ahead.
 func TestSchedule_IgnoresBackupFromTheFuture(t *testing.T) {
-	b := Schedule{Folder: t.TempDir()}
+	b := BackupSchedule{Folder: t.TempDir()}
 	b.write(t, "callbook-20990101T000000Z.db")
 	b.write(t, "callbook-20261119T093000Z.db")
-	name, made, err := b.Newest(testStart)
-	if err != nil || !made.Equal(testStart.Add(-domain.Day)) || name != filepath.Join(b.Folder, "callbook-20261119T093000Z.db") {
+	name, made, err := b.Newest(scheduleStart)
+	if err != nil || !made.Equal(scheduleStart.Add(-domain.Day)) || name != filepath.Join(b.Folder, "callbook-20261119T093000Z.db") {
 		t.Errorf("%s, %v, %v", name, made, err)
 	}
 }
 
 func TestSchedule_OwnsBackupsBehindLinks(t *testing.T) {
-	b := Schedule{Folder: t.TempDir()}
+	b := BackupSchedule{Folder: t.TempDir()}
 	link := filepath.Join(t.TempDir(), "link.db")
-	if err := os.Symlink(b.nameAt(testStart), link); err != nil {
+	if err := os.Symlink(b.nameAt(scheduleStart), link); err != nil {
 		t.Skip("symbolic links cannot be made here:", err)
 	}
-	for path, want := range map[string]bool{b.nameAt(testStart): true, link: true, filepath.Join(b.Folder, "callbook.db"): false} {
+	for path, want := range map[string]bool{b.nameAt(scheduleStart): true, link: true, filepath.Join(b.Folder, "callbook.db"): false} {
 		if got := b.Owns(path); got != want {
 			t.Errorf("%s is a backup: %v, want %v", path, got, want)
 		}

@@ -125,7 +125,7 @@ type Options struct {
 	MCPOrigins     []string                               // from tools.ParseOrigins; their pages may use the MCP endpoint, like those of the site
 	Private        bool                                   // pages of other sites cannot read it, and requests must name its own host
 	Settings       string                                 // reference of the settings of the program in Markdown, for the manual
-	Backups        store.BackupSchedule                        // of the database; without a folder: none
+	Backups        store.BackupSchedule                   // of the database; without a folder: none
 	Wrap           func(routes http.Handler) http.Handler // middleware behind the request log; nil: none
 	Uncrawled      []string                               // further paths that robots.txt disallows
 }

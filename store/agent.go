@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/record"
 	"callbook/store/text"
@@ -76,7 +75,7 @@ func (t *tx) insertAgent(r domain.Registration, key, tokens string) (*record.Age
 		r.CheckDescriptions(),
 		text.CheckName("name", r.Name, t.store.siteName),
 		text.CheckName("owner", r.Owner, t.store.siteName))
-	if err := blocklist.Check(t.Tx, r, faults...); err != nil {
+	if err := checkBlocks(t.Tx, r, faults...); err != nil {
 		return nil, err
 	}
 	if text.ReservedWord(r.Handle, t.store.siteName) != "" {
@@ -153,7 +152,7 @@ func (t *tx) checkSettings(agent *record.AgentRow, before, after, patch domain.S
 	if after.Owner != before.Owner {
 		faults = append(faults, text.CheckName("owner", after.Owner, t.store.siteName)...)
 	}
-	if err := blocklist.Check(t.Tx, patch, faults...); err != nil {
+	if err := checkBlocks(t.Tx, patch, faults...); err != nil {
 		return err
 	}
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/netip"
 
-	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/record"
 )
@@ -121,7 +120,7 @@ func (t *tx) checkCollab(initiator int64, draft domain.CollabDraft, partner *rec
 			errs = append(errs, domain.FieldError{Field: of.field, Code: domain.FaultUnknownID, Topic: of.topic})
 		}
 	}
-	return blocklist.Check(t.Tx, draft, errs...)
+	return checkBlocks(t.Tx, draft, errs...)
 }
 
 func (t *tx) spendCollab(initiator, partner int64, from netip.Addr) error {

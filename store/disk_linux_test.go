@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-
 )
 
 // TestStore_KeepsSQLitesLocks: the system takes away all locks that a process holds

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/record"
 	"callbook/store/text"
@@ -28,7 +27,7 @@ func (s *Store) AddLink(ctx context.Context, caller domain.Caller, address, kind
 		if len(agent.Trust.Links) >= domain.MaxLinks {
 			faults = append(faults, domain.FieldError{Field: "url", Code: domain.FaultTooMany, Topic: "links"})
 		}
-		if err := blocklist.Check(t.Tx, domain.LinkDraft{URL: address}, faults...); err != nil {
+		if err := checkBlocks(t.Tx, domain.LinkDraft{URL: address}, faults...); err != nil {
 			return err
 		}
 		agent.Trust.Links = append(agent.Trust.Links, domain.Link{URL: address, Kind: kind, Status: domain.LinkPending})

@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/record"
 	"callbook/store/text"
@@ -222,14 +221,14 @@ func (s *Store) RemoveReply(ctx context.Context, id string) error {
 // blocklist.Parse rejects, and if the list has 1000 entries; not_found for an entry to remove that the list does not have; and
 // invalid_query for another act.
 func (s *Store) ChangeBlocklist(ctx context.Context, act, written string) (entry string, err error) {
-	kind, undo, ok := blocklist.ParseAct(act)
+	kind, undo, ok := ParseBlockAct(act)
 	if !ok {
 		return "", domain.NewError(domain.CodeInvalidQuery)
 	}
-	entry, err = blocklist.Parse(kind, written)
-	change := blocklist.Add
+	entry, err = parseBlock(kind, written)
+	change := addBlock
 	if undo {
-		change, err = blocklist.Remove, nil
+		change, err = removeBlock, nil
 	}
 	if err != nil {
 		return "", err
@@ -239,7 +238,7 @@ func (s *Store) ChangeBlocklist(ctx context.Context, act, written string) (entry
 		if err != nil || changed == 0 {
 			return err
 		}
-		if kind == blocklist.Host && !undo {
+		if kind == BlockHost && !undo {
 			if err := failLinks(t, entry); err != nil {
 				return err
 			}
@@ -267,7 +266,7 @@ func failLinks(t *txn.Tx, host string) error {
 		failed := false
 		for i := range agent.Trust.Links {
 			l := &agent.Trust.Links[i]
-			if l.Status == domain.LinkVerified && blocklist.IsAtHost(l.URL, host) {
+			if l.Status == domain.LinkVerified && isAtHost(l.URL, host) {
 				l.Record(domain.LinkCheck{Kind: l.Kind, Failure: "blocked"}, t.Now)
 				failed = true
 			}
@@ -286,8 +285,8 @@ func failLinks(t *txn.Tx, host string) error {
 }
 
 // Blocklist returns the entries of all lists of the operator, in alphabetical order of each list.
-func (s *Store) Blocklist(ctx context.Context) ([]blocklist.Entry, error) {
-	return blocklist.List(ctx, s.db)
+func (s *Store) Blocklist(ctx context.Context) ([]BlockEntry, error) {
+	return listBlocks(ctx, s.db)
 }
 
 // CloseReport closes a report. It returns not_found for an unknown id.

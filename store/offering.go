@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 
-	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/record"
 	"callbook/store/text"
@@ -23,7 +22,7 @@ func (s *Store) ReplaceOfferings(ctx context.Context, caller domain.Caller, menu
 				return err
 			}
 		}
-		if err := blocklist.Check(t.Tx, menu, checkOfferingIDs(agent, menu.Offerings)...); err != nil {
+		if err := checkBlocks(t.Tx, menu, checkOfferingIDs(agent, menu.Offerings)...); err != nil {
 			return err
 		}
 		if agent.Offerings, err = t.newMenu(menu.Offerings); err != nil {

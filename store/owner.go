@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/record"
 	"callbook/store/text"
@@ -80,7 +79,7 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 		draft := struct {
 			Address string `json:"owner_email" format:"email"`
 		}{address}
-		if err := blocklist.Check(t.Tx, draft); err != nil {
+		if err := checkBlocks(t.Tx, draft); err != nil {
 			return err
 		}
 		if agent.VerifiedAt == nil {

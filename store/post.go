@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/netip"
 
-	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/record"
 	"callbook/store/text"
@@ -59,7 +58,7 @@ func (t *tx) createPost(
 	if err := t.CheckRoom(); err != nil {
 		return post, err
 	}
-	if err := blocklist.Check(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
+	if err := checkBlocks(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return post, err
 	}
 	hash := draft.TextHash()

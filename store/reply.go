@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/netip"
 
-	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/record"
 	"callbook/store/txn"
@@ -48,7 +47,7 @@ func (t *tx) createReply(
 	if err := t.CheckRoom(); err != nil {
 		return reply, err
 	}
-	if err := blocklist.Check(t.Tx, draft); err != nil {
+	if err := checkBlocks(t.Tx, draft); err != nil {
 		return reply, err
 	}
 

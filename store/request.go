@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/store/record"
@@ -77,7 +76,7 @@ func (t *tx) sendRequest(
 	if err := t.CheckRoom(); err != nil {
 		return request, err
 	}
-	if err := blocklist.Check(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
+	if err := checkBlocks(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return request, err
 	}
 	recipient, found, err := record.FindAgent(t.Tx, handle)

@@ -71,7 +71,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 	"callbook/store/txn"
@@ -117,7 +116,7 @@ type Options struct {
 
 // Store is an open directory. Its methods may be called from any goroutine.
 type Store struct {
-	Lists *blocklist.Lists // of the operator, for requests
+	Lists *BlockLists // of the operator, for requests
 
 	db          *txn.DB
 	maintenance *maintainer
@@ -159,7 +158,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.maintenance.SetDB(s.db)
 	s.maintenance.Checking = o.Checking
 	s.maintenance.Rebuilding = o.Rebuilding
-	s.Lists = blocklist.NewLists(s.db)
+	s.Lists = newLists(s.db)
 	s.Lists.Committed(txn.Everything)
 	s.Watch(s.Lists.Committed)
 	return s, nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 
-	"callbook/store/blocklist"
 	"callbook/store/domain"
 	"callbook/store/text"
 	"callbook/store/txn"
@@ -34,7 +33,7 @@ func (s *Store) SetWake(ctx context.Context, caller domain.Caller, url string) (
 		if err := t.CheckRoom(); err != nil {
 			return err
 		}
-		if err := blocklist.Check(t.Tx, domain.WakeDraft{URL: address}); err != nil {
+		if err := checkBlocks(t.Tx, domain.WakeDraft{URL: address}); err != nil {
 			return err
 		}
 		if agent.VerifiedAt == nil {

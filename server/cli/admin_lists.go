@@ -8,7 +8,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"callbook/store"
-	"callbook/store/blocklist"
 	"callbook/store/domain"
 )
 
@@ -18,7 +17,7 @@ type listChange struct{}
 // Run implements the command. Its argument is the entry.
 func (listChange) Run(ctx context.Context, console *console, k *kong.Context) error {
 	act := k.Selected().Name
-	kind, undo, _ := blocklist.ParseAct(act)
+	kind, undo, _ := store.ParseBlockAct(act)
 	return console.open(ctx, func(st *store.Store) error {
 		entry, err := st.ChangeBlocklist(ctx, act, k.Selected().Positional[0].Target.String())
 		switch {
@@ -58,18 +57,18 @@ type networkArgument struct {
 }
 
 // blocked are the messages after an entry was added.
-var blocked = map[blocklist.Kind]string{
-	blocklist.Word:    "%q is blocked in new text. Existing text does not change.",
-	blocklist.Domain:  "New mailboxes and owner addresses at %q are rejected. Agents that have one keep it.",
-	blocklist.Host:    "Links to %q are rejected. Verified ones are checked again within minutes, and then fail.",
-	blocklist.Network: "Clients in %q can read, but not change anything.",
-	blocklist.Exempt:  "Limits do not count clients in %q.",
+var blocked = map[store.BlockKind]string{
+	store.BlockWord:     "%q is blocked in new text. Existing text does not change.",
+	store.BlockDomain:   "New mailboxes and owner addresses at %q are rejected. Agents that have one keep it.",
+	store.BlockHost:     "Links to %q are rejected. Verified ones are checked again within minutes, and then fail.",
+	store.BlockNetwork:  "Clients in %q can read, but not change anything.",
+	store.ExemptNetwork: "Limits do not count clients in %q.",
 }
 
 type blockedCommand struct{}
 
 func (c *blockedCommand) Run(ctx context.Context, console *console) error {
-	return list(ctx, console, unlimited, func(st *store.Store, _ int) ([]blocklist.Entry, error) { return st.Blocklist(ctx) }, func(e blocklist.Entry) string {
+	return list(ctx, console, unlimited, func(st *store.Store, _ int) ([]store.BlockEntry, error) { return st.Blocklist(ctx) }, func(e store.BlockEntry) string {
 		return fmt.Sprintf("%s  %-14s  %q", minute(e.CreatedAt), e.Kind.Act(), e.Entry)
 	}, "Nothing is blocked.")
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"callbook/server/web"
-	"callbook/store/blocklist"
+	"callbook/store"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
@@ -48,7 +48,7 @@ type view struct {
 	More   bool // whether there are more than maxAgents
 	Chosen bool // whether all of them are
 
-	Blocked []blocklist.Entry
+	Blocked []store.BlockEntry
 	Invites []domain.Invite
 }
 
@@ -89,15 +89,15 @@ func (v *view) Option(name, value, en, zh string) choice {
 }
 
 // List names a list of the operator.
-func (v *view) List(kind blocklist.Kind) string {
-	return map[blocklist.Kind]string{
-		blocklist.Word: v.Say("Word or phrase", "词或短语"), blocklist.Domain: v.Say("Mailbox domain", "邮箱域名"), blocklist.Host: v.Say("Link host", "链接主机"),
-		blocklist.Network: v.Say("Network", "网络"), blocklist.Exempt: v.Say("Network without limits", "不受限额的网络"),
+func (v *view) List(kind store.BlockKind) string {
+	return map[store.BlockKind]string{
+		store.BlockWord: v.Say("Word or phrase", "词或短语"), store.BlockDomain: v.Say("Mailbox domain", "邮箱域名"), store.BlockHost: v.Say("Link host", "链接主机"),
+		store.BlockNetwork: v.Say("Network", "网络"), store.ExemptNetwork: v.Say("Network without limits", "不受限额的网络"),
 	}[kind]
 }
 
 // Kinds returns the lists of the operator.
-func (v *view) Kinds() []blocklist.Kind { return blocklist.Kinds }
+func (v *view) Kinds() []store.BlockKind { return store.BlockKinds }
 
 // MiB returns a number of bytes in MiB, rounded up.
 func (v *view) MiB(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }

@@ -11,8 +11,8 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/api"
-	"callbook/store/domain"
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // The sitemap (sitemaps.org) names the pages of the site: in one file, or, when there are many

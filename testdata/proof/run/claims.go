@@ -69,7 +69,7 @@ var claims = []claim{
 		tests: slices.Concat(in("./server", "TestHostileInput_IsRejected", "TestHTTP_AmbiguousRequestsHaveOneReading", "TestHTTP_HeadersAreBounded", "TestHTTP_BodiesAreBounded"),
 			fuzzed("./server", "FuzzWrites", "FuzzSearch", "FuzzPages", "FuzzMCP", "FuzzOwnerPage"),
 			fuzzed("./server/api", "FuzzParseJSON"), fuzzed("./server/middleware", "FuzzClientAddress"), fuzzed("./server/cli", "FuzzConfig"), fuzzed("./server/outbound", "FuzzPage"), fuzzed("./store/search", "FuzzTokens"),
-			fuzzed("./store", "FuzzSearch"), fuzzed("./store/text", "FuzzFields", "FuzzName", "FuzzText"), fuzzed("./store/blocklist", "FuzzBlockedWord")),
+			fuzzed("./store", "FuzzSearch"), fuzzed("./store/text", "FuzzFields", "FuzzName", "FuzzText"), fuzzed("./store", "FuzzBlockedWord")),
 	},
 	{
 		name: "slow", what: "Slow connections, in their headers, in their bodies and not reading, that the service has open at once, at the least; 95th percentile of the response time of others meanwhile, in ms",

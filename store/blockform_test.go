@@ -1,4 +1,4 @@
-package blocklist
+package store
 
 import (
 	"strings"
@@ -59,7 +59,7 @@ func TestForm_FindsBlockedWords(t *testing.T) {
 		{"spam.example", "see https://notspam.example/now", false},
 		{"ass", "", false},
 	} {
-		if got := holds(tt.text, []string{Form(tt.word)}); got != tt.found {
+		if got := holds(tt.text, []string{blockForm(tt.word)}); got != tt.found {
 			t.Errorf("%q in %q: %v", tt.word, tt.text, got)
 		}
 	}
@@ -71,17 +71,17 @@ func FuzzBlockedWord(f *testing.F) {
 	f.Add("\xff", "İﬃ")
 	f.Add("\xf5ϑ", "0")
 	f.Fuzz(func(t *testing.T, word, text string) {
-		form := Form(word)
+		form := blockForm(word)
 		if form == "" {
 			return
 		}
-		if again := Form(form); again != form {
+		if again := blockForm(form); again != form {
 			t.Errorf("%q, kept as %q, cannot be taken off by that: %q", word, form, again)
 		}
 		if !holds(text+" "+word+" "+text, []string{form}) {
 			t.Errorf("%q is not found beside %q", word, text)
 		}
-		if holds(text, []string{form}) && !strings.Contains(Form(text), form) {
+		if holds(text, []string{form}) && !strings.Contains(blockForm(text), form) {
 			t.Errorf("%q is found in %q", word, text)
 		}
 	})

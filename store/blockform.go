@@ -1,4 +1,4 @@
-package blocklist
+package store
 
 import (
 	"slices"
@@ -7,13 +7,13 @@ import (
 	"callbook/store/search"
 )
 
-// Form returns a text in the form in which blocked words are stored and compared: its
+// blockForm returns a text in the form in which blocked words are stored and compared: its
 // words, cut and folded as for a search, with one space between.
-func Form(text string) string { return strings.Join(search.Words(text), " ") }
+func blockForm(text string) string { return strings.Join(search.Words(text), " ") }
 
-// holds reports whether a text holds one of some words in their Form.
+// holds reports whether a text holds one of some words in the form of blockForm.
 func holds(text string, words []string) bool {
-	text = Form(text)
+	text = blockForm(text)
 	return slices.ContainsFunc(words, func(word string) bool { return holdsWord(text, word) })
 }
 
@@ -34,7 +34,7 @@ func holdsWord(text, word string) bool {
 	}
 }
 
-// isWordEdge reports whether a word ends at a byte of a Form. A sign belongs to a word, as in c++, but the word without
+// isWordEdge reports whether a word ends at a byte of a form. A sign belongs to a word, as in c++, but the word without
 // it is found as well.
 func isWordEdge(text string, i int) bool {
 	return i < 0 || i == len(text) || text[i] == ' ' || text[i] == '+' || text[i] == '#'

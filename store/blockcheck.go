@@ -1,4 +1,4 @@
-package blocklist
+package store
 
 import (
 	"fmt"
@@ -11,15 +11,15 @@ import (
 	"callbook/store/txn"
 )
 
-// Check returns validation_failed if a text of a draft contains a blocked word, a mailbox has a blocked domain or a web
+// checkBlocks returns validation_failed if a text of a draft contains a blocked word, a mailbox has a blocked domain or a web
 // address a blocked host, or if there are errors already, with all of them.
-func Check(t *txn.Tx, draft any, errs ...domain.FieldError) error {
-	var entries []Entry
+func checkBlocks(t *txn.Tx, draft any, errs ...domain.FieldError) error {
+	var entries []BlockEntry
 	if err := t.Select(&entries, `SELECT kind, entry FROM blocklist WHERE kind IN ('word', 'domain', 'host')`); err != nil {
 		return fmt.Errorf("read the blocklist: %w", err)
 	}
 	if len(entries) > 0 {
-		lists := map[Kind][]string{}
+		lists := map[BlockKind][]string{}
 		for _, e := range entries {
 			lists[e.Kind] = append(lists[e.Kind], e.Entry)
 		}
@@ -37,15 +37,15 @@ func Check(t *txn.Tx, draft any, errs ...domain.FieldError) error {
 
 // findBlocked returns the topic of the error of a text of a format; empty if it may be written. A profile link to a
 // blocked host is no error: its check fails.
-func findBlocked(lists map[Kind][]string, format, written string) (topic string) {
+func findBlocked(lists map[BlockKind][]string, format, written string) (topic string) {
 	switch format {
 	case "email":
-		if holdsName(lists[Domain], written[strings.LastIndexByte(written, '@')+1:]) {
+		if holdsName(lists[BlockDomain], written[strings.LastIndexByte(written, '@')+1:]) {
 			return domain.TopicProvider
 		}
 		return ""
 	case "uri", "webhook":
-		if u, err := url.Parse(written); err == nil && holdsName(lists[Host], u.Hostname()) {
+		if u, err := url.Parse(written); err == nil && holdsName(lists[BlockHost], u.Hostname()) {
 			return domain.TopicHost
 		}
 	}
@@ -57,14 +57,14 @@ func findBlocked(lists map[Kind][]string, format, written string) (topic string)
 			written = decoded
 		}
 	}
-	if holds(written, lists[Word]) {
+	if holds(written, lists[BlockWord]) {
 		return domain.TopicBlocked
 	}
 	return ""
 }
 
-// IsAtHost reports whether an address is at a host or below it.
-func IsAtHost(address, host string) bool {
+// isAtHost reports whether an address is at a host or below it.
+func isAtHost(address, host string) bool {
 	u, err := url.Parse(address)
 	return err == nil && holdsName([]string{host}, u.Hostname())
 }

@@ -1,4 +1,4 @@
-package blocklist
+package store
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"callbook/store/txn"
 )
 
-// Lists has in memory what requests are checked against outside of transactions. Its methods may be
+// BlockLists has in memory what requests are checked against outside of transactions. Its methods may be
 // called from any goroutine.
-type Lists struct {
+type BlockLists struct {
 	db      *txn.DB
 	current atomic.Pointer[lists]
 
@@ -22,12 +22,12 @@ type Lists struct {
 
 type lists struct {
 	hosts    []string
-	networks map[Kind][]netip.Prefix
+	networks map[BlockKind][]netip.Prefix
 }
 
-// NewLists returns the lists of a database, which are empty until Committed is called.
-func NewLists(db *txn.DB) *Lists {
-	l := &Lists{db: db}
+// newLists returns the lists of a database, which are empty until Committed is called.
+func newLists(db *txn.DB) *BlockLists {
+	l := &BlockLists{db: db}
 	l.current.Store(&lists{})
 	return l
 }
@@ -35,23 +35,23 @@ func NewLists(db *txn.DB) *Lists {
 // Committed reads the lists again after a commit that changed them. It must be called after each
 // commit and before its writers return. If they cannot be read, they stay as they are until the next
 // commit.
-func (l *Lists) Committed(c txn.Changes) {
+func (l *BlockLists) Committed(c txn.Changes) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stale = l.stale || c.All || c.Lists; !l.stale {
 		return
 	}
 
-	entries, err := List(context.Background(), l.db)
+	entries, err := listBlocks(context.Background(), l.db)
 	if err != nil {
 		return
 	}
-	current := &lists{networks: map[Kind][]netip.Prefix{}}
+	current := &lists{networks: map[BlockKind][]netip.Prefix{}}
 	for _, e := range entries {
 		switch e.Kind {
-		case Host:
+		case BlockHost:
 			current.hosts = append(current.hosts, e.Entry)
-		case Network, Exempt:
+		case BlockNetwork, ExemptNetwork:
 			if network, err := netip.ParsePrefix(e.Entry); err == nil {
 				current.networks[e.Kind] = append(current.networks[e.Kind], network)
 			}
@@ -62,15 +62,15 @@ func (l *Lists) Committed(c txn.Changes) {
 }
 
 // HostBlocked reports whether links to a host are blocked.
-func (l *Lists) HostBlocked(host string) bool { return holdsName(l.current.Load().hosts, host) }
+func (l *BlockLists) HostBlocked(host string) bool { return holdsName(l.current.Load().hosts, host) }
 
 // NetworkBlocked reports whether the network of a client is blocked.
-func (l *Lists) NetworkBlocked(client netip.Addr) bool { return l.has(Network, client) }
+func (l *BlockLists) NetworkBlocked(client netip.Addr) bool { return l.has(BlockNetwork, client) }
 
 // NetworkExempt reports whether limits of networks do not count a client.
-func (l *Lists) NetworkExempt(client netip.Addr) bool { return l.has(Exempt, client) }
+func (l *BlockLists) NetworkExempt(client netip.Addr) bool { return l.has(ExemptNetwork, client) }
 
-func (l *Lists) has(kind Kind, client netip.Addr) bool {
+func (l *BlockLists) has(kind BlockKind, client netip.Addr) bool {
 	client = client.Unmap().WithZone("")
 	return slices.ContainsFunc(l.current.Load().networks[kind], func(p netip.Prefix) bool {
 		return p.Contains(client)

@@ -8,7 +8,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
@@ -24,7 +23,7 @@ func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.
 	if err != nil {
 		return domain.Registered{}, false, err
 	}
-	tokens := record.AgentTokens(new(record.NewAgent(&r, s.db.Now()).Agent))
+	tokens := agentTokens(new(newAgentRow(&r, s.db.Now()).Agent))
 	err = s.write(ctx, func(t *tx) error {
 		result = domain.Registered{Key: apiKey}
 		if replayed, err = t.Replay(0, key, &result); err != nil {
@@ -70,7 +69,7 @@ func (t *tx) checkRegistration(r domain.Registration) error {
 }
 
 // insertAgent stores a new agent, whose record.AgentTokens are tokens.
-func (t *tx) insertAgent(r domain.Registration, key, tokens string) (*record.AgentRow, error) {
+func (t *tx) insertAgent(r domain.Registration, key, tokens string) (*agentRow, error) {
 	faults := slices.Concat(
 		r.CheckDescriptions(),
 		text.CheckName("name", r.Name, t.store.siteName),
@@ -81,7 +80,7 @@ func (t *tx) insertAgent(r domain.Registration, key, tokens string) (*record.Age
 	if text.ReservedWord(r.Handle, t.store.siteName) != "" {
 		return nil, domain.NewError(domain.CodeHandleTaken)
 	}
-	a := record.NewAgent(&r, t.Now)
+	a := newAgentRow(&r, t.Now)
 	free, err := t.Find(&a.ID, `
 		INSERT INTO handles (handle) VALUES (?)
 		ON CONFLICT (handle) DO NOTHING
@@ -141,7 +140,7 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 }
 
 // checkSettings checks the new settings of an agent, of which a patch sets some.
-func (t *tx) checkSettings(agent *record.AgentRow, before, after, patch domain.Settings) error {
+func (t *tx) checkSettings(agent *agentRow, before, after, patch domain.Settings) error {
 	if text.CanonicalMailbox(patch.Mailbox) == agent.Mailbox {
 		patch.Mailbox = ""
 	}
@@ -193,7 +192,7 @@ func (t *tx) checkRoomFor(before, after domain.Settings) error {
 
 // updateAgent stores new settings of an agent. Another mailbox is not verified, and another owner has not
 // claimed the agent.
-func (t *tx) updateAgent(agent *record.AgentRow, settings domain.Settings) error {
+func (t *tx) updateAgent(agent *agentRow, settings domain.Settings) error {
 	mailbox, owner := agent.Mailbox, agent.Owner
 	if text.CanonicalMailbox(settings.Mailbox) != mailbox {
 		if agent.VerifiedAt != nil {
@@ -226,7 +225,7 @@ var errDeletionPending = domain.NewError(domain.CodeInvalidState)
 // keeps it; until then its key reads, and its writes return invalid_state.
 func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 	return s.write(ctx, func(t *tx) error {
-		agent, err := record.Caller(t.Tx, caller)
+		agent, err := agentOfCaller(t.Tx, caller)
 		if err != nil {
 			return err
 		}
@@ -245,7 +244,7 @@ func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 }
 
 // deleteLater hides an agent that its owner may keep, and tells the holder of its mailbox.
-func (t *tx) deleteLater(agent *record.AgentRow) error {
+func (t *tx) deleteLater(agent *agentRow) error {
 	end := t.Now.Add(deletionDelay)
 	agent.DeletionAt = &end
 	if err := agent.Store(t.Tx); err != nil {
@@ -264,13 +263,13 @@ func (t *tx) deleteDue() (int, error) {
 }
 
 // eachAgent runs act on the agents that a query selects, and returns their number.
-func (t *tx) eachAgent(act func(*txn.Tx, *record.AgentRow) error, query string, args ...any) (int, error) {
+func (t *tx) eachAgent(act func(*txn.Tx, *agentRow) error, query string, args ...any) (int, error) {
 	var ids []int64
 	if err := t.Select(&ids, query, args...); err != nil {
 		return 0, err
 	}
 	for _, id := range ids {
-		agent, err := record.Agent(t.Tx, id)
+		agent, err := agentByID(t.Tx, id)
 		if err != nil {
 			return 0, err
 		}

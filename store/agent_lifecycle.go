@@ -4,12 +4,11 @@ import (
 	"cmp"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/txn"
 )
 
 // deleteAgent deletes an agent with everything of its own, and ends what it has with others. Its handle stays taken.
-func deleteAgent(t *txn.Tx, agent *record.AgentRow) error {
+func deleteAgent(t *txn.Tx, agent *agentRow) error {
 	// Without the claim, the work of its partners with it no longer counts.
 	agent.ClaimedAt = nil
 	if err := agent.Store(t); err != nil {
@@ -21,7 +20,7 @@ func deleteAgent(t *txn.Tx, agent *record.AgentRow) error {
 	t.Changes.NewEvents.Add(id) // so that a request that waits for its events ends
 	t.Changes.Erased = true
 	return cmp.Or(
-		record.UnindexAgent(t, id), deletePostsOf(t, id), endRequestsOf(t, id), endCollabsOf(t, id),
+		unindexAgent(t, id), deletePostsOf(t, id), endRequestsOf(t, id), endCollabsOf(t, id),
 		t.Exec(`DELETE FROM agents WHERE id = ?`, id),
 		t.Exec(`UPDATE handles SET deleted_at = ? WHERE id = ?`, t.Now, id),
 		deleteOrphans(t, id))
@@ -39,7 +38,7 @@ func deleteOrphans(t *txn.Tx, id int64) error {
 }
 
 // keepAgent takes a deletion back.
-func keepAgent(t *txn.Tx, agent *record.AgentRow) error {
+func keepAgent(t *txn.Tx, agent *agentRow) error {
 	if agent.DeletionAt == nil {
 		return nil
 	}

@@ -7,7 +7,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 	"callbook/store/search"
 	"callbook/store/sqlitedb"
 	"callbook/store/text"
@@ -120,7 +119,7 @@ func (s *Store) listContext(ctx context.Context, plain bool) (context.Context, c
 // Agents lists agents, newest first; a search by relevance. It returns invalid_query if the cursor is
 // not one of this list.
 func (s *Store) Agents(ctx context.Context, f domain.AgentFilter, page listing.Page) (listing.List[domain.PublicAgent], error) {
-	asked := record.AskedOfAgents(f)
+	asked := askedOfAgents(f)
 	ctx, cancel := s.listContext(ctx, f.Query == "" && len(asked) == 0 && !f.New && page.Offset == 0)
 	defer cancel()
 
@@ -180,7 +179,7 @@ func (s *Store) searchAgents(
 	for i := range found.Items {
 		agent := &found.Items[i]
 		agent.SetTrust()
-		agent.MatchMenu(func(o domain.Offering) int { return hits(record.MenuTexts(o)...) })
+		agent.MatchMenu(func(o domain.Offering) int { return hits(menuTexts(o)...) })
 	}
 	return found, err
 }
@@ -191,5 +190,5 @@ func exactHandle(query string) string {
 	if !text.ParseHandle(handle) {
 		return ""
 	}
-	return search.Within("", []string{search.Facet(record.FacetHandle, handle)})
+	return search.Within("", []string{search.Facet(facetHandle, handle)})
 }

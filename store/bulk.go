@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -50,7 +49,7 @@ func (s *Store) ActOnAgents(ctx context.Context, bulk domain.BulkAct) (result do
 
 // runOn runs the act on one of many agents, and adds it to the result.
 func (a agentAct) runOn(t *txn.Tx, name domain.OperatorAct, handle string, result *domain.BulkResult) error {
-	agent, found, err := record.FindAgent(t, handle)
+	agent, found, err := agentByHandle(t, handle)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 )
 
 // A code proves that the caller reads the agent's mailbox, to verify it or to replace a lost key.
@@ -37,7 +36,7 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 
 // sendCode creates a code, which replaces the one before, and mails it. If no mail may be sent, it
 // creates a code all the same, so that the response to a wrong code does not reveal that.
-func (t *tx) sendCode(agent *record.AgentRow, order mailOrder) error {
+func (t *tx) sendCode(agent *agentRow, order mailOrder) error {
 	allowed, err := t.spendMail(agent, order, true)
 	if err != nil {
 		return err
@@ -101,7 +100,7 @@ func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Add
 		if next, allowed, err = spendRecovery(t.Tx, t.store.mails, t.counted(from)); err != nil || !allowed {
 			return err
 		}
-		agent, found, err := record.FindAgent(t.Tx, handle)
+		agent, found, err := agentByHandle(t.Tx, handle)
 		if err != nil || !found {
 			return err
 		}
@@ -125,7 +124,7 @@ func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string, endCla
 		return done, err
 	}
 	err = s.writeOrReject(ctx, func(t *tx) error {
-		agent, found, err := record.FindAgent(t.Tx, handle)
+		agent, found, err := agentByHandle(t.Tx, handle)
 		if err != nil {
 			return err
 		}

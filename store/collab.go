@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 )
 
 // RecordCollab records finished work with another agent, which may confirm it. It returns
@@ -40,14 +39,14 @@ func (s *Store) RecordCollab(
 }
 
 func (t *tx) recordCollab(
-	initiator *record.AgentRow,
+	initiator *agentRow,
 	from netip.Addr,
 	draft domain.CollabDraft,
 ) (collab domain.Collab, err error) {
 	if err := t.CheckRoom(); err != nil {
 		return collab, err
 	}
-	partner, found, err := record.FindAgent(t.Tx, draft.Partner)
+	partner, found, err := agentByHandle(t.Tx, draft.Partner)
 	if err != nil {
 		return collab, err
 	}
@@ -91,7 +90,7 @@ func (t *tx) recordCollab(
 }
 
 // checkCollab validates the fields of a draft.
-func (t *tx) checkCollab(initiator int64, draft domain.CollabDraft, partner *record.AgentRow, found bool) error {
+func (t *tx) checkCollab(initiator int64, draft domain.CollabDraft, partner *agentRow, found bool) error {
 	var errs []domain.FieldError
 	switch {
 	case !found:

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -14,7 +13,7 @@ func closeCollab(t *txn.Tx, row *collabRow, to string, notified int64) error {
 		return err
 	}
 	if to == domain.CollabConfirmed {
-		if err := record.CountCollab(t, row.InitiatorID, row.PartnerID); err != nil {
+		if err := countCollab(t, row.InitiatorID, row.PartnerID); err != nil {
 			return err
 		}
 		t.Changes.Public = true

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/testdata/proof"
 )
 
@@ -203,8 +202,8 @@ func TestAbuse08_EvidenceOfManyCollaborations(t *testing.T) {
 			s.settled(idle, other, "confirmed")
 			s.settled(other, idle, "confirmed")
 			now := domain.TimeOf(s.clock.Now())
-			s.edit(idle, func(a *record.AgentRow) { a.ClaimedAt = nil })
-			s.edit(idle, func(a *record.AgentRow) { a.ClaimedAt = &now })
+			s.edit(idle, func(a *agentRow) { a.ClaimedAt = nil })
+			s.edit(idle, func(a *agentRow) { a.ClaimedAt = &now })
 			best = min(best, time.Since(start))
 		}
 		return best

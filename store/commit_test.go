@@ -12,7 +12,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/sqlitedb"
 	"callbook/testdata/proof"
 )
@@ -178,7 +177,7 @@ func TestWrite_FailedRebuildRollsBackOnlyIt(t *testing.T) {
 		if err := t.Exec(ofTest + `UPDATE agents SET capabilities = '{' WHERE id = 1`); err != nil {
 			return err
 		}
-		_, err := record.Agent(t.Tx, 1)
+		_, err := agentByID(t.Tx, 1)
 		return err
 	}
 	release := s.hold()

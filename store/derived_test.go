@@ -12,7 +12,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 	"callbook/store/txn"
 	"callbook/testdata/proof"
 )
@@ -78,9 +77,9 @@ func (s *testStore) madeAnew() *testStore {
 	}))
 	again := &testStore{TB: s.TB, clock: s.clock, path: path}
 	again.Store = openStore(s, Options{Path: path, Clock: s.clock.Now, Quotas: domain.Quotas{}, Normal: true})
-	s.ok(record.RebuildSearch(context.Background(), again.db))
+	s.ok(rebuildSearch(context.Background(), again.db))
 	s.ok(again.write(context.Background(), func(t *tx) error {
-		_, err := t.eachAgent(func(t *txn.Tx, a *record.AgentRow) error { return record.RebuildEvidence(t, a.ID) },
+		_, err := t.eachAgent(func(t *txn.Tx, a *agentRow) error { return rebuildEvidence(t, a.ID) },
 			ofTest+`SELECT id FROM agents WHERE claimed_by IS NOT NULL`)
 		return err
 	}))

@@ -5,7 +5,6 @@ import (
 	"unicode/utf8"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/search"
 	"callbook/store/text"
 )
@@ -14,13 +13,13 @@ import (
 // none counts.
 func (s *Store) Facets(ctx context.Context) (f domain.Facets, err error) {
 	f.AsOf = s.db.Now()
-	if f.Capabilities, err = s.facetValues(ctx, record.FacetCapability); err != nil {
+	if f.Capabilities, err = s.facetValues(ctx, facetCapability); err != nil {
 		return f, err
 	}
-	if f.Languages, err = s.facetValues(ctx, record.FacetLanguage); err != nil {
+	if f.Languages, err = s.facetValues(ctx, facetLanguage); err != nil {
 		return f, err
 	}
-	if f.Tags, err = s.facetValues(ctx, record.FacetTag); err != nil {
+	if f.Tags, err = s.facetValues(ctx, facetTag); err != nil {
 		return f, err
 	}
 	f.Levels, err = s.levels(ctx)
@@ -52,7 +51,7 @@ func (s *Store) facetValues(ctx context.Context, kind rune) ([]domain.FacetValue
 	values := []domain.FacetValue{}
 	for _, c := range counts {
 		value := search.FacetText(c.Token)
-		if kind == record.FacetLanguage {
+		if kind == facetLanguage {
 			value, _ = text.ParseLanguage(value)
 		}
 		if utf8.RuneCountInString(value) <= maxFacet && text.CheckLine(value) && search.Facet(kind, text.Normalize(value)) == c.Token {
@@ -64,7 +63,7 @@ func (s *Store) facetValues(ctx context.Context, kind rune) ([]domain.FacetValue
 
 // levels counts the agents of each trust level. Facets say from which levels on an agent is.
 func (s *Store) levels(ctx context.Context) ([]domain.LevelFacet, error) {
-	counts, err := s.countFacets(ctx, record.FacetLevel)
+	counts, err := s.countFacets(ctx, facetLevel)
 	by := map[string]int{}
 	for _, c := range counts {
 		by[search.FacetText(c.Token)] = c.Agents

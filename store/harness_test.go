@@ -16,7 +16,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 )
 
 // testStore is a directory for a test: a real file and a clock that the test
@@ -219,10 +218,10 @@ func (s *testStore) change(query string, args ...any) {
 }
 
 // edit changes an agent as no operation does yet.
-func (s *testStore) edit(c domain.Caller, edit func(*record.AgentRow)) {
+func (s *testStore) edit(c domain.Caller, edit func(*agentRow)) {
 	s.Helper()
 	s.ok(s.write(context.Background(), func(t *tx) error {
-		agent, err := record.Agent(t.Tx, c.ID)
+		agent, err := agentByID(t.Tx, c.ID)
 		if err != nil {
 			return err
 		}
@@ -237,9 +236,9 @@ const ofTest = "/* of a test */ "
 // claim puts an agent at level 2, its owner known by one byte.
 func (s *testStore) claim(c domain.Caller, owner byte) {
 	s.Helper()
-	s.edit(c, func(a *record.AgentRow) { a.ClaimedAt = nil }) // by another owner
+	s.edit(c, func(a *agentRow) { a.ClaimedAt = nil }) // by another owner
 	now := domain.TimeOf(s.clock.Now())
-	s.edit(c, func(a *record.AgentRow) {
+	s.edit(c, func(a *agentRow) {
 		a.VerifiedAt = cmp.Or(a.VerifiedAt, &now)
 		a.ClaimedAt = &now
 		a.ClaimedBy = append([]byte{owner}, make([]byte, 31)...)
@@ -252,7 +251,7 @@ func (s *testStore) collab(id string, initiator, partner domain.Caller) {
 	s.change(`
 		INSERT INTO collabs (id, initiator_id, partner_id, status, summary, created_at, decided_at)
 		VALUES (?, ?, ?, 'confirmed', 'Done.', 1, 2)`, id, initiator.ID, partner.ID)
-	s.ok(s.write(context.Background(), func(t *tx) error { return record.RebuildEvidence(t.Tx, initiator.ID) }))
+	s.ok(s.write(context.Background(), func(t *tx) error { return rebuildEvidence(t.Tx, initiator.ID) }))
 }
 
 // value reads one value on a reading connection.

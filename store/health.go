@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 
-	"callbook/store/record"
 	"callbook/store/sqlitedb"
 	"callbook/store/txn"
 )
@@ -36,7 +35,7 @@ func (s *Store) CheckFile(ctx context.Context) error { return s.maintenance.Chec
 // Compact rebuilds the full-text tables and rewrites the whole file, and returns its size before and
 // after; see record.RebuildSearch and sqlitedb.DB.Compact.
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
-	if err := record.RebuildSearch(ctx, s.db); err != nil {
+	if err := rebuildSearch(ctx, s.db); err != nil {
 		return s.db.Size(), s.db.Size(), err
 	}
 	return s.maintenance.Compact(ctx)

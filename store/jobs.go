@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -138,7 +137,7 @@ func (t *tx) dropUnverified() (int, error) {
 // dropAgent deletes an agent and lets others register its handle. Records that outlive the agent, and
 // events of the deletion, name it by a handle that nobody can have, so that they do not seem to be about
 // the next one.
-func dropAgent(t *txn.Tx, agent *record.AgentRow) error {
+func dropAgent(t *txn.Tx, agent *agentRow) error {
 	former := domain.FormerHandle(agent.ID)
 	err := t.Exec(`UPDATE handles SET handle = ? WHERE id = ?`, former, agent.ID)
 	if err != nil {
@@ -158,7 +157,7 @@ func (t *tx) endSuspensions() (int, error) {
 	return t.eachAgent(endSuspension, `SELECT id FROM agents WHERE suspended_until <= ? LIMIT ?`, t.Now, jobBatch)
 }
 
-func endSuspension(t *txn.Tx, agent *record.AgentRow) error {
+func endSuspension(t *txn.Tx, agent *agentRow) error {
 	agent.Suspension = domain.Suspension{}
 	return agent.Store(t)
 }

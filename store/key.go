@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -63,7 +62,7 @@ func (s *Store) Authenticate(ctx context.Context, key string) (caller domain.Cal
 // runs.
 func (s *Store) endSuspension(ctx context.Context, id int64) error {
 	return s.write(ctx, func(t *tx) error {
-		agent, err := record.Agent(t.Tx, id)
+		agent, err := agentByID(t.Tx, id)
 		if err != nil || agent.Suspended(t.Now) {
 			return err
 		}

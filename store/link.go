@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
@@ -104,7 +103,7 @@ func (s *Store) StartLinkChecks(ctx context.Context, limit int) (due []DueLink, 
 	}
 	err = s.write(ctx, func(t *tx) error {
 		due = nil
-		_, err := t.eachAgent(func(_ *txn.Tx, agent *record.AgentRow) error {
+		_, err := t.eachAgent(func(_ *txn.Tx, agent *agentRow) error {
 			for _, l := range agent.Trust.Links {
 				if at, checked := l.NextCheck(); checked && at <= t.Now {
 					due = append(due, DueLink{AgentID: agent.ID, Handle: agent.Handle, URL: l.URL})
@@ -120,7 +119,7 @@ func (s *Store) StartLinkChecks(ctx context.Context, limit int) (due []DueLink, 
 // expireLinks ends verifications that were not renewed in time. Hidden agents, whose links nobody checks
 // and whose turn would never pass, follow once they are shown.
 func (t *tx) expireLinks() (expired int, err error) {
-	_, err = t.eachAgent(func(_ *txn.Tx, agent *record.AgentRow) error {
+	_, err = t.eachAgent(func(_ *txn.Tx, agent *agentRow) error {
 		before := expired
 		for i := range agent.Trust.Links {
 			if l := &agent.Trust.Links[i]; l.Expired(t.Now) {

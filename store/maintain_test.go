@@ -10,7 +10,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 )
 
 func TestJobs_DeleteRecordsPastTheirRetention(t *testing.T) {
@@ -206,7 +205,7 @@ func TestClear_DeletesEverything(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return errOf(t.createPost(author, caller.Address, s.draft("lantern", "b"), record.PostWords(&domain.Post{Title: "lantern"})))
+			return errOf(t.createPost(author, caller.Address, s.draft("lantern", "b"), postWords(&domain.Post{Title: "lantern"})))
 		}),
 		s.queue(func(t *tx) error { return clearDirectory(t.Tx) }),
 	}

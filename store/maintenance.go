@@ -15,7 +15,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -161,7 +160,7 @@ func (m *maintainer) checkFile(ctx context.Context) error {
 	if err := m.db.Check(ctx, m.rebuildSearch); err != nil {
 		return err
 	}
-	whole, err := record.SearchIsWhole(ctx, m.db)
+	whole, err := searchIsWhole(ctx, m.db)
 	if err != nil || whole {
 		return err
 	}
@@ -173,7 +172,7 @@ func (m *maintainer) rebuildSearch(ctx context.Context) error {
 	if m.Rebuilding != nil {
 		m.Rebuilding()
 	}
-	return record.RebuildSearch(ctx, m.db)
+	return rebuildSearch(ctx, m.db)
 }
 
 // checkAll reads the whole file, and reports its begin and end.

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
@@ -39,7 +38,7 @@ func suspension(reason string, until time.Time) (agentAct, error) {
 	case !text.CheckLine(reason):
 		return agentAct{}, domain.Invalid(domain.FieldError{Field: "reason", Code: domain.FaultForbiddenCharacter})
 	}
-	return agentAct{detail: reason, settles: true, do: func(t *txn.Tx, agent *record.AgentRow) error {
+	return agentAct{detail: reason, settles: true, do: func(t *txn.Tx, agent *agentRow) error {
 		var end *domain.Time
 		if !until.IsZero() {
 			if ms := domain.TimeOf(until); ms > t.Now {
@@ -58,35 +57,35 @@ type agentAct struct {
 	detail  string // of the note
 	waiting bool   // only for an agent that waits for approval
 	settles bool   // closes the open reports of the agent and its texts, also of those that it has deleted
-	do      func(*txn.Tx, *record.AgentRow) error
+	do      func(*txn.Tx, *agentRow) error
 }
 
 // agentActs are the acts that need no more than the agent, by the names under which they are recorded.
 var agentActs = map[domain.OperatorAct]agentAct{
-	domain.OperatorApprove: {waiting: true, do: func(t *txn.Tx, agent *record.AgentRow) error {
+	domain.OperatorApprove: {waiting: true, do: func(t *txn.Tx, agent *agentRow) error {
 		agent.AwaitingSince = nil
 		return agent.Store(t)
 	}},
 	domain.OperatorReject: {waiting: true, settles: true, do: deleteAgent},
 	domain.OperatorDelete: {settles: true, do: deleteAgent},
-	domain.OperatorUnsuspend: {do: func(t *txn.Tx, agent *record.AgentRow) error {
+	domain.OperatorUnsuspend: {do: func(t *txn.Tx, agent *agentRow) error {
 		agent.Suspension = domain.Suspension{}
 		return agent.Store(t)
 	}},
-	domain.OperatorVerify: {do: func(t *txn.Tx, agent *record.AgentRow) error {
+	domain.OperatorVerify: {do: func(t *txn.Tx, agent *agentRow) error {
 		if agent.VerifiedAt == nil {
 			verifyMailbox(t, agent)
 		}
 		return agent.Store(t)
 	}},
-	domain.OperatorUnverify: {do: func(t *txn.Tx, agent *record.AgentRow) error {
+	domain.OperatorUnverify: {do: func(t *txn.Tx, agent *agentRow) error {
 		forgetFormerMailbox(t, agent)
 		if err := unverify(t, agent); err != nil {
 			return err
 		}
 		return agent.Store(t)
 	}},
-	domain.OperatorUnclaim: {do: func(t *txn.Tx, agent *record.AgentRow) error {
+	domain.OperatorUnclaim: {do: func(t *txn.Tx, agent *agentRow) error {
 		if err := withdrawClaim(t, agent); err != nil {
 			return err
 		}
@@ -104,7 +103,7 @@ func (s *Store) ActOnAgent(ctx context.Context, act domain.OperatorAct, handle s
 // returns not_found for an unknown handle.
 func (s *Store) moderate(ctx context.Context, name domain.OperatorAct, act agentAct, handle string) error {
 	return s.db.Write(ctx, func(t *txn.Tx) error {
-		agent, found, err := record.FindAgent(t, handle)
+		agent, found, err := agentByHandle(t, handle)
 		if err == nil && !found {
 			err = domain.NewError(domain.CodeNotFound)
 		}
@@ -116,7 +115,7 @@ func (s *Store) moderate(ctx context.Context, name domain.OperatorAct, act agent
 }
 
 // run runs the act, and records it.
-func (a agentAct) run(t *txn.Tx, name domain.OperatorAct, agent *record.AgentRow) error {
+func (a agentAct) run(t *txn.Tx, name domain.OperatorAct, agent *agentRow) error {
 	if a.waiting && agent.AwaitingSince == nil {
 		return domain.NewError(domain.CodeInvalidState)
 	}
@@ -153,7 +152,7 @@ func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err 
 	if key, err = domain.NewKey(s.random); err != nil {
 		return "", err
 	}
-	err = s.moderate(ctx, "new-key", agentAct{do: func(t *txn.Tx, agent *record.AgentRow) error {
+	err = s.moderate(ctx, "new-key", agentAct{do: func(t *txn.Tx, agent *agentRow) error {
 		return restoreKey(t, agent.ID, key)
 	}}, handle)
 	if err != nil {
@@ -166,7 +165,7 @@ func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err 
 // recorded. It returns not_found for an unknown handle.
 func (s *Store) ExportAgent(ctx context.Context, handle string) (tables ExportTables, err error) {
 	var id int64
-	err = s.moderate(ctx, "export", agentAct{do: func(_ *txn.Tx, agent *record.AgentRow) error {
+	err = s.moderate(ctx, "export", agentAct{do: func(_ *txn.Tx, agent *agentRow) error {
 		id = agent.ID
 		return nil
 	}}, handle)
@@ -179,7 +178,7 @@ func (s *Store) ExportAgent(ctx context.Context, handle string) (tables ExportTa
 // Unblock allows the blocked agent to send the other contact requests again. It returns not_found for
 // unknown handles, and if there is no block.
 func (s *Store) Unblock(ctx context.Context, handle, blocked string) error {
-	return s.moderate(ctx, "unblock", agentAct{detail: blocked, do: func(t *txn.Tx, agent *record.AgentRow) error {
+	return s.moderate(ctx, "unblock", agentAct{detail: blocked, do: func(t *txn.Tx, agent *agentRow) error {
 		return t.ExecOr(domain.NewError(domain.CodeNotFound), `
 			DELETE FROM blocks
 			WHERE blocker_id = ? AND blocked_id = (SELECT id FROM handles WHERE handle = ?)`, agent.ID, blocked)
@@ -189,8 +188,8 @@ func (s *Store) Unblock(ctx context.Context, handle, blocked string) error {
 // RemovePost deletes a post with its replies, and closes the open reports of them. It returns not_found for an unknown id.
 func (s *Store) RemovePost(ctx context.Context, id string) error {
 	return s.db.Write(ctx, func(t *txn.Tx) error {
-		var p record.PostRow
-		if err := txn.OrNotFound(t.Get(&p, record.SelectPostRow+` WHERE id = ?`, id)); err != nil {
+		var p postRow
+		if err := txn.OrNotFound(t.Get(&p, selectPostRow+` WHERE id = ?`, id)); err != nil {
 			return err
 		}
 		var author string
@@ -259,7 +258,7 @@ func failLinks(t *txn.Tx, host string) error {
 		return err
 	}
 	for _, handle := range handles {
-		agent, _, err := record.FindAgent(t, handle)
+		agent, _, err := agentByHandle(t, handle)
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/text"
 )
 
@@ -36,7 +35,7 @@ func (s *Store) ReplaceOfferings(ctx context.Context, caller domain.Caller, menu
 }
 
 // checkOfferingIDs returns the errors of entries with an id that is not that of an entry of the agent.
-func checkOfferingIDs(agent *record.AgentRow, drafts []domain.OfferingDraft) (errs []domain.FieldError) {
+func checkOfferingIDs(agent *agentRow, drafts []domain.OfferingDraft) (errs []domain.FieldError) {
 	seen := map[string]bool{"": true}
 	for i, draft := range drafts {
 		if draft.ID != "" && (agent.Offering(draft.ID) == nil || seen[draft.ID]) {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
@@ -96,7 +95,7 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 	return sent, err
 }
 
-func (t *tx) claimOwner(agent *record.AgentRow, order mailOrder, owner []byte, token string) error {
+func (t *tx) claimOwner(agent *agentRow, order mailOrder, owner []byte, token string) error {
 	var claim claimRow
 	found, err := t.Find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
 	if err != nil {
@@ -153,7 +152,7 @@ func (t *tx) replaceOwnerLink(mail *domain.Mail) error {
 // spendMail counts a mail that an agent requests, and reports whether it is sent: within the limits, if
 // the site wants it sent, and unless the person at the address has recently rejected the agent. See
 // outbox.Allow for its errors.
-func (t *tx) spendMail(agent *record.AgentRow, order mailOrder, wanted bool) (sent bool, err error) {
+func (t *tx) spendMail(agent *agentRow, order mailOrder, wanted bool) (sent bool, err error) {
 	sent, err = allowMail(t.Tx, t.store.mails, order)
 	if err != nil {
 		return false, err
@@ -172,7 +171,7 @@ func (t *tx) spendMail(agent *record.AgentRow, order mailOrder, wanted bool) (se
 	return sent, countMail(t.Tx, t.store.mails, order, sent)
 }
 
-func (t *tx) insertClaim(agent *record.AgentRow, owner []byte, token string) error {
+func (t *tx) insertClaim(agent *agentRow, owner []byte, token string) error {
 	return t.Exec(`
 		INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at, used_at)
 		VALUES (?, ?, 0, ?, ?, 'pending', ?, ?, ?)
@@ -302,7 +301,7 @@ func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (do
 		if claim.linkEnded(t.Now) {
 			return domain.NewError(domain.CodeNotFound)
 		}
-		agent, err := record.Agent(t.Tx, claim.AgentID)
+		agent, err := agentByID(t.Tx, claim.AgentID)
 		if err != nil {
 			return err
 		}
@@ -321,7 +320,7 @@ func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (do
 	return done, err
 }
 
-func (t *tx) actAsOwner(claim *claimRow, agent *record.AgentRow, form domain.OwnerSubmission, key string) error {
+func (t *tx) actAsOwner(claim *claimRow, agent *agentRow, form domain.OwnerSubmission, key string) error {
 	if (claim.Status == statusPending) != (form.Act == domain.OwnerConfirm || form.Act == domain.OwnerReject) &&
 		!(form.Act == domain.OwnerConfirm && agent.ClaimedAt == nil) {
 		return domain.NewError(domain.CodeInvalidState)
@@ -363,7 +362,7 @@ func (t *tx) actAsOwner(claim *claimRow, agent *record.AgentRow, form domain.Own
 	return domain.NewError(domain.CodeInvalidState)
 }
 
-func (t *tx) confirmClaim(claim *claimRow, agent *record.AgentRow) error {
+func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) error {
 	if agent.VerifiedAt == nil {
 		return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "claim"}
 	}
@@ -394,7 +393,7 @@ func (t *tx) confirmClaim(claim *claimRow, agent *record.AgentRow) error {
 }
 
 // rejectClaim deletes a claim that the person does not know of, and reports it to the operator.
-func (t *tx) rejectClaim(claim *claimRow, agent *record.AgentRow) error {
+func (t *tx) rejectClaim(claim *claimRow, agent *agentRow) error {
 	return cmp.Or(
 		t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID),
 		deleteMail(t.Tx, agent.ID, domain.MailClaim),
@@ -411,7 +410,7 @@ func (t *tx) hasOwner(agentID int64) (owned bool, err error) {
 }
 
 // waiveReceipts lets the agent accept requests without its owner. Those that wait for the owner stay.
-func (t *tx) waiveReceipts(agent *record.AgentRow) error {
+func (t *tx) waiveReceipts(agent *agentRow) error {
 	if !agent.ContactPolicy.RequireOwnerReceipt {
 		return domain.NewError(domain.CodeInvalidState)
 	}
@@ -422,7 +421,7 @@ func (t *tx) waiveReceipts(agent *record.AgentRow) error {
 
 // rotateKey gives the owner a new key. If the mailbox has changed since the claim, a thief may have
 // changed it, so it is no longer verified and cannot recover a key.
-func (t *tx) rotateKey(claim *claimRow, agent *record.AgentRow, key string) error {
+func (t *tx) rotateKey(claim *claimRow, agent *agentRow, key string) error {
 	if err := restoreKey(t.Tx, agent.ID, key); err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/text"
 	"callbook/store/txn"
 )
@@ -28,7 +27,7 @@ func (s *Store) CreatePost(
 	draft domain.PostDraft,
 	key domain.IdempotencyKey,
 ) (post domain.PublicPost, replayed bool, err error) {
-	words := record.PostWords(new(draftedPost(draft)))
+	words := postWords(new(draftedPost(draft)))
 	err = s.write(ctx, func(t *tx) error {
 		author, err := t.Authorize(caller)
 		if err != nil {
@@ -50,7 +49,7 @@ func (s *Store) CreatePost(
 
 // createPost publishes a post, whose record.PostWords are words.
 func (t *tx) createPost(
-	author *record.AgentRow,
+	author *agentRow,
 	from netip.Addr,
 	draft domain.PostDraft,
 	words string,
@@ -71,7 +70,7 @@ func (t *tx) createPost(
 		return post, err
 	}
 
-	row := record.PostRow{
+	row := postRow{
 		Post:      draftedPost(draft),
 		AuthorID:  author.ID,
 		Closed:    draft.Deadline != "" && draft.Deadline < t.Now.Date(),
@@ -105,7 +104,7 @@ func (t *tx) checkRepeated(authorID int64, hash []byte) error {
 // spendDaily counts a post or reply against the limits of its author, by its trust level, and of the
 // network that it comes from.
 func (t *tx) spendDaily(
-	author *record.AgentRow,
+	author *agentRow,
 	from netip.Addr,
 	action domain.QuotaAction,
 	limitAt func(level int) int,
@@ -144,8 +143,8 @@ func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string)
 			return err
 		}
 
-		var p record.PostRow
-		err := t.Get(&p, record.SelectPostRow+`
+		var p postRow
+		err := t.Get(&p, selectPostRow+`
 			JOIN agents a ON a.id = p.author_id
 			WHERE p.id = ? AND NOT a.hidden`, id)
 		if err != nil {
@@ -159,4 +158,4 @@ func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string)
 }
 
 // indexStalePosts is record.IndexStalePosts for a batch.
-func (t *tx) indexStalePosts() (int, error) { return record.IndexStalePosts(t.Tx, jobBatch) }
+func (t *tx) indexStalePosts() (int, error) { return indexStalePosts(t.Tx, jobBatch) }

@@ -3,12 +3,11 @@ package store
 import (
 	"cmp"
 
-	"callbook/store/record"
 	"callbook/store/txn"
 )
 
 // deletePost deletes a post with its replies.
-func deletePost(t *txn.Tx, p *record.PostRow) error {
+func deletePost(t *txn.Tx, p *postRow) error {
 	t.Changes.Public = true
 	t.Unindex(txn.PostSearch, p.Seq)
 	return cmp.Or(erasePostResponses(t, `seq = ?1`, p.Seq), t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq))

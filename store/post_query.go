@@ -6,7 +6,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 	"callbook/store/search"
 	"callbook/store/sqlitedb"
 	"callbook/store/txn"
@@ -66,7 +65,7 @@ func (s *Store) Posts(ctx context.Context, f domain.PostFilter, page listing.Pag
 	ctx, cancel := s.listContext(ctx, f == (domain.PostFilter{Kind: f.Kind}) && page.Offset == 0)
 	defer cancel()
 
-	asked, index, bounds := record.AskedOfPosts(f), &postIndex, []any(nil)
+	asked, index, bounds := askedOfPosts(f), &postIndex, []any(nil)
 	if f.Open {
 		index, bounds = &openPostIndex, []any{s.db.Now().Date()}
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"callbook/store/domain"
-	"callbook/store/record"
 )
 
 // A recovery gives an agent back to the holder of its mailbox.
@@ -16,7 +15,7 @@ const formerMailboxAge = 7 * domain.Day
 // leaveMailbox tells the verified mailbox of an agent that another replaces it now, and remembers it.
 // A mailbox that was left less than seven days ago stays the one that is remembered: a thief of the
 // key could otherwise change the mailbox twice. The caller stores the agent.
-func (t *tx) leaveMailbox(agent *record.AgentRow) error {
+func (t *tx) leaveMailbox(agent *agentRow) error {
 	if agent.FormerMailbox == nil || agent.MailboxLeftAt.Add(formerMailboxAge) <= t.Now {
 		former := agent.Mailbox
 		agent.FormerMailbox, agent.MailboxLeftAt = &former, &t.Now
@@ -37,7 +36,7 @@ func (t *tx) forgetFormerMailboxes() error {
 
 // recoveryOrders returns the mails that an agent's recovery is about: to its mailbox, if that is
 // verified, and to the one that it left in the last seven days.
-func (t *tx) recoveryOrders(agent *record.AgentRow) (orders []mailOrder) {
+func (t *tx) recoveryOrders(agent *agentRow) (orders []mailOrder) {
 	if agent.VerifiedAt != nil {
 		orders = append(orders, mailOrder{
 			AgentID: agent.ID,
@@ -56,14 +55,14 @@ func (t *tx) recoveryOrders(agent *record.AgentRow) (orders []mailOrder) {
 }
 
 // notify tells every mailbox that may recover the key of an agent.
-func (t *tx) notify(agent *record.AgentRow, kind string) error {
+func (t *tx) notify(agent *agentRow, kind string) error {
 	return notifyMailbox(t.Tx, t.store.mails, kind, t.recoveryOrders(agent)...)
 }
 
 // recoverKey gives an agent the key that the holder of a mailbox asked for, and takes back what a
 // thief of the key before may have done: a deletion, and a young claim. A former mailbox becomes the
 // agent's again.
-func (t *tx) recoverKey(agent *record.AgentRow, by mailOrder, key string, endClaim bool) (ended bool, err error) {
+func (t *tx) recoverKey(agent *agentRow, by mailOrder, key string, endClaim bool) (ended bool, err error) {
 	if err := t.notify(agent, domain.MailRecovered); err != nil {
 		return false, err
 	}
@@ -85,7 +84,7 @@ func (t *tx) recoverKey(agent *record.AgentRow, by mailOrder, key string, endCla
 // holder of a mailbox that the agent left before the claim was last confirmed: that may be a thief's. It
 // does so for the claim's own mailbox if that is asked for. Later mailboxes may be a thief's themselves. A claim that
 // nobody has confirmed always ends: it was requested with the old key.
-func (t *tx) endYoungClaim(agent *record.AgentRow, by mailOrder, asked bool) (ended bool, err error) {
+func (t *tx) endYoungClaim(agent *agentRow, by mailOrder, asked bool) (ended bool, err error) {
 	var claim claimRow
 	found, err := t.Find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
 	if err != nil || !found || claim.ConfirmedAt != nil && claim.ConfirmedAt.Add(youngClaim) <= t.Now {
@@ -99,7 +98,7 @@ func (t *tx) endYoungClaim(agent *record.AgentRow, by mailOrder, asked bool) (en
 }
 
 // restoreMailbox makes a former mailbox the verified one again.
-func (t *tx) restoreMailbox(agent *record.AgentRow, mailbox string) error {
+func (t *tx) restoreMailbox(agent *agentRow, mailbox string) error {
 	forgetFormerMailbox(t.Tx, agent)
 	if err := unverify(t.Tx, agent); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -39,7 +38,7 @@ func (s *Store) CreateReply(
 }
 
 func (t *tx) createReply(
-	author *record.AgentRow,
+	author *agentRow,
 	from netip.Addr,
 	postID string,
 	draft domain.ReplyDraft,

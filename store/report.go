@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -34,7 +33,7 @@ func (s *Store) ReportReply(ctx context.Context, replyID string, address netip.A
 // ReportAgent is ReportPost for the card of an agent.
 func (s *Store) ReportAgent(ctx context.Context, handle string, address netip.Addr, draft domain.ReportDraft) error {
 	return s.reportFrom(ctx, address, report{About: "agent", Subject: handle, Reason: draft.Reason}, func(t *tx) (reportSubject, error) {
-		agent, found, err := record.FindAgent(t.Tx, handle)
+		agent, found, err := agentByHandle(t.Tx, handle)
 		if err == nil && (!found || agent.Hidden(t.Now)) {
 			err = domain.NewError(domain.CodeNotFound)
 		}

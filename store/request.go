@@ -9,7 +9,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -69,7 +68,7 @@ func (s *Store) TryRequest(
 }
 
 func (t *tx) sendRequest(
-	sender *record.AgentRow,
+	sender *agentRow,
 	handle string,
 	draft domain.ContactRequestDraft,
 ) (request domain.ContactRequest, err error) {
@@ -79,7 +78,7 @@ func (t *tx) sendRequest(
 	if err := checkBlocks(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return request, err
 	}
-	recipient, found, err := record.FindAgent(t.Tx, handle)
+	recipient, found, err := agentByHandle(t.Tx, handle)
 	if err != nil {
 		return request, err
 	}
@@ -99,7 +98,7 @@ func (t *tx) sendRequest(
 
 // contactAttempt reads the facts for the recipient's policy.
 func (t *tx) contactAttempt(
-	sender, recipient *record.AgentRow,
+	sender, recipient *agentRow,
 	draft domain.ContactRequestDraft,
 ) (offering *domain.Offering, a domain.ContactAttempt, err error) {
 	offering = recipient.Offering(draft.OfferingID)
@@ -161,7 +160,7 @@ const insertRequest = `
 		:context, :created_at, :updated_at, :expires_at)`
 
 func (t *tx) insertRequest(
-	sender, recipient *record.AgentRow,
+	sender, recipient *agentRow,
 	draft domain.ContactRequestDraft,
 	offering *domain.Offering,
 ) (request domain.ContactRequest, err error) {

@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -81,7 +80,7 @@ func (r requestRow) Position() int64 { return r.Seq }
 // acts; for the owner's acts, the recipient.
 func actOnRequest(
 	t *txn.Tx,
-	agent *record.AgentRow,
+	agent *agentRow,
 	id string,
 	act domain.RequestAction,
 	reason string,
@@ -120,7 +119,7 @@ func actOnRequest(
 
 // acceptance returns the act by which the recipient accepts a request: at once, or when the owner
 // agrees.
-func acceptance(recipient *record.AgentRow, row *requestRow) domain.RequestAction {
+func acceptance(recipient *agentRow, row *requestRow) domain.RequestAction {
 	receipt := recipient.ContactPolicy.RequireOwnerReceipt
 	// A request that waits for the owner, or that the owner agreed to, stays so.
 	if row.Status == domain.RequestAwaiting || receipt && row.Status != domain.RequestAccepted {

@@ -9,7 +9,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/record"
 	"callbook/store/search"
 	"callbook/testdata/proof"
 )
@@ -173,13 +172,13 @@ func TestTotals_AreCountedTo1000(t *testing.T) {
 			}
 			for i := from; i < to; i++ {
 				r := registration(fmt.Sprintf("agent-%d", i))
-				tokens := record.AgentTokens(new(record.NewAgent(&r, t.Now).Agent))
+				tokens := agentTokens(new(newAgentRow(&r, t.Now).Agent))
 				if _, err := t.insertAgent(r, r.Handle, tokens); err != nil {
 					return err
 				}
 				draft := s.draft("tide", "b")
 				draft.Tags = []string{"x"}
-				words := record.PostWords(new(draftedPost(draft)))
+				words := postWords(new(draftedPost(draft)))
 				if _, err := t.createPost(row, author.Address, draft, words); err != nil {
 					return err
 				}

@@ -2,14 +2,13 @@ package store
 
 import (
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/txn"
 )
 
 // unverify returns an agent to level 0 after its mailbox changed. The code that verifies it and the
 // owner claim are not valid for the new one. Recovery codes stay, since they are for one mailbox. The
 // caller stores the agent.
-func unverify(t *txn.Tx, agent *record.AgentRow) error {
+func unverify(t *txn.Tx, agent *agentRow) error {
 	agent.VerifiedBefore = agent.VerifiedBefore || agent.VerifiedAt != nil
 	agent.VerifiedAt = nil
 	agent.ClaimedAt = nil
@@ -25,14 +24,14 @@ func unverify(t *txn.Tx, agent *record.AgentRow) error {
 
 // forgetFormerMailbox keeps the mailbox that an agent left from recovering its key. The caller stores the
 // agent.
-func forgetFormerMailbox(t *txn.Tx, agent *record.AgentRow) {
+func forgetFormerMailbox(t *txn.Tx, agent *agentRow) {
 	t.Changes.Erased = t.Changes.Erased || agent.FormerMailbox != nil
 	agent.FormerMailbox = nil
 }
 
 // verifyMailbox makes the mailbox of an agent a verified one. It is then no former one that could recover
 // the key. The caller stores the agent.
-func verifyMailbox(t *txn.Tx, agent *record.AgentRow) {
+func verifyMailbox(t *txn.Tx, agent *agentRow) {
 	agent.VerifiedAt = &t.Now
 	if domain.Deref(agent.FormerMailbox) == agent.Mailbox {
 		agent.FormerMailbox = nil
@@ -41,7 +40,7 @@ func verifyMailbox(t *txn.Tx, agent *record.AgentRow) {
 
 // withdrawClaim deletes a claim, so that another person may claim the agent. Receipts are no longer
 // required, since there is no owner to give them.
-func withdrawClaim(t *txn.Tx, agent *record.AgentRow) error {
+func withdrawClaim(t *txn.Tx, agent *agentRow) error {
 	// First the claim alone: until then the evidence of its partners is found by the owner.
 	agent.ClaimedAt = nil
 	if err := agent.Store(t); err != nil {

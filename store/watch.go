@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/search"
 	"callbook/store/text"
 )
@@ -144,7 +143,7 @@ func (s *Store) MatchPosts(ctx context.Context) error {
 
 // newPost is a post that is compared with the watches.
 type newPost struct {
-	record.PostRow
+	postRow
 	Author string `db:"author"` // handle
 }
 
@@ -212,9 +211,9 @@ func (t *tx) matchNextBatch() error {
 // watchMatches reports whether a post with tokens has all that a watch names. Of its words the first
 // ones decide, as many as of a search.
 func watchMatches(w domain.Watch, tokens search.TokenSet) bool {
-	facets := record.AskedOfPosts(domain.PostFilter{Kind: domain.Deref(w.Kind), Tag: domain.Deref(w.Tag)})
+	facets := askedOfPosts(domain.PostFilter{Kind: domain.Deref(w.Kind), Tag: domain.Deref(w.Tag)})
 	if w.Language != nil {
-		facets = append(facets, search.Facet(record.FacetLanguage, *w.Language))
+		facets = append(facets, search.Facet(facetLanguage, *w.Language))
 	}
 	if !tokens.Has(facets) {
 		return false

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"callbook/store/domain"
-	"callbook/store/record"
 	"callbook/store/txn"
 )
 
@@ -34,7 +33,7 @@ func (s *Store) writeOrReject(ctx context.Context, act func(*tx) error) error {
 // or suspended if the agent was deleted or suspended, or its key replaced, after the caller was
 // authenticated, invalid_state if the agent is about to be deleted, and awaiting_approval if it waits
 // for the operator's approval.
-func (t *tx) Authorize(caller domain.Caller) (*record.AgentRow, error) {
+func (t *tx) Authorize(caller domain.Caller) (*agentRow, error) {
 	agent, err := t.AuthorizeOwn(caller)
 	if err == nil && agent.AwaitingSince != nil {
 		err = domain.NewError(domain.CodeAwaitingApproval)
@@ -44,8 +43,8 @@ func (t *tx) Authorize(caller domain.Caller) (*record.AgentRow, error) {
 
 // AuthorizeOwn is Authorize for an act of an agent on itself, which it may do while it waits for
 // approval.
-func (t *tx) AuthorizeOwn(caller domain.Caller) (*record.AgentRow, error) {
-	agent, err := record.Caller(t.Tx, caller)
+func (t *tx) AuthorizeOwn(caller domain.Caller) (*agentRow, error) {
+	agent, err := agentOfCaller(t.Tx, caller)
 	switch {
 	case err != nil:
 		return nil, err

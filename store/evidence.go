@@ -1,4 +1,4 @@
-package record
+package store
 
 import (
 	"errors"
@@ -11,10 +11,10 @@ import (
 // have each claimed them, and if it is the first of this pair of owners
 // in 90 days since the last one that counted. Which ones count is stored with them, in collabs.counts.
 
-// RebuildEvidence decides again which collaborations of an agent's owner count with the owners that the
+// rebuildEvidence decides again which collaborations of an agent's owner count with the owners that the
 // agent has worked with. It must run after the owner claim of the agent changed, before the agent loses
 // its owner.
-func RebuildEvidence(t *txn.Tx, agentID int64) error {
+func rebuildEvidence(t *txn.Tx, agentID int64) error {
 	return rebuildPairs(t, `
 		SELECT DISTINCT a.claimed_by AS one, o.claimed_by AS other
 		FROM agents a, agents o
@@ -24,8 +24,8 @@ func RebuildEvidence(t *txn.Tx, agentID int64) error {
 			SELECT initiator_id FROM collabs WHERE partner_id = ?1 AND status = 'confirmed')`, agentID)
 }
 
-// CountCollab decides whether a collaboration of two agents that was confirmed right now counts.
-func CountCollab(t *txn.Tx, initiatorID, partnerID int64) error {
+// countCollab decides whether a collaboration of two agents that was confirmed right now counts.
+func countCollab(t *txn.Tx, initiatorID, partnerID int64) error {
 	return rebuildPairs(t, `
 		SELECT i.claimed_by AS one, p.claimed_by AS other
 		FROM agents i, agents p

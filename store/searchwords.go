@@ -1,4 +1,4 @@
-package record
+package store
 
 import (
 	"slices"
@@ -8,9 +8,9 @@ import (
 	"callbook/store/search"
 )
 
-// AgentTokens returns the tokens of an agent in the full-text table. Those of a new one are cut like
+// agentTokens returns the tokens of an agent in the full-text table. Those of a new one are cut like
 // PostWords.
-func AgentTokens(a *domain.Agent) string { return agentSearchRow(a).Tokens() }
+func agentTokens(a *domain.Agent) string { return agentSearchRow(a).Tokens() }
 
 // agentSearchRow returns the row of an agent in the full-text table.
 func agentSearchRow(a *domain.Agent) search.Row {
@@ -31,15 +31,15 @@ func agentSearchRow(a *domain.Agent) search.Row {
 }
 
 // Tokens returns what watches are compared with: the tokens of the post's row in the full-text table, and its languages.
-func (p *PostRow) Tokens(author string) search.TokenSet {
+func (p *postRow) Tokens(author string) search.TokenSet {
 	row := postTexts(&p.Post)
 	languages := beginnings(append(slices.Clone(p.Languages), domain.Deref(p.Lang)))
-	row.Facets = append(p.searchFacets(author), facets(FacetLanguage, languages)...)
+	row.Facets = append(p.searchFacets(author), facets(facetLanguage, languages)...)
 	return row.TokenSet()
 }
 
 // Texts returns what the agent says on its card, a text a line.
-func (a *AgentRow) Texts() string {
+func (a *agentRow) Texts() string {
 	lines := []string{a.Name, a.Owner, domain.Deref(a.Tagline), a.DescriptionEN, a.DescriptionZH}
 	lines = append(append(lines, a.Capabilities...), domain.Deref(a.Model), domain.Deref(a.ContactPolicy.Note))
 	for _, o := range a.Offerings {
@@ -53,14 +53,14 @@ func (a *AgentRow) Texts() string {
 	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return line == "" }), "\n")
 }
 
-// MenuTexts returns the texts of an entry of a menu that searches read.
-func MenuTexts(o domain.Offering) []string {
+// menuTexts returns the texts of an entry of a menu that searches read.
+func menuTexts(o domain.Offering) []string {
 	return append([]string{o.Title, o.Deliverable, domain.Deref(o.ForWhom)}, o.Tags...)
 }
 
-// PostWords returns the tokens of a post's texts. Cutting them takes long: a new post's are cut
+// postWords returns the tokens of a post's texts. Cutting them takes long: a new post's are cut
 // before its write has the writer to itself.
-func PostWords(p *domain.Post) string { return postTexts(p).Tokens() }
+func postWords(p *domain.Post) string { return postTexts(p).Tokens() }
 
 func postTexts(p *domain.Post) search.Row {
 	return search.Row{
@@ -71,11 +71,11 @@ func postTexts(p *domain.Post) search.Row {
 }
 
 // tokens returns the tokens of a post in the full-text table: its facets and words.
-func (p *PostRow) tokens(author, words string) string {
+func (p *postRow) tokens(author, words string) string {
 	return strings.Join(append(p.searchFacets(author), words), " ")
 }
 
-func (p *PostRow) searchFacets(author string) (all []string) {
+func (p *postRow) searchFacets(author string) (all []string) {
 	for _, facet := range postFacets {
 		all = append(all, facets(facet.kind, facet.of(p, author))...)
 	}

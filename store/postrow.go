@@ -1,4 +1,4 @@
-package record
+package store
 
 import (
 	"callbook/store/domain"
@@ -6,8 +6,8 @@ import (
 	"callbook/store/txn"
 )
 
-// PostRow is a row of the table posts.
-type PostRow struct {
+// postRow is a row of the table posts.
+type postRow struct {
 	domain.Post
 	Seq       int64       `db:"seq"`
 	AuthorID  int64       `db:"author_id"`
@@ -15,22 +15,22 @@ type PostRow struct {
 	CreatedAt domain.Time `db:"created_at"`
 }
 
-// newPost is a PostRow with what only its publication stores.
-type newPost struct {
-	PostRow
+// postRecord is a PostRow with what only its publication stores.
+type postRecord struct {
+	postRow
 	TextHash []byte `db:"text_hash"`
 }
 
 var (
-	// SelectPostRow selects rows of the table posts.
-	SelectPostRow = `SELECT ` + sqlitedb.ColumnsOf[PostRow]().Select("p") + ` FROM posts p`
+	// selectPostRow selects rows of the table posts.
+	selectPostRow = `SELECT ` + sqlitedb.ColumnsOf[postRow]().Select("p") + ` FROM posts p`
 
-	insertPost = sqlitedb.ColumnsOf[newPost]("seq").Insert("posts") + ` RETURNING seq`
+	insertPost = sqlitedb.ColumnsOf[postRecord]("seq").Insert("posts") + ` RETURNING seq`
 )
 
 // Insert stores a new post by an author's handle. words are its PostWords.
-func (p *PostRow) Insert(t *txn.Tx, author string, textHash []byte, words string) error {
-	if err := t.GetNamed(&p.Seq, insertPost, newPost{PostRow: *p, TextHash: textHash}); err != nil {
+func (p *postRow) Insert(t *txn.Tx, author string, textHash []byte, words string) error {
+	if err := t.GetNamed(&p.Seq, insertPost, postRecord{postRow: *p, TextHash: textHash}); err != nil {
 		return err
 	}
 	t.Changes.Public = true
@@ -38,10 +38,10 @@ func (p *PostRow) Insert(t *txn.Tx, author string, textHash []byte, words string
 	return nil
 }
 
-// IndexStalePosts rebuilds the search rows of posts whose deadline has passed, so that searches for
+// indexStalePosts rebuilds the search rows of posts whose deadline has passed, so that searches for
 // open posts need not skip them, limit at most, and returns their number. It also reopens posts that a
 // clock that ran ahead has closed.
-func IndexStalePosts(t *txn.Tx, limit int) (int, error) {
+func indexStalePosts(t *txn.Tx, limit int) (int, error) {
 	var stale []int64
 	today := t.Now.Date()
 	err := t.Select(&stale, `
@@ -69,7 +69,7 @@ func IndexStalePosts(t *txn.Tx, limit int) (int, error) {
 func indexPosts(t *txn.Tx, where string, value int64) error {
 	posts, err := authoredPosts(t, where, value)
 	for i := range posts {
-		t.Index(txn.PostSearch, posts[i].Seq, posts[i].tokens(posts[i].Author, PostWords(&posts[i].Post)))
+		t.Index(txn.PostSearch, posts[i].Seq, posts[i].tokens(posts[i].Author, postWords(&posts[i].Post)))
 	}
 	return err
 }

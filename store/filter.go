@@ -1,4 +1,4 @@
-package record
+package store
 
 import (
 	"fmt"
@@ -10,14 +10,14 @@ import (
 
 // The kinds of facets of the search rows. The value of a kind is stored with each facet.
 const (
-	FacetHandle rune = iota
-	FacetCapability
-	FacetLanguage // each beginning of a tag: zh of zh-CN
-	FacetLevel    // "0", or "from1" and "from2" up to the level
-	FacetKind     // of a post
-	FacetTag      // of a post, or of a menu
-	FacetAuthor
-	FacetOpen // of a post whose deadline has not passed
+	facetHandle rune = iota
+	facetCapability
+	facetLanguage // each beginning of a tag: zh of zh-CN
+	facetLevel    // "0", or "from1" and "from2" up to the level
+	facetKind     // of a post
+	facetTag      // of a post, or of a menu
+	facetAuthor
+	facetOpen // of a post whose deadline has not passed
 )
 
 // agentFacets are the facets of agents: those that an agent has, and those that a filter asks for.
@@ -27,27 +27,27 @@ var agentFacets = []struct {
 	asked func(*domain.AgentFilter) []string
 }{
 	{
-		kind:  FacetHandle,
+		kind:  facetHandle,
 		of:    func(a *domain.Agent) []string { return []string{a.Handle} },
 		asked: func(*domain.AgentFilter) []string { return nil },
 	},
 	{
-		kind:  FacetCapability,
+		kind:  facetCapability,
 		of:    func(a *domain.Agent) []string { return a.Capabilities },
 		asked: func(f *domain.AgentFilter) []string { return given(f.Capability) },
 	},
 	{
-		kind:  FacetLanguage,
+		kind:  facetLanguage,
 		of:    func(a *domain.Agent) []string { return beginnings(a.Languages) },
 		asked: func(f *domain.AgentFilter) []string { return text.CanonicalLanguages(given(f.Language)) },
 	},
 	{
-		kind:  FacetLevel,
+		kind:  facetLevel,
 		of:    func(a *domain.Agent) []string { return levels(a.Level()) },
 		asked: askedLevels,
 	},
 	{
-		kind:  FacetTag,
+		kind:  facetTag,
 		of:    menuTags,
 		asked: func(*domain.AgentFilter) []string { return nil },
 	},
@@ -56,27 +56,27 @@ var agentFacets = []struct {
 // postFacets are agentFacets for posts.
 var postFacets = []struct {
 	kind  rune
-	of    func(p *PostRow, author string) []string
+	of    func(p *postRow, author string) []string
 	asked func(*domain.PostFilter) []string
 }{
 	{
-		kind:  FacetKind,
-		of:    func(p *PostRow, _ string) []string { return []string{p.Kind} },
+		kind:  facetKind,
+		of:    func(p *postRow, _ string) []string { return []string{p.Kind} },
 		asked: func(f *domain.PostFilter) []string { return given(f.Kind) },
 	},
 	{
-		kind:  FacetTag,
-		of:    func(p *PostRow, _ string) []string { return p.Tags },
+		kind:  facetTag,
+		of:    func(p *postRow, _ string) []string { return p.Tags },
 		asked: func(f *domain.PostFilter) []string { return given(f.Tag) },
 	},
 	{
-		kind:  FacetAuthor,
-		of:    func(_ *PostRow, author string) []string { return []string{author} },
+		kind:  facetAuthor,
+		of:    func(_ *postRow, author string) []string { return []string{author} },
 		asked: func(f *domain.PostFilter) []string { return given(f.Author) },
 	},
 	{
-		kind:  FacetOpen,
-		of:    func(p *PostRow, _ string) []string { return flag(!p.Closed) },
+		kind:  facetOpen,
+		of:    func(p *postRow, _ string) []string { return flag(!p.Closed) },
 		asked: func(f *domain.PostFilter) []string { return flag(f.Open) },
 	},
 }
@@ -147,23 +147,23 @@ func facets(kind rune, values []string) (all []string) {
 	return all
 }
 
-// AskedOfAgents returns the facets of the agents that a filter selects.
-func AskedOfAgents(f domain.AgentFilter) (asked []string) {
+// askedOfAgents returns the facets of the agents that a filter selects.
+func askedOfAgents(f domain.AgentFilter) (asked []string) {
 	for _, facet := range agentFacets {
 		asked = append(asked, facets(facet.kind, facet.asked(&f))...)
 	}
 	if len(f.AnyCapability) > 0 {
-		asked = append(asked, search.AnyFacet(facets(FacetCapability, f.AnyCapability)))
+		asked = append(asked, search.AnyFacet(facets(facetCapability, f.AnyCapability)))
 	}
 	if len(f.AnyTag) > 0 {
-		languages := facets(FacetLanguage, text.CanonicalLanguages(f.AnyTag))
-		asked = append(asked, search.AnyFacet(append(facets(FacetTag, f.AnyTag), languages...)))
+		languages := facets(facetLanguage, text.CanonicalLanguages(f.AnyTag))
+		asked = append(asked, search.AnyFacet(append(facets(facetTag, f.AnyTag), languages...)))
 	}
 	return asked
 }
 
-// AskedOfPosts returns the facets of the posts that a filter selects.
-func AskedOfPosts(f domain.PostFilter) (asked []string) {
+// askedOfPosts returns the facets of the posts that a filter selects.
+func askedOfPosts(f domain.PostFilter) (asked []string) {
 	for _, facet := range postFacets {
 		asked = append(asked, facets(facet.kind, facet.asked(&f))...)
 	}

@@ -1,4 +1,4 @@
-package record
+package store
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"callbook/store/txn"
 )
 
-// AgentRow is a row of the table agents with its handle. A use case reads it, changes its fields
+// agentRow is a row of the table agents with its handle. A use case reads it, changes its fields
 // and stores it with Store.
-type AgentRow struct {
+type agentRow struct {
 	domain.Agent
 	domain.Suspension
 	ID             int64        `db:"id"`
@@ -29,11 +29,11 @@ type AgentRow struct {
 	LinksDueAt     *domain.Time `db:"links_due_at"`    // the first check or end of a verification
 	LastActiveAt   domain.Time  `db:"last_active_at"`
 
-	stored *AgentRow // as it was read
+	stored *agentRow // as it was read
 }
 
 // agentColumns are the columns of the table agents that an AgentRow has.
-var agentColumns = sqlitedb.ColumnsOf[AgentRow]("handle")
+var agentColumns = sqlitedb.ColumnsOf[agentRow]("handle")
 
 var (
 	selectAgents = `
@@ -45,7 +45,7 @@ var (
 
 // newAgent is an AgentRow with what only its registration stores.
 type newAgent struct {
-	AgentRow
+	agentRow
 	KeyHash []byte `db:"key_hash"`
 	KeyUsed bool   `db:"key_used"`
 	Network []byte `db:"network"` // nil if the client's address is unknown
@@ -55,18 +55,18 @@ var insertAgent = sqlitedb.ColumnsOf[newAgent]("handle").Insert("agents")
 
 // Hidden reports whether nobody but the agent itself and its owner sees the agent: it is suspended,
 // about to be deleted, or waits for approval.
-func (a *AgentRow) Hidden(now domain.Time) bool {
+func (a *agentRow) Hidden(now domain.Time) bool {
 	return a.Suspended(now) || a.DeletionAt != nil || a.AwaitingSince != nil
 }
 
 // hidden is the column hidden: a suspension that has ended hides the agent until a job removes it.
-func (a *AgentRow) hidden() bool {
+func (a *agentRow) hidden() bool {
 	return a.SuspendedAt != nil || a.DeletionAt != nil || a.AwaitingSince != nil
 }
 
-// NewAgent returns the row of a new agent, without its number.
-func NewAgent(r *domain.Registration, now domain.Time) AgentRow {
-	var a AgentRow
+// newAgentRow returns the row of a new agent, without its number.
+func newAgentRow(r *domain.Registration, now domain.Time) agentRow {
+	var a agentRow
 	a.Handle = r.Handle
 	a.Offerings = domain.List[domain.Offering]{}
 	a.Trust.Links = domain.List[domain.Link]{}
@@ -82,7 +82,7 @@ func NewAgent(r *domain.Registration, now domain.Time) AgentRow {
 }
 
 // Apply sets the settings of the agent, in the form in which they are stored.
-func (a *AgentRow) Apply(s domain.Settings) {
+func (a *agentRow) Apply(s domain.Settings) {
 	a.Name = s.Name
 	a.Owner = s.Owner
 	a.Mailbox = text.CanonicalMailbox(s.Mailbox)
@@ -101,7 +101,7 @@ func (a *AgentRow) Apply(s domain.Settings) {
 
 // Settings returns the settings of the agent. A patch may be decoded over them, so they share nothing with
 // the row.
-func (a *AgentRow) Settings() domain.Settings {
+func (a *agentRow) Settings() domain.Settings {
 	policy := domain.PolicySettings(a.ContactPolicy)
 	policy.Note = domain.Optional(domain.Deref(policy.Note))
 	s := domain.Settings{
@@ -132,7 +132,7 @@ type optionalText struct {
 }
 
 // optionalTexts are those that are stored as they are given.
-func (a *AgentRow) optionalTexts(s *domain.Settings) []optionalText {
+func (a *agentRow) optionalTexts(s *domain.Settings) []optionalText {
 	return []optionalText{
 		{&s.Tagline, &a.Tagline},
 		{&s.Model, &a.Model},
@@ -140,18 +140,18 @@ func (a *AgentRow) optionalTexts(s *domain.Settings) []optionalText {
 }
 
 // Party returns the agent as a party of a request or collaboration.
-func (a *AgentRow) Party() domain.Party {
+func (a *agentRow) Party() domain.Party {
 	level := a.Level()
 	return domain.Party{Handle: a.Handle, Name: &a.Name, Level: &level}
 }
 
 // Author returns the agent as the author of posts and replies.
-func (a *AgentRow) Author() domain.Author {
+func (a *agentRow) Author() domain.Author {
 	return domain.Author{Handle: a.Handle, Name: a.Name, Level: a.Level()}
 }
 
 // Public returns the agent as the public sees it, without what others have confirmed of it.
-func (a *AgentRow) Public() domain.PublicAgent {
+func (a *agentRow) Public() domain.PublicAgent {
 	public := domain.PublicAgent{Agent: a.Agent, ID: a.ID, LastActiveAt: a.LastActiveAt}
 	if a.ContactPublic && a.VerifiedAt != nil { // an unverified one may be somebody else's
 		public.Email = &a.Mailbox
@@ -160,8 +160,8 @@ func (a *AgentRow) Public() domain.PublicAgent {
 	return public
 }
 
-// Agent returns the row of an existing agent.
-func Agent(t *txn.Tx, id int64) (*AgentRow, error) {
+// agentByID returns the row of an existing agent.
+func agentByID(t *txn.Tx, id int64) (*agentRow, error) {
 	a, found, err := findAgent(t, `h.id = ?`, id)
 	if err == nil && !found {
 		err = fmt.Errorf("there is no agent %d", id)
@@ -169,14 +169,14 @@ func Agent(t *txn.Tx, id int64) (*AgentRow, error) {
 	return a, err
 }
 
-// FindAgent returns the row of the agent that has a handle, and reports whether there is one.
-func FindAgent(t *txn.Tx, handle string) (*AgentRow, bool, error) {
+// agentByHandle returns the row of the agent that has a handle, and reports whether there is one.
+func agentByHandle(t *txn.Tx, handle string) (*agentRow, bool, error) {
 	return findAgent(t, `h.handle = ?`, handle)
 }
 
-// Caller returns the row of the agent of a caller. It returns unauthorized if the agent was deleted or
+// agentOfCaller returns the row of the agent of a caller. It returns unauthorized if the agent was deleted or
 // its key replaced after the caller was authenticated. Without a key hash it does not compare the key.
-func Caller(t *txn.Tx, caller domain.Caller) (*AgentRow, error) {
+func agentOfCaller(t *txn.Tx, caller domain.Caller) (*agentRow, error) {
 	where, values := `h.id = ?`, []any{caller.ID}
 	if caller.KeyHash != "" {
 		where, values = where+` AND a.key_hash = ?`, append(values, []byte(caller.KeyHash))
@@ -188,15 +188,15 @@ func Caller(t *txn.Tx, caller domain.Caller) (*AgentRow, error) {
 	return a, err
 }
 
-func findAgent(t *txn.Tx, where string, values ...any) (*AgentRow, bool, error) {
-	a := &AgentRow{}
+func findAgent(t *txn.Tx, where string, values ...any) (*agentRow, bool, error) {
+	a := &agentRow{}
 	found, err := t.Find(a, selectAgents+` WHERE `+where, values...)
 	a.remember()
 	return a, found, err
 }
 
 // remember keeps the row as it is stored.
-func (a *AgentRow) remember() {
+func (a *agentRow) remember() {
 	stored := *a
 	stored.Capabilities = slices.Clone(a.Capabilities)
 	stored.Languages = slices.Clone(a.Languages)
@@ -207,18 +207,18 @@ func (a *AgentRow) remember() {
 }
 
 // Insert stores a new agent, whose handle has its number. tokens are its AgentTokens.
-func (a *AgentRow) Insert(t *txn.Tx, keyHash, network []byte, tokens string) error {
+func (a *agentRow) Insert(t *txn.Tx, keyHash, network []byte, tokens string) error {
 	t.Changes.Public = true
 	if !a.hidden() {
 		t.Index(txn.AgentSearch, a.ID, tokens)
 	}
-	return t.ExecNamed(insertAgent, newAgent{AgentRow: *a, KeyHash: keyHash, Network: network})
+	return t.ExecNamed(insertAgent, newAgent{agentRow: *a, KeyHash: keyHash, Network: network})
 }
 
 // Store stores what changed of an agent since it was read. Searches find it by its new words, or
 // not at all once it is hidden, its collaborations count as its owner claim says, and it is notified
 // of another trust level. Without a change, Store does nothing.
-func (a *AgentRow) Store(t *txn.Tx) error {
+func (a *agentRow) Store(t *txn.Tx) error {
 	a.MailboxHash = nil
 	if a.VerifiedAt != nil {
 		a.MailboxHash = t.MailboxHash(a.Mailbox)
@@ -237,7 +237,7 @@ func (a *AgentRow) Store(t *txn.Tx) error {
 	a.remember()
 
 	if (before.ClaimedAt == nil) != (a.ClaimedAt == nil) {
-		if err := RebuildEvidence(t, a.ID); err != nil {
+		if err := rebuildEvidence(t, a.ID); err != nil {
 			return err
 		}
 	}
@@ -254,19 +254,19 @@ func (a *AgentRow) Store(t *txn.Tx) error {
 }
 
 // show puts a hidden agent and its posts into the full-text tables again, or removes them.
-func (a *AgentRow) show(t *txn.Tx, before *AgentRow) error {
+func (a *agentRow) show(t *txn.Tx, before *agentRow) error {
 	switch {
 	case a.hidden() == before.hidden():
 		return nil
 	case a.hidden():
-		return UnindexAgent(t, a.ID)
+		return unindexAgent(t, a.ID)
 	}
-	t.Index(txn.AgentSearch, a.ID, AgentTokens(&a.Agent))
+	t.Index(txn.AgentSearch, a.ID, agentTokens(&a.Agent))
 	return indexPosts(t, `p.author_id = ?`, a.ID)
 }
 
-// UnindexAgent removes an agent and its posts from the full-text tables.
-func UnindexAgent(t *txn.Tx, id int64) error {
+// unindexAgent removes an agent and its posts from the full-text tables.
+func unindexAgent(t *txn.Tx, id int64) error {
 	t.Unindex(txn.AgentSearch, id)
 
 	var posts []int64
@@ -278,7 +278,7 @@ func UnindexAgent(t *txn.Tx, id int64) error {
 }
 
 // Offering returns an entry of the agent's menu; nil if it has none with this id.
-func (a *AgentRow) Offering(id string) *domain.Offering {
+func (a *agentRow) Offering(id string) *domain.Offering {
 	at := slices.IndexFunc(a.Offerings, func(o domain.Offering) bool { return o.ID == id })
 	if at < 0 {
 		return nil
@@ -288,7 +288,7 @@ func (a *AgentRow) Offering(id string) *domain.Offering {
 
 // StoreLinks stores the links of the agent, and when one must be checked next, or its verification ends.
 // A check that is due now is due again a day later, unless its result sets another time.
-func (a *AgentRow) StoreLinks(t *txn.Tx) error {
+func (a *agentRow) StoreLinks(t *txn.Tx) error {
 	a.LinksDueAt = nil
 	for _, l := range a.Trust.Links {
 		for _, at := range l.DueAt(t.Now) {
@@ -301,12 +301,12 @@ func (a *AgentRow) StoreLinks(t *txn.Tx) error {
 }
 
 // NotifyOfLinks inserts the event of a link whose status has changed.
-func (a *AgentRow) NotifyOfLinks(t *txn.Tx) error {
+func (a *agentRow) NotifyOfLinks(t *txn.Tx) error {
 	return t.InsertEvent(a.ID, "trust.changed", domain.EventSubject{Handle: a.Handle})
 }
 
 // Link returns a link of the agent; nil if it has none with this address.
-func (a *AgentRow) Link(address string) *domain.Link {
+func (a *agentRow) Link(address string) *domain.Link {
 	at := slices.IndexFunc(a.Trust.Links, func(l domain.Link) bool { return l.URL == address })
 	if at < 0 {
 		return nil

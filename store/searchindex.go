@@ -1,4 +1,4 @@
-package record
+package store
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 // wait for long.
 const indexBatch = 250
 
-// RebuildSearch rebuilds all rows of the full-text tables, for tables that are damaged, or that an
+// rebuildSearch rebuilds all rows of the full-text tables, for tables that are damaged, or that an
 // older program wrote in another way. Searches find only a part meanwhile. 100,000 agents take minutes.
-func RebuildSearch(ctx context.Context, db *txn.DB) error {
+func rebuildSearch(ctx context.Context, db *txn.DB) error {
 	err := db.WriteBackground(ctx, (*txn.Tx).ClearSearch)
 	if err != nil {
 		return fmt.Errorf("clear the full-text tables: %w", err)
@@ -36,9 +36,9 @@ func RebuildSearch(ctx context.Context, db *txn.DB) error {
 	return db.WriteBackground(ctx, (*txn.Tx).OptimizeSearch)
 }
 
-// SearchIsWhole reports whether searches find as many agents and posts as the public sees. FTS5 does not
+// searchIsWhole reports whether searches find as many agents and posts as the public sees. FTS5 does not
 // notice some damage of its tables, after which it finds nothing.
-func SearchIsWhole(ctx context.Context, db *txn.DB) (whole bool, err error) {
+func searchIsWhole(ctx context.Context, db *txn.DB) (whole bool, err error) {
 	every := func(kind rune, values ...string) string {
 		return search.Within("", []string{search.AnyFacet(facets(kind, values))})
 	}
@@ -47,18 +47,18 @@ func SearchIsWhole(ctx context.Context, db *txn.DB) (whole bool, err error) {
 				= (SELECT COUNT(*) FROM agents WHERE hidden = 0)
 			AND (SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?)
 				= (SELECT COUNT(*) FROM posts WHERE author_id NOT IN (SELECT id FROM agents WHERE hidden = 1))`,
-		every(FacetLevel, "0", "from1"), every(FacetKind, "seeking", "offering", "announce"))
+		every(facetLevel, "0", "from1"), every(facetKind, "seeking", "offering", "announce"))
 	return whole, err
 }
 
 // indexAgentsAfter stores the search rows of the next agents, and returns the number of the last; 0 if
 // there are no more.
 func indexAgentsAfter(t *txn.Tx, id int64) (last int64, err error) {
-	var agents []AgentRow
+	var agents []agentRow
 	err = t.Select(&agents, selectAgents+` WHERE a.id > ? AND NOT a.hidden ORDER BY a.id LIMIT ?`, id, indexBatch)
 	for i := range agents {
 		last = agents[i].ID
-		t.Index(txn.AgentSearch, last, AgentTokens(&agents[i].Agent))
+		t.Index(txn.AgentSearch, last, agentTokens(&agents[i].Agent))
 	}
 	return last, err
 }
@@ -68,21 +68,21 @@ func indexPostsAfter(t *txn.Tx, seq int64) (last int64, err error) {
 	posts, err := authoredPosts(t, `p.seq > ? ORDER BY p.seq LIMIT ?`, seq, indexBatch)
 	for i := range posts {
 		last = posts[i].Seq
-		t.Index(txn.PostSearch, last, posts[i].tokens(posts[i].Author, PostWords(&posts[i].Post)))
+		t.Index(txn.PostSearch, last, posts[i].tokens(posts[i].Author, postWords(&posts[i].Post)))
 	}
 	return last, err
 }
 
 // authoredPost is a post with the handle of its author.
 type authoredPost struct {
-	PostRow
+	postRow
 	Author string `db:"author"`
 }
 
 // authoredPosts returns the posts that where selects, without those of hidden authors.
 func authoredPosts(t *txn.Tx, where string, args ...any) (posts []authoredPost, err error) {
 	err = t.Select(&posts, `
-		SELECT `+sqlitedb.ColumnsOf[PostRow]().Select("p")+`, h.handle AS author
+		SELECT `+sqlitedb.ColumnsOf[postRow]().Select("p")+`, h.handle AS author
 		FROM posts p
 		JOIN agents a ON a.id = p.author_id
 		JOIN handles h ON h.id = p.author_id

@@ -19,7 +19,7 @@ import (
 	"callbook/server/api"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
-	"callbook/store/txn"
+	"callbook/store"
 	"callbook/testdata/proof"
 )
 
@@ -162,7 +162,7 @@ func TestCache_ShowsAWriteBeforeItsResponse(t *testing.T) {
 	caller := s.register(domain.Registration{Handle: "harbour-pilot"})
 	committed, release, answered := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var held sync.Once
-	s.store.Watch(func(txn.Changes) {
+	s.store.Watch(func(store.Changes) {
 		held.Do(func() {
 			close(committed)
 			<-release

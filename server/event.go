@@ -9,7 +9,7 @@ import (
 	"callbook/server/api"
 	"callbook/server/public"
 	"callbook/store/domain"
-	"callbook/store/txn"
+	"callbook/store"
 )
 
 // EventsResponse is the response of GET /api/me/events.
@@ -133,7 +133,7 @@ func (w waiter) wake(changed bool) {
 }
 
 // notify wakes the agents for whom a commit has inserted an event.
-func (w *waiters) notify(c txn.Changes) {
+func (w *waiters) notify(c store.Changes) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	agents := maps.Keys(c.NewEvents)

@@ -26,7 +26,6 @@ import (
 	"callbook/server/ratelimit"
 	"callbook/store"
 	"callbook/store/domain"
-	"callbook/store/txn"
 	"callbook/testdata/proof"
 )
 
@@ -498,7 +497,7 @@ func TestEvents_WaitCountsOnce(t *testing.T) {
 	s.awaitWaiting(1)
 	for range 10 {
 		before := s.queues()
-		s.server.waiters.notify(txn.Changes{All: true})
+		s.server.waiters.notify(store.Changes{All: true})
 		s.await("it waits anew", func() bool {
 			now := s.queues()[s.caller(pilot).ID]
 			return len(now) == 1 && now[0] != before[s.caller(pilot).ID][0]
@@ -543,11 +542,11 @@ func TestEvents_WaitEndsWithTheKey(t *testing.T) {
 		"rotated": {func(s *site, key string) { s.send("POST", "/api/me/rotate-key", key, nil).status(200) }, 401, domain.CodeUnauthorized},
 		"deleted": {func(s *site, key string) {
 			s.send("DELETE", "/api/me?confirm=harbour-pilot", key, nil).status(204)
-			s.server.waiters.notify(txn.Changes{All: true})
+			s.server.waiters.notify(store.Changes{All: true})
 		}, 401, domain.CodeUnauthorized},
 		"suspended": {func(s *site, _ string) {
 			s.database.MustExec(`UPDATE agents SET suspended_at = 1`)
-			s.server.waiters.notify(txn.Changes{All: true})
+			s.server.waiters.notify(store.Changes{All: true})
 		}, 403, domain.CodeSuspended},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -103,7 +103,6 @@ import (
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
-	"callbook/store/txn"
 )
 
 // Options are the settings of a Server.
@@ -230,7 +229,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 const defaultCacheBytes = 16 << 20
 
 // invalidateCache is the store's callback for a commit, before its writer gets a response.
-func (s *Server) invalidateCache(c txn.Changes) {
+func (s *Server) invalidateCache(c store.Changes) {
 	switch {
 	case c.All:
 		s.engine.Cache.Clear()

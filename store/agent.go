@@ -9,7 +9,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/text"
-	"callbook/store/txn"
 )
 
 // Register adds an agent. It returns registration_closed and invite_required by the mode of
@@ -74,7 +73,7 @@ func (t *tx) insertAgent(r domain.Registration, key, tokens string) (*agentRow, 
 		r.CheckDescriptions(),
 		text.CheckName("name", r.Name, t.store.siteName),
 		text.CheckName("owner", r.Owner, t.store.siteName))
-	if err := checkBlocks(t.Tx, r, faults...); err != nil {
+	if err := checkBlocks(t.Transaction, r, faults...); err != nil {
 		return nil, err
 	}
 	if text.ReservedWord(r.Handle, t.store.siteName) != "" {
@@ -99,7 +98,7 @@ func (t *tx) insertAgent(r domain.Registration, key, tokens string) (*agentRow, 
 	if origin := domain.Origin(r.From); origin != "" {
 		network = t.Pseudonym(origin)
 	}
-	return &a, a.Insert(t.Tx, domain.HashKey(key), network, tokens)
+	return &a, a.Insert(t.Transaction, domain.HashKey(key), network, tokens)
 }
 
 // UpdateAgent changes the caller's settings. change gets the current settings and edits them; it is
@@ -151,7 +150,7 @@ func (t *tx) checkSettings(agent *agentRow, before, after, patch domain.Settings
 	if after.Owner != before.Owner {
 		faults = append(faults, text.CheckName("owner", after.Owner, t.store.siteName)...)
 	}
-	if err := checkBlocks(t.Tx, patch, faults...); err != nil {
+	if err := checkBlocks(t.Transaction, patch, faults...); err != nil {
 		return err
 	}
 
@@ -200,7 +199,7 @@ func (t *tx) updateAgent(agent *agentRow, settings domain.Settings) error {
 				return err
 			}
 		}
-		if err := unverify(t.Tx, agent); err != nil {
+		if err := unverify(t.Transaction, agent); err != nil {
 			return err
 		}
 	}
@@ -209,7 +208,7 @@ func (t *tx) updateAgent(agent *agentRow, settings domain.Settings) error {
 	if agent.Owner != owner {
 		agent.ClaimedAt = nil
 	}
-	return agent.Store(t.Tx)
+	return agent.Store(t.Transaction)
 }
 
 // deletionDelay is how long the owner of an agent that deletes itself may keep it.
@@ -225,7 +224,7 @@ var errDeletionPending = domain.NewError(domain.CodeInvalidState)
 // keeps it; until then its key reads, and its writes return invalid_state.
 func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 	return s.write(ctx, func(t *tx) error {
-		agent, err := agentOfCaller(t.Tx, caller)
+		agent, err := agentOfCaller(t.Transaction, caller)
 		if err != nil {
 			return err
 		}
@@ -237,7 +236,7 @@ func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 			return err
 		}
 		if !owned {
-			return deleteAgent(t.Tx, agent)
+			return deleteAgent(t.Transaction, agent)
 		}
 		return t.deleteLater(agent)
 	})
@@ -247,7 +246,7 @@ func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 func (t *tx) deleteLater(agent *agentRow) error {
 	end := t.Now.Add(deletionDelay)
 	agent.DeletionAt = &end
-	if err := agent.Store(t.Tx); err != nil {
+	if err := agent.Store(t.Transaction); err != nil {
 		return err
 	}
 	return t.notify(agent, domain.MailDeletion)
@@ -263,17 +262,17 @@ func (t *tx) deleteDue() (int, error) {
 }
 
 // eachAgent runs act on the agents that a query selects, and returns their number.
-func (t *tx) eachAgent(act func(*txn.Tx, *agentRow) error, query string, args ...any) (int, error) {
+func (t *tx) eachAgent(act func(*Transaction, *agentRow) error, query string, args ...any) (int, error) {
 	var ids []int64
 	if err := t.Select(&ids, query, args...); err != nil {
 		return 0, err
 	}
 	for _, id := range ids {
-		agent, err := agentByID(t.Tx, id)
+		agent, err := agentByID(t.Transaction, id)
 		if err != nil {
 			return 0, err
 		}
-		if err := act(t.Tx, agent); err != nil {
+		if err := act(t.Transaction, agent); err != nil {
 			return 0, err
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"callbook/store/search"
 	"callbook/store/sqlitedb"
 	"callbook/store/text"
-	"callbook/store/txn"
 )
 
 // agentFields are the fields of domain.PublicAgent, for a SELECT from handles h and agents a.
@@ -38,7 +37,7 @@ const (
 	firstJoined = `IFNULL((SELECT id FROM agents WHERE created_at >= ? ORDER BY created_at LIMIT 1), ?)`
 )
 
-var agentIndex = listing.NewIndex(txn.AgentSearch, "agent_tokens", ` AND rowid >= `+firstJoined)
+var agentIndex = listing.NewIndex(agentSearch, "agent_tokens", ` AND rowid >= `+firstJoined)
 
 // newWindow is how long an agent counts as new.
 const newWindow = 30 * domain.Day
@@ -55,7 +54,7 @@ func (s *Store) OwnCard(ctx context.Context, caller domain.Caller) (domain.Card,
 }
 
 func (s *Store) card(ctx context.Context, where string, value any) (card domain.Card, err error) {
-	err = txn.OrNotFound(s.db.Get(ctx, &card, `
+	err = orNotFound(s.db.Get(ctx, &card, `
 		SELECT `+agentFields+`, (
 			SELECT COUNT(DISTINCT o.claimed_by)
 			FROM (

@@ -8,7 +8,6 @@ import (
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 	"callbook/store/text"
-	"callbook/store/txn"
 )
 
 // agentRow is a row of the table agents with its handle. A use case reads it, changes its fields
@@ -161,7 +160,7 @@ func (a *agentRow) Public() domain.PublicAgent {
 }
 
 // agentByID returns the row of an existing agent.
-func agentByID(t *txn.Tx, id int64) (*agentRow, error) {
+func agentByID(t *Transaction, id int64) (*agentRow, error) {
 	a, found, err := findAgent(t, `h.id = ?`, id)
 	if err == nil && !found {
 		err = fmt.Errorf("there is no agent %d", id)
@@ -170,13 +169,13 @@ func agentByID(t *txn.Tx, id int64) (*agentRow, error) {
 }
 
 // agentByHandle returns the row of the agent that has a handle, and reports whether there is one.
-func agentByHandle(t *txn.Tx, handle string) (*agentRow, bool, error) {
+func agentByHandle(t *Transaction, handle string) (*agentRow, bool, error) {
 	return findAgent(t, `h.handle = ?`, handle)
 }
 
 // agentOfCaller returns the row of the agent of a caller. It returns unauthorized if the agent was deleted or
 // its key replaced after the caller was authenticated. Without a key hash it does not compare the key.
-func agentOfCaller(t *txn.Tx, caller domain.Caller) (*agentRow, error) {
+func agentOfCaller(t *Transaction, caller domain.Caller) (*agentRow, error) {
 	where, values := `h.id = ?`, []any{caller.ID}
 	if caller.KeyHash != "" {
 		where, values = where+` AND a.key_hash = ?`, append(values, []byte(caller.KeyHash))
@@ -188,7 +187,7 @@ func agentOfCaller(t *txn.Tx, caller domain.Caller) (*agentRow, error) {
 	return a, err
 }
 
-func findAgent(t *txn.Tx, where string, values ...any) (*agentRow, bool, error) {
+func findAgent(t *Transaction, where string, values ...any) (*agentRow, bool, error) {
 	a := &agentRow{}
 	found, err := t.Find(a, selectAgents+` WHERE `+where, values...)
 	a.remember()
@@ -207,10 +206,10 @@ func (a *agentRow) remember() {
 }
 
 // Insert stores a new agent, whose handle has its number. tokens are its AgentTokens.
-func (a *agentRow) Insert(t *txn.Tx, keyHash, network []byte, tokens string) error {
+func (a *agentRow) Insert(t *Transaction, keyHash, network []byte, tokens string) error {
 	t.Changes.Public = true
 	if !a.hidden() {
-		t.Index(txn.AgentSearch, a.ID, tokens)
+		t.Index(agentSearch, a.ID, tokens)
 	}
 	return t.ExecNamed(insertAgent, newAgent{agentRow: *a, KeyHash: keyHash, Network: network})
 }
@@ -218,7 +217,7 @@ func (a *agentRow) Insert(t *txn.Tx, keyHash, network []byte, tokens string) err
 // Store stores what changed of an agent since it was read. Searches find it by its new words, or
 // not at all once it is hidden, its collaborations count as its owner claim says, and it is notified
 // of another trust level. Without a change, Store does nothing.
-func (a *agentRow) Store(t *txn.Tx) error {
+func (a *agentRow) Store(t *Transaction) error {
 	a.MailboxHash = nil
 	if a.VerifiedAt != nil {
 		a.MailboxHash = t.MailboxHash(a.Mailbox)
@@ -245,7 +244,7 @@ func (a *agentRow) Store(t *txn.Tx) error {
 		return a.show(t, before)
 	}
 	if words := agentSearchRow(&a.Agent); !reflect.DeepEqual(words, agentSearchRow(&before.Agent)) {
-		t.Index(txn.AgentSearch, a.ID, words.Tokens())
+		t.Index(agentSearch, a.ID, words.Tokens())
 	}
 	if a.Level() == before.Level() {
 		return nil
@@ -254,25 +253,25 @@ func (a *agentRow) Store(t *txn.Tx) error {
 }
 
 // show puts a hidden agent and its posts into the full-text tables again, or removes them.
-func (a *agentRow) show(t *txn.Tx, before *agentRow) error {
+func (a *agentRow) show(t *Transaction, before *agentRow) error {
 	switch {
 	case a.hidden() == before.hidden():
 		return nil
 	case a.hidden():
 		return unindexAgent(t, a.ID)
 	}
-	t.Index(txn.AgentSearch, a.ID, agentTokens(&a.Agent))
+	t.Index(agentSearch, a.ID, agentTokens(&a.Agent))
 	return indexPosts(t, `p.author_id = ?`, a.ID)
 }
 
 // unindexAgent removes an agent and its posts from the full-text tables.
-func unindexAgent(t *txn.Tx, id int64) error {
-	t.Unindex(txn.AgentSearch, id)
+func unindexAgent(t *Transaction, id int64) error {
+	t.Unindex(agentSearch, id)
 
 	var posts []int64
 	err := t.Select(&posts, `SELECT seq FROM posts WHERE author_id = ?`, id)
 	for _, seq := range posts {
-		t.Unindex(txn.PostSearch, seq)
+		t.Unindex(postSearch, seq)
 	}
 	return err
 }
@@ -288,7 +287,7 @@ func (a *agentRow) Offering(id string) *domain.Offering {
 
 // StoreLinks stores the links of the agent, and when one must be checked next, or its verification ends.
 // A check that is due now is due again a day later, unless its result sets another time.
-func (a *agentRow) StoreLinks(t *txn.Tx) error {
+func (a *agentRow) StoreLinks(t *Transaction) error {
 	a.LinksDueAt = nil
 	for _, l := range a.Trust.Links {
 		for _, at := range l.DueAt(t.Now) {
@@ -301,7 +300,7 @@ func (a *agentRow) StoreLinks(t *txn.Tx) error {
 }
 
 // NotifyOfLinks inserts the event of a link whose status has changed.
-func (a *agentRow) NotifyOfLinks(t *txn.Tx) error {
+func (a *agentRow) NotifyOfLinks(t *Transaction) error {
 	return t.InsertEvent(a.ID, "trust.changed", domain.EventSubject{Handle: a.Handle})
 }
 

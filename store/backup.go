@@ -10,7 +10,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
-	"callbook/store/txn"
 )
 
 // BackupContents counts the records of a database file, for the operator who makes, checks or restores it.
@@ -29,14 +28,14 @@ type BackupContents struct {
 // format returns the format of the directory's files, which sets c to the numbers of records in a file
 // that is verified.
 func (c *BackupContents) format() sqlitedb.Format {
-	format := txn.Format
+	format := Format
 	format.Inspect = func(ctx context.Context, file *sqlx.DB) error {
 		return file.GetContext(ctx, c, `
 			SELECT (SELECT COUNT(*) FROM agents) AS agents, (SELECT COUNT(*) FROM posts) AS posts,
 				(SELECT COUNT(*) FROM replies) AS replies, (SELECT COUNT(*) FROM requests) AS requests,
 				(SELECT COUNT(*) FROM collabs) AS collabs,
 				COALESCE((SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = ?), 0) AS untrusted_proxy_at`,
-			txn.UntrustedProxyAt)
+			untrustedProxyAt)
 	}
 	return format
 }

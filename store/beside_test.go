@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"callbook/store/domain"
-	"callbook/store/txn"
 )
 
 // beside opens the directory once more, as another process does.
@@ -21,9 +20,9 @@ func (s *testStore) beside() *Store {
 // TestBeside_OtherProcessInvalidatesCaches: within a second, with nothing to do.
 func TestBeside_OtherProcessInvalidatesCaches(t *testing.T) {
 	s := newStore(t)
-	news := make(chan txn.Changes, 10)
-	s.Watch(func(c txn.Changes) { news <- c })
-	next := func() (c txn.Changes) {
+	news := make(chan Changes, 10)
+	s.Watch(func(c Changes) { news <- c })
+	next := func() (c Changes) {
 		select {
 		case c = <-news:
 		case <-time.After(10 * time.Second):

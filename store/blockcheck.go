@@ -8,12 +8,11 @@ import (
 	"strings"
 
 	"callbook/store/domain"
-	"callbook/store/txn"
 )
 
 // checkBlocks returns validation_failed if a text of a draft contains a blocked word, a mailbox has a blocked domain or a web
 // address a blocked host, or if there are errors already, with all of them.
-func checkBlocks(t *txn.Tx, draft any, errs ...domain.FieldError) error {
+func checkBlocks(t *Transaction, draft any, errs ...domain.FieldError) error {
 	var entries []BlockEntry
 	if err := t.Select(&entries, `SELECT kind, entry FROM blocklist WHERE kind IN ('word', 'domain', 'host')`); err != nil {
 		return fmt.Errorf("read the blocklist: %w", err)

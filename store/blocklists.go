@@ -7,13 +7,12 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"callbook/store/txn"
 )
 
 // BlockLists has in memory what requests are checked against outside of transactions. Its methods may be
 // called from any goroutine.
 type BlockLists struct {
-	db      *txn.DB
+	db      *database
 	current atomic.Pointer[lists]
 
 	mu    sync.Mutex
@@ -26,7 +25,7 @@ type lists struct {
 }
 
 // newLists returns the lists of a database, which are empty until Committed is called.
-func newLists(db *txn.DB) *BlockLists {
+func newLists(db *database) *BlockLists {
 	l := &BlockLists{db: db}
 	l.current.Store(&lists{})
 	return l
@@ -35,7 +34,7 @@ func newLists(db *txn.DB) *BlockLists {
 // Committed reads the lists again after a commit that changed them. It must be called after each
 // commit and before its writers return. If they cannot be read, they stay as they are until the next
 // commit.
-func (l *BlockLists) Committed(c txn.Changes) {
+func (l *BlockLists) Committed(c Changes) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stale = l.stale || c.All || c.Lists; !l.stale {

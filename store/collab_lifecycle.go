@@ -4,11 +4,10 @@ import (
 	"errors"
 
 	"callbook/store/domain"
-	"callbook/store/txn"
 )
 
 // closeCollab stores the decision on a pending collaboration, and notifies one side.
-func closeCollab(t *txn.Tx, row *collabRow, to string, notified int64) error {
+func closeCollab(t *Transaction, row *collabRow, to string, notified int64) error {
 	if err := t.Exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.Now, row.Seq); err != nil {
 		return err
 	}
@@ -26,7 +25,7 @@ func closeCollab(t *txn.Tx, row *collabRow, to string, notified int64) error {
 }
 
 // endCollabsOf declines the pending collaborations of an agent that is about to be deleted.
-func endCollabsOf(t *txn.Tx, id int64) error {
+func endCollabsOf(t *Transaction, id int64) error {
 	var pending []collabRow
 	err := t.Select(&pending, selectCollab+`
 		WHERE c.status = 'pending' AND (c.initiator_id = ? OR c.partner_id = ?)`, id, id)

@@ -12,7 +12,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/txn"
 	"callbook/testdata/proof"
 )
 
@@ -91,7 +90,7 @@ func TestCompact_RemovesMovedCopies(t *testing.T) {
 func (s *testStore) compacts() bool {
 	s.Helper()
 	noted := func() bool {
-		erased, err := s.db.SiteTime(context.Background(), txn.ErasedAt)
+		erased, err := s.db.SiteTime(context.Background(), erasedAt)
 		s.ok(err)
 		return erased != 0
 	}
@@ -164,7 +163,7 @@ func TestCompact_LeavesALargeFileToTheOperator(t *testing.T) {
 	if s.ok(err); before == 0 || after == 0 {
 		t.Errorf("%d bytes before, %d after", before, after)
 	}
-	if erased, err := s.db.SiteTime(ctx, txn.ErasedAt); erased != 0 || err != nil {
+	if erased, err := s.db.SiteTime(ctx, erasedAt); erased != 0 || err != nil {
 		t.Errorf("something is erased since: %v, %v", erased, err)
 	}
 }
@@ -188,7 +187,7 @@ func TestCompact_FailsWithoutHarm(t *testing.T) {
 	wantOutcome(t, "while another process writes", s.maintenance.Run(ctx), string(domain.CodeUnavailable))
 	_, err = other.Exec(`ROLLBACK`)
 	s.ok(err)
-	s.ok(s.write(ctx, func(t *tx) error { return t.SetSiteTime(txn.ErasedAt, t.Now) })) // as where the program was killed
+	s.ok(s.write(ctx, func(t *tx) error { return t.SetSiteTime(erasedAt, t.Now) })) // as where the program was killed
 	if s.compacts() {
 		t.Error("it is tried again at once")
 	}

@@ -12,7 +12,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/txn"
 	"callbook/testdata/proof"
 )
 
@@ -79,7 +78,7 @@ func (s *testStore) madeAnew() *testStore {
 	again.Store = openStore(s, Options{Path: path, Clock: s.clock.Now, Quotas: domain.Quotas{}, Normal: true})
 	s.ok(rebuildSearch(context.Background(), again.db))
 	s.ok(again.write(context.Background(), func(t *tx) error {
-		_, err := t.eachAgent(func(t *txn.Tx, a *agentRow) error { return rebuildEvidence(t, a.ID) },
+		_, err := t.eachAgent(func(t *Transaction, a *agentRow) error { return rebuildEvidence(t, a.ID) },
 			ofTest+`SELECT id FROM agents WHERE claimed_by IS NOT NULL`)
 		return err
 	}))

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"callbook/store/txn"
 )
 
 // ErrNotDev is returned for a file that callbook dev did not create.
@@ -12,7 +11,7 @@ var ErrNotDev = errors.New("this directory was not made by callbook dev, which c
 
 // markDev marks a fresh directory as one of callbook dev. It returns ErrNotDev for another that is
 // not marked.
-func markDev(t *txn.Tx, fresh bool) error {
+func markDev(t *Transaction, fresh bool) error {
 	if fresh {
 		return t.Exec(`INSERT INTO site (name, value) VALUES ('dev', ?)`, []byte(t.Now.String()))
 	}
@@ -25,7 +24,7 @@ func markDev(t *txn.Tx, fresh bool) error {
 }
 
 // clearDirectory deletes everything in the directory, including handles, for tests of agents.
-func clearDirectory(t *txn.Tx) error {
+func clearDirectory(t *Transaction) error {
 	for _, table := range []string{
 		"outbox", "mail_log", "mail_networks", "mail_stops", "reports", "audit", "blocklist", "blocks", "network_usage", "invites", "operator_links", "abuse_days", "requests", "collabs",
 		"agents", "handles", "sqlite_sequence",
@@ -40,6 +39,6 @@ func clearDirectory(t *txn.Tx) error {
 	if err := t.ClearSearch(); err != nil {
 		return err
 	}
-	t.Changes = txn.Everything
+	t.Changes = everything
 	return nil
 }

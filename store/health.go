@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"callbook/store/sqlitedb"
-	"callbook/store/txn"
 )
 
 // Ready reports whether the directory can be read and written, now or within the last second, and the state of its file. It waits a second at most.
@@ -44,7 +43,7 @@ func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 // RecordUntrustedProxy stores that a request came through a proxy that is not trusted, in the
 // background, for callbook check.
 func (s *Store) RecordUntrustedProxy() {
-	s.db.TryWrite(func(t *txn.Tx) error { return t.SetSiteTime(txn.UntrustedProxyAt, t.Now) }, func(error) {})
+	s.db.TryWrite(func(t *Transaction) error { return t.SetSiteTime(untrustedProxyAt, t.Now) }, func(error) {})
 }
 
 // AddAbuse adds requests that were rejected as abuse to those of today; see [domain.Error.IsAbuse]. RunJobs deletes days
@@ -53,7 +52,7 @@ func (s *Store) AddAbuse(ctx context.Context, requests int64) error {
 	if requests == 0 {
 		return nil
 	}
-	return s.db.WriteBackground(ctx, func(t *txn.Tx) error {
+	return s.db.WriteBackground(ctx, func(t *Transaction) error {
 		return t.Exec(`
 			INSERT INTO abuse_days (day, requests) VALUES (?, ?)
 			ON CONFLICT (day) DO UPDATE SET requests = requests + excluded.requests`, t.Now.StartOfDay(), requests)
@@ -81,7 +80,7 @@ func (s *Store) Figures(ctx context.Context) (f Figures, err error) {
 
 // MarkDev is markDev in a transaction of its own.
 func (s *Store) MarkDev(ctx context.Context, fresh bool) error {
-	return s.db.Write(ctx, func(t *txn.Tx) error { return markDev(t, fresh) })
+	return s.db.Write(ctx, func(t *Transaction) error { return markDev(t, fresh) })
 }
 
 // Clear deletes everything in the directory, including handles, for tests of agents.

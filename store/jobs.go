@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"callbook/store/domain"
-	"callbook/store/txn"
 )
 
 // RunJobs runs the jobs that are due: it indexes posts whose deadline has passed, expires
@@ -25,9 +24,9 @@ func (s *Store) RunJobs(ctx context.Context) error {
 		{"index posts", (*tx).indexStalePosts},
 		{"delete agents", (*tx).deleteDue},
 		{"end suspensions", (*tx).endSuspensions},
-		{"expire requests", func(t *tx) (int, error) { return expireRequests(t.Tx, "") }},
+		{"expire requests", func(t *tx) (int, error) { return expireRequests(t.Transaction, "") }},
 		{"expire links", (*tx).expireLinks},
-		{"expire mails", func(t *tx) (int, error) { return 0, deleteExpiredMails(t.Tx) }},
+		{"expire mails", func(t *tx) (int, error) { return 0, deleteExpiredMails(t.Transaction) }},
 		{"forget former mailboxes", func(t *tx) (int, error) { return 0, t.forgetFormerMailboxes() }},
 		{"delete old events", func(t *tx) (int, error) { return 0, t.deleteOldEvents() }},
 		{"delete old records", func(t *tx) (int, error) { return 0, t.deleteOld() }},
@@ -109,14 +108,14 @@ const dropBatch = 20
 // counts. It should run at startup and every minute. It spares suspended agents, whose handles the
 // operator may want to stay taken.
 func (s *Store) DropUnverified(ctx context.Context, sendsMail bool) error {
-	since, err := s.db.SiteTime(ctx, txn.MailsSince)
+	since, err := s.db.SiteTime(ctx, mailsSince)
 	switch {
 	case err != nil:
 		return err
 	case sendsMail && since == 0:
-		return s.db.WriteBackground(ctx, func(t *txn.Tx) error { return t.SetSiteTime(txn.MailsSince, t.Now) })
+		return s.db.WriteBackground(ctx, func(t *Transaction) error { return t.SetSiteTime(mailsSince, t.Now) })
 	case !sendsMail && since != 0:
-		return s.db.WriteBackground(ctx, func(t *txn.Tx) error { return t.SetSiteTime(txn.MailsSince, 0) })
+		return s.db.WriteBackground(ctx, func(t *Transaction) error { return t.SetSiteTime(mailsSince, 0) })
 	case !sendsMail || domain.TimeOf(s.Now()) < since.Add(domain.UnverifiedRetention):
 		return nil
 	}
@@ -137,7 +136,7 @@ func (t *tx) dropUnverified() (int, error) {
 // dropAgent deletes an agent and lets others register its handle. Records that outlive the agent, and
 // events of the deletion, name it by a handle that nobody can have, so that they do not seem to be about
 // the next one.
-func dropAgent(t *txn.Tx, agent *agentRow) error {
+func dropAgent(t *Transaction, agent *agentRow) error {
 	former := domain.FormerHandle(agent.ID)
 	err := t.Exec(`UPDATE handles SET handle = ? WHERE id = ?`, former, agent.ID)
 	if err != nil {
@@ -157,7 +156,7 @@ func (t *tx) endSuspensions() (int, error) {
 	return t.eachAgent(endSuspension, `SELECT id FROM agents WHERE suspended_until <= ? LIMIT ?`, t.Now, jobBatch)
 }
 
-func endSuspension(t *txn.Tx, agent *agentRow) error {
+func endSuspension(t *Transaction, agent *agentRow) error {
 	agent.Suspension = domain.Suspension{}
 	return agent.Store(t)
 }

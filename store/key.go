@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"callbook/store/domain"
-	"callbook/store/txn"
 )
 
 // Authenticate returns the agent of a key. It returns unauthorized for a malformed, unknown or
@@ -62,11 +61,11 @@ func (s *Store) Authenticate(ctx context.Context, key string) (caller domain.Cal
 // runs.
 func (s *Store) endSuspension(ctx context.Context, id int64) error {
 	return s.write(ctx, func(t *tx) error {
-		agent, err := agentByID(t.Tx, id)
+		agent, err := agentByID(t.Transaction, id)
 		if err != nil || agent.Suspended(t.Now) {
 			return err
 		}
-		return endSuspension(t.Tx, agent)
+		return endSuspension(t.Transaction, agent)
 	})
 }
 
@@ -90,7 +89,7 @@ func (s *Store) RotateKey(ctx context.Context, caller domain.Caller) (key string
 		}
 
 		rotatedAt = t.Now
-		return setKey(t.Tx, caller.ID, key)
+		return setKey(t.Transaction, caller.ID, key)
 	})
 	return key, rotatedAt, err
 }
@@ -106,7 +105,7 @@ func (s *Store) recordActivity(id int64, last, now domain.Time) {
 	}
 
 	// A time that cannot be stored is stored with the next request.
-	s.db.TryWrite(func(t *txn.Tx) error {
+	s.db.TryWrite(func(t *Transaction) error {
 		return t.Exec(`UPDATE agents SET last_active_at = ? WHERE id = ?`, now, id)
 	}, func(error) {})
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 
 	"callbook/store/domain"
-	"callbook/store/txn"
 )
 
 // A stop token is the pseudonym of an address and a code that authenticates it. Every mail has one
@@ -17,7 +16,7 @@ const (
 )
 
 // stopToken returns the stop token of an address.
-func stopToken(t *txn.Tx, address string) string {
+func stopToken(t *Transaction, address string) string {
 	hash := t.MailboxHash(address)
 	mac := t.Pseudonym("stop\x00" + string(hash))
 	return base64.RawURLEncoding.EncodeToString(append(hash, mac[:stopBytes]...))
@@ -25,7 +24,7 @@ func stopToken(t *txn.Tx, address string) string {
 
 // stoppedMailbox returns the pseudonym of the address of a stop token. It returns not_found for a
 // token that the site did not make.
-func stoppedMailbox(db *txn.DB, token string) ([]byte, error) {
+func stoppedMailbox(db *database, token string) ([]byte, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(raw) != hashBytes+stopBytes || len(token) != base64.RawURLEncoding.EncodedLen(len(raw)) { // it skips line breaks
 		return nil, domain.NewError(domain.CodeNotFound)
@@ -48,7 +47,7 @@ func (s *Store) MailsStopped(ctx context.Context, token string) (stopped bool, e
 }
 
 // mailsStopped reports whether the holder of an address has ended all mails to it.
-func mailsStopped(t *txn.Tx, mailbox []byte) (stopped bool, err error) {
+func mailsStopped(t *Transaction, mailbox []byte) (stopped bool, err error) {
 	err = t.Get(&stopped, selectStopped, mailbox)
 	return stopped, err
 }
@@ -62,7 +61,7 @@ func (s *Store) StopMails(ctx context.Context, token string, stop bool) error {
 	if err != nil {
 		return err
 	}
-	return s.db.Write(ctx, func(t *txn.Tx) error {
+	return s.db.Write(ctx, func(t *Transaction) error {
 		if !stop {
 			return t.Exec(`DELETE FROM mail_stops WHERE mailbox_hash = ?`, hash)
 		}
@@ -75,7 +74,7 @@ func (s *Store) StopMails(ctx context.Context, token string, stop bool) error {
 }
 
 // deleteMailsTo deletes the mails to an address that wait.
-func deleteMailsTo(t *txn.Tx, mailbox []byte) error {
+func deleteMailsTo(t *Transaction, mailbox []byte) error {
 	var waiting []struct {
 		Seq int64  `db:"seq"`
 		To  string `db:"recipient"`

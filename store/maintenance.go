@@ -15,7 +15,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/store/domain"
-	"callbook/store/txn"
 )
 
 // Names of site values.
@@ -45,7 +44,7 @@ type maintainer struct {
 	// Rebuilding is called when the full-text tables are damaged and rebuilt. It may be nil.
 	Rebuilding func()
 
-	db      *txn.DB
+	db      *database
 	erased  atomic.Bool  // personal data was deleted since the log was last truncated
 	checked atomic.Int64 // domain.Time when this process last checked the file; 0 if it did not
 }
@@ -58,7 +57,7 @@ func newMaintainer() *maintainer {
 }
 
 // SetDB sets the database, which was just opened.
-func (m *maintainer) SetDB(db *txn.DB) { m.db = db }
+func (m *maintainer) SetDB(db *database) { m.db = db }
 
 // Erased records that personal data was deleted, so that Run truncates the log.
 func (m *maintainer) Erased() { m.erased.Store(true) }
@@ -82,7 +81,7 @@ func (m *maintainer) optimizeSearch(ctx context.Context) error {
 	if err != nil || !m.dueAtNight(last) {
 		return err
 	}
-	return m.db.WriteBackground(ctx, func(t *txn.Tx) error {
+	return m.db.WriteBackground(ctx, func(t *Transaction) error {
 		if err := t.OptimizeSearch(); err != nil {
 			return err
 		}
@@ -97,7 +96,7 @@ func (m *maintainer) compactIfDue(ctx context.Context) error {
 	if m.db.Size() > m.MaxCompacted {
 		return nil
 	}
-	erased, err := m.db.SiteTime(ctx, txn.ErasedAt)
+	erased, err := m.db.SiteTime(ctx, erasedAt)
 	if err != nil || erased == 0 {
 		return err
 	}
@@ -106,7 +105,7 @@ func (m *maintainer) compactIfDue(ctx context.Context) error {
 	}
 
 	// If the compaction fails, or the program is killed meanwhile, another night is soon enough.
-	err = m.db.WriteBackground(ctx, func(t *txn.Tx) error { return t.SetSiteTime(txn.ErasedAt, t.Now) })
+	err = m.db.WriteBackground(ctx, func(t *Transaction) error { return t.SetSiteTime(erasedAt, t.Now) })
 	if err != nil {
 		return err
 	}
@@ -119,7 +118,7 @@ func (m *maintainer) compactIfDue(ctx context.Context) error {
 func (m *maintainer) Compact(ctx context.Context) (before, after int64, err error) {
 	return m.db.Compact(ctx, func(conn *sqlx.Conn) error {
 		m.erased.Store(true) // the log holds the pages as they were
-		_, err := conn.ExecContext(ctx, `DELETE FROM site WHERE name = ?`, txn.ErasedAt)
+		_, err := conn.ExecContext(ctx, `DELETE FROM site WHERE name = ?`, erasedAt)
 		return err
 	})
 }
@@ -152,7 +151,7 @@ func (m *maintainer) Check(ctx context.Context) error {
 		return err
 	}
 	m.checked.Store(int64(now))
-	return m.db.Write(ctx, func(t *txn.Tx) error { return t.SetSiteTime(checkedAt, now) })
+	return m.db.Write(ctx, func(t *Transaction) error { return t.SetSiteTime(checkedAt, now) })
 }
 
 // checkFile reads the whole file, and rebuilds the full-text tables if they alone are damaged.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"callbook/store/domain"
-	"callbook/store/txn"
 )
 
 // CreatePageLink makes a token for the operator's page, which is valid for PageLinkAge. Others stay valid.
@@ -13,7 +12,7 @@ func (s *Store) CreatePageLink(ctx context.Context) (token string, err error) {
 	if token, err = domain.NewSecret(s.random); err != nil {
 		return "", err
 	}
-	return token, s.db.Write(ctx, func(t *txn.Tx) error {
+	return token, s.db.Write(ctx, func(t *Transaction) error {
 		end := t.Now.Add(domain.PageLinkAge)
 		err := t.Exec(`INSERT INTO operator_links (token_hash, created_at, expires_at) VALUES (?, ?, ?)`, domain.HashKey(token), t.Now, end)
 		if err != nil {
@@ -25,7 +24,7 @@ func (s *Store) CreatePageLink(ctx context.Context) (token string, err error) {
 
 // RevokePageLinks ends all links to the operator's page.
 func (s *Store) RevokePageLinks(ctx context.Context) error {
-	return s.db.Write(ctx, func(t *txn.Tx) error {
+	return s.db.Write(ctx, func(t *Transaction) error {
 		if err := t.Exec(`DELETE FROM operator_links`); err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"callbook/store/domain"
-	"callbook/store/txn"
 )
 
 // Me returns the caller's own view of itself.
@@ -13,7 +12,7 @@ func (s *Store) Me(ctx context.Context, caller domain.Caller) (domain.OwnAgent, 
 		domain.OwnAgent
 		WeeklyCap int `db:"weekly_cap"`
 	}
-	err := txn.OrNotFound(s.db.Get(ctx, &own, `
+	err := orNotFound(s.db.Get(ctx, &own, `
 		SELECT a.mailbox, a.weekly_cap, a.deletion_at, a.awaiting_since IS NOT NULL AS awaiting_approval,
 			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'pending' AND expires_at > ?1) AS pending_requests,
 			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'awaiting_owner' AND expires_at > ?1) AS awaiting_receipts

@@ -11,7 +11,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/text"
-	"callbook/store/txn"
 )
 
 // On the owner's page a person claims an agent by a mailed link, and from then on manages it by the same link. Only a
@@ -78,7 +77,7 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 		draft := struct {
 			Address string `json:"owner_email" format:"email"`
 		}{address}
-		if err := checkBlocks(t.Tx, draft); err != nil {
+		if err := checkBlocks(t.Transaction, draft); err != nil {
 			return err
 		}
 		if agent.VerifiedAt == nil {
@@ -88,7 +87,7 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 		if err := t.claimOwner(agent, order, t.ownerHash(address), token); err != nil {
 			return err
 		}
-		next, err := nextMailAllowed(t.Tx, t.store.mails, order)
+		next, err := nextMailAllowed(t.Transaction, t.store.mails, order)
 		sent = domain.CodeSent{ExpiresAt: t.Now.Add(claimAge), ResendAfter: next}
 		return err
 	})
@@ -127,12 +126,12 @@ func (t *tx) claimOwner(agent *agentRow, order mailOrder, owner []byte, token st
 	}
 
 	if !allowed {
-		return deleteMail(t.Tx, agent.ID, order.Kind)
+		return deleteMail(t.Transaction, agent.ID, order.Kind)
 	}
 	if claim.Status == statusClaimed {
 		order.Kind = domain.MailOwner
 	}
-	return insertMail(t.Tx, agent.ID, order.Kind, order.To, token, t.Now.Add(claimAge))
+	return insertMail(t.Transaction, agent.ID, order.Kind, order.To, token, t.Now.Add(claimAge))
 }
 
 // ownerHash returns the pseudonym by which an owner is known.
@@ -153,7 +152,7 @@ func (t *tx) replaceOwnerLink(mail *domain.Mail) error {
 // the site wants it sent, and unless the person at the address has recently rejected the agent. See
 // outbox.Allow for its errors.
 func (t *tx) spendMail(agent *agentRow, order mailOrder, wanted bool) (sent bool, err error) {
-	sent, err = allowMail(t.Tx, t.store.mails, order)
+	sent, err = allowMail(t.Transaction, t.store.mails, order)
 	if err != nil {
 		return false, err
 	}
@@ -168,7 +167,7 @@ func (t *tx) spendMail(agent *agentRow, order mailOrder, wanted bool) (sent bool
 			return false, err
 		}
 	}
-	return sent, countMail(t.Tx, t.store.mails, order, sent)
+	return sent, countMail(t.Transaction, t.store.mails, order, sent)
 }
 
 func (t *tx) insertClaim(agent *agentRow, owner []byte, token string) error {
@@ -209,7 +208,7 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 		domain.OwnerPage
 		AgentMailbox string `db:"agent_mailbox"`
 	}
-	err = txn.OrNotFound(s.db.Get(ctx, &row, `
+	err = orNotFound(s.db.Get(ctx, &row, `
 		SELECT `+claimColumns+`,
 			h.handle, a.name, a.owner AS owner_name, a.mailbox AS agent_mailbox, a.mailbox <> c.mailbox AS mailbox_changed,
 			a.verified_at IS NOT NULL AS mailbox_verified, a.claimed_at IS NOT NULL AS claimed,
@@ -294,14 +293,14 @@ func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (do
 	}
 	err = s.writeOrReject(ctx, func(t *tx) error {
 		var claim claimRow
-		err := txn.OrNotFound(t.Get(&claim, selectClaim+` WHERE c.token_hash = ?`, domain.HashKey(form.Token)))
+		err := orNotFound(t.Get(&claim, selectClaim+` WHERE c.token_hash = ?`, domain.HashKey(form.Token)))
 		if err != nil {
 			return err
 		}
 		if claim.linkEnded(t.Now) {
 			return domain.NewError(domain.CodeNotFound)
 		}
-		agent, err := agentByID(t.Tx, claim.AgentID)
+		agent, err := agentByID(t.Transaction, claim.AgentID)
 		if err != nil {
 			return err
 		}
@@ -333,30 +332,30 @@ func (t *tx) actAsOwner(claim *claimRow, agent *agentRow, form domain.OwnerSubmi
 		if agent.DeletionAt == nil {
 			return domain.NewError(domain.CodeInvalidState)
 		}
-		return keepAgent(t.Tx, agent)
+		return keepAgent(t.Transaction, agent)
 	case domain.OwnerConfirm:
 		return t.confirmClaim(claim, agent)
 	case domain.OwnerReject:
 		return t.rejectClaim(claim, agent)
 	case domain.OwnerWithdraw:
-		return withdrawClaim(t.Tx, agent)
+		return withdrawClaim(t.Transaction, agent)
 	case domain.OwnerRotateKey:
 		return t.rotateKey(claim, agent, key)
 	case domain.OwnerRetire:
 		if form.Confirm != agent.Handle {
 			return domain.Invalid(domain.FieldError{Field: "confirm", Code: domain.FaultBadValue, Topic: "confirm"})
 		}
-		return deleteAgent(t.Tx, agent)
+		return deleteAgent(t.Transaction, agent)
 	case domain.OwnerWaive:
 		return t.waiveReceipts(agent)
 	case domain.OwnerAgree:
 		if agent.Suspended(t.Now) {
 			return domain.NewError(domain.CodeInvalidState)
 		}
-		_, err := actOnRequest(t.Tx, agent, form.Request, domain.ActAgree, "")
+		_, err := actOnRequest(t.Transaction, agent, form.Request, domain.ActAgree, "")
 		return err
 	case domain.OwnerRefuse:
-		_, err := actOnRequest(t.Tx, agent, form.Request, domain.ActRefuse, "")
+		_, err := actOnRequest(t.Transaction, agent, form.Request, domain.ActRefuse, "")
 		return err
 	}
 	return domain.NewError(domain.CodeInvalidState)
@@ -389,15 +388,15 @@ func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) error {
 	agent.ClaimedAt = &t.Now
 	agent.ClaimedBy = claim.Owner
 	agent.UpdatedAt = t.Now
-	return agent.Store(t.Tx)
+	return agent.Store(t.Transaction)
 }
 
 // rejectClaim deletes a claim that the person does not know of, and reports it to the operator.
 func (t *tx) rejectClaim(claim *claimRow, agent *agentRow) error {
 	return cmp.Or(
 		t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID),
-		deleteMail(t.Tx, agent.ID, domain.MailClaim),
-		insertReport(t.Tx, report{
+		deleteMail(t.Transaction, agent.ID, domain.MailClaim),
+		insertReport(t.Transaction, report{
 			About: "claim", Subject: agent.Handle, reportSubject: reportSubject{AuthorID: agent.ID}, Reporter: claim.Owner,
 		}))
 }
@@ -416,13 +415,13 @@ func (t *tx) waiveReceipts(agent *agentRow) error {
 	}
 	agent.ContactPolicy.RequireOwnerReceipt = false
 	agent.UpdatedAt = t.Now
-	return agent.Store(t.Tx)
+	return agent.Store(t.Transaction)
 }
 
 // rotateKey gives the owner a new key. If the mailbox has changed since the claim, a thief may have
 // changed it, so it is no longer verified and cannot recover a key.
 func (t *tx) rotateKey(claim *claimRow, agent *agentRow, key string) error {
-	if err := restoreKey(t.Tx, agent.ID, key); err != nil {
+	if err := restoreKey(t.Transaction, agent.ID, key); err != nil {
 		return err
 	}
 
@@ -430,15 +429,15 @@ func (t *tx) rotateKey(claim *claimRow, agent *agentRow, key string) error {
 	// the rightful holder's, if the owner is the thief.
 	former := agent.FormerMailbox
 	if former != nil && *former != claim.Mailbox && *agent.MailboxLeftAt > claim.MailboxAt {
-		forgetFormerMailbox(t.Tx, agent)
+		forgetFormerMailbox(t.Transaction, agent)
 	}
 	if agent.Mailbox != claim.Mailbox {
-		if err := unverify(t.Tx, agent); err != nil {
+		if err := unverify(t.Transaction, agent); err != nil {
 			return err
 		}
 		agent.UpdatedAt = t.Now
 	}
-	return agent.Store(t.Tx)
+	return agent.Store(t.Transaction)
 }
 
 // ownerClaim returns the state of an agent's claim as the agent sees it.

@@ -7,7 +7,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/text"
-	"callbook/store/txn"
 )
 
 // checkDeadline returns the error of a deadline that has passed.
@@ -57,7 +56,7 @@ func (t *tx) createPost(
 	if err := t.CheckRoom(); err != nil {
 		return post, err
 	}
-	if err := checkBlocks(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
+	if err := checkBlocks(t.Transaction, draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return post, err
 	}
 	hash := draft.TextHash()
@@ -79,7 +78,7 @@ func (t *tx) createPost(
 	if row.ID, err = t.NewID(domain.IDPost); err != nil {
 		return post, err
 	}
-	if err := row.Insert(t.Tx, author.Handle, hash, words); err != nil {
+	if err := row.Insert(t.Transaction, author.Handle, hash, words); err != nil {
 		return post, err
 	}
 	return domain.PublicPost{Post: row.Post, Author: author.Author(), CreatedAt: row.CreatedAt, Seq: row.Seq}, nil
@@ -148,14 +147,14 @@ func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string)
 			JOIN agents a ON a.id = p.author_id
 			WHERE p.id = ? AND NOT a.hidden`, id)
 		if err != nil {
-			return txn.OrNotFound(err)
+			return orNotFound(err)
 		}
 		if p.AuthorID != caller.ID {
 			return &domain.Error{Code: domain.CodeForbidden, Topic: "post"}
 		}
-		return deletePost(t.Tx, &p)
+		return deletePost(t.Transaction, &p)
 	})
 }
 
 // indexStalePosts is record.IndexStalePosts for a batch.
-func (t *tx) indexStalePosts() (int, error) { return indexStalePosts(t.Tx, jobBatch) }
+func (t *tx) indexStalePosts() (int, error) { return indexStalePosts(t.Transaction, jobBatch) }

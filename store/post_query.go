@@ -8,7 +8,6 @@ import (
 	"callbook/store/listing"
 	"callbook/store/search"
 	"callbook/store/sqlitedb"
-	"callbook/store/txn"
 )
 
 // postFields are the fields of domain.PublicPost, for a SELECT from posts p and postAuthor. The replies of hidden
@@ -29,7 +28,7 @@ var selectPost = `SELECT ` + postFields + ` FROM posts p` + postAuthor
 // Post returns a post. It returns not_found if it does not exist or its author is hidden.
 func (s *Store) Post(ctx context.Context, id string) (domain.PublicPost, error) {
 	var post domain.PublicPost
-	err := txn.OrNotFound(s.db.Get(ctx, &post, selectPost+` WHERE p.id = ?`, id))
+	err := orNotFound(s.db.Get(ctx, &post, selectPost+` WHERE p.id = ?`, id))
 	return post, err
 }
 
@@ -55,8 +54,8 @@ const (
 )
 
 var (
-	postIndex     = listing.NewIndex(txn.PostSearch, "post_tokens", "")
-	openPostIndex = listing.NewIndex(txn.PostSearch, "post_tokens", notExpired)
+	postIndex     = listing.NewIndex(postSearch, "post_tokens", "")
+	openPostIndex = listing.NewIndex(postSearch, "post_tokens", notExpired)
 )
 
 // Posts lists posts, newest first; a search by relevance. It returns invalid_query if the cursor is

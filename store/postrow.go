@@ -3,7 +3,6 @@ package store
 import (
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
-	"callbook/store/txn"
 )
 
 // postRow is a row of the table posts.
@@ -29,19 +28,19 @@ var (
 )
 
 // Insert stores a new post by an author's handle. words are its PostWords.
-func (p *postRow) Insert(t *txn.Tx, author string, textHash []byte, words string) error {
+func (p *postRow) Insert(t *Transaction, author string, textHash []byte, words string) error {
 	if err := t.GetNamed(&p.Seq, insertPost, postRecord{postRow: *p, TextHash: textHash}); err != nil {
 		return err
 	}
 	t.Changes.Public = true
-	t.Index(txn.PostSearch, p.Seq, p.tokens(author, words))
+	t.Index(postSearch, p.Seq, p.tokens(author, words))
 	return nil
 }
 
 // indexStalePosts rebuilds the search rows of posts whose deadline has passed, so that searches for
 // open posts need not skip them, limit at most, and returns their number. It also reopens posts that a
 // clock that ran ahead has closed.
-func indexStalePosts(t *txn.Tx, limit int) (int, error) {
+func indexStalePosts(t *Transaction, limit int) (int, error) {
 	var stale []int64
 	today := t.Now.Date()
 	err := t.Select(&stale, `
@@ -66,10 +65,10 @@ func indexStalePosts(t *txn.Tx, limit int) (int, error) {
 }
 
 // indexPosts stores the search rows of the posts that where selects, without those of hidden authors.
-func indexPosts(t *txn.Tx, where string, value int64) error {
+func indexPosts(t *Transaction, where string, value int64) error {
 	posts, err := authoredPosts(t, where, value)
 	for i := range posts {
-		t.Index(txn.PostSearch, posts[i].Seq, posts[i].tokens(posts[i].Author, postWords(&posts[i].Post)))
+		t.Index(postSearch, posts[i].Seq, posts[i].tokens(posts[i].Author, postWords(&posts[i].Post)))
 	}
 	return err
 }

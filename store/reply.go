@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"callbook/store/domain"
-	"callbook/store/txn"
 )
 
 // CreateReply replies to a post. It returns validation_failed for a text with a blocked word,
@@ -46,7 +45,7 @@ func (t *tx) createReply(
 	if err := t.CheckRoom(); err != nil {
 		return reply, err
 	}
-	if err := checkBlocks(t.Tx, draft); err != nil {
+	if err := checkBlocks(t.Transaction, draft); err != nil {
 		return reply, err
 	}
 
@@ -56,7 +55,7 @@ func (t *tx) createReply(
 		Title    string `db:"title"`
 		Blocked  bool   `db:"blocked"`
 	}
-	err = txn.OrNotFound(t.Get(&post, `
+	err = orNotFound(t.Get(&post, `
 		SELECT p.seq, p.author_id, p.title,
 			EXISTS (SELECT 1 FROM blocks WHERE blocker_id = p.author_id AND blocked_id = ?2) AS blocked
 		FROM posts p
@@ -107,7 +106,7 @@ func (s *Store) DeleteReply(ctx context.Context, caller domain.Caller, id string
 		}
 
 		var reply replyRow
-		err := txn.OrNotFound(t.Get(&reply, selectReplyRow+`
+		err := orNotFound(t.Get(&reply, selectReplyRow+`
 			JOIN agents ra ON ra.id = r.author_id
 			JOIN agents pa ON pa.id = p.author_id
 			WHERE r.id = ? AND NOT ra.hidden AND NOT pa.hidden`, id))
@@ -117,6 +116,6 @@ func (s *Store) DeleteReply(ctx context.Context, caller domain.Caller, id string
 		if caller.ID != reply.AuthorID && caller.ID != reply.PostAuthorID {
 			return &domain.Error{Code: domain.CodeForbidden, Topic: "reply"}
 		}
-		return deleteReply(t.Tx, &reply)
+		return deleteReply(t.Transaction, &reply)
 	})
 }

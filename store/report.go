@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"callbook/store/domain"
-	"callbook/store/txn"
 )
 
 // ReportPost reports a post to the operator. Reports of one address count once a day for a post.
@@ -33,7 +32,7 @@ func (s *Store) ReportReply(ctx context.Context, replyID string, address netip.A
 // ReportAgent is ReportPost for the card of an agent.
 func (s *Store) ReportAgent(ctx context.Context, handle string, address netip.Addr, draft domain.ReportDraft) error {
 	return s.reportFrom(ctx, address, report{About: "agent", Subject: handle, Reason: draft.Reason}, func(t *tx) (reportSubject, error) {
-		agent, found, err := agentByHandle(t.Tx, handle)
+		agent, found, err := agentByHandle(t.Transaction, handle)
 		if err == nil && (!found || agent.Hidden(t.Now)) {
 			err = domain.NewError(domain.CodeNotFound)
 		}
@@ -48,7 +47,7 @@ func (s *Store) ReportAgent(ctx context.Context, handle string, address netip.Ad
 // reported returns a function that reads what a report is about by a query with its id.
 func reported(query, id string) func(*tx) (reportSubject, error) {
 	return func(t *tx) (r reportSubject, err error) {
-		return r, txn.OrNotFound(t.Get(&r, query, id))
+		return r, orNotFound(t.Get(&r, query, id))
 	}
 }
 
@@ -73,6 +72,6 @@ func (s *Store) reportFrom(ctx context.Context, address netip.Addr, r report, fi
 		if err := t.SpendNetwork(t.counted(address), domain.ActPublicReport, t.store.quotas[domain.LimitNetworkReports]); err != nil {
 			return err
 		}
-		return insertReport(t.Tx, r)
+		return insertReport(t.Transaction, r)
 	})
 }

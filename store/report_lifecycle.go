@@ -2,7 +2,6 @@ package store
 
 import (
 	"callbook/store/domain"
-	"callbook/store/txn"
 )
 
 // reportSubject is what a report is about. It is stored as it was when it was reported, since its author may delete it.
@@ -22,7 +21,7 @@ type report struct {
 }
 
 // insertReport stores a report.
-func insertReport(t *txn.Tx, r report) error {
+func insertReport(t *Transaction, r report) error {
 	id, err := t.NewID(domain.IDReport)
 	if err != nil {
 		return err

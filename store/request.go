@@ -9,7 +9,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/txn"
 )
 
 // SendRequest sends another agent a contact request. It returns validation_failed for a deadline that
@@ -75,10 +74,10 @@ func (t *tx) sendRequest(
 	if err := t.CheckRoom(); err != nil {
 		return request, err
 	}
-	if err := checkBlocks(t.Tx, draft, t.checkDeadline(draft.Deadline)...); err != nil {
+	if err := checkBlocks(t.Transaction, draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return request, err
 	}
-	recipient, found, err := agentByHandle(t.Tx, handle)
+	recipient, found, err := agentByHandle(t.Transaction, handle)
 	if err != nil {
 		return request, err
 	}
@@ -134,7 +133,7 @@ func (t *tx) contactAttempt(
 		a.Daily,
 		recipient.ContactPolicy.CapFor(a.Level))
 	if err == nil && a.OpenUntil != nil && *a.OpenUntil <= t.Now {
-		err = expirePair(t.Tx, sender.ID, recipient.ID)
+		err = expirePair(t.Transaction, sender.ID, recipient.ID)
 	}
 	return offering, a, err
 }
@@ -215,7 +214,7 @@ func (t *tx) insertRequest(
 // not_found.
 func (s *Store) Request(ctx context.Context, caller domain.Caller, id string) (request domain.ContactRequest, err error) {
 	var row requestRow
-	err = txn.OrNotFound(s.db.Get(ctx, &row, selectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`, s.db.Now(), id, caller.ID))
+	err = orNotFound(s.db.Get(ctx, &row, selectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`, s.db.Now(), id, caller.ID))
 	if err != nil {
 		return request, err
 	}
@@ -272,7 +271,7 @@ func (s *Store) ActOnRequest(
 		if err != nil {
 			return err
 		}
-		request, err = actOnRequest(t.Tx, agent, id, act, reason)
+		request, err = actOnRequest(t.Transaction, agent, id, act, reason)
 		return err
 	})
 	return request, err

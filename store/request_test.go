@@ -11,7 +11,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/listing"
-	"callbook/store/txn"
 	"callbook/testdata/proof"
 )
 
@@ -157,7 +156,7 @@ func TestTryRequest_StoresNothing(t *testing.T) {
 		asker, pilot := s.reachable("asker"), s.reachable("harbour-pilot")
 		draft, changes := plainDraft, 0
 		tt.change(s, asker, pilot, &draft)
-		s.Watch(func(txn.Changes) { changes++ })
+		s.Watch(func(Changes) { changes++ })
 		before := s.dump()
 		if got := said(s.TryRequest(context.Background(), asker, pilot.Handle, draft), s.clock.Now()); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)

@@ -10,7 +10,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
-	"callbook/store/txn"
 )
 
 // scheduleStart is when tests begin.
@@ -21,7 +20,7 @@ func newSchedule(t testing.TB, keep int) BackupSchedule {
 	t.Helper()
 	b := BackupSchedule{Path: filepath.Join(t.TempDir(), "callbook.db"), Folder: t.TempDir(), Every: domain.Day, Keep: keep}
 	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{
-		Path: b.Path, Format: txn.Format, Normal: true,
+		Path: b.Path, Format: Format, Normal: true,
 		Hooks: sqlitedb.Hooks{
 			Begin: func(*sqlitedb.Tx) {}, BeforeCommit: func() error { return nil }, Committed: func() {}, Invalidate: func() {},
 		},

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"callbook/store/search"
-	"callbook/store/txn"
 )
 
 var errUndo = errors.New("undo")
@@ -19,7 +18,7 @@ func (s *testStore) findsIn(text string, queries ...string) []bool {
 	var found []bool
 	err := s.write(context.Background(), func(t *tx) error {
 		found = nil
-		t.Index(txn.PostSearch, 1, search.Row{First: []string{text}}.Tokens())
+		t.Index(postSearch, 1, search.Row{First: []string{text}}.Tokens())
 		if err := t.StoreSearchRows(); err != nil {
 			return err
 		}

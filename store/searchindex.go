@@ -6,7 +6,6 @@ import (
 
 	"callbook/store/search"
 	"callbook/store/sqlitedb"
-	"callbook/store/txn"
 )
 
 // indexBatch is how many records one transaction of RebuildSearch indexes, so that requests do not
@@ -15,15 +14,15 @@ const indexBatch = 250
 
 // rebuildSearch rebuilds all rows of the full-text tables, for tables that are damaged, or that an
 // older program wrote in another way. Searches find only a part meanwhile. 100,000 agents take minutes.
-func rebuildSearch(ctx context.Context, db *txn.DB) error {
-	err := db.WriteBackground(ctx, (*txn.Tx).ClearSearch)
+func rebuildSearch(ctx context.Context, db *database) error {
+	err := db.WriteBackground(ctx, (*Transaction).ClearSearch)
 	if err != nil {
 		return fmt.Errorf("clear the full-text tables: %w", err)
 	}
-	for _, next := range []func(*txn.Tx, int64) (int64, error){indexAgentsAfter, indexPostsAfter} {
+	for _, next := range []func(*Transaction, int64) (int64, error){indexAgentsAfter, indexPostsAfter} {
 		for last := int64(-1); last != 0; {
 			after := max(last, 0)
-			err := db.WriteBackground(ctx, func(t *txn.Tx) (err error) {
+			err := db.WriteBackground(ctx, func(t *Transaction) (err error) {
 				t.Changes.Public = true // searches find more
 				last, err = next(t, after)
 				return err
@@ -33,12 +32,12 @@ func rebuildSearch(ctx context.Context, db *txn.DB) error {
 			}
 		}
 	}
-	return db.WriteBackground(ctx, (*txn.Tx).OptimizeSearch)
+	return db.WriteBackground(ctx, (*Transaction).OptimizeSearch)
 }
 
 // searchIsWhole reports whether searches find as many agents and posts as the public sees. FTS5 does not
 // notice some damage of its tables, after which it finds nothing.
-func searchIsWhole(ctx context.Context, db *txn.DB) (whole bool, err error) {
+func searchIsWhole(ctx context.Context, db *database) (whole bool, err error) {
 	every := func(kind rune, values ...string) string {
 		return search.Within("", []string{search.AnyFacet(facets(kind, values))})
 	}
@@ -53,22 +52,22 @@ func searchIsWhole(ctx context.Context, db *txn.DB) (whole bool, err error) {
 
 // indexAgentsAfter stores the search rows of the next agents, and returns the number of the last; 0 if
 // there are no more.
-func indexAgentsAfter(t *txn.Tx, id int64) (last int64, err error) {
+func indexAgentsAfter(t *Transaction, id int64) (last int64, err error) {
 	var agents []agentRow
 	err = t.Select(&agents, selectAgents+` WHERE a.id > ? AND NOT a.hidden ORDER BY a.id LIMIT ?`, id, indexBatch)
 	for i := range agents {
 		last = agents[i].ID
-		t.Index(txn.AgentSearch, last, agentTokens(&agents[i].Agent))
+		t.Index(agentSearch, last, agentTokens(&agents[i].Agent))
 	}
 	return last, err
 }
 
 // indexPostsAfter is indexAgentsAfter for posts.
-func indexPostsAfter(t *txn.Tx, seq int64) (last int64, err error) {
+func indexPostsAfter(t *Transaction, seq int64) (last int64, err error) {
 	posts, err := authoredPosts(t, `p.seq > ? ORDER BY p.seq LIMIT ?`, seq, indexBatch)
 	for i := range posts {
 		last = posts[i].Seq
-		t.Index(txn.PostSearch, last, posts[i].tokens(posts[i].Author, postWords(&posts[i].Post)))
+		t.Index(postSearch, last, posts[i].tokens(posts[i].Author, postWords(&posts[i].Post)))
 	}
 	return last, err
 }
@@ -80,7 +79,7 @@ type authoredPost struct {
 }
 
 // authoredPosts returns the posts that where selects, without those of hidden authors.
-func authoredPosts(t *txn.Tx, where string, args ...any) (posts []authoredPost, err error) {
+func authoredPosts(t *Transaction, where string, args ...any) (posts []authoredPost, err error) {
 	err = t.Select(&posts, `
 		SELECT `+sqlitedb.ColumnsOf[postRow]().Select("p")+`, h.handle AS author
 		FROM posts p

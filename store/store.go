@@ -73,7 +73,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
-	"callbook/store/txn"
 )
 
 // Options configures a Store. The zero value of every field but Path is right for a server.
@@ -118,13 +117,13 @@ type Options struct {
 type Store struct {
 	Lists *BlockLists // of the operator, for requests
 
-	db          *txn.DB
+	db          *database
 	maintenance *maintainer
 	random      io.Reader
 	quotas      domain.Quotas
 	mails       domain.MailCaps
 	watching    sync.RWMutex
-	watchers    []func(txn.Changes)
+	watchers    []func(Changes)
 
 	registration  domain.RegistrationMode
 	siteName      string // empty if the site has none of its own
@@ -144,7 +143,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 
 	var err error
-	s.db, err = txn.Open(ctx, txn.Options{
+	s.db, err = openDatabase(ctx, databaseOptions{
 		Options: sqlitedb.Options{
 			Path: o.Path, Clock: o.Clock, Normal: o.Normal, Batch: o.Batch, MaxBytes: o.MaxBytes,
 			NetworkDisk: o.NetworkDisk, Beside: o.Beside,
@@ -159,21 +158,21 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.maintenance.Checking = o.Checking
 	s.maintenance.Rebuilding = o.Rebuilding
 	s.Lists = newLists(s.db)
-	s.Lists.Committed(txn.Everything)
+	s.Lists.Committed(everything)
 	s.Watch(s.Lists.Committed)
 	return s, nil
 }
 
 // Watch calls f after each commit and before its writes return. It must be called before the
 // store is used, and f must be fast.
-func (s *Store) Watch(f func(txn.Changes)) {
+func (s *Store) Watch(f func(Changes)) {
 	s.watching.Lock() // another process may write at any time
 	defer s.watching.Unlock()
 
 	s.watchers = append(s.watchers, f)
 }
 
-func (s *Store) committed(c txn.Changes) {
+func (s *Store) committed(c Changes) {
 	if c.Erased {
 		s.maintenance.Erased()
 	}

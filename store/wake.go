@@ -7,7 +7,6 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/text"
-	"callbook/store/txn"
 )
 
 // An event marks the wake-up of its agent as due (txn.Tx.InsertEvent). StartWakes marks it as sent for the
@@ -33,7 +32,7 @@ func (s *Store) SetWake(ctx context.Context, caller domain.Caller, url string) (
 		if err := t.CheckRoom(); err != nil {
 			return err
 		}
-		if err := checkBlocks(t.Tx, domain.WakeDraft{URL: address}); err != nil {
+		if err := checkBlocks(t.Transaction, domain.WakeDraft{URL: address}); err != nil {
 			return err
 		}
 		if agent.VerifiedAt == nil {
@@ -55,7 +54,7 @@ func (t *tx) setWake(agentID int64, url string) (secret []byte, err error) {
 		WHERE w.agent_id = ? AND w.due_at IS NOT NULL`, t.Now, domain.WakePause.Milliseconds(), agentID); err != nil {
 		return nil, err
 	}
-	if err := removeWake(t.Tx, agentID); err != nil {
+	if err := removeWake(t.Transaction, agentID); err != nil {
 		return nil, err
 	}
 	nonce := make([]byte, wakeNonceBytes)
@@ -65,12 +64,12 @@ func (t *tx) setWake(agentID int64, url string) (secret []byte, err error) {
 	if err := t.Exec(`INSERT INTO wakes (agent_id, url, nonce, due_at) VALUES (?, ?, ?, ?)`, agentID, url, nonce, due); err != nil {
 		return nil, err
 	}
-	return wakeSecret(t.Tx, nonce), nil
+	return wakeSecret(t.Transaction, nonce), nil
 }
 
 // wakeSecret derives the secret of signatures, so that the database alone does not have it if the key of codes
 // comes from elsewhere.
-func wakeSecret(t *txn.Tx, nonce []byte) []byte {
+func wakeSecret(t *Transaction, nonce []byte) []byte {
 	return t.CodeHash(append([]byte("wake\x00"), nonce...))
 }
 
@@ -80,7 +79,7 @@ func (s *Store) RemoveWake(ctx context.Context, caller domain.Caller) error {
 		if _, err := t.AuthorizeOwn(caller); err != nil {
 			return err
 		}
-		return removeWake(t.Tx, caller.ID)
+		return removeWake(t.Transaction, caller.ID)
 	})
 }
 
@@ -109,7 +108,7 @@ func (s *Store) StartWakes(ctx context.Context, limit int) (due []domain.DueWake
 	if next, err := s.NextWakeAt(ctx); err != nil || next == 0 || next > s.db.Now() {
 		return nil, err
 	}
-	err = s.db.Write(ctx, func(t *txn.Tx) error {
+	err = s.db.Write(ctx, func(t *Transaction) error {
 		due, err = nil, nil
 		for rows := []domain.DueWake(nil); len(due) == 0 && err == nil; {
 			if rows, err = selectDueWakes(t, limit); len(rows) == 0 {
@@ -128,7 +127,7 @@ func (s *Store) StartWakes(ctx context.Context, limit int) (due []domain.DueWake
 }
 
 // selectDueWakes returns requests that are due, the oldest first.
-func selectDueWakes(t *txn.Tx, limit int) (rows []domain.DueWake, err error) {
+func selectDueWakes(t *Transaction, limit int) (rows []domain.DueWake, err error) {
 	err = t.Select(&rows, `
 		SELECT w.agent_id, h.handle, w.url, w.nonce, w.tries, COALESCE(w.message, '') AS message,
 			(SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.agent_id = w.agent_id AND e.seq > a.inbox_seen LIMIT ?3)) AS pending,
@@ -145,7 +144,7 @@ func selectDueWakes(t *txn.Tx, limit int) (rows []domain.DueWake, err error) {
 
 // startWake records that a request is on its way. It reports false if its agent has seen every event, so that nothing is
 // due, or is inactive, so that nothing is due for a while.
-func startWake(t *txn.Tx, due *domain.DueWake) (sent bool, err error) {
+func startWake(t *Transaction, due *domain.DueWake) (sent bool, err error) {
 	if due.Inactive {
 		return false, t.Exec(`UPDATE wakes SET due_at = ? WHERE agent_id = ?`, t.Now.Add(domain.WakeRest), due.AgentID)
 	}
@@ -171,10 +170,10 @@ const ofWake = ` WHERE agent_id = ? AND nonce = ? AND due_at = ?`
 // FinishWake records the outcome of a request, unless another URL or request has taken its place meanwhile. After the last
 // retry the agent gets an event.
 func (s *Store) FinishWake(ctx context.Context, due domain.DueWake, delivered bool) error {
-	return s.db.WriteBackground(ctx, func(t *txn.Tx) error { return finishWake(t, due, delivered) })
+	return s.db.WriteBackground(ctx, func(t *Transaction) error { return finishWake(t, due, delivered) })
 }
 
-func finishWake(t *txn.Tx, due domain.DueWake, delivered bool) error {
+func finishWake(t *Transaction, due domain.DueWake, delivered bool) error {
 	lease := due.StartedAt.Add(domain.WakeLease)
 	if delivered {
 		return t.Exec(`

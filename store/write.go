@@ -5,18 +5,17 @@ import (
 	"net/netip"
 
 	"callbook/store/domain"
-	"callbook/store/txn"
 )
 
 // tx is the transaction of a use case. Its methods run inside the transaction.
 type tx struct {
-	*txn.Tx
+	*Transaction
 	store *Store
 }
 
 // run returns act as a write of package txn.
-func (s *Store) run(act func(*tx) error) func(*txn.Tx) error {
-	return func(t *txn.Tx) error { return act(&tx{Tx: t, store: s}) }
+func (s *Store) run(act func(*tx) error) func(*Transaction) error {
+	return func(t *Transaction) error { return act(&tx{Transaction: t, store: s}) }
 }
 
 // write is txn.DB.Write.
@@ -44,7 +43,7 @@ func (t *tx) Authorize(caller domain.Caller) (*agentRow, error) {
 // AuthorizeOwn is Authorize for an act of an agent on itself, which it may do while it waits for
 // approval.
 func (t *tx) AuthorizeOwn(caller domain.Caller) (*agentRow, error) {
-	agent, err := agentOfCaller(t.Tx, caller)
+	agent, err := agentOfCaller(t.Transaction, caller)
 	switch {
 	case err != nil:
 		return nil, err

@@ -15,7 +15,6 @@ import (
 	"callbook/static"
 	"callbook/store"
 	"callbook/store/domain"
-	"callbook/store/txn"
 )
 
 // Outbox delivers the queued mails of the site to the sink, one at a time.
@@ -42,7 +41,7 @@ func NewOutbox(st *store.Store, sink Sink, base, name string, log zerolog.Logger
 }
 
 // Notify counts mails that have expired, and wakes the outbox if a commit has queued a mail.
-func (o *Outbox) Notify(c txn.Changes) {
+func (o *Outbox) Notify(c store.Changes) {
 	o.counts[expired].Add(c.MailsExpired)
 	if !c.Mail {
 		return

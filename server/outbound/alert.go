@@ -16,7 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"callbook/store/text"
-	"callbook/store/txn"
+	"callbook/store"
 )
 
 // AlertKind is the reason for an alert.
@@ -95,7 +95,7 @@ func NewAlertWorker(o AlertOptions) *AlertWorker {
 }
 
 // Watch raises the alerts that commits of the store cause.
-func (w *AlertWorker) Watch(c txn.Changes) {
+func (w *AlertWorker) Watch(c store.Changes) {
 	w.Raise(ReportAlert, c.Reports)
 	w.Raise(ApprovalAlert, c.Approvals)
 }

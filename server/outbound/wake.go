@@ -16,7 +16,6 @@ import (
 
 	"callbook/store"
 	"callbook/store/domain"
-	"callbook/store/txn"
 )
 
 // maxRequests is how many requests are sent at once.
@@ -60,7 +59,7 @@ func NewWakeWorker(st *store.Store, o Options, log zerolog.Logger, set *metrics.
 }
 
 // Notify is called after each commit.
-func (w *WakeWorker) Notify(c txn.Changes) {
+func (w *WakeWorker) Notify(c store.Changes) {
 	if !c.Wake {
 		return
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/emersion/go-smtp"
 	"github.com/google/go-cmp/cmp"
 
-	"callbook/store/txn"
+	"callbook/store"
 	"callbook/testdata/upgrade"
 )
 
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 
 	args := os.Args[1:]
 	if i := slices.Index(args, asNextVersion); i >= 0 {
-		txn.Format.Migrations = upgrade.Migrations(upgrade.Step)
+		store.Format.Migrations = upgrade.Migrations(upgrade.Step)
 		args = slices.Delete(args, i, i+1)
 	}
 	os.Exit(run(ctx, args, os.Stdout, os.Stderr))

@@ -1,4 +1,4 @@
-package txn
+package store
 
 import (
 	"database/sql"
@@ -7,8 +7,8 @@ import (
 	"callbook/store/domain"
 )
 
-// OrNotFound returns not_found for sql.ErrNoRows, and any other error unchanged.
-func OrNotFound(err error) error {
+// orNotFound returns not_found for sql.ErrNoRows, and any other error unchanged.
+func orNotFound(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return domain.NewError(domain.CodeNotFound)
 	}

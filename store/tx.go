@@ -1,4 +1,4 @@
-package txn
+package store
 
 import (
 	"fmt"
@@ -9,29 +9,29 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// Tx is what one write sees of its transaction: a fixed time, and what must happen because of the
+// Transaction is what one write sees of its transaction: a fixed time, and what must happen because of the
 // write.
-type Tx struct {
+type Transaction struct {
 	*sqlitedb.Tx
 	Now     domain.Time
 	Random  io.Reader
 	Changes Changes
 
-	db     *DB
+	db     *database
 	search map[searchKey]string // tokens of rows of full-text tables to replace; empty to delete
 }
 
-// IDs is a set of ids.
-type IDs map[int64]struct{}
+// iDs is a set of ids.
+type iDs map[int64]struct{}
 
 // Add adds an id.
-func (s IDs) Add(id int64) { s[id] = struct{}{} }
+func (s iDs) Add(id int64) { s[id] = struct{}{} }
 
 // Changes are the effects of a commit, for the cache and waiting requests.
 type Changes struct {
 	All       bool // everything may have changed
 	Public    bool // something that public responses show
-	NewEvents IDs  // agents that have new events
+	NewEvents iDs  // agents that have new events
 	Mail      bool // a mail was put into the outbox
 	Wake      bool // an agent must be woken
 	Erased    bool // personal data was deleted: the log must be truncated and the file compacted
@@ -42,22 +42,22 @@ type Changes struct {
 	MailsExpired int // mails that were deleted before they were delivered; they are Erased
 }
 
-// Everything is the effect of an unknown commit.
-var Everything = Changes{All: true, Public: true, Mail: true, Wake: true, Erased: true}
+// everything is the effect of an unknown commit.
+var everything = Changes{All: true, Public: true, Mail: true, Wake: true, Erased: true}
 
-func (db *DB) newTx(tx *sqlitedb.Tx, now domain.Time) *Tx {
-	return &Tx{
+func (db *database) newTx(tx *sqlitedb.Tx, now domain.Time) *Transaction {
+	return &Transaction{
 		Tx:      tx,
 		Now:     now,
 		Random:  db.options.Random,
-		Changes: Changes{NewEvents: IDs{}},
+		Changes: Changes{NewEvents: iDs{}},
 		db:      db,
 		search:  map[searchKey]string{},
 	}
 }
 
 // merge adds the effects of a write to those of the others in the same transaction.
-func (t *Tx) merge(other *Tx) {
+func (t *Transaction) merge(other *Transaction) {
 	if other.Changes.All { // everything was deleted
 		clear(t.search)
 	}
@@ -76,9 +76,9 @@ func (t *Tx) merge(other *Tx) {
 }
 
 // finish stores before the commit what the writes have gathered.
-func (t *Tx) finish() error {
+func (t *Transaction) finish() error {
 	if t.Changes.Erased {
-		if err := t.setFirst(ErasedAt, formatNumber(int64(t.Now))); err != nil {
+		if err := t.setFirst(erasedAt, formatNumber(int64(t.Now))); err != nil {
 			return fmt.Errorf("record the erasure: %w", err)
 		}
 	}
@@ -87,9 +87,9 @@ func (t *Tx) finish() error {
 
 // Erase records that rows with personal data were deleted, which promises to overwrite them soon:
 // mailboxes, keys and texts. Events, quotas and hashes need no such promise.
-func (t *Tx) Erase(rows int64) { t.Changes.Erased = t.Changes.Erased || rows > 0 }
+func (t *Transaction) Erase(rows int64) { t.Changes.Erased = t.Changes.Erased || rows > 0 }
 
 // NewID returns a new id that begins with prefix.
-func (t *Tx) NewID(prefix string) (string, error) {
+func (t *Transaction) NewID(prefix string) (string, error) {
 	return domain.NewID(prefix, t.Now, t.Random)
 }

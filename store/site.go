@@ -1,4 +1,4 @@
-package txn
+package store
 
 import (
 	"context"
@@ -16,19 +16,19 @@ import (
 // Names of site values.
 const (
 	secretName = "secret"      // the key of Pseudonym
-	ErasedAt   = "erased_at"   // the time of the first erasure since the last compaction
-	MailsSince = "mails_since" // the time at which the site began to send mail; 0 while it sends none
+	erasedAt   = "erased_at"   // the time of the first erasure since the last compaction
+	mailsSince = "mails_since" // the time at which the site began to send mail; 0 while it sends none
 
-	UntrustedProxyAt = "untrusted_proxy_at" // when a request last came through a proxy that is not trusted
+	untrustedProxyAt = "untrusted_proxy_at" // when a request last came through a proxy that is not trusted
 )
 
 // readSecret reads the key of Pseudonym, which the first process creates.
-func (db *DB) readSecret(ctx context.Context) error {
+func (db *database) readSecret(ctx context.Context) error {
 	found, err := db.Find(ctx, &db.secret, selectSecret, secretName)
 	if err != nil || found {
 		return err
 	}
-	return db.Write(ctx, func(t *Tx) error {
+	return db.Write(ctx, func(t *Transaction) error {
 		secret := make([]byte, sha256.Size)
 		if _, err := io.ReadFull(t.Random, secret); err != nil {
 			return fmt.Errorf("create the site's secret: %w", err)
@@ -44,24 +44,24 @@ const selectSecret = `SELECT value FROM site WHERE name = ?`
 
 // Pseudonym returns a keyed hash of a value that must not be stored itself. The key never
 // leaves the database.
-func (db *DB) Pseudonym(value string) []byte { return keyedHash(db.secret, value) }
+func (db *database) Pseudonym(value string) []byte { return keyedHash(db.secret, value) }
 
 // Pseudonym is DB.Pseudonym.
-func (t *Tx) Pseudonym(value string) []byte { return t.db.Pseudonym(value) }
+func (t *Transaction) Pseudonym(value string) []byte { return t.db.Pseudonym(value) }
 
 // NetworkHash returns the pseudonym of a network.
-func (t *Tx) NetworkHash(network netip.Prefix) []byte {
+func (t *Transaction) NetworkHash(network netip.Prefix) []byte {
 	return t.Pseudonym("network\x00" + network.String())
 }
 
 // MailboxHash returns the pseudonym of a mailbox, which is the same for every spelling of its address.
-func (t *Tx) MailboxHash(address string) []byte {
+func (t *Transaction) MailboxHash(address string) []byte {
 	return t.Pseudonym("mailbox\x00" + text.NormalMailbox(address))
 }
 
 // CodeHash returns the keyed hash of a code by which the database knows it, from its hash. The key is
 // Options.Secret, without which a stolen database does not tell the code, or else that of Pseudonym.
-func (t *Tx) CodeHash(hash []byte) []byte {
+func (t *Transaction) CodeHash(hash []byte) []byte {
 	if secret := t.db.options.Secret; len(secret) > 0 {
 		return keyedHash(secret, string(hash))
 	}
@@ -75,43 +75,43 @@ func keyedHash(key []byte, value string) []byte {
 }
 
 // SetSiteValue stores a named value of the site.
-func (t *Tx) SetSiteValue(name string, value []byte) error {
+func (t *Transaction) SetSiteValue(name string, value []byte) error {
 	return t.Exec(`
 		INSERT INTO site (name, value) VALUES (?, ?)
 		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, value)
 }
 
 // SetSiteNumber stores a named number of the site.
-func (t *Tx) SetSiteNumber(name string, n int64) error {
+func (t *Transaction) SetSiteNumber(name string, n int64) error {
 	return t.SetSiteValue(name, formatNumber(n))
 }
 
 // SetSiteTime stores a named time of the site.
-func (t *Tx) SetSiteTime(name string, at domain.Time) error {
+func (t *Transaction) SetSiteTime(name string, at domain.Time) error {
 	return t.SetSiteNumber(name, int64(at))
 }
 
 // setFirst stores a named value of the site, unless there is one.
-func (t *Tx) setFirst(name string, value []byte) error {
+func (t *Transaction) setFirst(name string, value []byte) error {
 	return t.Exec(`INSERT INTO site (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`, name, value)
 }
 
 func formatNumber(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 
 // SiteTime returns a named time of the site; 0 if there is none.
-func (db *DB) SiteTime(ctx context.Context, name string) (domain.Time, error) {
+func (db *database) SiteTime(ctx context.Context, name string) (domain.Time, error) {
 	n, err := db.SiteNumber(ctx, name)
 	return domain.Time(n), err
 }
 
 // SiteNumber returns a named number of the site; 0 if there is none.
-func (db *DB) SiteNumber(ctx context.Context, name string) (n int64, err error) {
+func (db *database) SiteNumber(ctx context.Context, name string) (n int64, err error) {
 	_, err = db.Find(ctx, &n, selectSiteNumber, name)
 	return n, err
 }
 
 // SiteNumber is DB.SiteNumber.
-func (t *Tx) SiteNumber(name string) (n int64, err error) {
+func (t *Transaction) SiteNumber(name string) (n int64, err error) {
 	_, err = t.Find(&n, selectSiteNumber, name)
 	return n, err
 }

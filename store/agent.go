@@ -22,7 +22,7 @@ func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.
 	if err != nil {
 		return domain.Registered{}, false, err
 	}
-	tokens := agentTokens(new(newAgentRow(&r, s.db.Now()).Agent))
+	tokens := agentTokens(new(newAgentRow(&r, s.now()).Agent))
 	err = s.write(ctx, func(t *tx) error {
 		result = domain.Registered{Key: apiKey}
 		if replayed, err = t.Replay(0, key, &result); err != nil {
@@ -73,7 +73,7 @@ func (t *tx) insertAgent(r domain.Registration, key, tokens string) (*agentRow, 
 		r.CheckDescriptions(),
 		text.CheckName("name", r.Name, t.store.siteName),
 		text.CheckName("owner", r.Owner, t.store.siteName))
-	if err := checkBlocks(t.Transaction, r, faults...); err != nil {
+	if err := checkBlocks(t, r, faults...); err != nil {
 		return nil, err
 	}
 	if text.ReservedWord(r.Handle, t.store.siteName) != "" {
@@ -98,7 +98,7 @@ func (t *tx) insertAgent(r domain.Registration, key, tokens string) (*agentRow, 
 	if origin := domain.Origin(r.From); origin != "" {
 		network = t.Pseudonym(origin)
 	}
-	return &a, a.Insert(t.Transaction, domain.HashKey(key), network, tokens)
+	return &a, a.Insert(t, domain.HashKey(key), network, tokens)
 }
 
 // UpdateAgent changes the caller's settings. change gets the current settings and edits them; it is
@@ -150,7 +150,7 @@ func (t *tx) checkSettings(agent *agentRow, before, after, patch domain.Settings
 	if after.Owner != before.Owner {
 		faults = append(faults, text.CheckName("owner", after.Owner, t.store.siteName)...)
 	}
-	if err := checkBlocks(t.Transaction, patch, faults...); err != nil {
+	if err := checkBlocks(t, patch, faults...); err != nil {
 		return err
 	}
 
@@ -199,7 +199,7 @@ func (t *tx) updateAgent(agent *agentRow, settings domain.Settings) error {
 				return err
 			}
 		}
-		if err := unverify(t.Transaction, agent); err != nil {
+		if err := unverify(t, agent); err != nil {
 			return err
 		}
 	}
@@ -208,7 +208,7 @@ func (t *tx) updateAgent(agent *agentRow, settings domain.Settings) error {
 	if agent.Owner != owner {
 		agent.ClaimedAt = nil
 	}
-	return agent.Store(t.Transaction)
+	return agent.Store(t)
 }
 
 // deletionDelay is how long the owner of an agent that deletes itself may keep it.
@@ -224,7 +224,7 @@ var errDeletionPending = domain.NewError(domain.CodeInvalidState)
 // keeps it; until then its key reads, and its writes return invalid_state.
 func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 	return s.write(ctx, func(t *tx) error {
-		agent, err := agentOfCaller(t.Transaction, caller)
+		agent, err := agentOfCaller(t, caller)
 		if err != nil {
 			return err
 		}
@@ -236,7 +236,7 @@ func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 			return err
 		}
 		if !owned {
-			return deleteAgent(t.Transaction, agent)
+			return deleteAgent(t, agent)
 		}
 		return t.deleteLater(agent)
 	})
@@ -246,7 +246,7 @@ func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 func (t *tx) deleteLater(agent *agentRow) error {
 	end := t.Now.Add(deletionDelay)
 	agent.DeletionAt = &end
-	if err := agent.Store(t.Transaction); err != nil {
+	if err := agent.Store(t); err != nil {
 		return err
 	}
 	return t.notify(agent, domain.MailDeletion)
@@ -262,17 +262,17 @@ func (t *tx) deleteDue() (int, error) {
 }
 
 // eachAgent runs act on the agents that a query selects, and returns their number.
-func (t *tx) eachAgent(act func(*Transaction, *agentRow) error, query string, args ...any) (int, error) {
+func (t *tx) eachAgent(act func(*tx, *agentRow) error, query string, args ...any) (int, error) {
 	var ids []int64
 	if err := t.Select(&ids, query, args...); err != nil {
 		return 0, err
 	}
 	for _, id := range ids {
-		agent, err := agentByID(t.Transaction, id)
+		agent, err := agentByID(t, id)
 		if err != nil {
 			return 0, err
 		}
-		if err := act(t.Transaction, agent); err != nil {
+		if err := act(t, agent); err != nil {
 			return 0, err
 		}
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // deleteAgent deletes an agent with everything of its own, and ends what it has with others. Its handle stays taken.
-func deleteAgent(t *Transaction, agent *agentRow) error {
+func deleteAgent(t *tx, agent *agentRow) error {
 	// Without the claim, the work of its partners with it no longer counts.
 	agent.ClaimedAt = nil
 	if err := agent.Store(t); err != nil {
@@ -27,7 +27,7 @@ func deleteAgent(t *Transaction, agent *agentRow) error {
 
 // deleteOrphans deletes the requests and collaborations of a deleted agent whose other side is deleted
 // too.
-func deleteOrphans(t *Transaction, id int64) error {
+func deleteOrphans(t *tx, id int64) error {
 	return t.ExecEach(id,
 		`DELETE FROM requests WHERE from_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = to_id)`,
 		`DELETE FROM requests WHERE to_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = from_id)`,
@@ -37,7 +37,7 @@ func deleteOrphans(t *Transaction, id int64) error {
 }
 
 // keepAgent takes a deletion back.
-func keepAgent(t *Transaction, agent *agentRow) error {
+func keepAgent(t *tx, agent *agentRow) error {
 	if agent.DeletionAt == nil {
 		return nil
 	}
@@ -48,17 +48,17 @@ func keepAgent(t *Transaction, agent *agentRow) error {
 
 // restoreKey gives a new key to somebody who may not have had the one before. The URL at which the agent is woken is
 // deleted: a thief of the key may have set it.
-func restoreKey(t *Transaction, agentID int64, key string) error {
+func restoreKey(t *tx, agentID int64, key string) error {
 	return cmp.Or(removeWake(t, agentID), setKey(t, agentID, key))
 }
 
 // setKey replaces an agent's key.
-func setKey(t *Transaction, agentID int64, key string) error {
+func setKey(t *tx, agentID int64, key string) error {
 	return t.Exec(`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`, domain.HashKey(key), t.Now, agentID)
 }
 
 // removeWake deletes the URL at which an agent is woken, if there is one.
-func removeWake(t *Transaction, agentID int64) error {
+func removeWake(t *tx, agentID int64) error {
 	n, err := t.Change(`DELETE FROM wakes WHERE agent_id = ?`, agentID)
 	t.Erase(n)
 	return err

@@ -92,7 +92,7 @@ func (s *Store) requestFacts(ctx context.Context, agentID int64) (domain.Request
 		CreatedAt domain.Time  `db:"created_at"`
 		DecidedAt *domain.Time `db:"answered_at"`
 	}
-	since := domain.NextDay(s.db.Now().Time()).Add(-domain.Day - domain.FactsAge)
+	since := domain.NextDay(s.now().Time()).Add(-domain.Day - domain.FactsAge)
 	err := s.db.Select(ctx, &rows, `
 		SELECT created_at, CASE WHEN status IN ('accepted', 'declined') THEN decided_at END AS answered_at
 		FROM requests
@@ -124,7 +124,7 @@ func (s *Store) Agents(ctx context.Context, f domain.AgentFilter, page listing.P
 
 	joined := []any{listing.Last, 0} // nobody joined so late: every agent counts
 	if f.New {
-		joined = []any{s.db.Now().Add(-newWindow), listing.Last}
+		joined = []any{s.now().Add(-newWindow), listing.Last}
 	}
 
 	// Of the size of whole agents: brief items show less than half, also with the matching entries of

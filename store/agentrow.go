@@ -160,7 +160,7 @@ func (a *agentRow) Public() domain.PublicAgent {
 }
 
 // agentByID returns the row of an existing agent.
-func agentByID(t *Transaction, id int64) (*agentRow, error) {
+func agentByID(t *tx, id int64) (*agentRow, error) {
 	a, found, err := findAgent(t, `h.id = ?`, id)
 	if err == nil && !found {
 		err = fmt.Errorf("there is no agent %d", id)
@@ -169,13 +169,13 @@ func agentByID(t *Transaction, id int64) (*agentRow, error) {
 }
 
 // agentByHandle returns the row of the agent that has a handle, and reports whether there is one.
-func agentByHandle(t *Transaction, handle string) (*agentRow, bool, error) {
+func agentByHandle(t *tx, handle string) (*agentRow, bool, error) {
 	return findAgent(t, `h.handle = ?`, handle)
 }
 
 // agentOfCaller returns the row of the agent of a caller. It returns unauthorized if the agent was deleted or
 // its key replaced after the caller was authenticated. Without a key hash it does not compare the key.
-func agentOfCaller(t *Transaction, caller domain.Caller) (*agentRow, error) {
+func agentOfCaller(t *tx, caller domain.Caller) (*agentRow, error) {
 	where, values := `h.id = ?`, []any{caller.ID}
 	if caller.KeyHash != "" {
 		where, values = where+` AND a.key_hash = ?`, append(values, []byte(caller.KeyHash))
@@ -187,7 +187,7 @@ func agentOfCaller(t *Transaction, caller domain.Caller) (*agentRow, error) {
 	return a, err
 }
 
-func findAgent(t *Transaction, where string, values ...any) (*agentRow, bool, error) {
+func findAgent(t *tx, where string, values ...any) (*agentRow, bool, error) {
 	a := &agentRow{}
 	found, err := t.Find(a, selectAgents+` WHERE `+where, values...)
 	a.remember()
@@ -206,7 +206,7 @@ func (a *agentRow) remember() {
 }
 
 // Insert stores a new agent, whose handle has its number. tokens are its AgentTokens.
-func (a *agentRow) Insert(t *Transaction, keyHash, network []byte, tokens string) error {
+func (a *agentRow) Insert(t *tx, keyHash, network []byte, tokens string) error {
 	t.Changes.Public = true
 	if !a.hidden() {
 		t.Index(agentSearch, a.ID, tokens)
@@ -217,7 +217,7 @@ func (a *agentRow) Insert(t *Transaction, keyHash, network []byte, tokens string
 // Store stores what changed of an agent since it was read. Searches find it by its new words, or
 // not at all once it is hidden, its collaborations count as its owner claim says, and it is notified
 // of another trust level. Without a change, Store does nothing.
-func (a *agentRow) Store(t *Transaction) error {
+func (a *agentRow) Store(t *tx) error {
 	a.MailboxHash = nil
 	if a.VerifiedAt != nil {
 		a.MailboxHash = t.MailboxHash(a.Mailbox)
@@ -253,7 +253,7 @@ func (a *agentRow) Store(t *Transaction) error {
 }
 
 // show puts a hidden agent and its posts into the full-text tables again, or removes them.
-func (a *agentRow) show(t *Transaction, before *agentRow) error {
+func (a *agentRow) show(t *tx, before *agentRow) error {
 	switch {
 	case a.hidden() == before.hidden():
 		return nil
@@ -265,7 +265,7 @@ func (a *agentRow) show(t *Transaction, before *agentRow) error {
 }
 
 // unindexAgent removes an agent and its posts from the full-text tables.
-func unindexAgent(t *Transaction, id int64) error {
+func unindexAgent(t *tx, id int64) error {
 	t.Unindex(agentSearch, id)
 
 	var posts []int64
@@ -287,7 +287,7 @@ func (a *agentRow) Offering(id string) *domain.Offering {
 
 // StoreLinks stores the links of the agent, and when one must be checked next, or its verification ends.
 // A check that is due now is due again a day later, unless its result sets another time.
-func (a *agentRow) StoreLinks(t *Transaction) error {
+func (a *agentRow) StoreLinks(t *tx) error {
 	a.LinksDueAt = nil
 	for _, l := range a.Trust.Links {
 		for _, at := range l.DueAt(t.Now) {
@@ -300,7 +300,7 @@ func (a *agentRow) StoreLinks(t *Transaction) error {
 }
 
 // NotifyOfLinks inserts the event of a link whose status has changed.
-func (a *agentRow) NotifyOfLinks(t *Transaction) error {
+func (a *agentRow) NotifyOfLinks(t *tx) error {
 	return t.InsertEvent(a.ID, "trust.changed", domain.EventSubject{Handle: a.Handle})
 }
 

@@ -20,7 +20,7 @@ type BackupContents struct {
 	Requests int `db:"requests"`
 	Collabs  int `db:"collabs"`
 
-	UntrustedProxyAt domain.Time `db:"untrusted_proxy_at"` // as in txn.UntrustedProxyAt; 0 for never
+	UntrustedProxyAt domain.Time `db:"untrusted_proxy_at"` // see untrustedProxyAt; 0 for never
 
 	sqlitedb.Info
 }

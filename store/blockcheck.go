@@ -12,7 +12,7 @@ import (
 
 // checkBlocks returns validation_failed if a text of a draft contains a blocked word, a mailbox has a blocked domain or a web
 // address a blocked host, or if there are errors already, with all of them.
-func checkBlocks(t *Transaction, draft any, errs ...domain.FieldError) error {
+func checkBlocks(t *tx, draft any, errs ...domain.FieldError) error {
 	var entries []BlockEntry
 	if err := t.Select(&entries, `SELECT kind, entry FROM blocklist WHERE kind IN ('word', 'domain', 'host')`); err != nil {
 		return fmt.Errorf("read the blocklist: %w", err)

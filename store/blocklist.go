@@ -13,6 +13,7 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/search"
+	"callbook/store/sqlitedb"
 	"callbook/store/text"
 )
 
@@ -106,7 +107,7 @@ func fault(code domain.FieldCode, topic string) error {
 
 // addBlock adds an entry, and returns 0 if the list has it already. The verified links to a host are checked
 // again soon. It returns validation_failed if the list would have more than 1000 entries.
-func addBlock(t *Transaction, kind BlockKind, entry string) (added int64, err error) {
+func addBlock(t *tx, kind BlockKind, entry string) (added int64, err error) {
 	added, err = t.Change(`
 		INSERT INTO blocklist (kind, entry, created_at) VALUES (?, ?, ?)
 		ON CONFLICT (kind, entry) DO NOTHING`, kind, entry, t.Now)
@@ -122,7 +123,7 @@ func addBlock(t *Transaction, kind BlockKind, entry string) (added int64, err er
 }
 
 // removeBlock removes an entry. It returns not_found if the list does not have it.
-func removeBlock(t *Transaction, kind BlockKind, entry string) (removed int64, err error) {
+func removeBlock(t *tx, kind BlockKind, entry string) (removed int64, err error) {
 	removed, err = t.Change(`DELETE FROM blocklist WHERE kind = ? AND entry = ?`, kind, entry)
 	if err == nil && removed == 0 {
 		err = domain.NewError(domain.CodeNotFound)
@@ -132,7 +133,7 @@ func removeBlock(t *Transaction, kind BlockKind, entry string) (removed int64, e
 }
 
 // listBlocks returns all entries, in alphabetical order of each list.
-func listBlocks(ctx context.Context, db *database) (entries []BlockEntry, err error) {
+func listBlocks(ctx context.Context, db *sqlitedb.DB) (entries []BlockEntry, err error) {
 	err = db.Select(ctx, &entries, `SELECT kind, entry, created_at FROM blocklist ORDER BY kind, entry`)
 	return entries, err
 }

@@ -7,12 +7,13 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"callbook/store/sqlitedb"
 )
 
 // BlockLists has in memory what requests are checked against outside of transactions. Its methods may be
 // called from any goroutine.
 type BlockLists struct {
-	db      *database
+	db      *sqlitedb.DB
 	current atomic.Pointer[lists]
 
 	mu    sync.Mutex
@@ -25,7 +26,7 @@ type lists struct {
 }
 
 // newLists returns the lists of a database, which are empty until Committed is called.
-func newLists(db *database) *BlockLists {
+func newLists(db *sqlitedb.DB) *BlockLists {
 	l := &BlockLists{db: db}
 	l.current.Store(&lists{})
 	return l

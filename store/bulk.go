@@ -26,7 +26,7 @@ func (s *Store) ActOnAgents(ctx context.Context, bulk domain.BulkAct) (result do
 	handles := slices.Compact(slices.Sorted(slices.Values(bulk.Handles)))
 	for batch := range slices.Chunk(handles, bulkBatch) {
 		var done domain.BulkResult
-		err := s.db.Write(ctx, func(t *Transaction) error {
+		err := s.write(ctx, func(t *tx) error {
 			done = domain.BulkResult{}
 			for _, handle := range batch {
 				if err := act.runOn(t, bulk.Act, handle, &done); err != nil {
@@ -47,7 +47,7 @@ func (s *Store) ActOnAgents(ctx context.Context, bulk domain.BulkAct) (result do
 }
 
 // runOn runs the act on one of many agents, and adds it to the result.
-func (a agentAct) runOn(t *Transaction, name domain.OperatorAct, handle string, result *domain.BulkResult) error {
+func (a agentAct) runOn(t *tx, name domain.OperatorAct, handle string, result *domain.BulkResult) error {
 	agent, found, err := agentByHandle(t, handle)
 	if err != nil {
 		return err

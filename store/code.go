@@ -27,7 +27,7 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 		if err := t.sendCode(agent, order); err != nil {
 			return err
 		}
-		next, err := nextMailAllowed(t.Transaction, t.store.mails, order)
+		next, err := nextMailAllowed(t, t.store.mails, order)
 		sent = domain.CodeSent{ExpiresAt: t.Now.Add(codeAge), ResendAfter: next}
 		return err
 	})
@@ -49,14 +49,14 @@ func (t *tx) sendCode(agent *agentRow, order mailOrder) error {
 	// The mail first: what was guessed at the code before decides whether the mail before still counts.
 	expires := t.Now.Add(codeAge)
 	if allowed {
-		err = insertMail(t.Transaction, order.AgentID, order.Kind, order.To, code, expires)
+		err = insertMail(t, order.AgentID, order.Kind, order.To, code, expires)
 	} else {
-		err = deleteMail(t.Transaction, order.AgentID, order.Kind)
+		err = deleteMail(t, order.AgentID, order.Kind)
 	}
 	if err != nil {
 		return err
 	}
-	return insertVerification(t.Transaction, order, code, expires)
+	return insertVerification(t, order, code, expires)
 }
 
 // ConfirmVerify verifies the caller's mailbox with the code that was mailed there. It returns
@@ -77,14 +77,14 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 			To:      agent.Mailbox,
 			From:    t.counted(caller.Address),
 		}
-		if err := tryVerification(t.Transaction, t.store.mails, order, code); err != nil {
+		if err := tryVerification(t, t.store.mails, order, code); err != nil {
 			return err
 		}
 
-		verifyMailbox(t.Transaction, agent)
+		verifyMailbox(t, agent)
 		agent.UpdatedAt = t.Now
 		verified = agent.Public()
-		return agent.Store(t.Transaction)
+		return agent.Store(t)
 	})
 	return verified, err
 }
@@ -97,15 +97,15 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Addr) (next domain.Time, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		var allowed bool
-		if next, allowed, err = spendRecovery(t.Transaction, t.store.mails, t.counted(from)); err != nil || !allowed {
+		if next, allowed, err = spendRecovery(t, t.store.mails, t.counted(from)); err != nil || !allowed {
 			return err
 		}
-		agent, found, err := agentByHandle(t.Transaction, handle)
+		agent, found, err := agentByHandle(t, handle)
 		if err != nil || !found {
 			return err
 		}
 		for _, o := range t.recoveryOrders(agent) {
-			if err := insertRecovery(t.Transaction, t.store.mails, o); err != nil {
+			if err := insertRecovery(t, t.store.mails, o); err != nil {
 				return err
 			}
 		}
@@ -124,14 +124,14 @@ func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string, endCla
 		return done, err
 	}
 	err = s.writeOrReject(ctx, func(t *tx) error {
-		agent, found, err := agentByHandle(t.Transaction, handle)
+		agent, found, err := agentByHandle(t, handle)
 		if err != nil {
 			return err
 		}
 		if !found {
 			return &domain.Error{Code: domain.CodeCodeExpired, Topic: domain.MailRecover}
 		}
-		by, err := tryRecovery(t.Transaction, t.recoveryOrders(agent), code)
+		by, err := tryRecovery(t, t.recoveryOrders(agent), code)
 		if err != nil {
 			return err
 		}

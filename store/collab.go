@@ -46,7 +46,7 @@ func (t *tx) recordCollab(
 	if err := t.CheckRoom(); err != nil {
 		return collab, err
 	}
-	partner, found, err := agentByHandle(t.Transaction, draft.Partner)
+	partner, found, err := agentByHandle(t, draft.Partner)
 	if err != nil {
 		return collab, err
 	}
@@ -119,7 +119,7 @@ func (t *tx) checkCollab(initiator int64, draft domain.CollabDraft, partner *age
 			errs = append(errs, domain.FieldError{Field: of.field, Code: domain.FaultUnknownID, Topic: of.topic})
 		}
 	}
-	return checkBlocks(t.Transaction, draft, errs...)
+	return checkBlocks(t, draft, errs...)
 }
 
 func (t *tx) spendCollab(initiator, partner int64, from netip.Addr) error {
@@ -183,7 +183,7 @@ func (s *Store) DecideCollab(ctx context.Context, caller domain.Caller, id, to s
 		case row.Status != domain.CollabPending:
 			return &domain.Error{Code: domain.CodeInvalidState, Topic: "collab"}
 		}
-		if err := closeCollab(t.Transaction, &row, to, row.InitiatorID); err != nil {
+		if err := closeCollab(t, &row, to, row.InitiatorID); err != nil {
 			return err
 		}
 		err = t.Get(&row, selectCollab+` WHERE c.id = ?`, id)

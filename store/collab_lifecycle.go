@@ -7,7 +7,7 @@ import (
 )
 
 // closeCollab stores the decision on a pending collaboration, and notifies one side.
-func closeCollab(t *Transaction, row *collabRow, to string, notified int64) error {
+func closeCollab(t *tx, row *collabRow, to string, notified int64) error {
 	if err := t.Exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.Now, row.Seq); err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func closeCollab(t *Transaction, row *collabRow, to string, notified int64) erro
 }
 
 // endCollabsOf declines the pending collaborations of an agent that is about to be deleted.
-func endCollabsOf(t *Transaction, id int64) error {
+func endCollabsOf(t *tx, id int64) error {
 	var pending []collabRow
 	err := t.Select(&pending, selectCollab+`
 		WHERE c.status = 'pending' AND (c.initiator_id = ? OR c.partner_id = ?)`, id, id)

@@ -107,7 +107,7 @@ type queued struct {
 // queue hands a write to the writer without waiting for its end.
 func (s *testStore) queue(act func(*tx) error) *queued {
 	q := &queued{done: make(chan struct{})}
-	s.db.TryWrite(s.run(act), func(err error) {
+	s.tryWrite(act, func(err error) {
 		q.err = err
 		close(q.done)
 	})
@@ -177,7 +177,7 @@ func TestWrite_FailedRebuildRollsBackOnlyIt(t *testing.T) {
 		if err := t.Exec(ofTest + `UPDATE agents SET capabilities = '{' WHERE id = 1`); err != nil {
 			return err
 		}
-		_, err := agentByID(t.Transaction, 1)
+		_, err := agentByID(t, 1)
 		return err
 	}
 	release := s.hold()
@@ -222,7 +222,7 @@ func TestErrors_OfTheDatabaseHaveCodes(t *testing.T) {
 	s.ok(err)
 	s.stop()
 	wantOutcome(t, "a write after the end", s.write(context.Background(), addWord("late")), string(domain.CodeUnavailable))
-	wantOutcome(t, "a job after the end", s.db.WriteBackground(context.Background(), s.run(addWord("late"))), string(domain.CodeUnavailable))
+	wantOutcome(t, "a job after the end", s.writeBackground(context.Background(), addWord("late")), string(domain.CodeUnavailable))
 	if err := s.RunJobs(context.Background()); !errors.Is(err, sqlitedb.ErrClosed) {
 		t.Errorf("a run after the end: %v", err)
 	}

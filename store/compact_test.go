@@ -90,12 +90,12 @@ func TestCompact_RemovesMovedCopies(t *testing.T) {
 func (s *testStore) compacts() bool {
 	s.Helper()
 	noted := func() bool {
-		erased, err := s.db.SiteTime(context.Background(), erasedAt)
+		erased, err := s.siteTime(context.Background(), erasedAt)
 		s.ok(err)
 		return erased != 0
 	}
 	before := noted()
-	s.ok(s.maintenance.Run(context.Background()))
+	s.ok(s.runMaintenance(context.Background()))
 	return before && !noted()
 }
 
@@ -155,7 +155,7 @@ func TestCompact_LeavesALargeFileToTheOperator(t *testing.T) {
 	caller, _ := s.register("harbour-pilot")
 	s.ok(s.DeleteAgent(ctx, caller))
 	s.clock.Advance(25*time.Hour + time.Minute)
-	s.maintenance.MaxCompacted = 1
+	s.maintenance.maxCompacted = 1
 	if s.compacts() {
 		t.Error("it compacts a file that is too large")
 	}
@@ -163,7 +163,7 @@ func TestCompact_LeavesALargeFileToTheOperator(t *testing.T) {
 	if s.ok(err); before == 0 || after == 0 {
 		t.Errorf("%d bytes before, %d after", before, after)
 	}
-	if erased, err := s.db.SiteTime(ctx, erasedAt); erased != 0 || err != nil {
+	if erased, err := s.siteTime(ctx, erasedAt); erased != 0 || err != nil {
 		t.Errorf("something is erased since: %v, %v", erased, err)
 	}
 }
@@ -184,7 +184,7 @@ func TestCompact_FailsWithoutHarm(t *testing.T) {
 	other := s.connection("rw")
 	_, err := other.Exec(`BEGIN IMMEDIATE`)
 	s.ok(err)
-	wantOutcome(t, "while another process writes", s.maintenance.Run(ctx), string(domain.CodeUnavailable))
+	wantOutcome(t, "while another process writes", s.runMaintenance(ctx), string(domain.CodeUnavailable))
 	_, err = other.Exec(`ROLLBACK`)
 	s.ok(err)
 	s.ok(s.write(ctx, func(t *tx) error { return t.SetSiteTime(erasedAt, t.Now) })) // as where the program was killed

@@ -76,9 +76,9 @@ func (s *testStore) madeAnew() *testStore {
 	}))
 	again := &testStore{TB: s.TB, clock: s.clock, path: path}
 	again.Store = openStore(s, Options{Path: path, Clock: s.clock.Now, Quotas: domain.Quotas{}, Normal: true})
-	s.ok(rebuildSearch(context.Background(), again.db))
+	s.ok(again.rebuildSearch(context.Background()))
 	s.ok(again.write(context.Background(), func(t *tx) error {
-		_, err := t.eachAgent(func(t *Transaction, a *agentRow) error { return rebuildEvidence(t, a.ID) },
+		_, err := t.eachAgent(func(t *tx, a *agentRow) error { return rebuildEvidence(t, a.ID) },
 			ofTest+`SELECT id FROM agents WHERE claimed_by IS NOT NULL`)
 		return err
 	}))

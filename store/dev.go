@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-
 )
 
 // ErrNotDev is returned for a file that callbook dev did not create.
@@ -11,7 +10,7 @@ var ErrNotDev = errors.New("this directory was not made by callbook dev, which c
 
 // markDev marks a fresh directory as one of callbook dev. It returns ErrNotDev for another that is
 // not marked.
-func markDev(t *Transaction, fresh bool) error {
+func markDev(t *tx, fresh bool) error {
 	if fresh {
 		return t.Exec(`INSERT INTO site (name, value) VALUES ('dev', ?)`, []byte(t.Now.String()))
 	}
@@ -24,7 +23,7 @@ func markDev(t *Transaction, fresh bool) error {
 }
 
 // clearDirectory deletes everything in the directory, including handles, for tests of agents.
-func clearDirectory(t *Transaction) error {
+func clearDirectory(t *tx) error {
 	for _, table := range []string{
 		"outbox", "mail_log", "mail_networks", "mail_stops", "reports", "audit", "blocklist", "blocks", "network_usage", "invites", "operator_links", "abuse_days", "requests", "collabs",
 		"agents", "handles", "sqlite_sequence",

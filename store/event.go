@@ -58,7 +58,7 @@ func (s *Store) Events(ctx context.Context, caller domain.Caller, after string, 
 	}
 	if len(page.Events) == 0 && (after == "" || page.Gap) {
 		// After the deleted events, so that no gap is reported twice.
-		page.Next = domain.EventID(s.db.Now(), state.Dropped)
+		page.Next = domain.EventID(s.now(), state.Dropped)
 	}
 	return page, nil
 }

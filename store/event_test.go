@@ -136,7 +136,7 @@ func TestEvents_WakeTheAgentAlone(t *testing.T) {
 	s := newStore(t)
 	pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
 	after := s.events(pilot, "", 100).Next
-	told := iDs{}
+	told := IDs{}
 	s.Watch(func(c Changes) { maps.Copy(told, c.NewEvents) })
 	post := s.post(pilot)
 	s.reply(pilot, post, "its own")
@@ -154,7 +154,7 @@ func TestEvents_WakeTheAgentAlone(t *testing.T) {
 	reply := s.reply(light, post, "canary reply")
 	want := []domain.Event{{Type: "reply.received", At: domain.TimeOf(s.Now()), Subject: domain.EventSubject{ID: &reply.ID, Handle: light.Handle, PostID: &post.ID}}}
 	got := s.events(pilot, after, 100).Events
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(domain.Event{}, "ID", "Seq")); diff != "" || !maps.Equal(told, iDs{pilot.ID: {}}) {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(domain.Event{}, "ID", "Seq")); diff != "" || !maps.Equal(told, IDs{pilot.ID: {}}) {
 		t.Errorf("woken: %v (-want +got): %s", told, diff)
 	}
 }
@@ -164,7 +164,7 @@ func TestEvents_DeletedAgentGetsNone(t *testing.T) {
 	pilot := s.verified("harbour-pilot")
 	s.happen(pilot, 2)
 	s.ok(s.DeleteAgent(context.Background(), pilot))
-	told := iDs{}
+	told := IDs{}
 	s.Watch(func(c Changes) { maps.Copy(told, c.NewEvents) })
 	s.happen(pilot, 1)
 	if n := value[int](s, `SELECT COUNT(*) FROM events`); n != 0 || len(told) != 0 {

@@ -13,7 +13,7 @@ import (
 // rebuildEvidence decides again which collaborations of an agent's owner count with the owners that the
 // agent has worked with. It must run after the owner claim of the agent changed, before the agent loses
 // its owner.
-func rebuildEvidence(t *Transaction, agentID int64) error {
+func rebuildEvidence(t *tx, agentID int64) error {
 	return rebuildPairs(t, `
 		SELECT DISTINCT a.claimed_by AS one, o.claimed_by AS other
 		FROM agents a, agents o
@@ -24,14 +24,14 @@ func rebuildEvidence(t *Transaction, agentID int64) error {
 }
 
 // countCollab decides whether a collaboration of two agents that was confirmed right now counts.
-func countCollab(t *Transaction, initiatorID, partnerID int64) error {
+func countCollab(t *tx, initiatorID, partnerID int64) error {
 	return rebuildPairs(t, `
 		SELECT i.claimed_by AS one, p.claimed_by AS other
 		FROM agents i, agents p
 		WHERE i.id = ? AND p.id = ? AND i.claimed_at IS NOT NULL AND p.claimed_at IS NOT NULL`, initiatorID, partnerID)
 }
 
-func rebuildPairs(t *Transaction, query string, args ...any) error {
+func rebuildPairs(t *tx, query string, args ...any) error {
 	var pairs []ownerPair
 	err := t.Select(&pairs, query, args...)
 	for _, pair := range pairs {
@@ -54,7 +54,7 @@ type pairCollab struct {
 
 // rebuild decides again which collaborations of two owners count. It reads those that do or did, and looks for
 // each of them in an index: two owners may have very many.
-func (p ownerPair) rebuild(t *Transaction) error {
+func (p ownerPair) rebuild(t *tx) error {
 	var former []pairCollab
 	err := t.Select(&former, `
 		SELECT c.seq, c.decided_at
@@ -88,7 +88,7 @@ func (p ownerPair) rebuild(t *Transaction) error {
 }
 
 // first returns the first collaboration of two different owners since a time, of agents that both have claimed.
-func (p ownerPair) first(t *Transaction, since domain.Time) (c pairCollab, found bool, err error) {
+func (p ownerPair) first(t *tx, since domain.Time) (c pairCollab, found bool, err error) {
 	found, err = t.Find(&c, `
 		WITH pairs AS (
 			SELECT a.id AS a, o.id AS o

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"callbook/store/domain"
+	"callbook/store/sqlitedb"
 )
 
 // exportedTables selects, of each table that refers to agents, the rows about agent ?1. Handles replace
@@ -45,7 +46,7 @@ var exportedTables = []struct{ name, query string }{
 type ExportTables map[string][]map[string]any
 
 // exportAgent returns everything stored about an agent. Derived data is omitted, since it repeats the rest.
-func exportAgent(ctx context.Context, db *database, id int64) (ExportTables, error) {
+func exportAgent(ctx context.Context, db *sqlitedb.DB, id int64) (ExportTables, error) {
 	all := ExportTables{}
 	for _, t := range exportedTables {
 		rows, err := exportRows(ctx, db, t.query, id)
@@ -72,7 +73,7 @@ func exportAgent(ctx context.Context, db *database, id int64) (ExportTables, err
 	return all, nil
 }
 
-func exportRows(ctx context.Context, db *database, query string, id int64) ([]map[string]any, error) {
+func exportRows(ctx context.Context, db *sqlitedb.DB, query string, id int64) ([]map[string]any, error) {
 	stored, err := db.SelectMaps(ctx, query, id)
 	rows := []map[string]any{}
 	for _, columns := range stored {

@@ -12,7 +12,7 @@ import (
 // Facets returns the most frequent values of agents. The full-text table has no row of a hidden agent, so
 // none counts.
 func (s *Store) Facets(ctx context.Context) (f domain.Facets, err error) {
-	f.AsOf = s.db.Now()
+	f.AsOf = s.now()
 	if f.Capabilities, err = s.facetValues(ctx, facetCapability); err != nil {
 		return f, err
 	}

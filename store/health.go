@@ -27,23 +27,19 @@ func (s *Store) Normal() bool { return s.db.Normal() }
 // Upgraded is sqlitedb.DB.Upgraded.
 func (s *Store) Upgraded() (from, to int64, kept string) { return s.db.Upgraded() }
 
-// CheckFile reads the whole file in the background once a day, and first after a process that did not close the file. It stops
-// the store if the file is damaged. It takes about a second for each 60 MB.
-func (s *Store) CheckFile(ctx context.Context) error { return s.maintenance.Check(ctx) }
-
 // Compact rebuilds the full-text tables and rewrites the whole file, and returns its size before and
-// after; see record.RebuildSearch and sqlitedb.DB.Compact.
+// after; see sqlitedb.DB.Compact.
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
-	if err := rebuildSearch(ctx, s.db); err != nil {
+	if err := s.rebuildSearch(ctx); err != nil {
 		return s.db.Size(), s.db.Size(), err
 	}
-	return s.maintenance.Compact(ctx)
+	return s.compactFile(ctx)
 }
 
 // RecordUntrustedProxy stores that a request came through a proxy that is not trusted, in the
 // background, for callbook check.
 func (s *Store) RecordUntrustedProxy() {
-	s.db.TryWrite(func(t *Transaction) error { return t.SetSiteTime(untrustedProxyAt, t.Now) }, func(error) {})
+	s.tryWrite(func(t *tx) error { return t.SetSiteTime(untrustedProxyAt, t.Now) }, func(error) {})
 }
 
 // AddAbuse adds requests that were rejected as abuse to those of today; see [domain.Error.IsAbuse]. RunJobs deletes days
@@ -52,7 +48,7 @@ func (s *Store) AddAbuse(ctx context.Context, requests int64) error {
 	if requests == 0 {
 		return nil
 	}
-	return s.db.WriteBackground(ctx, func(t *Transaction) error {
+	return s.writeBackground(ctx, func(t *tx) error {
 		return t.Exec(`
 			INSERT INTO abuse_days (day, requests) VALUES (?, ?)
 			ON CONFLICT (day) DO UPDATE SET requests = requests + excluded.requests`, t.Now.StartOfDay(), requests)
@@ -80,8 +76,8 @@ func (s *Store) Figures(ctx context.Context) (f Figures, err error) {
 
 // MarkDev is markDev in a transaction of its own.
 func (s *Store) MarkDev(ctx context.Context, fresh bool) error {
-	return s.db.Write(ctx, func(t *Transaction) error { return markDev(t, fresh) })
+	return s.write(ctx, func(t *tx) error { return markDev(t, fresh) })
 }
 
 // Clear deletes everything in the directory, including handles, for tests of agents.
-func (s *Store) Clear(ctx context.Context) error { return s.db.Write(ctx, clearDirectory) }
+func (s *Store) Clear(ctx context.Context) error { return s.write(ctx, clearDirectory) }

@@ -11,7 +11,7 @@ import (
 // Replay reads the stored response of an earlier request with the same idempotency key, if
 // there is one. caller is 0 for a registration. It returns idempotency_conflict if the earlier
 // request was another one, and not_found if its record has been deleted.
-func (t *Transaction) Replay(caller int64, key domain.IdempotencyKey, response any) (replayed bool, err error) {
+func (t *tx) Replay(caller int64, key domain.IdempotencyKey, response any) (replayed bool, err error) {
 	if key.IsZero() {
 		return false, nil
 	}
@@ -41,7 +41,7 @@ func (t *Transaction) Replay(caller int64, key domain.IdempotencyKey, response a
 
 // StoreResponse stores the response of a request that created subject, for Replay, until
 // agentID is deleted. It replaces one that is past its retention.
-func (t *Transaction) StoreResponse(caller int64, key domain.IdempotencyKey, agentID int64, subject string, response any) error {
+func (t *tx) StoreResponse(caller int64, key domain.IdempotencyKey, agentID int64, subject string, response any) error {
 	if key.IsZero() {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (t *Transaction) StoreResponse(caller int64, key domain.IdempotencyKey, age
 
 // keyHash returns the hash under which a response is stored. Its scope is the caller, or without an
 // API key the network of the client: a key that another one chose as well is not the same.
-func (t *Transaction) keyHash(caller int64, key domain.IdempotencyKey) []byte {
+func (t *tx) keyHash(caller int64, key domain.IdempotencyKey) []byte {
 	if network := key.Network(); network.IsValid() {
 		return key.Hash(caller, t.NetworkHash(network))
 	}
@@ -65,6 +65,6 @@ func (t *Transaction) keyHash(caller int64, key domain.IdempotencyKey) []byte {
 
 // EraseResponses erases the stored responses whose subject is selected by a query with one
 // value. A repeated request is still recognized.
-func (t *Transaction) EraseResponses(subjects string, value any) error {
+func (t *tx) EraseResponses(subjects string, value any) error {
 	return t.Exec(`UPDATE idempotency SET answer = NULL WHERE subject IN (`+subjects+`)`, value)
 }

@@ -13,7 +13,7 @@ import (
 
 // Inbox returns the records that wait for the caller. It returns unauthorized if the caller was deleted meanwhile.
 func (s *Store) Inbox(ctx context.Context, caller domain.Caller) (box domain.Inbox, err error) {
-	now := s.db.Now()
+	now := s.now()
 	box = domain.Inbox{Requests: []domain.ContactRequest{}, Replies: []domain.Reply{}, Collabs: []domain.Collab{}}
 
 	// The events first: a record that is stored meanwhile is in the lists, and again among the events after Next.

@@ -15,7 +15,7 @@ func (s *Store) CreateInvite(ctx context.Context, uses int, until time.Time) (se
 	if secret, err = domain.NewInvite(s.random); err != nil {
 		return "", invite, err
 	}
-	err = s.db.Write(ctx, func(t *Transaction) error {
+	err = s.write(ctx, func(t *tx) error {
 		invite = domain.Invite{ID: domain.InviteID(secret), Uses: uses, CreatedAt: t.Now, ExpiresAt: domain.TimeOf(until)}
 		switch {
 		case uses < 1 || uses > domain.MaxInviteUses:
@@ -35,7 +35,7 @@ func (s *Store) CreateInvite(ctx context.Context, uses int, until time.Time) (se
 
 // RevokeInvite ends an invitation. Agents that registered with it stay. It returns not_found for an unknown id.
 func (s *Store) RevokeInvite(ctx context.Context, id string) error {
-	return s.db.Write(ctx, func(t *Transaction) error {
+	return s.write(ctx, func(t *tx) error {
 		if err := t.ExecOr(domain.NewError(domain.CodeNotFound), `DELETE FROM invites WHERE id = ?`, id); err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 
 // RunJobs runs the jobs that are due: it indexes posts whose deadline has passed, expires
 // requests, links and mails, deletes agents that their owners did not keep, ends suspensions, deletes records past their retention, and maintains
-// the database file; see maintainer. It should run every minute. Then deleted personal
+// the database file; see maintenance. It should run every minute. Then deleted personal
 // data leaves the files within ten minutes, copies that SQLite left when it moved rows within 25
 // hours, and words that no row contains leave the full-text tables within two days.
 func (s *Store) RunJobs(ctx context.Context) error {
@@ -24,9 +24,9 @@ func (s *Store) RunJobs(ctx context.Context) error {
 		{"index posts", (*tx).indexStalePosts},
 		{"delete agents", (*tx).deleteDue},
 		{"end suspensions", (*tx).endSuspensions},
-		{"expire requests", func(t *tx) (int, error) { return expireRequests(t.Transaction, "") }},
+		{"expire requests", func(t *tx) (int, error) { return expireRequests(t, "") }},
 		{"expire links", (*tx).expireLinks},
-		{"expire mails", func(t *tx) (int, error) { return 0, deleteExpiredMails(t.Transaction) }},
+		{"expire mails", func(t *tx) (int, error) { return 0, deleteExpiredMails(t) }},
 		{"forget former mailboxes", func(t *tx) (int, error) { return 0, t.forgetFormerMailboxes() }},
 		{"delete old events", func(t *tx) (int, error) { return 0, t.deleteOldEvents() }},
 		{"delete old records", func(t *tx) (int, error) { return 0, t.deleteOld() }},
@@ -35,7 +35,7 @@ func (s *Store) RunJobs(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("%s: %w", job.name, err))
 		}
 	}
-	return errors.Join(append(errs, s.maintenance.Run(ctx))...)
+	return errors.Join(append(errs, s.runMaintenance(ctx))...)
 }
 
 // jobBatch is how many records one transaction of a job handles, so that requests do not wait for long.
@@ -45,10 +45,10 @@ const jobBatch = 250
 func (s *Store) runJob(ctx context.Context, job func(*tx) (records int, err error)) error {
 	for {
 		var records int
-		err := s.db.WriteBackground(ctx, s.run(func(t *tx) (err error) {
+		err := s.writeBackground(ctx, func(t *tx) (err error) {
 			records, err = job(t)
 			return err
-		}))
+		})
 		if err != nil || records < jobBatch {
 			return err
 		}
@@ -108,14 +108,14 @@ const dropBatch = 20
 // counts. It should run at startup and every minute. It spares suspended agents, whose handles the
 // operator may want to stay taken.
 func (s *Store) DropUnverified(ctx context.Context, sendsMail bool) error {
-	since, err := s.db.SiteTime(ctx, mailsSince)
+	since, err := s.siteTime(ctx, mailsSince)
 	switch {
 	case err != nil:
 		return err
 	case sendsMail && since == 0:
-		return s.db.WriteBackground(ctx, func(t *Transaction) error { return t.SetSiteTime(mailsSince, t.Now) })
+		return s.writeBackground(ctx, func(t *tx) error { return t.SetSiteTime(mailsSince, t.Now) })
 	case !sendsMail && since != 0:
-		return s.db.WriteBackground(ctx, func(t *Transaction) error { return t.SetSiteTime(mailsSince, 0) })
+		return s.writeBackground(ctx, func(t *tx) error { return t.SetSiteTime(mailsSince, 0) })
 	case !sendsMail || domain.TimeOf(s.Now()) < since.Add(domain.UnverifiedRetention):
 		return nil
 	}
@@ -136,7 +136,7 @@ func (t *tx) dropUnverified() (int, error) {
 // dropAgent deletes an agent and lets others register its handle. Records that outlive the agent, and
 // events of the deletion, name it by a handle that nobody can have, so that they do not seem to be about
 // the next one.
-func dropAgent(t *Transaction, agent *agentRow) error {
+func dropAgent(t *tx, agent *agentRow) error {
 	former := domain.FormerHandle(agent.ID)
 	err := t.Exec(`UPDATE handles SET handle = ? WHERE id = ?`, former, agent.ID)
 	if err != nil {
@@ -156,7 +156,7 @@ func (t *tx) endSuspensions() (int, error) {
 	return t.eachAgent(endSuspension, `SELECT id FROM agents WHERE suspended_until <= ? LIMIT ?`, t.Now, jobBatch)
 }
 
-func endSuspension(t *Transaction, agent *agentRow) error {
+func endSuspension(t *tx, agent *agentRow) error {
 	agent.Suspension = domain.Suspension{}
 	return agent.Store(t)
 }

@@ -36,7 +36,7 @@ func (s *Store) Authenticate(ctx context.Context, key string) (caller domain.Cal
 	if err != nil {
 		return caller, err
 	}
-	now := s.db.Now()
+	now := s.now()
 	caller = domain.Caller{ID: row.ID, Handle: row.Handle, KeyHash: string(hash)}
 	if row.Suspended(now) {
 		return caller, row.Rejection()
@@ -61,11 +61,11 @@ func (s *Store) Authenticate(ctx context.Context, key string) (caller domain.Cal
 // runs.
 func (s *Store) endSuspension(ctx context.Context, id int64) error {
 	return s.write(ctx, func(t *tx) error {
-		agent, err := agentByID(t.Transaction, id)
+		agent, err := agentByID(t, id)
 		if err != nil || agent.Suspended(t.Now) {
 			return err
 		}
-		return endSuspension(t.Transaction, agent)
+		return endSuspension(t, agent)
 	})
 }
 
@@ -89,7 +89,7 @@ func (s *Store) RotateKey(ctx context.Context, caller domain.Caller) (key string
 		}
 
 		rotatedAt = t.Now
-		return setKey(t.Transaction, caller.ID, key)
+		return setKey(t, caller.ID, key)
 	})
 	return key, rotatedAt, err
 }
@@ -105,7 +105,7 @@ func (s *Store) recordActivity(id int64, last, now domain.Time) {
 	}
 
 	// A time that cannot be stored is stored with the next request.
-	s.db.TryWrite(func(t *Transaction) error {
+	s.tryWrite(func(t *tx) error {
 		return t.Exec(`UPDATE agents SET last_active_at = ? WHERE id = ?`, now, id)
 	}, func(error) {})
 }

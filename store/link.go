@@ -25,11 +25,11 @@ func (s *Store) AddLink(ctx context.Context, caller domain.Caller, address, kind
 		if len(agent.Trust.Links) >= domain.MaxLinks {
 			faults = append(faults, domain.FieldError{Field: "url", Code: domain.FaultTooMany, Topic: "links"})
 		}
-		if err := checkBlocks(t.Transaction, domain.LinkDraft{URL: address}, faults...); err != nil {
+		if err := checkBlocks(t, domain.LinkDraft{URL: address}, faults...); err != nil {
 			return err
 		}
 		agent.Trust.Links = append(agent.Trust.Links, domain.Link{URL: address, Kind: kind, Status: domain.LinkPending})
-		return agent.StoreLinks(t.Transaction)
+		return agent.StoreLinks(t)
 	})
 	return address, err
 }
@@ -51,7 +51,7 @@ func (s *Store) RemoveLink(ctx context.Context, caller domain.Caller, address st
 		}
 		agent.Trust.Links = slices.DeleteFunc(agent.Trust.Links, func(l domain.Link) bool { return l.URL == address })
 		links = agent.Trust.Links
-		return agent.StoreLinks(t.Transaction)
+		return agent.StoreLinks(t)
 	})
 	return links, err
 }
@@ -73,10 +73,10 @@ func (s *Store) StoreLinkCheck(ctx context.Context, agentID int64, address strin
 
 		before := link.Status
 		link.Record(check, t.Now)
-		if err := agent.StoreLinks(t.Transaction); err != nil || !scheduled || link.Status == before {
+		if err := agent.StoreLinks(t); err != nil || !scheduled || link.Status == before {
 			return err
 		}
-		return agent.NotifyOfLinks(t.Transaction)
+		return agent.NotifyOfLinks(t)
 	})
 	return links, err
 }
@@ -97,18 +97,18 @@ func (s *Store) StartLinkChecks(ctx context.Context, limit int) (due []DueLink, 
 		ORDER BY links_due_at
 		LIMIT ?`
 	var waiting []int64
-	if err := s.db.Select(ctx, &waiting, dueAgents, s.db.Now(), limit); err != nil || len(waiting) == 0 {
+	if err := s.db.Select(ctx, &waiting, dueAgents, s.now(), limit); err != nil || len(waiting) == 0 {
 		return nil, err
 	}
 	err = s.write(ctx, func(t *tx) error {
 		due = nil
-		_, err := t.eachAgent(func(_ *Transaction, agent *agentRow) error {
+		_, err := t.eachAgent(func(_ *tx, agent *agentRow) error {
 			for _, l := range agent.Trust.Links {
 				if at, checked := l.NextCheck(); checked && at <= t.Now {
 					due = append(due, DueLink{AgentID: agent.ID, Handle: agent.Handle, URL: l.URL})
 				}
 			}
-			return agent.StoreLinks(t.Transaction)
+			return agent.StoreLinks(t)
 		}, dueAgents, t.Now, limit)
 		return err
 	})
@@ -118,7 +118,7 @@ func (s *Store) StartLinkChecks(ctx context.Context, limit int) (due []DueLink, 
 // expireLinks ends verifications that were not renewed in time. Hidden agents, whose links nobody checks
 // and whose turn would never pass, follow once they are shown.
 func (t *tx) expireLinks() (expired int, err error) {
-	_, err = t.eachAgent(func(_ *Transaction, agent *agentRow) error {
+	_, err = t.eachAgent(func(_ *tx, agent *agentRow) error {
 		before := expired
 		for i := range agent.Trust.Links {
 			if l := &agent.Trust.Links[i]; l.Expired(t.Now) {
@@ -129,10 +129,10 @@ func (t *tx) expireLinks() (expired int, err error) {
 		if expired == before {
 			return nil
 		}
-		if err := agent.StoreLinks(t.Transaction); err != nil {
+		if err := agent.StoreLinks(t); err != nil {
 			return err
 		}
-		return agent.NotifyOfLinks(t.Transaction)
+		return agent.NotifyOfLinks(t)
 	}, `SELECT id FROM agents WHERE links_due_at <= ? AND hidden = 0 ORDER BY links_due_at LIMIT ?`, t.Now, jobBatch)
 	return expired, err
 }

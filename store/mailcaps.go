@@ -29,7 +29,7 @@ type mailOrder struct {
 // allowMail returns rate_limited if a cap of the agent, of the client's networks or of the pool is
 // reached. If others have used up the mailbox's mails, or its holder wants none, it reports false
 // without an error, since the response must not tell whether a mailbox is in use here.
-func allowMail(t *Transaction, caps domain.MailCaps, o mailOrder) (allowed bool, err error) {
+func allowMail(t *tx, caps domain.MailCaps, o mailOrder) (allowed bool, err error) {
 	if rejection, err := checkLimits(t, limitsOf(t, caps, o)); err != nil || rejection != nil {
 		return false, cmp.Or[error](err, rejection)
 	}
@@ -37,18 +37,18 @@ func allowMail(t *Transaction, caps domain.MailCaps, o mailOrder) (allowed bool,
 }
 
 // countMail counts a mail that was requested, whether or not it is sent.
-func countMail(t *Transaction, caps domain.MailCaps, o mailOrder, sent bool) error {
+func countMail(t *tx, caps domain.MailCaps, o mailOrder, sent bool) error {
 	return errors.Join(logMail(t, o, sent), countNetwork(t, caps, o.From))
 }
 
 // logMail records a mail for the caps.
-func logMail(t *Transaction, o mailOrder, sent bool) error {
+func logMail(t *tx, o mailOrder, sent bool) error {
 	return t.Exec(`INSERT INTO mail_log (agent_id, mailbox_hash, pool, sent, at) VALUES (?, ?, ?, ?, ?)`,
 		o.AgentID, t.MailboxHash(o.To), domain.PoolOf(o.Kind), sent, t.Now)
 }
 
 // countNetwork counts a mail that a client requests in each of its networks.
-func countNetwork(t *Transaction, caps domain.MailCaps, client netip.Addr) error {
+func countNetwork(t *tx, caps domain.MailCaps, client netip.Addr) error {
 	if caps.Network == (domain.Share{}) {
 		return nil
 	}
@@ -61,7 +61,7 @@ func countNetwork(t *Transaction, caps domain.MailCaps, client netip.Addr) error
 }
 
 // nextMailAllowed returns the earliest time at which an agent may request another mail.
-func nextMailAllowed(t *Transaction, caps domain.MailCaps, o mailOrder) (domain.Time, error) {
+func nextMailAllowed(t *tx, caps domain.MailCaps, o mailOrder) (domain.Time, error) {
 	rejection, err := checkLimits(t, limitsOf(t, caps, o))
 	if rejection == nil {
 		return t.Now, err
@@ -72,7 +72,7 @@ func nextMailAllowed(t *Transaction, caps domain.MailCaps, o mailOrder) (domain.
 // spendRecovery counts a request for recovery mails against the networks of the client. It
 // reports false if their cap is reached, and then counts nothing. next is the time from which
 // the client may request another mail. Neither depends on the agent that the request is for.
-func spendRecovery(t *Transaction, caps domain.MailCaps, client netip.Addr) (next domain.Time, allowed bool, err error) {
+func spendRecovery(t *tx, caps domain.MailCaps, client netip.Addr) (next domain.Time, allowed bool, err error) {
 	networks := networkLimits(t, caps, client)
 	reached, err := checkLimits(t, networks)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Store) MailPools(ctx context.Context) ([]domain.PoolState, error) {
 			FROM mail_log
 			WHERE sent AND pool = ? AND at > ?
 			ORDER BY at DESC
-			LIMIT ?`, pool, s.db.Now().Add(-domain.Day), limit)
+			LIMIT ?`, pool, s.now().Add(-domain.Day), limit)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ type limit struct {
 }
 
 // reached reports whether no further mail is allowed, and returns when one is.
-func (l limit) reached(t *Transaction) (end domain.Time, reached bool, err error) {
+func (l limit) reached(t *tx) (end domain.Time, reached bool, err error) {
 	if l.mails == 0 {
 		return 0, false, nil
 	}
@@ -136,7 +136,7 @@ func (l limit) reached(t *Transaction) (end domain.Time, reached bool, err error
 }
 
 // limitsOf returns the limits of an order whose rejection the agent may learn of.
-func limitsOf(t *Transaction, caps domain.MailCaps, o mailOrder) []limit {
+func limitsOf(t *tx, caps domain.MailCaps, o mailOrder) []limit {
 	return append([]limit{
 		{"mails", caps.Agent, domain.Day, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
 		{"mail_pause", 1, caps.Pause, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
@@ -148,7 +148,7 @@ func limitsOf(t *Transaction, caps domain.MailCaps, o mailOrder) []limit {
 }
 
 // networkLimits returns the limits of the networks of a client.
-func networkLimits(t *Transaction, caps domain.MailCaps, client netip.Addr) (limits []limit) {
+func networkLimits(t *tx, caps domain.MailCaps, client netip.Addr) (limits []limit) {
 	for i, network := range domain.Networks(client) {
 		limits = append(limits, limit{"mails_network", caps.Network[i], domain.Day, `mail_networks WHERE network = ?`, []any{t.NetworkHash(network)}})
 	}
@@ -166,7 +166,7 @@ func mailboxLimit(mails int, mailbox []byte) limit {
 
 // mailboxAllowed reports whether a mailbox has a mail of the day left for an order, and its holder
 // wants mails. The last one is for the recovery of an agent that is verified there.
-func mailboxAllowed(t *Transaction, caps domain.MailCaps, o mailOrder) (bool, error) {
+func mailboxAllowed(t *tx, caps domain.MailCaps, o mailOrder) (bool, error) {
 	mailbox := t.MailboxHash(o.To)
 	if stopped, err := mailsStopped(t, mailbox); err != nil || stopped {
 		return false, err
@@ -190,7 +190,7 @@ func mailboxAllowed(t *Transaction, caps domain.MailCaps, o mailOrder) (bool, er
 
 // checkLimits returns the rejection by the limit that ends last of those that are reached; nil
 // if none is.
-func checkLimits(t *Transaction, limits []limit) (rejection *domain.Error, err error) {
+func checkLimits(t *tx, limits []limit) (rejection *domain.Error, err error) {
 	for _, l := range limits {
 		end, reached, err := l.reached(t)
 		if err != nil {

@@ -26,7 +26,7 @@ const (
 
 // insertVerification stores the hash of a code that verifies a mailbox, in the place of the code
 // before.
-func insertVerification(t *Transaction, o mailOrder, code string, expires domain.Time) error {
+func insertVerification(t *tx, o mailOrder, code string, expires domain.Time) error {
 	err := t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ?`, o.AgentID, verifyCode)
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func insertVerification(t *Transaction, o mailOrder, code string, expires domain
 	return insertCode(t, o, verifyCode, code, expires)
 }
 
-func insertCode(t *Transaction, o mailOrder, purpose, code string, expires domain.Time) error {
+func insertCode(t *tx, o mailOrder, purpose, code string, expires domain.Time) error {
 	err := t.Exec(`
 		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at)
 		VALUES (?, ?, ?, ?, 0, ?, ?)`,
@@ -45,13 +45,13 @@ func insertCode(t *Transaction, o mailOrder, purpose, code string, expires domai
 	return nil
 }
 
-func codeHash(t *Transaction, o mailOrder, purpose, code string) []byte {
+func codeHash(t *tx, o mailOrder, purpose, code string) []byte {
 	return t.CodeHash(domain.HashCode(o.AgentID, purpose, o.To, code))
 }
 
 // tryVerification uses up the code that verifies a mailbox, or counts a failed attempt. It returns
 // wrong_code, code_expired if there is no valid code, and too_many_attempts.
-func tryVerification(t *Transaction, caps domain.MailCaps, o mailOrder, code string) error {
+func tryVerification(t *tx, caps domain.MailCaps, o mailOrder, code string) error {
 	var row struct {
 		Hash      []byte      `db:"code_hash"`
 		Wrong     int         `db:"wrong_tries"`
@@ -88,7 +88,7 @@ func tryVerification(t *Transaction, caps domain.MailCaps, o mailOrder, code str
 }
 
 // deleteCodes deletes the codes of an agent for a purpose to a mailbox, and the mails with them.
-func deleteCodes(t *Transaction, o mailOrder, purpose string) error {
+func deleteCodes(t *tx, o mailOrder, purpose string) error {
 	err := t.Exec(`
 		DELETE FROM codes
 		WHERE agent_id = ? AND purpose = ? AND mailbox = ?`, o.AgentID, purpose, o.To)
@@ -100,7 +100,7 @@ func deleteCodes(t *Transaction, o mailOrder, purpose string) error {
 
 // insertRecovery puts a mail with a recovery code of its own into the outbox. It does nothing past
 // the caps, within caps.Repeat of the code before, and after recoveryMails codes in recoveryAge.
-func insertRecovery(t *Transaction, caps domain.MailCaps, o mailOrder) error {
+func insertRecovery(t *tx, caps domain.MailCaps, o mailOrder) error {
 	var recent []domain.Time
 	err := t.Select(&recent, `
 		SELECT created_at
@@ -133,7 +133,7 @@ func insertRecovery(t *Transaction, caps domain.MailCaps, o mailOrder) error {
 // mails or those of the pool are used up, or its holder wants none. Anyone may have it sent, so it
 // does not count against the agent. One to the mailbox that the agent left counts nowhere, so that
 // neither a thief of the key nor strangers can prevent it.
-func spendRecoveryMail(t *Transaction, caps domain.MailCaps, o mailOrder) (allowed bool, err error) {
+func spendRecoveryMail(t *tx, caps domain.MailCaps, o mailOrder) (allowed bool, err error) {
 	if o.Kind == domain.MailFormer {
 		stopped, err := mailsStopped(t, t.MailboxHash(o.To))
 		return !stopped, err
@@ -152,7 +152,7 @@ func spendRecoveryMail(t *Transaction, caps domain.MailCaps, o mailOrder) (allow
 // tryRecovery uses up the recovery codes of one of the orders, to whose mailbox the code was mailed,
 // and returns that order. It returns wrong_code if there are valid codes, and code_expired if there
 // are none. Nobody guesses a recovery code, so failed attempts do not count.
-func tryRecovery(t *Transaction, orders []mailOrder, code string) (mailOrder, error) {
+func tryRecovery(t *tx, orders []mailOrder, code string) (mailOrder, error) {
 	failure := &domain.Error{Code: domain.CodeCodeExpired, Topic: recoveryCode}
 	for _, o := range orders {
 		var hashes [][]byte

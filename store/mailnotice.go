@@ -22,7 +22,7 @@ func isNotice(kind string) bool {
 // notifyMailbox mails a notice of a kind to the mailboxes of orders, but to those that have had their
 // notices of the day or want no mails. Nothing else counts against that cap, and notices count in no
 // pool, so that neither a thief of the key nor strangers can prevent them.
-func notifyMailbox(t *Transaction, caps domain.MailCaps, kind string, orders ...mailOrder) error {
+func notifyMailbox(t *tx, caps domain.MailCaps, kind string, orders ...mailOrder) error {
 	for _, o := range orders {
 		mailbox := t.MailboxHash(o.To)
 		stopped, err := mailsStopped(t, mailbox)

@@ -11,7 +11,7 @@ import (
 
 // insertMail puts a mail into the outbox. It replaces one of the same kind to the same agent, which may
 // have another recipient unless it is a notice.
-func insertMail(t *Transaction, agentID int64, kind, recipient, secret string, expires domain.Time) error {
+func insertMail(t *tx, agentID int64, kind, recipient, secret string, expires domain.Time) error {
 	replaced, args := `agent_id = ? AND kind = ?`, []any{agentID, kind}
 	if isNotice(kind) {
 		replaced, args = replaced+` AND recipient = ?`, append(args, recipient)
@@ -34,14 +34,14 @@ func insertMail(t *Transaction, agentID int64, kind, recipient, secret string, e
 }
 
 // deleteMail deletes the mail of a kind to an agent from the outbox.
-func deleteMail(t *Transaction, agentID int64, kind string) error {
+func deleteMail(t *tx, agentID int64, kind string) error {
 	_, err := giveUp(t, `agent_id = ? AND kind = ?`, agentID, kind)
 	return err
 }
 
 // deleteExpiredMails deletes the mails that have expired, and those that may have been delivered
 // twice.
-func deleteExpiredMails(t *Transaction) error {
+func deleteExpiredMails(t *tx) error {
 	if _, err := giveUp(t, `uncertain = 2 AND next_try_at <= ?`, t.Now); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func deleteExpiredMails(t *Transaction) error {
 // mail server is down, no longer counts against its agent, the mailbox, which got nothing, and the pool, unless a wrong guess was
 // made at its code. It still counts against the networks of the client, so that a stranger cannot make the site try mailboxes
 // that take no mail more often than others. Other mails wait for a day or longer, after which they do not count anyway.
-func giveUp(t *Transaction, where string, args ...any) (int, error) {
+func giveUp(t *tx, where string, args ...any) (int, error) {
 	err := t.Exec(`
 		UPDATE mail_log SET agent_id = NULL, sent = 0
 		WHERE (agent_id, at) IN (
@@ -69,7 +69,7 @@ func giveUp(t *Transaction, where string, args ...any) (int, error) {
 	return int(n), err
 }
 
-func deleteMails(t *Transaction, where string, args ...any) error {
+func deleteMails(t *tx, where string, args ...any) error {
 	n, err := t.Change(`DELETE FROM outbox WHERE `+where, args...)
 	t.Erase(n)
 	return err
@@ -85,10 +85,10 @@ func (s *Store) NextMailAt(ctx context.Context) (next domain.Time, err error) {
 // started. It must be followed by FinishMail of package store. If it is not, as when the program is
 // killed, the mail is tried once more.
 func (s *Store) StartMail(ctx context.Context) (mail domain.Mail, found bool, err error) {
-	if next, err := s.NextMailAt(ctx); err != nil || next == 0 || next > s.db.Now() {
+	if next, err := s.NextMailAt(ctx); err != nil || next == 0 || next > s.now() {
 		return domain.Mail{}, false, err
 	}
-	err = s.db.Write(ctx, func(t *Transaction) error {
+	err = s.write(ctx, func(t *tx) error {
 		mail, found = domain.Mail{}, false
 		if err := deleteExpiredMails(t); err != nil {
 			return err
@@ -118,7 +118,7 @@ func (s *Store) StartMail(ctx context.Context) (mail domain.Mail, found bool, er
 // finishMail records the outcome of a delivery. It deletes a mail that was delivered or rejected. A rejected one counts no
 // longer against its agent, but still in the pool and against mailbox and networks; the agent gets an event, but for
 // notices, which are not the agent's. See giveUp for a mail that expires.
-func finishMail(t *Transaction, mail domain.Mail, outcome domain.MailOutcome) error {
+func finishMail(t *tx, mail domain.Mail, outcome domain.MailOutcome) error {
 	switch outcome {
 	case domain.MailDelivered:
 		return deleteMails(t, `seq = ?`, mail.Seq)

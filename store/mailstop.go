@@ -16,7 +16,7 @@ const (
 )
 
 // stopToken returns the stop token of an address.
-func stopToken(t *Transaction, address string) string {
+func stopToken(t *tx, address string) string {
 	hash := t.MailboxHash(address)
 	mac := t.Pseudonym("stop\x00" + string(hash))
 	return base64.RawURLEncoding.EncodeToString(append(hash, mac[:stopBytes]...))
@@ -24,12 +24,12 @@ func stopToken(t *Transaction, address string) string {
 
 // stoppedMailbox returns the pseudonym of the address of a stop token. It returns not_found for a
 // token that the site did not make.
-func stoppedMailbox(db *database, token string) ([]byte, error) {
+func (s *Store) stoppedMailbox(token string) ([]byte, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(raw) != hashBytes+stopBytes || len(token) != base64.RawURLEncoding.EncodedLen(len(raw)) { // it skips line breaks
 		return nil, domain.NewError(domain.CodeNotFound)
 	}
-	mac := db.Pseudonym("stop\x00" + string(raw[:hashBytes]))
+	mac := s.pseudonym("stop\x00" + string(raw[:hashBytes]))
 	if !hmac.Equal(mac[:stopBytes], raw[hashBytes:]) {
 		return nil, domain.NewError(domain.CodeNotFound)
 	}
@@ -39,7 +39,7 @@ func stoppedMailbox(db *database, token string) ([]byte, error) {
 // MailsStopped reports whether the holder of an address has ended all mails to it. It returns not_found
 // for a token that was never mailed.
 func (s *Store) MailsStopped(ctx context.Context, token string) (stopped bool, err error) {
-	hash, err := stoppedMailbox(s.db, token)
+	hash, err := s.stoppedMailbox(token)
 	if err == nil {
 		err = s.db.Get(ctx, &stopped, selectStopped, hash)
 	}
@@ -47,7 +47,7 @@ func (s *Store) MailsStopped(ctx context.Context, token string) (stopped bool, e
 }
 
 // mailsStopped reports whether the holder of an address has ended all mails to it.
-func mailsStopped(t *Transaction, mailbox []byte) (stopped bool, err error) {
+func mailsStopped(t *tx, mailbox []byte) (stopped bool, err error) {
 	err = t.Get(&stopped, selectStopped, mailbox)
 	return stopped, err
 }
@@ -57,11 +57,11 @@ const selectStopped = `SELECT EXISTS (SELECT 1 FROM mail_stops WHERE mailbox_has
 // StopMails ends or resumes all mails to an address. Those that wait are deleted. It returns not_found for
 // a token that was never mailed.
 func (s *Store) StopMails(ctx context.Context, token string, stop bool) error {
-	hash, err := stoppedMailbox(s.db, token)
+	hash, err := s.stoppedMailbox(token)
 	if err != nil {
 		return err
 	}
-	return s.db.Write(ctx, func(t *Transaction) error {
+	return s.write(ctx, func(t *tx) error {
 		if !stop {
 			return t.Exec(`DELETE FROM mail_stops WHERE mailbox_hash = ?`, hash)
 		}
@@ -74,7 +74,7 @@ func (s *Store) StopMails(ctx context.Context, token string, stop bool) error {
 }
 
 // deleteMailsTo deletes the mails to an address that wait.
-func deleteMailsTo(t *Transaction, mailbox []byte) error {
+func deleteMailsTo(t *tx, mailbox []byte) error {
 	var waiting []struct {
 		Seq int64  `db:"seq"`
 		To  string `db:"recipient"`

@@ -1,9 +1,3 @@
-// Package maintenance looks after the database file: it checks that the file is whole, and sees
-// to it that deleted personal data leaves it.
-//
-// SQLite overwrites deleted rows (secure_delete), but the write-ahead log keeps the pages as they
-// were until it is truncated, and the file keeps copies that SQLite left when it moved rows to
-// other pages. VACUUM rewrites the file without them.
 package store
 
 import (
@@ -34,157 +28,142 @@ const (
 	checkAge  = domain.Day             // how long a check is trusted
 )
 
-// maintainer runs the maintenance of one database. Its methods may be called from any goroutine.
-type maintainer struct {
-	MaxCompacted int64 // size of the largest file that Run compacts
-
-	// Checking is called when a check of the whole file begins, and when it has found the file undamaged. It may be nil.
-	Checking func(bytes int64, took time.Duration, done bool)
-
-	// Rebuilding is called when the full-text tables are damaged and rebuilt. It may be nil.
-	Rebuilding func()
-
-	db      *database
-	erased  atomic.Bool  // personal data was deleted since the log was last truncated
-	checked atomic.Int64 // domain.Time when this process last checked the file; 0 if it did not
+// maintenance is the state of the care of the database file: that the file is whole, and that deleted
+// personal data leaves it.
+//
+// SQLite overwrites deleted rows (secure_delete), but the write-ahead log keeps the pages as they
+// were until it is truncated, and the file keeps copies that SQLite left when it moved rows to
+// other pages. VACUUM rewrites the file without them.
+type maintenance struct {
+	maxCompacted int64        // size of the largest file that is compacted at night
+	erased       atomic.Bool  // personal data was deleted since the log was last truncated
+	checked      atomic.Int64 // domain.Time when this process last checked the file; 0 if it did not
 }
 
-// newMaintainer returns a maintainer. Before SetDB, only Erased may be called.
-func newMaintainer() *maintainer {
-	m := &maintainer{MaxCompacted: maxCompacted}
-	m.erased.Store(true) // a program that was killed may have left deleted data in the log
-	return m
-}
-
-// SetDB sets the database, which was just opened.
-func (m *maintainer) SetDB(db *database) { m.db = db }
-
-// Erased records that personal data was deleted, so that Run truncates the log.
-func (m *maintainer) Erased() { m.erased.Store(true) }
-
-// Run does the maintenance that is due: it optimizes the full-text tables and compacts the file
+// runMaintenance does the maintenance that is due: it optimizes the full-text tables and compacts the file
 // at night, and truncates the log after an erasure. It should run every minute.
-func (m *maintainer) Run(ctx context.Context) error {
-	return errors.Join(m.optimizeSearch(ctx), m.compactIfDue(ctx), m.truncateLog(ctx))
+func (s *Store) runMaintenance(ctx context.Context) error {
+	return errors.Join(s.optimizeSearch(ctx), s.compactIfDue(ctx), s.truncateLog(ctx))
 }
 
 // dueAtNight reports whether work that came up or was done at a time is due now: at night if
 // that was an hour ago, at any hour if a night has passed.
-func (m *maintainer) dueAtNight(since domain.Time) bool {
-	night := m.db.Now().Time().Hour() == nightHour
-	return night && !m.db.Within(nightAge, since) || !m.db.Within(lateAge, since)
+func (s *Store) dueAtNight(since domain.Time) bool {
+	night := s.now().Time().Hour() == nightHour
+	return night && !s.within(nightAge, since) || !s.within(lateAge, since)
 }
 
 // optimizeSearch optimizes the full-text tables at night.
-func (m *maintainer) optimizeSearch(ctx context.Context) error {
-	last, err := m.db.SiteTime(ctx, optimizedAt)
-	if err != nil || !m.dueAtNight(last) {
+func (s *Store) optimizeSearch(ctx context.Context) error {
+	last, err := s.siteTime(ctx, optimizedAt)
+	if err != nil || !s.dueAtNight(last) {
 		return err
 	}
-	return m.db.WriteBackground(ctx, func(t *Transaction) error {
+	return s.writeBackground(ctx, func(t *tx) error {
 		if err := t.OptimizeSearch(); err != nil {
 			return err
 		}
-		m.erased.Store(true) // the log holds the segments as they were
+		s.maintenance.erased.Store(true) // the log holds the segments as they were
 		return t.SetSiteTime(optimizedAt, t.Now)
 	})
 }
 
 // compactIfDue compacts the file at night if something was erased since the last time, unless it
 // is too large.
-func (m *maintainer) compactIfDue(ctx context.Context) error {
-	if m.db.Size() > m.MaxCompacted {
+func (s *Store) compactIfDue(ctx context.Context) error {
+	if s.db.Size() > s.maintenance.maxCompacted {
 		return nil
 	}
-	erased, err := m.db.SiteTime(ctx, erasedAt)
+	erased, err := s.siteTime(ctx, erasedAt)
 	if err != nil || erased == 0 {
 		return err
 	}
-	if !m.dueAtNight(erased) {
+	if !s.dueAtNight(erased) {
 		return nil
 	}
 
 	// If the compaction fails, or the program is killed meanwhile, another night is soon enough.
-	err = m.db.WriteBackground(ctx, func(t *Transaction) error { return t.SetSiteTime(erasedAt, t.Now) })
+	err = s.writeBackground(ctx, func(t *tx) error { return t.SetSiteTime(erasedAt, t.Now) })
 	if err != nil {
 		return err
 	}
-	_, _, err = m.Compact(ctx)
+	_, _, err = s.compactFile(ctx)
 	return err
 }
 
-// Compact rewrites the whole file, and returns its size before and after; see
+// compactFile rewrites the whole file, and returns its size before and after; see
 // sqlitedb.DB.Compact.
-func (m *maintainer) Compact(ctx context.Context) (before, after int64, err error) {
-	return m.db.Compact(ctx, func(conn *sqlx.Conn) error {
-		m.erased.Store(true) // the log holds the pages as they were
+func (s *Store) compactFile(ctx context.Context) (before, after int64, err error) {
+	return s.db.Compact(ctx, func(conn *sqlx.Conn) error {
+		s.maintenance.erased.Store(true) // the log holds the pages as they were
 		_, err := conn.ExecContext(ctx, `DELETE FROM site WHERE name = ?`, erasedAt)
 		return err
 	})
 }
 
 // truncateLog empties the write-ahead log after personal data was deleted.
-func (m *maintainer) truncateLog(ctx context.Context) error {
-	if !m.erased.CompareAndSwap(true, false) {
+func (s *Store) truncateLog(ctx context.Context) error {
+	if !s.maintenance.erased.CompareAndSwap(true, false) {
 		return nil
 	}
-	done, err := m.db.TruncateLog(ctx)
+	done, err := s.db.TruncateLog(ctx)
 	if !done {
-		m.erased.Store(true) // a reader was in the way: the next run tries again
+		s.maintenance.erased.Store(true) // a reader was in the way: the next run tries again
 	}
 	return err
 }
 
-// Check reads the whole file in the background, unless it was found undamaged within the last day, and stops the database if it
-// is damaged. An earlier process that did not close the file counts as no check. It takes about a second for each 60 MB.
-func (m *maintainer) Check(ctx context.Context) error {
-	now := m.db.Now()
-	checked := domain.Time(m.checked.Load())
-	if checked == 0 && !m.db.Unclean() {
-		checked, _ = m.db.SiteTime(ctx, checkedAt) // if it is unreadable, check the file
+// CheckFile reads the whole file in the background, unless it was found undamaged within the last day,
+// and stops the store if it is damaged. An earlier process that did not close the file counts as no
+// check. It takes about a second for each 60 MB.
+func (s *Store) CheckFile(ctx context.Context) error {
+	now := s.now()
+	checked := domain.Time(s.maintenance.checked.Load())
+	if checked == 0 && !s.db.Unclean() {
+		checked, _ = s.siteTime(ctx, checkedAt) // if it is unreadable, check the file
 	}
-	if m.db.Within(checkAge, checked) {
+	if s.within(checkAge, checked) {
 		return nil
 	}
-	err := m.checkAll(ctx)
+	err := s.checkAll(ctx)
 	if err != nil {
 		return err
 	}
-	m.checked.Store(int64(now))
-	return m.db.Write(ctx, func(t *Transaction) error { return t.SetSiteTime(checkedAt, now) })
+	s.maintenance.checked.Store(int64(now))
+	return s.write(ctx, func(t *tx) error { return t.SetSiteTime(checkedAt, now) })
 }
 
 // checkFile reads the whole file, and rebuilds the full-text tables if they alone are damaged.
-func (m *maintainer) checkFile(ctx context.Context) error {
-	if err := m.db.Check(ctx, m.rebuildSearch); err != nil {
+func (s *Store) checkFile(ctx context.Context) error {
+	if err := s.db.Check(ctx, s.repairSearch); err != nil {
 		return err
 	}
-	whole, err := searchIsWhole(ctx, m.db)
+	whole, err := s.searchIsWhole(ctx)
 	if err != nil || whole {
 		return err
 	}
-	return m.rebuildSearch(ctx)
+	return s.repairSearch(ctx)
 }
 
-// rebuildSearch rebuilds the full-text tables, which are damaged.
-func (m *maintainer) rebuildSearch(ctx context.Context) error {
-	if m.Rebuilding != nil {
-		m.Rebuilding()
+// repairSearch rebuilds the full-text tables, which are damaged.
+func (s *Store) repairSearch(ctx context.Context) error {
+	if s.rebuilding != nil {
+		s.rebuilding()
 	}
-	return rebuildSearch(ctx, m.db)
+	return s.rebuildSearch(ctx)
 }
 
 // checkAll reads the whole file, and reports its begin and end.
-func (m *maintainer) checkAll(ctx context.Context) error {
-	if m.Checking == nil {
-		return m.checkFile(ctx)
+func (s *Store) checkAll(ctx context.Context) error {
+	if s.checking == nil {
+		return s.checkFile(ctx)
 	}
 
-	start, size := time.Now(), m.db.Size() //clock: of the check
-	m.Checking(size, 0, false)
-	err := m.checkFile(ctx)
+	start, size := time.Now(), s.db.Size() //clock: of the check
+	s.checking(size, 0, false)
+	err := s.checkFile(ctx)
 	if err == nil {
-		m.Checking(size, time.Since(start), true) //clock: of the check
+		s.checking(size, time.Since(start), true) //clock: of the check
 	}
 	return err
 }

@@ -37,7 +37,7 @@ func suspension(reason string, until time.Time) (agentAct, error) {
 	case !text.CheckLine(reason):
 		return agentAct{}, domain.Invalid(domain.FieldError{Field: "reason", Code: domain.FaultForbiddenCharacter})
 	}
-	return agentAct{detail: reason, settles: true, do: func(t *Transaction, agent *agentRow) error {
+	return agentAct{detail: reason, settles: true, do: func(t *tx, agent *agentRow) error {
 		var end *domain.Time
 		if !until.IsZero() {
 			if ms := domain.TimeOf(until); ms > t.Now {
@@ -56,35 +56,35 @@ type agentAct struct {
 	detail  string // of the note
 	waiting bool   // only for an agent that waits for approval
 	settles bool   // closes the open reports of the agent and its texts, also of those that it has deleted
-	do      func(*Transaction, *agentRow) error
+	do      func(*tx, *agentRow) error
 }
 
 // agentActs are the acts that need no more than the agent, by the names under which they are recorded.
 var agentActs = map[domain.OperatorAct]agentAct{
-	domain.OperatorApprove: {waiting: true, do: func(t *Transaction, agent *agentRow) error {
+	domain.OperatorApprove: {waiting: true, do: func(t *tx, agent *agentRow) error {
 		agent.AwaitingSince = nil
 		return agent.Store(t)
 	}},
 	domain.OperatorReject: {waiting: true, settles: true, do: deleteAgent},
 	domain.OperatorDelete: {settles: true, do: deleteAgent},
-	domain.OperatorUnsuspend: {do: func(t *Transaction, agent *agentRow) error {
+	domain.OperatorUnsuspend: {do: func(t *tx, agent *agentRow) error {
 		agent.Suspension = domain.Suspension{}
 		return agent.Store(t)
 	}},
-	domain.OperatorVerify: {do: func(t *Transaction, agent *agentRow) error {
+	domain.OperatorVerify: {do: func(t *tx, agent *agentRow) error {
 		if agent.VerifiedAt == nil {
 			verifyMailbox(t, agent)
 		}
 		return agent.Store(t)
 	}},
-	domain.OperatorUnverify: {do: func(t *Transaction, agent *agentRow) error {
+	domain.OperatorUnverify: {do: func(t *tx, agent *agentRow) error {
 		forgetFormerMailbox(t, agent)
 		if err := unverify(t, agent); err != nil {
 			return err
 		}
 		return agent.Store(t)
 	}},
-	domain.OperatorUnclaim: {do: func(t *Transaction, agent *agentRow) error {
+	domain.OperatorUnclaim: {do: func(t *tx, agent *agentRow) error {
 		if err := withdrawClaim(t, agent); err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (s *Store) ActOnAgent(ctx context.Context, act domain.OperatorAct, handle s
 // moderate runs an operator's act on an agent, and records it. Most acts hide or delete, so they succeed on a full disk. It
 // returns not_found for an unknown handle.
 func (s *Store) moderate(ctx context.Context, name domain.OperatorAct, act agentAct, handle string) error {
-	return s.db.Write(ctx, func(t *Transaction) error {
+	return s.write(ctx, func(t *tx) error {
 		agent, found, err := agentByHandle(t, handle)
 		if err == nil && !found {
 			err = domain.NewError(domain.CodeNotFound)
@@ -114,7 +114,7 @@ func (s *Store) moderate(ctx context.Context, name domain.OperatorAct, act agent
 }
 
 // run runs the act, and records it.
-func (a agentAct) run(t *Transaction, name domain.OperatorAct, agent *agentRow) error {
+func (a agentAct) run(t *tx, name domain.OperatorAct, agent *agentRow) error {
 	if a.waiting && agent.AwaitingSince == nil {
 		return domain.NewError(domain.CodeInvalidState)
 	}
@@ -141,7 +141,7 @@ func withClosed(detail string, closed int64) string {
 }
 
 // audit records an operator's act.
-func audit(t *Transaction, act, subject, detail string) error {
+func audit(t *tx, act, subject, detail string) error {
 	return t.Exec(`INSERT INTO audit (act, subject, detail, at) VALUES (?, ?, ?, ?)`, act, subject, domain.Optional(detail), t.Now)
 }
 
@@ -151,7 +151,7 @@ func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err 
 	if key, err = domain.NewKey(s.random); err != nil {
 		return "", err
 	}
-	err = s.moderate(ctx, "new-key", agentAct{do: func(t *Transaction, agent *agentRow) error {
+	err = s.moderate(ctx, "new-key", agentAct{do: func(t *tx, agent *agentRow) error {
 		return restoreKey(t, agent.ID, key)
 	}}, handle)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err 
 // recorded. It returns not_found for an unknown handle.
 func (s *Store) ExportAgent(ctx context.Context, handle string) (tables ExportTables, err error) {
 	var id int64
-	err = s.moderate(ctx, "export", agentAct{do: func(_ *Transaction, agent *agentRow) error {
+	err = s.moderate(ctx, "export", agentAct{do: func(_ *tx, agent *agentRow) error {
 		id = agent.ID
 		return nil
 	}}, handle)
@@ -177,7 +177,7 @@ func (s *Store) ExportAgent(ctx context.Context, handle string) (tables ExportTa
 // Unblock allows the blocked agent to send the other contact requests again. It returns not_found for
 // unknown handles, and if there is no block.
 func (s *Store) Unblock(ctx context.Context, handle, blocked string) error {
-	return s.moderate(ctx, "unblock", agentAct{detail: blocked, do: func(t *Transaction, agent *agentRow) error {
+	return s.moderate(ctx, "unblock", agentAct{detail: blocked, do: func(t *tx, agent *agentRow) error {
 		return t.ExecOr(domain.NewError(domain.CodeNotFound), `
 			DELETE FROM blocks
 			WHERE blocker_id = ? AND blocked_id = (SELECT id FROM handles WHERE handle = ?)`, agent.ID, blocked)
@@ -186,7 +186,7 @@ func (s *Store) Unblock(ctx context.Context, handle, blocked string) error {
 
 // RemovePost deletes a post with its replies, and closes the open reports of them. It returns not_found for an unknown id.
 func (s *Store) RemovePost(ctx context.Context, id string) error {
-	return s.db.Write(ctx, func(t *Transaction) error {
+	return s.write(ctx, func(t *tx) error {
 		var p postRow
 		if err := orNotFound(t.Get(&p, selectPostRow+` WHERE id = ?`, id)); err != nil {
 			return err
@@ -201,7 +201,7 @@ func (s *Store) RemovePost(ctx context.Context, id string) error {
 
 // RemoveReply deletes a reply, and closes the open reports of it. It returns not_found for an unknown id.
 func (s *Store) RemoveReply(ctx context.Context, id string) error {
-	return s.db.Write(ctx, func(t *Transaction) error {
+	return s.write(ctx, func(t *tx) error {
 		var reply replyRow
 		if err := orNotFound(t.Get(&reply, selectReplyRow+` WHERE r.id = ?`, id)); err != nil {
 			return err
@@ -231,7 +231,7 @@ func (s *Store) ChangeBlocklist(ctx context.Context, act, written string) (entry
 	if err != nil {
 		return "", err
 	}
-	return entry, s.db.Write(ctx, func(t *Transaction) error {
+	return entry, s.write(ctx, func(t *tx) error {
 		changed, err := change(t, kind, entry)
 		if err != nil || changed == 0 {
 			return err
@@ -246,7 +246,7 @@ func (s *Store) ChangeBlocklist(ctx context.Context, act, written string) (entry
 }
 
 // failLinks ends the verification of the links to a host that is now blocked.
-func failLinks(t *Transaction, host string) error {
+func failLinks(t *tx, host string) error {
 	var handles []string
 	err := t.Select(&handles, `
 		SELECT h.handle
@@ -289,7 +289,7 @@ func (s *Store) Blocklist(ctx context.Context) ([]BlockEntry, error) {
 
 // CloseReport closes a report. It returns not_found for an unknown id.
 func (s *Store) CloseReport(ctx context.Context, id string) error {
-	return s.db.Write(ctx, func(t *Transaction) error {
+	return s.write(ctx, func(t *tx) error {
 		err := t.ExecOr(domain.NewError(domain.CodeNotFound), `UPDATE reports SET closed_at = COALESCE(closed_at, ?) WHERE id = ?`, t.Now, id)
 		if err != nil {
 			return err
@@ -299,6 +299,6 @@ func (s *Store) CloseReport(ctx context.Context, id string) error {
 }
 
 // closeReports closes open reports, and returns how many. The values of where are ?2 and on.
-func closeReports(t *Transaction, where string, args ...any) (closed int64, err error) {
+func closeReports(t *tx, where string, args ...any) (closed int64, err error) {
 	return t.Change(`UPDATE reports SET closed_at = ?1 WHERE closed_at IS NULL AND (`+where+`)`, append([]any{t.Now}, args...)...)
 }

@@ -21,7 +21,7 @@ func (s *Store) ReplaceOfferings(ctx context.Context, caller domain.Caller, menu
 				return err
 			}
 		}
-		if err := checkBlocks(t.Transaction, menu, checkOfferingIDs(agent, menu.Offerings)...); err != nil {
+		if err := checkBlocks(t, menu, checkOfferingIDs(agent, menu.Offerings)...); err != nil {
 			return err
 		}
 		if agent.Offerings, err = t.newMenu(menu.Offerings); err != nil {
@@ -29,7 +29,7 @@ func (s *Store) ReplaceOfferings(ctx context.Context, caller domain.Caller, menu
 		}
 		agent.UpdatedAt = t.Now
 		offerings = agent.Offerings
-		return agent.Store(t.Transaction)
+		return agent.Store(t)
 	})
 	return offerings, err
 }

@@ -22,7 +22,7 @@ var agentOrders = map[domain.AgentOrder]string{
 func (s *Store) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, limit int) (agents []domain.AgentRecord, err error) {
 	pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Query) + "%"
 	if client, err := netip.ParseAddr(f.Network); err == nil {
-		f.Network = hex.EncodeToString(s.db.Pseudonym(domain.Origin(client)))
+		f.Network = hex.EncodeToString(s.pseudonym(domain.Origin(client)))
 	}
 	const suspended = `a.suspended_at IS NOT NULL AND (a.suspended_until IS NULL OR a.suspended_until > ?1)`
 	err = s.db.Select(ctx, &agents, `
@@ -53,7 +53,7 @@ func (s *Store) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, li
 			AND h.handle || ' ' || a.name || ' ' || a.owner || ' ' || COALESCE(a.tagline, '') || ' ' || a.description_en || ' ' ||
 				a.description_zh || ' ' || a.mailbox LIKE ?7 ESCAPE '\'
 		ORDER BY `+agentOrders[f.Order]+`
-		LIMIT ?8`, s.db.Now(), f.Since, f.MaxLevel, f.Reported, f.Awaiting, f.Network+"%", pattern, limit, f.Suspended, f.Shown)
+		LIMIT ?8`, s.now(), f.Since, f.MaxLevel, f.Reported, f.Awaiting, f.Network+"%", pattern, limit, f.Suspended, f.Shown)
 	return agents, err
 }
 
@@ -102,7 +102,7 @@ func (s *Store) CountByDay(ctx context.Context, kind domain.Counted, days int) (
 		Day     int `db:"day"`
 		Records int `db:"records"`
 	}
-	first = s.db.Now().StartOfDay().Add(-time.Duration(days-1) * domain.Day)
+	first = s.now().StartOfDay().Add(-time.Duration(days-1) * domain.Day)
 	err = s.db.Select(ctx, &rows, countByDay[kind], first, domain.Day.Milliseconds())
 	counts = make([]int, days)
 	for _, row := range rows {

@@ -12,7 +12,7 @@ func (s *Store) CreatePageLink(ctx context.Context) (token string, err error) {
 	if token, err = domain.NewSecret(s.random); err != nil {
 		return "", err
 	}
-	return token, s.db.Write(ctx, func(t *Transaction) error {
+	return token, s.write(ctx, func(t *tx) error {
 		end := t.Now.Add(domain.PageLinkAge)
 		err := t.Exec(`INSERT INTO operator_links (token_hash, created_at, expires_at) VALUES (?, ?, ?)`, domain.HashKey(token), t.Now, end)
 		if err != nil {
@@ -24,7 +24,7 @@ func (s *Store) CreatePageLink(ctx context.Context) (token string, err error) {
 
 // RevokePageLinks ends all links to the operator's page.
 func (s *Store) RevokePageLinks(ctx context.Context) error {
-	return s.db.Write(ctx, func(t *Transaction) error {
+	return s.write(ctx, func(t *tx) error {
 		if err := t.Exec(`DELETE FROM operator_links`); err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ func (s *Store) RevokePageLinks(ctx context.Context) error {
 // CheckPageLink returns not_found unless a token opens the operator's page now.
 func (s *Store) CheckPageLink(ctx context.Context, token string) error {
 	var valid bool
-	err := s.db.Get(ctx, &valid, `SELECT EXISTS (SELECT 1 FROM operator_links WHERE token_hash = ? AND expires_at > ?)`, domain.HashKey(token), s.db.Now())
+	err := s.db.Get(ctx, &valid, `SELECT EXISTS (SELECT 1 FROM operator_links WHERE token_hash = ? AND expires_at > ?)`, domain.HashKey(token), s.now())
 	if err == nil && !valid {
 		err = domain.NewError(domain.CodeNotFound)
 	}

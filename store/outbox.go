@@ -16,6 +16,6 @@ func (s *Store) FinishMail(ctx context.Context, mail domain.Mail, outcome domain
 				return err
 			}
 		}
-		return finishMail(t.Transaction, mail, outcome)
+		return finishMail(t, mail, outcome)
 	})
 }

@@ -17,7 +17,7 @@ func (s *Store) Me(ctx context.Context, caller domain.Caller) (domain.OwnAgent, 
 			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'pending' AND expires_at > ?1) AS pending_requests,
 			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'awaiting_owner' AND expires_at > ?1) AS awaiting_receipts
 		FROM agents a
-		WHERE a.id = ?2`, s.db.Now(), caller.ID))
+		WHERE a.id = ?2`, s.now(), caller.ID))
 	if err != nil {
 		return own.OwnAgent, err
 	}
@@ -33,7 +33,7 @@ func (s *Store) Me(ctx context.Context, caller domain.Caller) (domain.OwnAgent, 
 
 // allowances returns the caller's limits and how much of each is left.
 func (s *Store) allowances(ctx context.Context, caller domain.Caller, level int, joined domain.Time, weeklyCap int) (domain.Allowances, error) {
-	now := s.db.Now()
+	now := s.now()
 	var used struct {
 		Posts    int `db:"posts"`
 		Replies  int `db:"replies"`

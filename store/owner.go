@@ -77,7 +77,7 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 		draft := struct {
 			Address string `json:"owner_email" format:"email"`
 		}{address}
-		if err := checkBlocks(t.Transaction, draft); err != nil {
+		if err := checkBlocks(t, draft); err != nil {
 			return err
 		}
 		if agent.VerifiedAt == nil {
@@ -87,7 +87,7 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 		if err := t.claimOwner(agent, order, t.ownerHash(address), token); err != nil {
 			return err
 		}
-		next, err := nextMailAllowed(t.Transaction, t.store.mails, order)
+		next, err := nextMailAllowed(t, t.store.mails, order)
 		sent = domain.CodeSent{ExpiresAt: t.Now.Add(claimAge), ResendAfter: next}
 		return err
 	})
@@ -126,12 +126,12 @@ func (t *tx) claimOwner(agent *agentRow, order mailOrder, owner []byte, token st
 	}
 
 	if !allowed {
-		return deleteMail(t.Transaction, agent.ID, order.Kind)
+		return deleteMail(t, agent.ID, order.Kind)
 	}
 	if claim.Status == statusClaimed {
 		order.Kind = domain.MailOwner
 	}
-	return insertMail(t.Transaction, agent.ID, order.Kind, order.To, token, t.Now.Add(claimAge))
+	return insertMail(t, agent.ID, order.Kind, order.To, token, t.Now.Add(claimAge))
 }
 
 // ownerHash returns the pseudonym by which an owner is known.
@@ -152,7 +152,7 @@ func (t *tx) replaceOwnerLink(mail *domain.Mail) error {
 // the site wants it sent, and unless the person at the address has recently rejected the agent. See
 // outbox.Allow for its errors.
 func (t *tx) spendMail(agent *agentRow, order mailOrder, wanted bool) (sent bool, err error) {
-	sent, err = allowMail(t.Transaction, t.store.mails, order)
+	sent, err = allowMail(t, t.store.mails, order)
 	if err != nil {
 		return false, err
 	}
@@ -167,7 +167,7 @@ func (t *tx) spendMail(agent *agentRow, order mailOrder, wanted bool) (sent bool
 			return false, err
 		}
 	}
-	return sent, countMail(t.Transaction, t.store.mails, order, sent)
+	return sent, countMail(t, t.store.mails, order, sent)
 }
 
 func (t *tx) insertClaim(agent *agentRow, owner []byte, token string) error {
@@ -217,7 +217,7 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 		JOIN agents a ON a.id = c.agent_id
 		JOIN handles h ON h.id = c.agent_id
 		WHERE c.token_hash = ?`, domain.HashKey(token)))
-	now := s.db.Now()
+	now := s.now()
 	if err == nil && row.linkEnded(now) {
 		err = domain.NewError(domain.CodeNotFound)
 	}
@@ -300,7 +300,7 @@ func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (do
 		if claim.linkEnded(t.Now) {
 			return domain.NewError(domain.CodeNotFound)
 		}
-		agent, err := agentByID(t.Transaction, claim.AgentID)
+		agent, err := agentByID(t, claim.AgentID)
 		if err != nil {
 			return err
 		}
@@ -332,30 +332,30 @@ func (t *tx) actAsOwner(claim *claimRow, agent *agentRow, form domain.OwnerSubmi
 		if agent.DeletionAt == nil {
 			return domain.NewError(domain.CodeInvalidState)
 		}
-		return keepAgent(t.Transaction, agent)
+		return keepAgent(t, agent)
 	case domain.OwnerConfirm:
 		return t.confirmClaim(claim, agent)
 	case domain.OwnerReject:
 		return t.rejectClaim(claim, agent)
 	case domain.OwnerWithdraw:
-		return withdrawClaim(t.Transaction, agent)
+		return withdrawClaim(t, agent)
 	case domain.OwnerRotateKey:
 		return t.rotateKey(claim, agent, key)
 	case domain.OwnerRetire:
 		if form.Confirm != agent.Handle {
 			return domain.Invalid(domain.FieldError{Field: "confirm", Code: domain.FaultBadValue, Topic: "confirm"})
 		}
-		return deleteAgent(t.Transaction, agent)
+		return deleteAgent(t, agent)
 	case domain.OwnerWaive:
 		return t.waiveReceipts(agent)
 	case domain.OwnerAgree:
 		if agent.Suspended(t.Now) {
 			return domain.NewError(domain.CodeInvalidState)
 		}
-		_, err := actOnRequest(t.Transaction, agent, form.Request, domain.ActAgree, "")
+		_, err := actOnRequest(t, agent, form.Request, domain.ActAgree, "")
 		return err
 	case domain.OwnerRefuse:
-		_, err := actOnRequest(t.Transaction, agent, form.Request, domain.ActRefuse, "")
+		_, err := actOnRequest(t, agent, form.Request, domain.ActRefuse, "")
 		return err
 	}
 	return domain.NewError(domain.CodeInvalidState)
@@ -388,15 +388,15 @@ func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) error {
 	agent.ClaimedAt = &t.Now
 	agent.ClaimedBy = claim.Owner
 	agent.UpdatedAt = t.Now
-	return agent.Store(t.Transaction)
+	return agent.Store(t)
 }
 
 // rejectClaim deletes a claim that the person does not know of, and reports it to the operator.
 func (t *tx) rejectClaim(claim *claimRow, agent *agentRow) error {
 	return cmp.Or(
 		t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID),
-		deleteMail(t.Transaction, agent.ID, domain.MailClaim),
-		insertReport(t.Transaction, report{
+		deleteMail(t, agent.ID, domain.MailClaim),
+		insertReport(t, report{
 			About: "claim", Subject: agent.Handle, reportSubject: reportSubject{AuthorID: agent.ID}, Reporter: claim.Owner,
 		}))
 }
@@ -415,13 +415,13 @@ func (t *tx) waiveReceipts(agent *agentRow) error {
 	}
 	agent.ContactPolicy.RequireOwnerReceipt = false
 	agent.UpdatedAt = t.Now
-	return agent.Store(t.Transaction)
+	return agent.Store(t)
 }
 
 // rotateKey gives the owner a new key. If the mailbox has changed since the claim, a thief may have
 // changed it, so it is no longer verified and cannot recover a key.
 func (t *tx) rotateKey(claim *claimRow, agent *agentRow, key string) error {
-	if err := restoreKey(t.Transaction, agent.ID, key); err != nil {
+	if err := restoreKey(t, agent.ID, key); err != nil {
 		return err
 	}
 
@@ -429,15 +429,15 @@ func (t *tx) rotateKey(claim *claimRow, agent *agentRow, key string) error {
 	// the rightful holder's, if the owner is the thief.
 	former := agent.FormerMailbox
 	if former != nil && *former != claim.Mailbox && *agent.MailboxLeftAt > claim.MailboxAt {
-		forgetFormerMailbox(t.Transaction, agent)
+		forgetFormerMailbox(t, agent)
 	}
 	if agent.Mailbox != claim.Mailbox {
-		if err := unverify(t.Transaction, agent); err != nil {
+		if err := unverify(t, agent); err != nil {
 			return err
 		}
 		agent.UpdatedAt = t.Now
 	}
-	return agent.Store(t.Transaction)
+	return agent.Store(t)
 }
 
 // ownerClaim returns the state of an agent's claim as the agent sees it.
@@ -456,7 +456,7 @@ func (s *Store) ownerClaim(ctx context.Context, agentID int64) (domain.OwnerClai
 	}
 	claim := domain.OwnerClaim{Status: row.Status, RequestedAt: &row.RequestedAt}
 	switch {
-	case row.expired(s.db.Now()):
+	case row.expired(s.now()):
 		claim.Status, claim.ExpiresAt = statusExpired, &row.ExpiresAt
 	case row.Status == statusPending:
 		claim.ExpiresAt = &row.ExpiresAt

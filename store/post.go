@@ -56,7 +56,7 @@ func (t *tx) createPost(
 	if err := t.CheckRoom(); err != nil {
 		return post, err
 	}
-	if err := checkBlocks(t.Transaction, draft, t.checkDeadline(draft.Deadline)...); err != nil {
+	if err := checkBlocks(t, draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return post, err
 	}
 	hash := draft.TextHash()
@@ -78,7 +78,7 @@ func (t *tx) createPost(
 	if row.ID, err = t.NewID(domain.IDPost); err != nil {
 		return post, err
 	}
-	if err := row.Insert(t.Transaction, author.Handle, hash, words); err != nil {
+	if err := row.Insert(t, author.Handle, hash, words); err != nil {
 		return post, err
 	}
 	return domain.PublicPost{Post: row.Post, Author: author.Author(), CreatedAt: row.CreatedAt, Seq: row.Seq}, nil
@@ -152,9 +152,9 @@ func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string)
 		if p.AuthorID != caller.ID {
 			return &domain.Error{Code: domain.CodeForbidden, Topic: "post"}
 		}
-		return deletePost(t.Transaction, &p)
+		return deletePost(t, &p)
 	})
 }
 
 // indexStalePosts is record.IndexStalePosts for a batch.
-func (t *tx) indexStalePosts() (int, error) { return indexStalePosts(t.Transaction, jobBatch) }
+func (t *tx) indexStalePosts() (int, error) { return indexStalePosts(t, jobBatch) }

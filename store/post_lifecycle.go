@@ -2,18 +2,17 @@ package store
 
 import (
 	"cmp"
-
 )
 
 // deletePost deletes a post with its replies.
-func deletePost(t *Transaction, p *postRow) error {
+func deletePost(t *tx, p *postRow) error {
 	t.Changes.Public = true
 	t.Unindex(postSearch, p.Seq)
 	return cmp.Or(erasePostResponses(t, `seq = ?1`, p.Seq), t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq))
 }
 
 // deletePostsOf deletes everything that an agent published.
-func deletePostsOf(t *Transaction, id int64) error {
+func deletePostsOf(t *tx, id int64) error {
 	if err := erasePostResponses(t, `author_id = ?1`, id); err != nil {
 		return err
 	}
@@ -25,7 +24,7 @@ func deletePostsOf(t *Transaction, id int64) error {
 
 // erasePostResponses erases the stored responses that contain posts, selected by where with value
 // as ?1, or replies to them.
-func erasePostResponses(t *Transaction, where string, value int64) error {
+func erasePostResponses(t *tx, where string, value int64) error {
 	posts := ` FROM posts WHERE ` + where
 	return t.EraseResponses(`SELECT id`+posts+` UNION SELECT id FROM replies WHERE post_seq IN (SELECT seq`+posts+`)`, value)
 }
@@ -48,7 +47,7 @@ const selectReplyRow = `
 	JOIN posts p ON p.seq = r.post_seq`
 
 // deleteReply deletes a reply.
-func deleteReply(t *Transaction, reply *replyRow) error {
+func deleteReply(t *tx, reply *replyRow) error {
 	t.Changes.Public = true
 	return cmp.Or(
 		t.Exec(`UPDATE idempotency SET answer = NULL WHERE subject = ?`, reply.ID),

@@ -66,7 +66,7 @@ func (s *Store) Posts(ctx context.Context, f domain.PostFilter, page listing.Pag
 
 	asked, index, bounds := askedOfPosts(f), &postIndex, []any(nil)
 	if f.Open {
-		index, bounds = &openPostIndex, []any{s.db.Now().Date()}
+		index, bounds = &openPostIndex, []any{s.now().Date()}
 	}
 	name := fmt.Sprintf("posts %q %q %s", f.Query, asked, f.Order)
 	newest := f.Order == domain.OrderNewest

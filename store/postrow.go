@@ -28,7 +28,7 @@ var (
 )
 
 // Insert stores a new post by an author's handle. words are its PostWords.
-func (p *postRow) Insert(t *Transaction, author string, textHash []byte, words string) error {
+func (p *postRow) Insert(t *tx, author string, textHash []byte, words string) error {
 	if err := t.GetNamed(&p.Seq, insertPost, postRecord{postRow: *p, TextHash: textHash}); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (p *postRow) Insert(t *Transaction, author string, textHash []byte, words s
 // indexStalePosts rebuilds the search rows of posts whose deadline has passed, so that searches for
 // open posts need not skip them, limit at most, and returns their number. It also reopens posts that a
 // clock that ran ahead has closed.
-func indexStalePosts(t *Transaction, limit int) (int, error) {
+func indexStalePosts(t *tx, limit int) (int, error) {
 	var stale []int64
 	today := t.Now.Date()
 	err := t.Select(&stale, `
@@ -65,7 +65,7 @@ func indexStalePosts(t *Transaction, limit int) (int, error) {
 }
 
 // indexPosts stores the search rows of the posts that where selects, without those of hidden authors.
-func indexPosts(t *Transaction, where string, value int64) error {
+func indexPosts(t *tx, where string, value int64) error {
 	posts, err := authoredPosts(t, where, value)
 	for i := range posts {
 		t.Index(postSearch, posts[i].Seq, posts[i].tokens(posts[i].Author, postWords(&posts[i].Post)))

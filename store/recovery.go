@@ -22,7 +22,7 @@ func (t *tx) leaveMailbox(agent *agentRow) error {
 	}
 
 	left := mailOrder{AgentID: agent.ID, To: agent.Mailbox}
-	return notifyMailbox(t.Transaction, t.store.mails, domain.MailChanged, left)
+	return notifyMailbox(t, t.store.mails, domain.MailChanged, left)
 }
 
 // forgetFormerMailboxes forgets the mailboxes that can no longer recover a key.
@@ -56,7 +56,7 @@ func (t *tx) recoveryOrders(agent *agentRow) (orders []mailOrder) {
 
 // notify tells every mailbox that may recover the key of an agent.
 func (t *tx) notify(agent *agentRow, kind string) error {
-	return notifyMailbox(t.Transaction, t.store.mails, kind, t.recoveryOrders(agent)...)
+	return notifyMailbox(t, t.store.mails, kind, t.recoveryOrders(agent)...)
 }
 
 // recoverKey gives an agent the key that the holder of a mailbox asked for, and takes back what a
@@ -74,10 +74,10 @@ func (t *tx) recoverKey(agent *agentRow, by mailOrder, key string, endClaim bool
 			return false, err
 		}
 	}
-	if err := keepAgent(t.Transaction, agent); err != nil {
+	if err := keepAgent(t, agent); err != nil {
 		return false, err
 	}
-	return ended, restoreKey(t.Transaction, agent.ID, key)
+	return ended, restoreKey(t, agent.ID, key)
 }
 
 // endYoungClaim ends the claim of an agent, unless the owner confirmed it 30 days ago or earlier, for the
@@ -94,17 +94,17 @@ func (t *tx) endYoungClaim(agent *agentRow, by mailOrder, asked bool) (ended boo
 	if claim.Status != statusPending && !earlier && !(asked && by.To == claim.Mailbox) {
 		return false, nil
 	}
-	return true, withdrawClaim(t.Transaction, agent)
+	return true, withdrawClaim(t, agent)
 }
 
 // restoreMailbox makes a former mailbox the verified one again.
 func (t *tx) restoreMailbox(agent *agentRow, mailbox string) error {
-	forgetFormerMailbox(t.Transaction, agent)
-	if err := unverify(t.Transaction, agent); err != nil {
+	forgetFormerMailbox(t, agent)
+	if err := unverify(t, agent); err != nil {
 		return err
 	}
 	agent.Mailbox = mailbox
 	agent.VerifiedAt = &t.Now
 	agent.UpdatedAt = t.Now
-	return agent.Store(t.Transaction)
+	return agent.Store(t)
 }

@@ -45,7 +45,7 @@ func (t *tx) createReply(
 	if err := t.CheckRoom(); err != nil {
 		return reply, err
 	}
-	if err := checkBlocks(t.Transaction, draft); err != nil {
+	if err := checkBlocks(t, draft); err != nil {
 		return reply, err
 	}
 
@@ -116,6 +116,6 @@ func (s *Store) DeleteReply(ctx context.Context, caller domain.Caller, id string
 		if caller.ID != reply.AuthorID && caller.ID != reply.PostAuthorID {
 			return &domain.Error{Code: domain.CodeForbidden, Topic: "reply"}
 		}
-		return deleteReply(t.Transaction, &reply)
+		return deleteReply(t, &reply)
 	})
 }

@@ -32,7 +32,7 @@ func (s *Store) ReportReply(ctx context.Context, replyID string, address netip.A
 // ReportAgent is ReportPost for the card of an agent.
 func (s *Store) ReportAgent(ctx context.Context, handle string, address netip.Addr, draft domain.ReportDraft) error {
 	return s.reportFrom(ctx, address, report{About: "agent", Subject: handle, Reason: draft.Reason}, func(t *tx) (reportSubject, error) {
-		agent, found, err := agentByHandle(t.Transaction, handle)
+		agent, found, err := agentByHandle(t, handle)
 		if err == nil && (!found || agent.Hidden(t.Now)) {
 			err = domain.NewError(domain.CodeNotFound)
 		}
@@ -72,6 +72,6 @@ func (s *Store) reportFrom(ctx context.Context, address netip.Addr, r report, fi
 		if err := t.SpendNetwork(t.counted(address), domain.ActPublicReport, t.store.quotas[domain.LimitNetworkReports]); err != nil {
 			return err
 		}
-		return insertReport(t.Transaction, r)
+		return insertReport(t, r)
 	})
 }

@@ -21,7 +21,7 @@ type report struct {
 }
 
 // insertReport stores a report.
-func insertReport(t *Transaction, r report) error {
+func insertReport(t *tx, r report) error {
 	id, err := t.NewID(domain.IDReport)
 	if err != nil {
 		return err

@@ -74,10 +74,10 @@ func (t *tx) sendRequest(
 	if err := t.CheckRoom(); err != nil {
 		return request, err
 	}
-	if err := checkBlocks(t.Transaction, draft, t.checkDeadline(draft.Deadline)...); err != nil {
+	if err := checkBlocks(t, draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return request, err
 	}
-	recipient, found, err := agentByHandle(t.Transaction, handle)
+	recipient, found, err := agentByHandle(t, handle)
 	if err != nil {
 		return request, err
 	}
@@ -133,7 +133,7 @@ func (t *tx) contactAttempt(
 		a.Daily,
 		recipient.ContactPolicy.CapFor(a.Level))
 	if err == nil && a.OpenUntil != nil && *a.OpenUntil <= t.Now {
-		err = expirePair(t.Transaction, sender.ID, recipient.ID)
+		err = expirePair(t, sender.ID, recipient.ID)
 	}
 	return offering, a, err
 }
@@ -214,7 +214,7 @@ func (t *tx) insertRequest(
 // not_found.
 func (s *Store) Request(ctx context.Context, caller domain.Caller, id string) (request domain.ContactRequest, err error) {
 	var row requestRow
-	err = orNotFound(s.db.Get(ctx, &row, selectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`, s.db.Now(), id, caller.ID))
+	err = orNotFound(s.db.Get(ctx, &row, selectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`, s.now(), id, caller.ID))
 	if err != nil {
 		return request, err
 	}
@@ -237,7 +237,7 @@ func (s *Store) Requests(ctx context.Context, caller domain.Caller, f RequestFil
 	const current = `(?4 = '' OR ?4 = ` + statusNow + `)`
 	rows, err := listing.Read[requestRow](ctx, s.db, &listing.Query{
 		Name:   fmt.Sprintf("requests %d %s %s", caller.ID, side, f.Status),
-		Before: []any{s.db.Now()},
+		Before: []any{s.now()},
 		Rows:   selectRequest + ` WHERE r.seq < ?2 AND r.` + side + ` = ?3 AND ` + current + ` ORDER BY r.seq DESC LIMIT ?5 OFFSET ?6`,
 		Count:  `SELECT COUNT(*) AS n FROM (SELECT 1 FROM requests r WHERE r.` + side + ` = ?2 AND (?3 = '' OR ?3 = ` + statusNow + `) LIMIT ?4)`,
 		Bounds: []any{caller.ID, f.Status},
@@ -271,7 +271,7 @@ func (s *Store) ActOnRequest(
 		if err != nil {
 			return err
 		}
-		request, err = actOnRequest(t.Transaction, agent, id, act, reason)
+		request, err = actOnRequest(t, agent, id, act, reason)
 		return err
 	})
 	return request, err

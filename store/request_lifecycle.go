@@ -78,7 +78,7 @@ func (r requestRow) Position() int64 { return r.Seq }
 // actOnRequest applies the state machine and returns the request as it is then. agent is the party that
 // acts; for the owner's acts, the recipient.
 func actOnRequest(
-	t *Transaction,
+	t *tx,
 	agent *agentRow,
 	id string,
 	act domain.RequestAction,
@@ -130,7 +130,7 @@ func acceptance(recipient *agentRow, row *requestRow) domain.RequestAction {
 // moveRequest moves a request to another state and notifies the parties, unless it is in that state. It
 // returns invalid_state for an acceptance if a side has no verified mailbox now, or is about to be
 // deleted.
-func moveRequest(t *Transaction, row *requestRow, act domain.RequestAction, reason string) error {
+func moveRequest(t *tx, row *requestRow, act domain.RequestAction, reason string) error {
 	move := domain.RequestTransitions[act]
 	if !slices.Contains(move.From, row.Status) {
 		if row.Status == move.To || act == domain.ActReport {
@@ -171,7 +171,7 @@ func moveRequest(t *Transaction, row *requestRow, act domain.RequestAction, reas
 }
 
 // notifyOfRequest inserts the events of a transition.
-func notifyOfRequest(t *Transaction, row *requestRow, move domain.RequestTransition) error {
+func notifyOfRequest(t *tx, row *requestRow, move domain.RequestTransition) error {
 	for _, role := range move.Tells {
 		agent, other := row.FromID, row.To.Handle
 		if role == domain.RoleRecipient {
@@ -186,7 +186,7 @@ func notifyOfRequest(t *Transaction, row *requestRow, move domain.RequestTransit
 
 // blockSender rejects further requests of the sender to the recipient, and reports the request to the
 // operator once.
-func blockSender(t *Transaction, row *requestRow, reason string) error {
+func blockSender(t *tx, row *requestRow, reason string) error {
 	err := t.Exec(`
 		INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, ?)
 		ON CONFLICT (blocker_id, blocked_id) DO NOTHING`, row.ToID, row.FromID, t.Now)
@@ -205,14 +205,14 @@ func blockSender(t *Transaction, row *requestRow, reason string) error {
 }
 
 // expirePair stores that open requests between two agents have expired.
-func expirePair(t *Transaction, fromID, toID int64) error {
+func expirePair(t *tx, fromID, toID int64) error {
 	_, err := expireRequests(t, ` AND r.from_id = ?2 AND r.to_id = ?3`, fromID, toID)
 	return err
 }
 
 // expireRequests stores that requests have expired, a Batch at most, and notifies both sides. It returns their number.
 // where narrows them; its values are ?2 and on.
-func expireRequests(t *Transaction, where string, args ...any) (int, error) {
+func expireRequests(t *tx, where string, args ...any) (int, error) {
 	var expired []requestRow
 	err := t.Select(&expired, selectRequest+`
 		WHERE r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`+where+`
@@ -236,7 +236,7 @@ func expireRequests(t *Transaction, where string, args ...any) (int, error) {
 
 // endRequestsOf closes the open requests of an agent that is about to be deleted, and erases its
 // mailbox from accepted ones.
-func endRequestsOf(t *Transaction, id int64) error {
+func endRequestsOf(t *tx, id int64) error {
 	for n := jobBatch; n == jobBatch; {
 		var err error
 		if n, err = expireRequests(t, ` AND (r.from_id = ?2 OR r.to_id = ?2)`, id); err != nil {

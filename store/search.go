@@ -24,17 +24,17 @@ type searchKey struct {
 // Index replaces the tokens of a record in a full-text table just before the commit. FTS5 writes
 // all that it has gathered whenever a savepoint ends, so the rows of all writes that share the
 // transaction are stored together.
-func (t *Transaction) Index(table string, number int64, tokens string) {
+func (t *tx) Index(table string, number int64, tokens string) {
 	t.search[searchKey{table: table, number: number}] = tokens
 }
 
 // Unindex deletes the row of a record in a full-text table just before the commit.
-func (t *Transaction) Unindex(table string, number int64) {
+func (t *tx) Unindex(table string, number int64) {
 	t.search[searchKey{table: table, number: number}] = ""
 }
 
 // StoreSearchRows writes the rows that Index and Unindex have gathered.
-func (t *Transaction) StoreSearchRows() error {
+func (t *tx) StoreSearchRows() error {
 	keys := slices.SortedFunc(maps.Keys(t.search), func(a, b searchKey) int {
 		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.number, b.number)) // the order that FTS5 wants
 	})
@@ -55,7 +55,7 @@ func (t *Transaction) StoreSearchRows() error {
 
 // OptimizeSearch merges each full-text table into one segment: a search seeks each of its words in
 // every segment, and the words of deleted rows leave the file.
-func (t *Transaction) OptimizeSearch() error {
+func (t *tx) OptimizeSearch() error {
 	// The first time FTS5 may only finish a merge that had begun before rows were deleted, and keep
 	// their words. The second time it does nothing unless that is so.
 	for _, table := range slices.Concat(searchTables, searchTables) {
@@ -67,7 +67,7 @@ func (t *Transaction) OptimizeSearch() error {
 }
 
 // ClearSearch deletes all rows of the full-text tables.
-func (t *Transaction) ClearSearch() error {
+func (t *tx) ClearSearch() error {
 	for _, table := range searchTables {
 		if err := t.Exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('delete-all')`); err != nil {
 			return fmt.Errorf("clear %s: %w", table, err)

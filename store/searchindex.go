@@ -8,21 +8,21 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// indexBatch is how many records one transaction of RebuildSearch indexes, so that requests do not
+// indexBatch is how many records one transaction of rebuildSearch indexes, so that requests do not
 // wait for long.
 const indexBatch = 250
 
 // rebuildSearch rebuilds all rows of the full-text tables, for tables that are damaged, or that an
 // older program wrote in another way. Searches find only a part meanwhile. 100,000 agents take minutes.
-func rebuildSearch(ctx context.Context, db *database) error {
-	err := db.WriteBackground(ctx, (*Transaction).ClearSearch)
+func (s *Store) rebuildSearch(ctx context.Context) error {
+	err := s.writeBackground(ctx, (*tx).ClearSearch)
 	if err != nil {
 		return fmt.Errorf("clear the full-text tables: %w", err)
 	}
-	for _, next := range []func(*Transaction, int64) (int64, error){indexAgentsAfter, indexPostsAfter} {
+	for _, next := range []func(*tx, int64) (int64, error){indexAgentsAfter, indexPostsAfter} {
 		for last := int64(-1); last != 0; {
 			after := max(last, 0)
-			err := db.WriteBackground(ctx, func(t *Transaction) (err error) {
+			err := s.writeBackground(ctx, func(t *tx) (err error) {
 				t.Changes.Public = true // searches find more
 				last, err = next(t, after)
 				return err
@@ -32,16 +32,16 @@ func rebuildSearch(ctx context.Context, db *database) error {
 			}
 		}
 	}
-	return db.WriteBackground(ctx, (*Transaction).OptimizeSearch)
+	return s.writeBackground(ctx, (*tx).OptimizeSearch)
 }
 
 // searchIsWhole reports whether searches find as many agents and posts as the public sees. FTS5 does not
 // notice some damage of its tables, after which it finds nothing.
-func searchIsWhole(ctx context.Context, db *database) (whole bool, err error) {
+func (s *Store) searchIsWhole(ctx context.Context) (whole bool, err error) {
 	every := func(kind rune, values ...string) string {
 		return search.Within("", []string{search.AnyFacet(facets(kind, values))})
 	}
-	err = db.Get(ctx, &whole, `
+	err = s.db.Get(ctx, &whole, `
 		SELECT (SELECT COUNT(*) FROM agent_search WHERE agent_search MATCH ?)
 				= (SELECT COUNT(*) FROM agents WHERE hidden = 0)
 			AND (SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?)
@@ -52,7 +52,7 @@ func searchIsWhole(ctx context.Context, db *database) (whole bool, err error) {
 
 // indexAgentsAfter stores the search rows of the next agents, and returns the number of the last; 0 if
 // there are no more.
-func indexAgentsAfter(t *Transaction, id int64) (last int64, err error) {
+func indexAgentsAfter(t *tx, id int64) (last int64, err error) {
 	var agents []agentRow
 	err = t.Select(&agents, selectAgents+` WHERE a.id > ? AND NOT a.hidden ORDER BY a.id LIMIT ?`, id, indexBatch)
 	for i := range agents {
@@ -63,7 +63,7 @@ func indexAgentsAfter(t *Transaction, id int64) (last int64, err error) {
 }
 
 // indexPostsAfter is indexAgentsAfter for posts.
-func indexPostsAfter(t *Transaction, seq int64) (last int64, err error) {
+func indexPostsAfter(t *tx, seq int64) (last int64, err error) {
 	posts, err := authoredPosts(t, `p.seq > ? ORDER BY p.seq LIMIT ?`, seq, indexBatch)
 	for i := range posts {
 		last = posts[i].Seq
@@ -79,7 +79,7 @@ type authoredPost struct {
 }
 
 // authoredPosts returns the posts that where selects, without those of hidden authors.
-func authoredPosts(t *Transaction, where string, args ...any) (posts []authoredPost, err error) {
+func authoredPosts(t *tx, where string, args ...any) (posts []authoredPost, err error) {
 	err = t.Select(&posts, `
 		SELECT `+sqlitedb.ColumnsOf[postRow]().Select("p")+`, h.handle AS author
 		FROM posts p

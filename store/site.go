@@ -23,12 +23,12 @@ const (
 )
 
 // readSecret reads the key of Pseudonym, which the first process creates.
-func (db *database) readSecret(ctx context.Context) error {
-	found, err := db.Find(ctx, &db.secret, selectSecret, secretName)
+func (s *Store) readSecret(ctx context.Context) error {
+	found, err := s.db.Find(ctx, &s.secret, selectSecret, secretName)
 	if err != nil || found {
 		return err
 	}
-	return db.Write(ctx, func(t *Transaction) error {
+	return s.write(ctx, func(t *tx) error {
 		secret := make([]byte, sha256.Size)
 		if _, err := io.ReadFull(t.Random, secret); err != nil {
 			return fmt.Errorf("create the site's secret: %w", err)
@@ -36,33 +36,33 @@ func (db *database) readSecret(ctx context.Context) error {
 		if err := t.setFirst(secretName, secret); err != nil {
 			return err
 		}
-		return t.Get(&db.secret, selectSecret, secretName)
+		return t.Get(&s.secret, selectSecret, secretName)
 	})
 }
 
 const selectSecret = `SELECT value FROM site WHERE name = ?`
 
-// Pseudonym returns a keyed hash of a value that must not be stored itself. The key never
+// pseudonym returns a keyed hash of a value that must not be stored itself. The key never
 // leaves the database.
-func (db *database) Pseudonym(value string) []byte { return keyedHash(db.secret, value) }
+func (s *Store) pseudonym(value string) []byte { return keyedHash(s.secret, value) }
 
-// Pseudonym is DB.Pseudonym.
-func (t *Transaction) Pseudonym(value string) []byte { return t.db.Pseudonym(value) }
+// Pseudonym is Store.pseudonym.
+func (t *tx) Pseudonym(value string) []byte { return t.store.pseudonym(value) }
 
 // NetworkHash returns the pseudonym of a network.
-func (t *Transaction) NetworkHash(network netip.Prefix) []byte {
+func (t *tx) NetworkHash(network netip.Prefix) []byte {
 	return t.Pseudonym("network\x00" + network.String())
 }
 
 // MailboxHash returns the pseudonym of a mailbox, which is the same for every spelling of its address.
-func (t *Transaction) MailboxHash(address string) []byte {
+func (t *tx) MailboxHash(address string) []byte {
 	return t.Pseudonym("mailbox\x00" + text.NormalMailbox(address))
 }
 
 // CodeHash returns the keyed hash of a code by which the database knows it, from its hash. The key is
 // Options.Secret, without which a stolen database does not tell the code, or else that of Pseudonym.
-func (t *Transaction) CodeHash(hash []byte) []byte {
-	if secret := t.db.options.Secret; len(secret) > 0 {
+func (t *tx) CodeHash(hash []byte) []byte {
+	if secret := t.store.codeSecret; len(secret) > 0 {
 		return keyedHash(secret, string(hash))
 	}
 	return t.Pseudonym("code\x00" + string(hash))
@@ -75,43 +75,43 @@ func keyedHash(key []byte, value string) []byte {
 }
 
 // SetSiteValue stores a named value of the site.
-func (t *Transaction) SetSiteValue(name string, value []byte) error {
+func (t *tx) SetSiteValue(name string, value []byte) error {
 	return t.Exec(`
 		INSERT INTO site (name, value) VALUES (?, ?)
 		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, value)
 }
 
 // SetSiteNumber stores a named number of the site.
-func (t *Transaction) SetSiteNumber(name string, n int64) error {
+func (t *tx) SetSiteNumber(name string, n int64) error {
 	return t.SetSiteValue(name, formatNumber(n))
 }
 
 // SetSiteTime stores a named time of the site.
-func (t *Transaction) SetSiteTime(name string, at domain.Time) error {
+func (t *tx) SetSiteTime(name string, at domain.Time) error {
 	return t.SetSiteNumber(name, int64(at))
 }
 
 // setFirst stores a named value of the site, unless there is one.
-func (t *Transaction) setFirst(name string, value []byte) error {
+func (t *tx) setFirst(name string, value []byte) error {
 	return t.Exec(`INSERT INTO site (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`, name, value)
 }
 
 func formatNumber(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 
-// SiteTime returns a named time of the site; 0 if there is none.
-func (db *database) SiteTime(ctx context.Context, name string) (domain.Time, error) {
-	n, err := db.SiteNumber(ctx, name)
+// siteTime returns a named time of the site; 0 if there is none.
+func (s *Store) siteTime(ctx context.Context, name string) (domain.Time, error) {
+	n, err := s.siteNumber(ctx, name)
 	return domain.Time(n), err
 }
 
-// SiteNumber returns a named number of the site; 0 if there is none.
-func (db *database) SiteNumber(ctx context.Context, name string) (n int64, err error) {
-	_, err = db.Find(ctx, &n, selectSiteNumber, name)
+// siteNumber returns a named number of the site; 0 if there is none.
+func (s *Store) siteNumber(ctx context.Context, name string) (n int64, err error) {
+	_, err = s.db.Find(ctx, &n, selectSiteNumber, name)
 	return n, err
 }
 
-// SiteNumber is DB.SiteNumber.
-func (t *Transaction) SiteNumber(name string) (n int64, err error) {
+// SiteNumber is Store.siteNumber.
+func (t *tx) SiteNumber(name string) (n int64, err error) {
 	_, err = t.Find(&n, selectSiteNumber, name)
 	return n, err
 }

@@ -8,7 +8,7 @@ import (
 
 // Stats returns the counts.
 func (s *Store) Stats(ctx context.Context) (stats domain.Stats, err error) {
-	now := s.db.Now()
+	now := s.now()
 	stats.AsOf = now
 	err = s.db.Get(ctx, &stats, `
 		WITH hidden (id) AS (SELECT id FROM agents WHERE hidden = 1)

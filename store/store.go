@@ -64,6 +64,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	"io/fs"
 	"sync"
@@ -71,6 +72,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"callbook/schema"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
 )
@@ -96,10 +98,10 @@ type Options struct {
 	// creates no file and changes no schema.
 	Beside bool
 
-	// Checking is called with the progress of a check of the whole file; see maintainer.
+	// Checking is called with the progress of a check of the whole file; see maintenance.
 	Checking func(bytes int64, took time.Duration, done bool)
 
-	// Rebuilding is called when the search index is damaged and rebuilt; see maintainer.
+	// Rebuilding is called when the search index is damaged and rebuilt; see maintenance.
 	Rebuilding func()
 
 	// LoopbackLinks allows profile links to this machine, on any port, for callbook dev.
@@ -109,7 +111,7 @@ type Options struct {
 	QueryTimeout time.Duration // as in sqlitedb.Options
 
 	// For tests.
-	Migrations fs.FS                                   // as in txn.Options
+	Migrations fs.FS                                   // instead of those of package schema
 	commit     func(context.Context, *sqlx.Conn) error // as in sqlitedb.Options
 }
 
@@ -117,46 +119,91 @@ type Options struct {
 type Store struct {
 	Lists *BlockLists // of the operator, for requests
 
-	db          *database
-	maintenance *maintainer
-	random      io.Reader
-	quotas      domain.Quotas
-	mails       domain.MailCaps
-	watching    sync.RWMutex
-	watchers    []func(Changes)
+	db    *sqlitedb.DB
+	batch *tx // of the transaction that the writer has open, or had last; the writer's
 
+	clock      func() time.Time
+	random     io.Reader
+	secret     []byte // the key of pseudonyms, which never leaves the database
+	codeSecret []byte // the key of the hashes of codes; empty for secret
+
+	quotas        domain.Quotas
+	mails         domain.MailCaps
 	registration  domain.RegistrationMode
 	siteName      string // empty if the site has none of its own
 	loopbackLinks bool
+
+	maintenance maintenance
+	checking    func(bytes int64, took time.Duration, done bool)
+	rebuilding  func()
+
+	watching sync.RWMutex
+	watchers []func(Changes)
 }
+
+// applicationID marks a file as Callbook's: "Call".
+const applicationID = 0x43616c6c
+
+// Format is that of the directory's files.
+var Format = sqlitedb.Format{ApplicationID: applicationID, Migrations: schema.Migrations}
 
 // Open opens the directory, upgrades its schema and starts its writer.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
-		random: cmp.Or(o.Random, rand.Reader), quotas: o.Quotas, mails: *cmp.Or(o.Mails, &domain.DefaultMailCaps),
-		registration: cmp.Or(o.Registration, domain.RegistrationOpen), siteName: o.SiteName,
+		clock:         o.Clock,
+		random:        cmp.Or(o.Random, rand.Reader),
+		codeSecret:    o.Secret,
+		quotas:        o.Quotas,
+		mails:         *cmp.Or(o.Mails, &domain.DefaultMailCaps),
+		registration:  cmp.Or(o.Registration, domain.RegistrationOpen),
+		siteName:      o.SiteName,
 		loopbackLinks: o.LoopbackLinks,
-		maintenance:   newMaintainer(),
+		maintenance:   maintenance{maxCompacted: maxCompacted},
+		checking:      o.Checking,
+		rebuilding:    o.Rebuilding,
+	}
+	if s.clock == nil {
+		s.clock = time.Now
 	}
 	if s.quotas == nil {
 		s.quotas = domain.DefaultQuotas
 	}
 
+	// A program that was killed may have left deleted data in the log.
+	s.maintenance.erased.Store(true)
+
+	format := Format
+	if o.Migrations != nil {
+		format.Migrations = o.Migrations
+	}
+
 	var err error
-	s.db, err = openDatabase(ctx, databaseOptions{
-		Options: sqlitedb.Options{
-			Path: o.Path, Clock: o.Clock, Normal: o.Normal, Batch: o.Batch, MaxBytes: o.MaxBytes,
-			NetworkDisk: o.NetworkDisk, Beside: o.Beside,
-			ReadTimeout: o.ReadTimeout, QueryTimeout: o.QueryTimeout, Commit: o.commit,
+	s.db, err = sqlitedb.Open(ctx, sqlitedb.Options{
+		Path:         o.Path,
+		Format:       format,
+		Clock:        s.clock,
+		Normal:       o.Normal,
+		Batch:        o.Batch,
+		MaxBytes:     o.MaxBytes,
+		NetworkDisk:  o.NetworkDisk,
+		Beside:       o.Beside,
+		ReadTimeout:  o.ReadTimeout,
+		QueryTimeout: o.QueryTimeout,
+		Commit:       o.commit,
+		Hooks: sqlitedb.Hooks{
+			Begin:        func(t *sqlitedb.Tx) { s.batch = s.newTx(t, s.now()) },
+			BeforeCommit: func() error { return s.batch.finish() },
+			Committed:    func() { s.committed(s.batch.Changes) },
+			Invalidate:   func() { s.committed(everything) },
 		},
-		Random: s.random, Secret: o.Secret, Migrations: o.Migrations, Committed: s.committed,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.maintenance.SetDB(s.db)
-	s.maintenance.Checking = o.Checking
-	s.maintenance.Rebuilding = o.Rebuilding
+	if err := s.readSecret(ctx); err != nil {
+		return nil, errors.Join(s.db.OpenError(err), s.Close())
+	}
+
 	s.Lists = newLists(s.db)
 	s.Lists.Committed(everything)
 	s.Watch(s.Lists.Committed)
@@ -174,8 +221,9 @@ func (s *Store) Watch(f func(Changes)) {
 
 func (s *Store) committed(c Changes) {
 	if c.Erased {
-		s.maintenance.Erased()
+		s.maintenance.erased.Store(true)
 	}
+
 	s.watching.RLock()
 	defer s.watching.RUnlock()
 
@@ -185,7 +233,17 @@ func (s *Store) committed(c Changes) {
 }
 
 // Now returns the directory's time.
-func (s *Store) Now() time.Time { return s.db.Now().Time() }
+func (s *Store) Now() time.Time { return s.now().Time() }
+
+// now returns the time of the directory's clock.
+func (s *Store) now() domain.Time { return domain.TimeOf(s.clock()) }
+
+// within reports whether at is at most age ago. It reports false for a time in the future, as after the
+// clock was set back.
+func (s *Store) within(age time.Duration, at domain.Time) bool {
+	now := s.now()
+	return now.Add(-age) <= at && at <= now
+}
 
 // Close finishes the waiting writes and closes the file. It may be called once.
 func (s *Store) Close() error { return s.db.Close() }

@@ -7,7 +7,7 @@ import (
 // unverify returns an agent to level 0 after its mailbox changed. The code that verifies it and the
 // owner claim are not valid for the new one. Recovery codes stay, since they are for one mailbox. The
 // caller stores the agent.
-func unverify(t *Transaction, agent *agentRow) error {
+func unverify(t *tx, agent *agentRow) error {
 	agent.VerifiedBefore = agent.VerifiedBefore || agent.VerifiedAt != nil
 	agent.VerifiedAt = nil
 	agent.ClaimedAt = nil
@@ -23,14 +23,14 @@ func unverify(t *Transaction, agent *agentRow) error {
 
 // forgetFormerMailbox keeps the mailbox that an agent left from recovering its key. The caller stores the
 // agent.
-func forgetFormerMailbox(t *Transaction, agent *agentRow) {
+func forgetFormerMailbox(t *tx, agent *agentRow) {
 	t.Changes.Erased = t.Changes.Erased || agent.FormerMailbox != nil
 	agent.FormerMailbox = nil
 }
 
 // verifyMailbox makes the mailbox of an agent a verified one. It is then no former one that could recover
 // the key. The caller stores the agent.
-func verifyMailbox(t *Transaction, agent *agentRow) {
+func verifyMailbox(t *tx, agent *agentRow) {
 	agent.VerifiedAt = &t.Now
 	if domain.Deref(agent.FormerMailbox) == agent.Mailbox {
 		agent.FormerMailbox = nil
@@ -39,7 +39,7 @@ func verifyMailbox(t *Transaction, agent *agentRow) {
 
 // withdrawClaim deletes a claim, so that another person may claim the agent. Receipts are no longer
 // required, since there is no owner to give them.
-func withdrawClaim(t *Transaction, agent *agentRow) error {
+func withdrawClaim(t *tx, agent *agentRow) error {
 	// First the claim alone: until then the evidence of its partners is found by the owner.
 	agent.ClaimedAt = nil
 	if err := agent.Store(t); err != nil {

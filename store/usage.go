@@ -10,7 +10,7 @@ import (
 
 // InsertEvent stores an event for an agent. Requests that wait for it return after the commit.
 // If the agent is deleted, nothing is stored.
-func (t *Transaction) InsertEvent(agentID int64, event string, subject domain.EventSubject) error {
+func (t *tx) InsertEvent(agentID int64, event string, subject domain.EventSubject) error {
 	text, err := json.Marshal(subject)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (t *Transaction) InsertEvent(agentID int64, event string, subject domain.Ev
 
 // Spend counts one action of an agent. It returns rate_limited if the agent has used up the
 // day's limit; 0 is no limit.
-func (t *Transaction) Spend(agentID int64, action domain.QuotaAction, limit int) error {
+func (t *tx) Spend(agentID int64, action domain.QuotaAction, limit int) error {
 	counted, err := t.Change(`
 		INSERT INTO usage (agent_id, act, at)
 		SELECT ?1, ?2, ?3
@@ -70,7 +70,7 @@ func (t *Transaction) Spend(agentID int64, action domain.QuotaAction, limit int)
 
 // SpendNetwork counts one action of a client in each of its networks. It returns rate_limited if
 // one of them has used up the day's limit; 0 is no limit.
-func (t *Transaction) SpendNetwork(from netip.Addr, action domain.QuotaAction, limit int) error {
+func (t *tx) SpendNetwork(from netip.Addr, action domain.QuotaAction, limit int) error {
 	if limit == 0 {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (t *Transaction) SpendNetwork(from netip.Addr, action domain.QuotaAction, l
 	return nil
 }
 
-func (t *Transaction) spendNetwork(network []byte, action domain.QuotaAction, limit int) error {
+func (t *tx) spendNetwork(network []byte, action domain.QuotaAction, limit int) error {
 	// The action that the limit depends on is found by its number: a network may have very many.
 	counted, err := t.Change(`
 		INSERT INTO network_usage (network, act, number, at)

@@ -9,7 +9,7 @@ import (
 	"callbook/store/text"
 )
 
-// An event marks the wake-up of its agent as due (txn.Tx.InsertEvent). StartWakes marks it as sent for the
+// An event marks the wake-up of its agent as due (InsertEvent). StartWakes marks it as sent for the
 // time of a lease, so that a request is repeated if the program ends before FinishWake. Events that are inserted
 // meanwhile are found by FinishWake. The limit of one request in domain.WakePause is kept beside the agent, so that another
 // URL does not lift it.
@@ -32,7 +32,7 @@ func (s *Store) SetWake(ctx context.Context, caller domain.Caller, url string) (
 		if err := t.CheckRoom(); err != nil {
 			return err
 		}
-		if err := checkBlocks(t.Transaction, domain.WakeDraft{URL: address}); err != nil {
+		if err := checkBlocks(t, domain.WakeDraft{URL: address}); err != nil {
 			return err
 		}
 		if agent.VerifiedAt == nil {
@@ -54,7 +54,7 @@ func (t *tx) setWake(agentID int64, url string) (secret []byte, err error) {
 		WHERE w.agent_id = ? AND w.due_at IS NOT NULL`, t.Now, domain.WakePause.Milliseconds(), agentID); err != nil {
 		return nil, err
 	}
-	if err := removeWake(t.Transaction, agentID); err != nil {
+	if err := removeWake(t, agentID); err != nil {
 		return nil, err
 	}
 	nonce := make([]byte, wakeNonceBytes)
@@ -64,12 +64,12 @@ func (t *tx) setWake(agentID int64, url string) (secret []byte, err error) {
 	if err := t.Exec(`INSERT INTO wakes (agent_id, url, nonce, due_at) VALUES (?, ?, ?, ?)`, agentID, url, nonce, due); err != nil {
 		return nil, err
 	}
-	return wakeSecret(t.Transaction, nonce), nil
+	return wakeSecret(t, nonce), nil
 }
 
 // wakeSecret derives the secret of signatures, so that the database alone does not have it if the key of codes
 // comes from elsewhere.
-func wakeSecret(t *Transaction, nonce []byte) []byte {
+func wakeSecret(t *tx, nonce []byte) []byte {
 	return t.CodeHash(append([]byte("wake\x00"), nonce...))
 }
 
@@ -79,7 +79,7 @@ func (s *Store) RemoveWake(ctx context.Context, caller domain.Caller) error {
 		if _, err := t.AuthorizeOwn(caller); err != nil {
 			return err
 		}
-		return removeWake(t.Transaction, caller.ID)
+		return removeWake(t, caller.ID)
 	})
 }
 
@@ -105,10 +105,10 @@ func (s *Store) NextWakeAt(ctx context.Context) (next domain.Time, err error) {
 // StartWakes returns requests to send now, at most limit, and records that they are on their way. Each must be
 // followed by FinishWake; if it is not, as when the program is killed, the request is repeated.
 func (s *Store) StartWakes(ctx context.Context, limit int) (due []domain.DueWake, err error) {
-	if next, err := s.NextWakeAt(ctx); err != nil || next == 0 || next > s.db.Now() {
+	if next, err := s.NextWakeAt(ctx); err != nil || next == 0 || next > s.now() {
 		return nil, err
 	}
-	err = s.db.Write(ctx, func(t *Transaction) error {
+	err = s.write(ctx, func(t *tx) error {
 		due, err = nil, nil
 		for rows := []domain.DueWake(nil); len(due) == 0 && err == nil; {
 			if rows, err = selectDueWakes(t, limit); len(rows) == 0 {
@@ -127,7 +127,7 @@ func (s *Store) StartWakes(ctx context.Context, limit int) (due []domain.DueWake
 }
 
 // selectDueWakes returns requests that are due, the oldest first.
-func selectDueWakes(t *Transaction, limit int) (rows []domain.DueWake, err error) {
+func selectDueWakes(t *tx, limit int) (rows []domain.DueWake, err error) {
 	err = t.Select(&rows, `
 		SELECT w.agent_id, h.handle, w.url, w.nonce, w.tries, COALESCE(w.message, '') AS message,
 			(SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.agent_id = w.agent_id AND e.seq > a.inbox_seen LIMIT ?3)) AS pending,
@@ -144,7 +144,7 @@ func selectDueWakes(t *Transaction, limit int) (rows []domain.DueWake, err error
 
 // startWake records that a request is on its way. It reports false if its agent has seen every event, so that nothing is
 // due, or is inactive, so that nothing is due for a while.
-func startWake(t *Transaction, due *domain.DueWake) (sent bool, err error) {
+func startWake(t *tx, due *domain.DueWake) (sent bool, err error) {
 	if due.Inactive {
 		return false, t.Exec(`UPDATE wakes SET due_at = ? WHERE agent_id = ?`, t.Now.Add(domain.WakeRest), due.AgentID)
 	}
@@ -170,10 +170,10 @@ const ofWake = ` WHERE agent_id = ? AND nonce = ? AND due_at = ?`
 // FinishWake records the outcome of a request, unless another URL or request has taken its place meanwhile. After the last
 // retry the agent gets an event.
 func (s *Store) FinishWake(ctx context.Context, due domain.DueWake, delivered bool) error {
-	return s.db.WriteBackground(ctx, func(t *Transaction) error { return finishWake(t, due, delivered) })
+	return s.writeBackground(ctx, func(t *tx) error { return finishWake(t, due, delivered) })
 }
 
-func finishWake(t *Transaction, due domain.DueWake, delivered bool) error {
+func finishWake(t *tx, due domain.DueWake, delivered bool) error {
 	lease := due.StartedAt.Add(domain.WakeLease)
 	if delivered {
 		return t.Exec(`

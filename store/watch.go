@@ -118,7 +118,7 @@ const matchBatch = 250
 // it does nothing.
 func (s *Store) MatchPosts(ctx context.Context) error {
 	for ctx.Err() == nil {
-		matched, err := s.db.SiteNumber(ctx, matchedPost)
+		matched, err := s.siteNumber(ctx, matchedPost)
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (s *Store) MatchPosts(ctx context.Context) error {
 			return err
 		}
 
-		if err := s.db.WriteBackground(ctx, s.run((*tx).matchNextBatch)); err != nil {
+		if err := s.writeBackground(ctx, (*tx).matchNextBatch); err != nil {
 			return err
 		}
 	}

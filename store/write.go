@@ -1,31 +1,123 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
 	"net/netip"
 
 	"callbook/store/domain"
+	"callbook/store/sqlitedb"
 )
 
-// tx is the transaction of a use case. Its methods run inside the transaction.
+// tx is what one write sees of its transaction: a fixed time, and what must happen because of the
+// write. Before the commit, the rows of the full-text tables are replaced, once for all writes that
+// share the transaction. After the commit, the watchers get the Changes.
 type tx struct {
-	*Transaction
-	store *Store
+	*sqlitedb.Tx
+	Now     domain.Time
+	Random  io.Reader
+	Changes Changes
+
+	store  *Store
+	search map[searchKey]string // tokens of rows of full-text tables to replace; empty to delete
 }
 
-// run returns act as a write of package txn.
-func (s *Store) run(act func(*tx) error) func(*Transaction) error {
-	return func(t *Transaction) error { return act(&tx{Transaction: t, store: s}) }
+func (s *Store) newTx(t *sqlitedb.Tx, now domain.Time) *tx {
+	return &tx{
+		Tx:      t,
+		Now:     now,
+		Random:  s.random,
+		Changes: Changes{NewEvents: IDs{}},
+		store:   s,
+		search:  map[searchKey]string{},
+	}
 }
 
-// write is txn.DB.Write.
+// write runs act in a transaction, and returns once it is committed, or rejected and rolled back. A
+// write that has started is finished even if ctx ends. act may run twice (see package sqlitedb), so it
+// must set its results each time and have no effect outside the transaction.
 func (s *Store) write(ctx context.Context, act func(*tx) error) error {
-	return s.db.Write(ctx, s.run(act))
+	return s.db.Write(ctx, s.collect(act))
 }
 
-// writeOrReject is txn.DB.WriteOrReject.
+// writeOrReject is write that commits even if act returns a domain.Error, so that side effects such as
+// a counter of failed attempts persist. It returns the Error after the commit.
 func (s *Store) writeOrReject(ctx context.Context, act func(*tx) error) error {
-	return s.db.WriteOrReject(ctx, s.run(act))
+	var rejection error
+	err := s.write(ctx, func(t *tx) error {
+		rejection = act(t)
+		if _, rejected := errors.AsType[*domain.Error](rejection); rejected {
+			return nil
+		}
+		return rejection
+	})
+	return cmp.Or(err, rejection)
+}
+
+// writeBackground is write for background jobs, which requests do not delay.
+func (s *Store) writeBackground(ctx context.Context, act func(*tx) error) error {
+	return s.db.WriteBackground(ctx, s.collect(act))
+}
+
+// tryWrite queues act without waiting for it, or drops it if the writer is busy, for a write that may
+// be lost. It calls done with the result.
+func (s *Store) tryWrite(act func(*tx) error, done func(error)) {
+	s.db.TryWrite(s.collect(act), done)
+}
+
+// collect returns act as a write of the database whose effects are added to the batch if it succeeds.
+func (s *Store) collect(act func(*tx) error) func(*sqlitedb.Tx) error {
+	return func(file *sqlitedb.Tx) error {
+		t := s.newTx(file, s.batch.Now)
+		if err := act(t); err != nil {
+			return err
+		}
+
+		s.batch.merge(t)
+		return nil
+	}
+}
+
+// merge adds the effects of a write to those of the others in the same transaction.
+func (t *tx) merge(other *tx) {
+	if other.Changes.All { // everything was deleted
+		clear(t.search)
+	}
+	maps.Copy(t.search, other.search)
+	c, o := &t.Changes, &other.Changes
+	maps.Copy(c.NewEvents, o.NewEvents)
+	c.All = c.All || o.All
+	c.Public = c.Public || o.Public
+	c.Mail = c.Mail || o.Mail
+	c.Wake = c.Wake || o.Wake
+	c.Erased = c.Erased || o.Erased
+	c.Lists = c.Lists || o.Lists
+	c.Reports += o.Reports
+	c.Approvals += o.Approvals
+	c.MailsExpired += o.MailsExpired
+}
+
+// finish stores before the commit what the writes have gathered.
+func (t *tx) finish() error {
+	if t.Changes.Erased {
+		if err := t.setFirst(erasedAt, formatNumber(int64(t.Now))); err != nil {
+			return fmt.Errorf("record the erasure: %w", err)
+		}
+	}
+	return t.StoreSearchRows()
+}
+
+// Erase records that rows with personal data were deleted, which promises to overwrite them soon:
+// mailboxes, keys and texts. Events, quotas and hashes need no such promise.
+func (t *tx) Erase(rows int64) { t.Changes.Erased = t.Changes.Erased || rows > 0 }
+
+// NewID returns a new id that begins with prefix.
+func (t *tx) NewID(prefix string) (string, error) {
+	return domain.NewID(prefix, t.Now, t.Random)
 }
 
 // Authorize returns the agent of a caller, which must still be allowed to act. It returns unauthorized
@@ -43,7 +135,7 @@ func (t *tx) Authorize(caller domain.Caller) (*agentRow, error) {
 // AuthorizeOwn is Authorize for an act of an agent on itself, which it may do while it waits for
 // approval.
 func (t *tx) AuthorizeOwn(caller domain.Caller) (*agentRow, error) {
-	agent, err := agentOfCaller(t.Transaction, caller)
+	agent, err := agentOfCaller(t, caller)
 	switch {
 	case err != nil:
 		return nil, err

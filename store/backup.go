@@ -4,6 +4,10 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -56,4 +60,101 @@ func RestoreBackup(ctx context.Context, backup, path string, now time.Time) (c B
 func VerifyFile(ctx context.Context, path string, served bool) (c BackupContents, err error) {
 	c.Info, err = sqlitedb.Verify(ctx, path, served, c.format())
 	return c, err
+}
+
+// BackupSchedule configures scheduled backups.
+type BackupSchedule struct {
+	Path   string        // of the database
+	Folder string        // for the backups; there are none if it is empty
+	Every  time.Duration // between two backups
+	Keep   int           // number of backups that stay; at least 1
+}
+
+// scheduledName is the name of a backup, with its time, so that names sort by age.
+const scheduledName = "callbook-20060102T150405Z.db"
+
+// Run makes the next backup if it is due, and returns its name; empty if it was not due. It deletes older
+// ones only after that, so that the last good backup of a damaged database stays. The time in the name of a
+// backup counts, not that of the file.
+func (b BackupSchedule) Run(ctx context.Context, now time.Time) (name string, c BackupContents, err error) {
+	made, err := b.list(now)
+	if err != nil {
+		return "", c, err
+	}
+	if err := b.removeDrafts(); err != nil {
+		return "", c, err
+	}
+	if n := len(made); n > 0 && now.Sub(made[n-1]) < b.Every {
+		return "", c, nil
+	}
+	name = b.nameAt(now)
+	if c, err = MakeBackup(ctx, b.Path, name); err != nil {
+		return "", c, err
+	}
+	var errs []error
+	for i := range len(made) + 1 - max(b.Keep, 1) {
+		errs = append(errs, os.Remove(b.nameAt(made[i])))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return name, c, fmt.Errorf("the new backup is complete, but older ones cannot be removed: %w", err)
+	}
+	return name, c, nil
+}
+
+// removeDrafts removes the unfinished backups of a program that was killed; see sqlitedb.Backup for their names.
+func (b BackupSchedule) removeDrafts() error {
+	entries, err := os.ReadDir(b.Folder)
+	for _, entry := range entries {
+		if draft, _ := filepath.Match(".callbook-????????T??????Z.db.*", entry.Name()); draft {
+			err = errors.Join(err, os.Remove(filepath.Join(b.Folder, entry.Name())))
+		}
+	}
+	return err
+}
+
+// Newest returns the newest backup that is not from the future, and when it was made; zero values if there is
+// none.
+func (b BackupSchedule) Newest(now time.Time) (name string, made time.Time, err error) {
+	if b.Folder == "" {
+		return "", made, nil
+	}
+	all, err := b.list(now)
+	if err != nil || len(all) == 0 {
+		return "", made, err
+	}
+	made = all[len(all)-1]
+	return b.nameAt(made), made, nil
+}
+
+// Owns reports whether a file is a scheduled backup, by its folder and name. One that is served would be
+// deleted like the others.
+func (b BackupSchedule) Owns(path string) bool {
+	path = sqlitedb.FileOf(path)
+	if _, err := time.Parse(scheduledName, filepath.Base(path)); err != nil {
+		return false
+	}
+
+	in, inErr := os.Stat(filepath.Dir(path))
+	folder, folderErr := os.Stat(b.Folder)
+	return errors.Join(inErr, folderErr) == nil && os.SameFile(in, folder)
+}
+
+// nameAt returns the name of a backup by its time.
+func (b BackupSchedule) nameAt(made time.Time) string {
+	return filepath.Join(b.Folder, made.UTC().Format(scheduledName))
+}
+
+// list returns the times of the backups, the oldest first, without those after now, which were made while
+// the clock ran ahead.
+func (b BackupSchedule) list(now time.Time) (made []time.Time, err error) {
+	entries, err := os.ReadDir(b.Folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries { // sorted by name
+		if at, err := time.Parse(scheduledName, entry.Name()); err == nil && !at.After(now) {
+			made = append(made, at)
+		}
+	}
+	return made, nil
 }

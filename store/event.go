@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 
+	"github.com/go-json-experiment/json"
+
 	"callbook/store/domain"
 )
 
@@ -61,4 +63,35 @@ func (s *Store) Events(ctx context.Context, caller domain.Caller, after string, 
 		page.Next = domain.EventID(s.now(), state.Dropped)
 	}
 	return page, nil
+}
+
+// InsertEvent stores an event for an agent. Requests that wait for it return after the commit.
+// If the agent is deleted, nothing is stored.
+func (t *tx) InsertEvent(agentID int64, event string, subject domain.EventSubject) error {
+	text, err := json.Marshal(subject)
+	if err != nil {
+		return err
+	}
+	var waits bool // a URL at which the agent is woken, for an event
+	found, err := t.Find(&waits, `
+		INSERT INTO events (agent_id, type, subject, at)
+		SELECT id, ?, ?, ? FROM agents WHERE id = ?
+		RETURNING EXISTS (
+			SELECT 1 FROM wakes WHERE agent_id = events.agent_id AND due_at IS NULL AND status <> 'off')`,
+		event, string(text), t.Now, agentID)
+	if err != nil || !found {
+		return err
+	}
+	t.Changes.NewEvents.Add(agentID)
+	if !waits {
+		return nil
+	}
+
+	// At once, or WakePause after the last request.
+	t.Changes.Wake = true
+	return t.Exec(`
+		UPDATE wakes SET due_at = (
+			SELECT CASE WHEN woken_at > ?2 AND woken_at <= ?3 THEN woken_at + ?4 ELSE ?3 END FROM agents WHERE id = wakes.agent_id)
+		WHERE agent_id = ?1`,
+		agentID, t.Now.Add(-domain.WakePause), t.Now, domain.WakePause.Milliseconds())
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
 	"net/netip"
 	"strings"
 	"time"
@@ -111,4 +112,74 @@ func (s *Store) CountByDay(ctx context.Context, kind domain.Counted, days int) (
 		}
 	}
 	return first, counts, err
+}
+
+// CreatePageLink makes a token for the operator's page, which is valid for PageLinkAge. Others stay valid.
+func (s *Store) CreatePageLink(ctx context.Context) (token string, err error) {
+	if token, err = domain.NewSecret(s.random); err != nil {
+		return "", err
+	}
+	return token, s.write(ctx, func(t *tx) error {
+		end := t.Now.Add(domain.PageLinkAge)
+		err := t.Exec(`INSERT INTO operator_links (token_hash, created_at, expires_at) VALUES (?, ?, ?)`, domain.HashKey(token), t.Now, end)
+		if err != nil {
+			return err
+		}
+		return audit(t, "page", "until "+end.Time().Format(time.RFC3339), "")
+	})
+}
+
+// RevokePageLinks ends all links to the operator's page.
+func (s *Store) RevokePageLinks(ctx context.Context) error {
+	return s.write(ctx, func(t *tx) error {
+		if err := t.Exec(`DELETE FROM operator_links`); err != nil {
+			return err
+		}
+		return audit(t, "page", "earlier links revoked", "")
+	})
+}
+
+// CheckPageLink returns not_found unless a token opens the operator's page now.
+func (s *Store) CheckPageLink(ctx context.Context, token string) error {
+	var valid bool
+	err := s.db.Get(ctx, &valid, `SELECT EXISTS (SELECT 1 FROM operator_links WHERE token_hash = ? AND expires_at > ?)`, domain.HashKey(token), s.now())
+	if err == nil && !valid {
+		err = domain.NewError(domain.CodeNotFound)
+	}
+	return err
+}
+
+// CreateInvite makes an invitation, with which as many agents may register until a time. The secret is shown
+// this once; the id names it in lists. It returns validation_failed for uses below 1 or above MaxInviteUses
+// and an end in the past.
+func (s *Store) CreateInvite(ctx context.Context, uses int, until time.Time) (secret string, invite domain.Invite, err error) {
+	if secret, err = domain.NewInvite(s.random); err != nil {
+		return "", invite, err
+	}
+	err = s.write(ctx, func(t *tx) error {
+		invite = domain.Invite{ID: domain.InviteID(secret), Uses: uses, CreatedAt: t.Now, ExpiresAt: domain.TimeOf(until)}
+		switch {
+		case uses < 1 || uses > domain.MaxInviteUses:
+			return domain.Invalid(domain.FieldError{Field: "uses", Code: domain.FaultOutOfRange})
+		case invite.ExpiresAt <= t.Now:
+			return domain.Invalid(domain.FieldError{Field: "until", Code: domain.FaultBadValue})
+		}
+		err := t.Exec(`INSERT INTO invites (id, secret_hash, uses, used, created_at, expires_at) VALUES (?, ?, ?, 0, ?, ?)`,
+			invite.ID, domain.HashKey(secret), uses, t.Now, invite.ExpiresAt)
+		if err != nil {
+			return err
+		}
+		return audit(t, "invite", invite.ID, fmt.Sprintf("for %d until %s", uses, until.UTC().Format(time.DateOnly)))
+	})
+	return secret, invite, err
+}
+
+// RevokeInvite ends an invitation. Agents that registered with it stay. It returns not_found for an unknown id.
+func (s *Store) RevokeInvite(ctx context.Context, id string) error {
+	return s.write(ctx, func(t *tx) error {
+		if err := t.ExecOr(domain.NewError(domain.CodeNotFound), `DELETE FROM invites WHERE id = ?`, id); err != nil {
+			return err
+		}
+		return audit(t, "revoke-invite", id, "")
+	})
 }

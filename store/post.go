@@ -1,11 +1,16 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 
 	"callbook/store/domain"
+	"callbook/store/listing"
+	"callbook/store/search"
+	"callbook/store/sqlitedb"
 	"callbook/store/text"
 )
 
@@ -158,3 +163,208 @@ func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string)
 
 // indexStalePosts is record.IndexStalePosts for a batch.
 func (t *tx) indexStalePosts() (int, error) { return indexStalePosts(t, jobBatch) }
+
+// postRow is a row of the table posts.
+type postRow struct {
+	domain.Post
+	Seq       int64       `db:"seq"`
+	AuthorID  int64       `db:"author_id"`
+	Closed    bool        `db:"closed"` // the search row says that the deadline has passed
+	CreatedAt domain.Time `db:"created_at"`
+}
+
+// postRecord is a PostRow with what only its publication stores.
+type postRecord struct {
+	postRow
+	TextHash []byte `db:"text_hash"`
+}
+
+var (
+	// selectPostRow selects rows of the table posts.
+	selectPostRow = `SELECT ` + sqlitedb.ColumnsOf[postRow]().Select("p") + ` FROM posts p`
+
+	insertPost = sqlitedb.ColumnsOf[postRecord]("seq").Insert("posts") + ` RETURNING seq`
+)
+
+// Insert stores a new post by an author's handle. words are its PostWords.
+func (p *postRow) Insert(t *tx, author string, textHash []byte, words string) error {
+	if err := t.GetNamed(&p.Seq, insertPost, postRecord{postRow: *p, TextHash: textHash}); err != nil {
+		return err
+	}
+	t.Changes.Public = true
+	t.Index(postSearch, p.Seq, p.tokens(author, words))
+	return nil
+}
+
+// indexStalePosts rebuilds the search rows of posts whose deadline has passed, so that searches for
+// open posts need not skip them, limit at most, and returns their number. It also reopens posts that a
+// clock that ran ahead has closed.
+func indexStalePosts(t *tx, limit int) (int, error) {
+	var stale []int64
+	today := t.Now.Date()
+	err := t.Select(&stale, `
+		SELECT seq FROM posts WHERE closed = 0 AND deadline < ?1
+		UNION ALL
+		SELECT seq FROM posts WHERE closed = 1 AND deadline >= ?1
+		LIMIT ?2`, today, limit)
+	if err != nil {
+		return 0, err
+	}
+
+	for _, seq := range stale {
+		if err := t.Exec(`UPDATE posts SET closed = deadline < ? WHERE seq = ?`, today, seq); err != nil {
+			return 0, err
+		}
+		if err := indexPosts(t, `p.seq = ?`, seq); err != nil {
+			return 0, err
+		}
+	}
+	t.Changes.Public = t.Changes.Public || len(stale) > 0
+	return len(stale), nil
+}
+
+// indexPosts stores the search rows of the posts that where selects, without those of hidden authors.
+func indexPosts(t *tx, where string, value int64) error {
+	posts, err := authoredPosts(t, where, value)
+	for i := range posts {
+		t.Index(postSearch, posts[i].Seq, posts[i].tokens(posts[i].Author, postWords(&posts[i].Post)))
+	}
+	return err
+}
+
+// postFields are the fields of domain.PublicPost, for a SELECT from posts p and postAuthor. The replies of hidden
+// agents do not count.
+var postFields = sqlitedb.ColumnsOf[domain.Post]().Select("p") + `, p.seq, p.created_at,
+	h.handle AS "author.handle", a.name AS "author.name", a.level AS "author.level", (
+		SELECT COUNT(*) FROM replies r
+		JOIN agents ra ON ra.id = r.author_id
+		WHERE r.post_seq = p.seq AND NOT ra.hidden) AS reply_count`
+
+const postAuthor = `
+	JOIN agents a ON a.id = p.author_id AND NOT a.hidden
+	JOIN handles h ON h.id = p.author_id`
+
+// selectPost reads posts as the public sees them, without those of hidden authors.
+var selectPost = `SELECT ` + postFields + ` FROM posts p` + postAuthor
+
+// Post returns a post. It returns not_found if it does not exist or its author is hidden.
+func (s *Store) Post(ctx context.Context, id string) (domain.PublicPost, error) {
+	var post domain.PublicPost
+	err := orNotFound(s.db.Get(ctx, &post, selectPost+` WHERE p.id = ?`, id))
+	return post, err
+}
+
+// The list queries.
+const (
+	allPosts = `
+		SELECT seq AS id FROM posts
+		WHERE ` + shownAuthor + ` AND seq < ?
+		ORDER BY seq DESC LIMIT ? OFFSET ?`
+	countPosts = `
+		SELECT COUNT(*) AS n FROM (SELECT seq FROM posts WHERE ` + shownAuthor + ` LIMIT ?)`
+	// There are many posts of a kind; an index finds them faster than the full-text table.
+	postsOfKind = `
+		SELECT seq AS id FROM posts
+		WHERE kind = ? AND ` + shownAuthor + ` AND seq < ?
+		ORDER BY seq DESC LIMIT ? OFFSET ?`
+	countPostsOfKind = `
+		SELECT COUNT(*) AS n FROM (SELECT seq FROM posts WHERE kind = ? AND ` + shownAuthor + ` LIMIT ?)`
+	// Few agents are hidden, and their list is read once. A join would read a row for each post.
+	shownAuthor = `author_id NOT IN (SELECT id FROM agents WHERE hidden = 1)`
+	// The full-text table is late with a few posts whose deadline has just passed.
+	notExpired = ` AND rowid NOT IN (SELECT seq FROM posts WHERE closed = 0 AND deadline < ?)`
+)
+
+var (
+	postIndex     = listing.NewIndex(postSearch, "post_tokens", "")
+	openPostIndex = listing.NewIndex(postSearch, "post_tokens", notExpired)
+)
+
+// Posts lists posts, newest first; a search by relevance. It returns invalid_query if the cursor is
+// not one of this list.
+func (s *Store) Posts(ctx context.Context, f domain.PostFilter, page listing.Page) (listing.List[domain.PublicPost], error) {
+	ctx, cancel := s.listContext(ctx, f == (domain.PostFilter{Kind: f.Kind}) && page.Offset == 0)
+	defer cancel()
+
+	asked, index, bounds := askedOfPosts(f), &postIndex, []any(nil)
+	if f.Open {
+		index, bounds = &openPostIndex, []any{s.now().Date()}
+	}
+	name := fmt.Sprintf("posts %q %q %s", f.Query, asked, f.Order)
+	newest := f.Order == domain.OrderNewest
+	if f.Query != "" {
+		return listing.ReadSearch[domain.PublicPost](ctx, s.db, listing.Search{
+			Name:     name,
+			Index:    index,
+			Text:     f.Query,
+			Facets:   asked,
+			Bounds:   bounds,
+			Strict:   f.Match == domain.MatchAll || newest,
+			Newest:   newest,
+			Rows:     selectPost + ` JOIN page ON page.id = p.seq`,
+			MaxBytes: listing.PageBytes,
+		}, page)
+	}
+
+	q := &listing.Query{Name: name, Count: countPosts, MaxBytes: listing.PageBytes}
+	ids := allPosts
+	switch {
+	case f.Kind != "" && f == (domain.PostFilter{Kind: f.Kind}):
+		ids, q.Count, q.Before = postsOfKind, countPostsOfKind, []any{f.Kind}
+	case len(asked) > 0:
+		ids, q.Count = index.IDs, index.Count
+		q.Before, q.Bounds = []any{search.Within("", asked)}, bounds
+	}
+	q.Rows = `SELECT ` + postFields + ` FROM (` + ids + `) m JOIN posts p ON p.seq = m.id` + postAuthor + ` ORDER BY m.id DESC`
+	return listing.Read[domain.PublicPost](ctx, s.db, q, page)
+}
+
+// deletePost deletes a post with its replies.
+func deletePost(t *tx, p *postRow) error {
+	t.Changes.Public = true
+	t.Unindex(postSearch, p.Seq)
+	return cmp.Or(erasePostResponses(t, `seq = ?1`, p.Seq), t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq))
+}
+
+// deletePostsOf deletes everything that an agent published.
+func deletePostsOf(t *tx, id int64) error {
+	if err := erasePostResponses(t, `author_id = ?1`, id); err != nil {
+		return err
+	}
+	return t.ExecEach(id,
+		`DELETE FROM replies WHERE author_id = ?1`,
+		`DELETE FROM posts WHERE author_id = ?1`,
+	)
+}
+
+// erasePostResponses erases the stored responses that contain posts, selected by where with value
+// as ?1, or replies to them.
+func erasePostResponses(t *tx, where string, value int64) error {
+	posts := ` FROM posts WHERE ` + where
+	return t.EraseResponses(`SELECT id`+posts+` UNION SELECT id FROM replies WHERE post_seq IN (SELECT seq`+posts+`)`, value)
+}
+
+// replyRow is a row of the table replies.
+type replyRow struct {
+	Seq          int64  `db:"seq"`
+	ID           string `db:"id"`
+	PostSeq      int64  `db:"post_seq"`
+	AuthorID     int64  `db:"author_id"`
+	Author       string `db:"handle"`
+	PostAuthorID int64  `db:"post_author_id"`
+}
+
+// selectReplyRow selects rows of the table replies.
+const selectReplyRow = `
+	SELECT r.seq, r.id, r.post_seq, r.author_id, h.handle, p.author_id AS post_author_id
+	FROM replies r
+	JOIN handles h ON h.id = r.author_id
+	JOIN posts p ON p.seq = r.post_seq`
+
+// deleteReply deletes a reply.
+func deleteReply(t *tx, reply *replyRow) error {
+	t.Changes.Public = true
+	return cmp.Or(
+		t.Exec(`UPDATE idempotency SET answer = NULL WHERE subject = ?`, reply.ID),
+		t.Exec(`DELETE FROM replies WHERE seq = ?`, reply.Seq))
+}

@@ -3,40 +3,39 @@
 //
 // # Structure
 //
-// This package has the use cases, in one file per entity: an exported method is one use case and
-// at most one transaction. The packages below it know no use case:
+// This package has the records, their SQL and the use cases, in files by entity: request.go and
+// request_answer.go have the contact requests. An exported method of Store is one use case and at most
+// one transaction. What several use cases share is in write.go (transactions), store.go and site.go
+// (values of the site), quota.go, idempotency.go, jobs.go, maintenance.go and search_index.go.
+//
+// The packages below know no use case and no table:
 //
 //   - domain: records, drafts, states, policies and errors, without a database. Its package comment
 //     explains the terms.
 //   - text, search: normalization and validation of texts; tokens, queries and ranking.
-//   - sqlitedb: the database file: locks, migrations, group commit, readers, backups.
-//   - txn: the open database, and the transaction of a use case with what all use cases share.
-//   - record: the rows of agents and posts, and the search rows that follow from them.
-//   - query: the reads without a transaction. Store embeds its Reader.
-//   - admin: the use cases of the operator. Store embeds its Operator.
-//   - lifecycle: how records change and end, by an act of an agent, its owner or the operator, or by a job.
 //   - listing: pages of records, with cursors, totals and search.
-//   - outbox, blocklist, export: mails to send (Store embeds the Queue), the lists of the operator, an agent's own data.
-//   - maintenance, backup: the care of the database file, and copies of it.
+//   - sqlitedb: the database file: locks, migrations, group commit, readers, backups.
+//   - durable: files that survive a power cut.
 //
 // # A write
 //
 // A use case calls write with a function of a tx, whose lines are the use case: Authorize checks
 // again that the caller may act, and returns its row; Replay returns the response of an earlier
 // request with the same Idempotency-Key; then come the rules and the records, and StoreResponse.
-// A [record.AgentRow] is read, changed in its fields and stored by Store, which keeps its search row
+// A [agentRow] is read, changed in its fields and stored by Store, which keeps its search row
 // and evidence in step. writeOrReject commits even if the request is rejected, for a counter of failed
 // attempts.
 //
 // Writes that wait share a transaction; one that returns an error is rolled back alone. After the
-// commit, the watchers get the [txn.Changes], which invalidate the cache and wake requests that wait
+// commit, the watchers get the [Changes], which invalidate the cache and wake requests that wait
 // for events, and then the writes return. See package sqlitedb for the guarantees.
 //
 // # A read
 //
 // Reads use the connections of the reading pool and see the last commit. Public reads leave hidden
 // agents out by the column hidden, and search rows exist only for the others. Lists pass a
-// [listing.Query] to package listing. Searches and filtered lists have a deadline, so that no query text is dangerous.
+// [listing.Query] to package listing. Searches and filtered lists have a deadline, so that no query text
+// is dangerous.
 //
 // Lists of short texts are JSON columns rather than child tables: they are read and written whole.
 // To filter by them, the search rows contain them as facets.
@@ -46,9 +45,9 @@
 //  1. A column of the table agents, in a new file of schema/migrations.
 //  2. A field of domain.Agent, which the card shows, and one of domain.Profile, which an agent sends. To
 //     filter by it, a field of domain.AgentFilter.
-//  3. An optional text is a line of optionalTexts in record/agent.go; another type has one in Apply and
+//  3. An optional text is a line of optionalTexts in agent_row.go; another type has one in Apply and
 //     Settings.
-//  4. To filter by it, a kind of facet and its row in record/filter.go.
+//  4. To filter by it, a kind of facet and its row in filter.go.
 //  5. The pages: static/agent.html and static/agent.md.tmpl.
 //
 // # A background job

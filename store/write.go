@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -154,4 +155,12 @@ func (t *tx) counted(client netip.Addr) netip.Addr {
 		return netip.Addr{}
 	}
 	return client
+}
+
+// orNotFound returns not_found for sql.ErrNoRows, and any other error unchanged.
+func orNotFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return domain.NewError(domain.CodeNotFound)
+	}
+	return err
 }

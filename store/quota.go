@@ -3,41 +3,8 @@ package store
 import (
 	"net/netip"
 
-	"github.com/go-json-experiment/json"
-
 	"callbook/store/domain"
 )
-
-// InsertEvent stores an event for an agent. Requests that wait for it return after the commit.
-// If the agent is deleted, nothing is stored.
-func (t *tx) InsertEvent(agentID int64, event string, subject domain.EventSubject) error {
-	text, err := json.Marshal(subject)
-	if err != nil {
-		return err
-	}
-	var waits bool // a URL at which the agent is woken, for an event
-	found, err := t.Find(&waits, `
-		INSERT INTO events (agent_id, type, subject, at)
-		SELECT id, ?, ?, ? FROM agents WHERE id = ?
-		RETURNING EXISTS (
-			SELECT 1 FROM wakes WHERE agent_id = events.agent_id AND due_at IS NULL AND status <> 'off')`,
-		event, string(text), t.Now, agentID)
-	if err != nil || !found {
-		return err
-	}
-	t.Changes.NewEvents.Add(agentID)
-	if !waits {
-		return nil
-	}
-
-	// At once, or WakePause after the last request.
-	t.Changes.Wake = true
-	return t.Exec(`
-		UPDATE wakes SET due_at = (
-			SELECT CASE WHEN woken_at > ?2 AND woken_at <= ?3 THEN woken_at + ?4 ELSE ?3 END FROM agents WHERE id = wakes.agent_id)
-		WHERE agent_id = ?1`,
-		agentID, t.Now.Add(-domain.WakePause), t.Now, domain.WakePause.Milliseconds())
-}
 
 // Spend counts one action of an agent. It returns rate_limited if the agent has used up the
 // day's limit; 0 is no limit.

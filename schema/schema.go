@@ -15,7 +15,7 @@
 // is compared with that of databases out there. schema_test.go lists the released files.
 //
 // The SQL stays portable: no SQLite function beyond length, json_array_length, COALESCE and the
-// aggregates. The two full-text tables are the exception: store/txn/search.go writes them, and
+// aggregates. The two full-text tables are the exception: store/search_index.go writes them, and
 // store/listing/index.go queries them.
 package schema
 

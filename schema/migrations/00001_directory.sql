@@ -753,7 +753,7 @@ CREATE TABLE abuse_days (
 ) STRICT;
 
 
--- Search. Derived: rows are made by package store/search in Go, and written by store/txn. One
+-- Search. Derived: rows are made by package store/search in Go, and written by package store. One
 -- column without positions holds all tokens; each begins with the mark of its tier. 'ascii'
 -- separates them at spaces and leaves them as they are. The tables of beginnings, of two and four
 -- letters behind the mark, serve beginnings of one and three letters, too.

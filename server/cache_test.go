@@ -18,8 +18,8 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/ratelimit"
-	"callbook/store/domain"
 	"callbook/store"
+	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
 

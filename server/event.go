@@ -8,8 +8,8 @@ import (
 
 	"callbook/server/api"
 	"callbook/server/public"
-	"callbook/store/domain"
 	"callbook/store"
+	"callbook/store/domain"
 )
 
 // EventsResponse is the response of GET /api/me/events.

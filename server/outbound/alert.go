@@ -15,8 +15,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
-	"callbook/store/text"
 	"callbook/store"
+	"callbook/store/text"
 )
 
 // AlertKind is the reason for an alert.

@@ -74,9 +74,11 @@ func listItemOf(a domain.PublicAgent, match string) public.ListItem {
 		Confirmed:  a.Confirmed,
 		Match:      match,
 	}
+
 	if match != "" {
 		item.Matched = append([]domain.Offering{}, a.Matched...)
 	}
+
 	return item
 }
 
@@ -158,8 +160,10 @@ type registration struct {
 // ignore if.
 func (registration) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 	s.Extensions = map[string]any{
-		"if":   jsontext.Value(`{"properties":{"description_en":{"maxLength":0}}}`),
-		"then": jsontext.Value(`{"required":["description_zh"],"properties":{"description_zh":{"minLength":1}}}`),
+		"if": jsontext.Value(`{"properties":{"description_en":{"maxLength":0}}}`),
+		"then": jsontext.Value(
+			`{"required":["description_zh"],"properties":{"description_zh":{"minLength":1}}}`,
+		),
 	}
 	return s
 }
@@ -168,14 +172,17 @@ func (registration) Check(body map[string]any, c *api.Checker) {
 	if blank(body["description_en"]) && blank(body["description_zh"]) {
 		c.Fault("description_en", domain.FaultRequired, "description")
 	}
+
 	if body["accept_rules"] == false { // not an enum of the schema, which generators of clients take for one of texts
 		c.Fault("accept_rules", domain.FaultBadValue, "rules")
 	}
+
 	for _, field := range []string{"name", "owner"} {
 		name, _ := body[field].(string)
 		if name == "" {
 			continue
 		}
+
 		for _, fault := range text.CheckName(field, name, "") { // the store knows the name of the site
 			c.Add(fault)
 		}

@@ -26,6 +26,7 @@ func (s *Server) startVerify(req *api.Request, caller domain.Caller, _ api.None)
 	if err := s.requireMail(); err != nil {
 		return CodeSent{}, err
 	}
+
 	sent, err := s.store.StartVerify(req.Context(), caller)
 	return CodeSent{
 		Status: "code_sent", ExpiresAt: sent.ExpiresAt, ResendAfter: sent.ResendAfter,
@@ -70,7 +71,12 @@ func (s *Server) startRecovery(
 	if err := s.requireMail(); err != nil {
 		return RecoverySent{}, err
 	}
-	next, err := s.store.StartRecovery(req.Context(), api.ParseHandle(in.Body.Handle), req.Address())
+
+	next, err := s.store.StartRecovery(
+		req.Context(),
+		api.ParseHandle(in.Body.Handle),
+		req.Address(),
+	)
 	return RecoverySent{
 		Status: "accepted", ResendAfter: next,
 		HowEN: "If this agent exists and its mailbox is verified, a code is on its way there, and to the verified mailbox that was changed in the last 7 days (of several, the first), unless the mailbox, your network or this site has had its mails of the day. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"…\"} within 24 hours to get a new API key; \"end_claim\": true also ends an owner claim that is younger than 30 days, if it was confirmed while this was the mailbox. At most three codes are mailed a day, an hour apart, and none voids another.",
@@ -96,6 +102,15 @@ func (s *Server) confirmRecovery(
 	req *api.Request,
 	in api.WithBody[recoveryCode],
 ) (RecoveredKey, error) {
-	done, err := s.store.ConfirmRecovery(req.Context(), api.ParseHandle(in.Body.Handle), in.Body.Code, in.Body.EndClaim)
-	return RecoveredKey{APIKey: done.Key, RotatedAt: done.RotatedAt, ClaimEnded: done.ClaimEnded}, err
+	done, err := s.store.ConfirmRecovery(
+		req.Context(),
+		api.ParseHandle(in.Body.Handle),
+		in.Body.Code,
+		in.Body.EndClaim,
+	)
+	return RecoveredKey{
+		APIKey:     done.Key,
+		RotatedAt:  done.RotatedAt,
+		ClaimEnded: done.ClaimEnded,
+	}, err
 }

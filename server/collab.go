@@ -20,8 +20,16 @@ type collabsQuery struct {
 }
 
 func (s *Server) listCollabs(req *api.Request, q collabsQuery) (public.CollabList, error) {
-	list, err := s.store.Collabs(req.Context(), q.Handle, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
-	return public.CollabList{Notice: notice, Collabs: list.Items, ListEnd: newListEnd(req, list, q.Limit)}, err
+	list, err := s.store.Collabs(
+		req.Context(),
+		q.Handle,
+		listing.Page{Limit: q.Limit, Cursor: q.Cursor},
+	)
+	return public.CollabList{
+		Notice:  notice,
+		Collabs: list.Items,
+		ListEnd: newListEnd(req, list, q.Limit),
+	}, err
 }
 
 type ownCollabsQuery struct {
@@ -35,8 +43,17 @@ func (s *Server) listMyCollabs(
 	caller domain.Caller,
 	q ownCollabsQuery,
 ) (public.CollabList, error) {
-	list, err := s.store.OwnCollabs(req.Context(), caller, q.Status, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
-	return public.CollabList{Notice: notice, Collabs: list.Items, ListEnd: newListEnd(req, list, q.Limit)}, err
+	list, err := s.store.OwnCollabs(
+		req.Context(),
+		caller,
+		q.Status,
+		listing.Page{Limit: q.Limit, Cursor: q.Cursor},
+	)
+	return public.CollabList{
+		Notice:  notice,
+		Collabs: list.Items,
+		ListEnd: newListEnd(req, list, q.Limit),
+	}, err
 }
 
 func (s *Server) recordCollab(

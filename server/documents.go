@@ -25,39 +25,70 @@ const (
 // options and the guide.
 func (s *Server) mountDocuments(r *routes) {
 	site := documents.Site{
-		BaseURL: s.options.BaseURL, Contact: s.options.Contact, Uncrawled: s.options.Uncrawled,
-		About: aboutEN, Notice: notice.EN, Guide: s.guideText("en"), Version: s.options.Version, MCPVersions: mcp.Versions(),
-		ARD: s.ard != nil,
+		BaseURL:     s.options.BaseURL,
+		Contact:     s.options.Contact,
+		Uncrawled:   s.options.Uncrawled,
+		About:       aboutEN,
+		Notice:      notice.EN,
+		Guide:       s.guideText("en"),
+		Version:     s.options.Version,
+		MCPVersions: mcp.Versions(),
+		ARD:         s.ard != nil,
 	}
+
 	for _, op := range s.engine.Operations {
 		if op.Reads() && !op.Keyed && len(op.Input.Path) == 0 {
-			site.Reads = append(site.Reads, documents.Link{Name: op.Method + " " + op.Path, Path: op.Path, Note: op.Summary + "."})
+			site.Reads = append(
+				site.Reads,
+				documents.Link{
+					Name: op.Method + " " + op.Path,
+					Path: op.Path,
+					Note: op.Summary + ".",
+				},
+			)
 		}
 	}
+
 	for path, guide := range s.guides {
-		r.public(path, s.serveDocument(markdownType, func(h http.Header, r *http.Request) *api.Cached {
-			lang := web.Language(r)
-			h.Set("Content-Language", lang)
-			h["Vary"] = middleware.VaryByLanguage
-			return guide[lang]
-		}))
+		r.public(
+			path,
+			s.serveDocument(markdownType, func(h http.Header, r *http.Request) *api.Cached {
+				lang := web.Language(r)
+				h.Set("Content-Language", lang)
+				h["Vary"] = middleware.VaryByLanguage
+
+				return guide[lang]
+			}),
+		)
 	}
+
 	r.public("/llms.txt", s.serveStatic(plainType, site.LLMs()))
 	r.public("/robots.txt", s.serveStatic(plainType, site.Robots()))
 	catalog := api.NewCached([]byte(site.Catalog()))
 	catalog.Link = "<" + s.options.BaseURL + documents.CatalogPath + `>; rel="api-catalog"`
-	r.public(documents.CatalogPath, s.serveDocument(linksetType, func(http.Header, *http.Request) *api.Cached { return catalog }))
+	r.public(
+		documents.CatalogPath,
+		s.serveDocument(
+			linksetType,
+			func(http.Header, *http.Request) *api.Cached { return catalog },
+		),
+	)
 	card := site.ServerCard()
 	r.public(documents.CardPath, s.serveStatic(documents.CardType, card))
 	r.public(documents.CardOfSite, s.serveStatic(documents.CardType, card))
 	r.public(documents.SkillsPath, s.serveStatic(api.JSONType, string(site.Skills())))
+
 	if s.ard != nil {
 		s.mountARD(r)
 	}
+
 	// Generated for each request: it contains the date.
-	r.public(documents.SecurityPath, s.serveDocument(plainType, func(http.Header, *http.Request) *api.Cached {
-		return api.NewCached([]byte(site.Security(s.store.Now())))
-	}))
+	r.public(
+		documents.SecurityPath,
+		s.serveDocument(plainType, func(http.Header, *http.Request) *api.Cached {
+			return api.NewCached([]byte(site.Security(s.store.Now())))
+		}),
+	)
 }
 
 // mountARD adds the manifest and the registry of Agentic Resource Discovery.
@@ -65,9 +96,11 @@ func (s *Server) mountARD(r *routes) {
 	manifest := s.ard.Manifest()
 	r.public(documents.ARDPath, s.serveStatic(api.JSONType, manifest))
 	r.public(documents.OldARDPath, s.serveStatic(api.JSONType, manifest))
+
 	for _, op := range s.ard.Reads() {
 		r.public(op.Path, s.engine.Handler(op))
 	}
+
 	for path, search := range s.ard.Searches() {
 		r.search(path, search)
 	}
@@ -86,6 +119,7 @@ func (s *Server) serveDocument(
 			s.engine.WriteError(w, r, err)
 			return
 		}
+
 		h.Set("Content-Type", contentType)
 		_ = s.engine.WriteCached(w, r, choose(h, r))
 	}
@@ -99,9 +133,18 @@ func makeGuides(
 ) (map[string]map[string]*api.Cached, error) {
 	mails := map[string]string{"en": o.MailNote.EN, "zh": o.MailNote.ZH}
 	texts, err := documents.Guides(func(text, lang string) string {
-		return strings.NewReplacer("{base_url}", o.BaseURL, "{site_name}", o.Operator.SiteName(),
-			"{registration}", documents.Registration(mode, lang), "{mails}", mails[lang]).Replace(text)
+		return strings.NewReplacer(
+			"{base_url}",
+			o.BaseURL,
+			"{site_name}",
+			o.Operator.SiteName(),
+			"{registration}",
+			documents.Registration(mode, lang),
+			"{mails}",
+			mails[lang],
+		).Replace(text)
 	})
+
 	guides := map[string]map[string]*api.Cached{}
 	for path, languages := range texts {
 		guides[path] = map[string]*api.Cached{}
@@ -109,6 +152,7 @@ func makeGuides(
 			guides[path][lang] = api.NewCached([]byte(text))
 		}
 	}
+
 	return guides, err
 }
 

@@ -34,7 +34,12 @@ func (s *Server) listEvents(
 	q eventsQuery,
 ) (EventsResponse, error) {
 	page, err := s.waitForEvents(req, caller, q)
-	return EventsResponse{Notice: notice, Events: page.Events, Next: page.Next, Gap: page.Gap}, err
+	return EventsResponse{
+		Notice: notice,
+		Events: page.Events,
+		Next:   page.Next,
+		Gap:    page.Gap,
+	}, err
 }
 
 // waitForEvents reads the events of the caller, and again after each commit that inserts one,
@@ -100,6 +105,7 @@ func (w *waiters) join(agentID int64) waiter {
 		calls[0].wake(false)
 		calls = calls[1:]
 	}
+
 	w.byAgent[agentID] = calls
 	return joined
 }
@@ -137,9 +143,11 @@ func (w *waiters) notify(c store.Changes) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	agents := maps.Keys(c.NewEvents)
+
 	if c.All {
 		agents = maps.Keys(w.byAgent)
 	}
+
 	for agentID := range agents {
 		for _, waiting := range w.byAgent[agentID] {
 			waiting.wake(true)

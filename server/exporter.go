@@ -8,21 +8,30 @@ import (
 	"net/http"
 )
 
-// writeSamples writes the samples of the metrics in the list, each metric with its help and type, which the metrics library
-// omits. It leaves out samples of other metrics: those of the library whose names do not follow the conventions of
-// Prometheus.
+// writeSamples writes the samples of the metrics in the list, each metric with its help and type,
+// which the metrics library omits. It leaves out samples of other metrics: those of the library
+// whose names do not follow the conventions of Prometheus.
 func writeSamples(w io.Writer, samples []byte) error {
 	lines := map[string][]byte{}
 	for line := range bytes.Lines(samples) {
 		name := nameOf(line)
 		lines[name] = append(lines[name], line...)
 	}
+
 	var page bytes.Buffer
 	for _, m := range exportedMetrics {
 		if found := lines[m.name]; found != nil {
-			fmt.Fprintf(&page, "# HELP %[1]s %[2]s\n# TYPE %[1]s %[3]s\n%[4]s", m.name, m.help, m.kind, found)
+			fmt.Fprintf(
+				&page,
+				"# HELP %[1]s %[2]s\n# TYPE %[1]s %[3]s\n%[4]s",
+				m.name,
+				m.help,
+				m.kind,
+				found,
+			)
 		}
 	}
+
 	_, err := page.WriteTo(w)
 	return err
 }
@@ -47,5 +56,6 @@ func metricsHandler(samples func(context.Context, io.Writer)) http.Handler {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_ = writeSamples(w, b.Bytes()) // a client that has disconnected is not an error
 	})
+
 	return mux
 }

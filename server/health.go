@@ -31,14 +31,22 @@ func (s *Server) live(context.Context) (any, error) {
 type Readiness struct {
 	Status string `json:"status"` // ok, or degraded: reads work, and problems say what does not
 	sqlitedb.Health
-	BackupAt *domain.Time  `json:"backup_at"` // of the newest scheduled copy; null when there is none
+	// Of the newest scheduled copy; null when there is none.
+	BackupAt *domain.Time  `json:"backup_at"`
 	Problems []api.Problem `json:"problems"`
 }
 
-// ready reports an error if reads do not work: a service that only writes do not reach is better than none.
+// ready reports an error if reads do not work: a service that only writes do not reach is better
+// than none.
 func (s *Server) ready(ctx context.Context) (any, error) {
 	health, err := s.store.Ready(ctx)
-	found := Readiness{Status: "ok", Health: health, BackupAt: s.newestBackup.Load(), Problems: []api.Problem{}}
+	found := Readiness{
+		Status:   "ok",
+		Health:   health,
+		BackupAt: s.newestBackup.Load(),
+		Problems: []api.Problem{},
+	}
+
 	for _, p := range []struct {
 		code string
 		is   bool
@@ -50,12 +58,17 @@ func (s *Server) ready(ctx context.Context) (any, error) {
 		{api.ProblemMails, s.mailsSpent.Load()},
 	} {
 		if p.is {
-			found.Status, found.Problems = "degraded", append(found.Problems, api.NewProblem(p.code))
+			found.Status, found.Problems = "degraded", append(
+				found.Problems,
+				api.NewProblem(p.code),
+			)
 		}
 	}
+
 	if errors.Is(err, sqlitedb.ErrWrites) {
 		err = nil
 	}
+
 	return found, err
 }
 
@@ -68,16 +81,19 @@ func (s *Server) health(probe func(context.Context) (any, error)) httprouter.Han
 			s.engine.WriteError(w, r, err)
 			return
 		}
+
 		found, err := probe(r.Context())
 		if err == nil {
 			_ = api.WriteJSON(w, http.StatusOK, api.Marshal(found))
 			return
 		}
+
 		middleware.LogError(w, err)
 		var rejection *domain.Error
 		if !errors.As(err, &rejection) {
 			err = api.NewError(domain.CodeUnavailable, "")
 		}
+
 		s.engine.WriteError(w, r, err)
 	}
 }

@@ -43,35 +43,48 @@ func (s *Server) suggestions(box domain.Inbox) []string {
 	if box.Leaving { // every write would be rejected
 		return operations
 	}
+
 	if box.Unverified && s.outbox != nil {
 		operations = append(operations, "POST /api/me/verify, then POST /api/me/verify/confirm")
 	}
+
 	for _, r := range box.Requests {
 		operations = append(operations, "POST /api/requests/"+r.ID+"/accept or /decline")
 	}
+
 	posts := map[string]bool{}
 	for _, r := range box.Replies {
 		if !posts[r.PostID] {
 			operations = append(operations, "GET /api/posts/"+r.PostID)
 		}
+
 		posts[r.PostID] = true
 	}
+
 	for _, c := range box.Collabs {
 		operations = append(operations, "POST /api/collabs/"+c.ID+"/confirm or /decline")
 	}
+
 	for _, id := range box.Awaiting {
-		operations = append(operations, "GET /api/requests/"+id+" (your owner agrees to it on the owner's page)")
+		operations = append(
+			operations,
+			"GET /api/requests/"+id+" (your owner agrees to it on the owner's page)",
+		)
 	}
+
 	if box.Missed {
 		operations = append(operations, "GET /api/me/replies")
 	}
+
 	if box.Others > 0 {
 		operation := "GET /api/me/events"
 		if box.Seen != "" {
 			operation += "?after=" + box.Seen
 		}
+
 		operations = append(operations, operation)
 	}
+
 	return operations
 }
 

@@ -55,18 +55,41 @@ func (s *Server) documentInfo() api.Document {
 		Tags: []api.DocumentTag{
 			{Name: "directory", Description: "The index and the counts."},
 			{Name: "agents", Description: "Agents, as the public sees them."},
-			{Name: "me", Description: "What an agent does with itself.", Parts: []string{"recover"}}, // though without its key
+			{
+				Name:        "me",
+				Description: "What an agent does with itself.",
+				Parts:       []string{"recover"},
+			}, // though without its key
 			{Name: "requests", Description: "Contact requests, for their parties."},
 			{Name: "posts", Description: "Calls and replies."},
-			{Name: "collabs", Description: "Collaborations: finished work that both sides confirm."},
+			{
+				Name:        "collabs",
+				Description: "Collaborations: finished work that both sides confirm.",
+			},
 		},
-		SchemaNames: map[string]string{"ContactRequest": "Request", "ContactRequestDraft": "RequestDraft", "PublicPost": "Post"},
-		Topics:      map[string]string{"/posts": "post", "/requests": "request", "/collabs": "collab", "/recover": "recover", "/replies": "reply", "/owner-claim": "claim", "/wake": "verify"},
-		Limits:      DefaultLimits,
+		SchemaNames: map[string]string{
+			"ContactRequest":      "Request",
+			"ContactRequestDraft": "RequestDraft",
+			"PublicPost":          "Post",
+		},
+		Topics: map[string]string{
+			"/posts":       "post",
+			"/requests":    "request",
+			"/collabs":     "collab",
+			"/recover":     "recover",
+			"/replies":     "reply",
+			"/owner-claim": "claim",
+			"/wake":        "verify",
+		},
+		Limits: DefaultLimits,
 		Patterns: map[string]string{
 			"cursor": "^[A-Za-z0-9_-]+$", "language": "^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$",
-			"offering-id": idPattern(domain.IDOffering), "request-id": idPattern(domain.IDRequest), "collab-id": idPattern(domain.IDCollab),
-			"post-id": idPattern(domain.IDPost), "reply-id": idPattern(domain.IDReply), "event-id": idPattern(domain.IDEvent),
+			"offering-id": idPattern(
+				domain.IDOffering,
+			), "request-id": idPattern(domain.IDRequest), "collab-id": idPattern(domain.IDCollab),
+			"post-id": idPattern(
+				domain.IDPost,
+			), "reply-id": idPattern(domain.IDReply), "event-id": idPattern(domain.IDEvent),
 		},
 	}
 }
@@ -77,20 +100,30 @@ func idPattern(prefix string) string { return "^" + prefix + "[0-9a-v]{26}$" }
 func (s *Server) getIndex(*api.Request, api.None) (Index, error) {
 	base := s.options.BaseURL
 	index := Index{
-		Name: s.options.Operator.SiteName(), AboutEN: aboutEN, AboutZH: aboutZH, Notice: notice,
-		Onboarding: base + "/skill.md", OpenAPI: base + "/openapi.json", MCP: base + "/mcp",
-		Registration: s.store.Registration(), Limits: s.indexLimits(),
+		Name:         s.options.Operator.SiteName(),
+		AboutEN:      aboutEN,
+		AboutZH:      aboutZH,
+		Notice:       notice,
+		Onboarding:   base + "/skill.md",
+		OpenAPI:      base + "/openapi.json",
+		MCP:          base + "/mcp",
+		Registration: s.store.Registration(),
+		Limits:       s.indexLimits(),
 	}
+
 	if legal := s.options.Operator.Legal; legal != "" {
 		index.Legal = &legal
 	}
+
 	for _, op := range s.engine.Operations {
 		who := " (none)"
 		if op.Keyed {
 			who = " (bearer)"
 		}
+
 		index.Endpoints = append(index.Endpoints, op.Method+" "+op.Path+who)
 	}
+
 	return index, nil
 }
 

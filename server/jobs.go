@@ -33,18 +33,50 @@ type job struct {
 func (s *Server) jobs() []job {
 	return []job{
 		{failure: "cannot run the jobs of the store", run: s.store.RunJobs},
-		{failure: "cannot match posts with watches", run: s.store.MatchPosts, every: time.Second, atStart: true},
+		{
+			failure: "cannot match posts with watches",
+			run:     s.store.MatchPosts,
+			every:   time.Second,
+			atStart: true,
+		},
 		{failure: "cannot drop unverified agents", run: s.dropUnverified, atStart: true},
 		{failure: "cannot recheck links", run: s.links.CheckDue, slow: true},
 		{failure: "cannot back up the database", run: s.backUp, atStart: true},
-		{failure: "cannot read the database", run: s.reportWrites, every: 10 * time.Second, atStart: true, slow: true},
+		{
+			failure: "cannot read the database",
+			run:     s.reportWrites,
+			every:   10 * time.Second,
+			atStart: true,
+			slow:    true,
+		},
 		{failure: "cannot read the free space of the disk", run: s.reportDiskSpace, atStart: true},
-		{failure: "cannot read how many mails the site has sent", run: s.reportSpentMails, atStart: true},
+		{
+			failure: "cannot read how many mails the site has sent",
+			run:     s.reportSpentMails,
+			atStart: true,
+		},
 		{failure: "cannot store how many requests were rejected", run: s.storeAbuse},
-		{failure: "cannot check the whole database", run: s.store.CheckFile, every: time.Hour, atStart: true, slow: true},
-		{failure: "cannot close idle connections", run: s.closeIdleConnections, every: time.Second, slow: true},
+		{
+			failure: "cannot check the whole database",
+			run:     s.store.CheckFile,
+			every:   time.Hour,
+			atStart: true,
+			slow:    true,
+		},
+		{
+			failure: "cannot close idle connections",
+			run:     s.closeIdleConnections,
+			every:   time.Second,
+			slow:    true,
+		},
 		// Runs until the end; the period is that of a start after a panic.
-		{failure: "cannot wake agents", run: s.wakes.Run, every: time.Second, atStart: true, slow: true},
+		{
+			failure: "cannot wake agents",
+			run:     s.wakes.Run,
+			every:   time.Second,
+			atStart: true,
+			slow:    true,
+		},
 	}
 }
 
@@ -59,9 +91,11 @@ func (s *Server) startJobs(ctx context.Context) *sync.WaitGroup {
 	if s.outbox != nil {
 		working.Go(func() { s.deliverMails(ctx) })
 	}
+
 	for _, j := range s.jobs() {
 		working.Go(func() { s.runPeriodically(ctx, j) })
 	}
+
 	return working
 }
 
@@ -74,6 +108,7 @@ func (s *Server) runPeriodically(ctx context.Context, j job) {
 				s.options.Log.Error().Err(err).Msg(j.failure)
 			}
 		}
+
 		select {
 		case <-due.C:
 		case <-ctx.Done():
@@ -125,7 +160,8 @@ func (s *Server) dropUnverified(ctx context.Context) error {
 	return s.store.DropUnverified(ctx, mail.Reaches(s.options.Mail))
 }
 
-// SendRequests sends the requests to other servers that are due, wake-ups and checks of links, and waits for the results.
+// SendRequests sends the requests to other servers that are due, wake-ups and checks of links, and
+// waits for the results.
 func (s *Server) SendRequests(ctx context.Context) error {
 	return errors.Join(s.wakes.Deliver(ctx), s.links.CheckDue(ctx))
 }
@@ -152,18 +188,26 @@ func (s *Server) backUp(ctx context.Context) error {
 	if s.options.Backups.Folder == "" || now.UnixMilli() < s.nextBackupTry.Load() {
 		return nil
 	}
+
 	name, contents, err := s.options.Backups.Run(ctx, now)
 	s.backupFailed.Store(err != nil)
 	if err != nil {
 		s.nextBackupTry.Store(now.Add(backupRetry).UnixMilli())
 		s.options.Alerts.Raise(outbound.BackupAlert, 1)
 	}
+
 	if name != "" {
-		s.options.Log.Info().Str("file", name).Int("agents", contents.Agents).Int64("bytes", contents.Bytes).Msg("wrote a backup")
+		s.options.Log.Info().
+			Str("file", name).
+			Int("agents", contents.Agents).
+			Int64("bytes", contents.Bytes).
+			Msg("wrote a backup")
 	}
+
 	if _, newest, newestErr := s.options.Backups.Newest(now); newestErr == nil && !newest.IsZero() {
 		s.newestBackup.Store(new(domain.Time(newest.UnixMilli())))
 	}
+
 	return err
 }
 
@@ -174,12 +218,15 @@ func (s *Server) reportWrites(ctx context.Context) error {
 	switch was := s.writesFail.Swap(fail); {
 	case fail && !was:
 		s.options.Log.Warn().Err(err).Msg("writes fail; reads work")
+
 	case was && err == nil:
 		s.options.Log.Info().Msg("writes work again")
 	}
+
 	if fail {
 		return nil
 	}
+
 	return err
 }
 
@@ -191,6 +238,7 @@ func (s *Server) reportDiskSpace(context.Context) error {
 	if err != nil || s.diskLow.Swap(low) == low {
 		return nil
 	}
+
 	if low {
 		s.options.Alerts.Raise(outbound.DiskAlert, 1)
 		s.options.Log.Warn().Int64("free_bytes", d.Free).Int64("least_bytes", d.Least()).
@@ -198,6 +246,7 @@ func (s *Server) reportDiskSpace(context.Context) error {
 	} else {
 		s.options.Log.Info().Int64("free_bytes", d.Free).Msg("the disk of the database has enough free space again")
 	}
+
 	return nil
 }
 
@@ -207,16 +256,25 @@ func (s *Server) reportSpentMails(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.mailsSpent.Store(slices.ContainsFunc(pools, func(p domain.PoolState) bool { return p.Until != 0 }))
+
+	s.mailsSpent.Store(
+		slices.ContainsFunc(pools, func(p domain.PoolState) bool { return p.Until != 0 }),
+	)
 	now := s.store.Now()
 	for _, p := range pools {
-		if last, reported := s.spentMails.Load(p.Pool); p.Until == 0 || reported && now.Sub(last.(time.Time)) < domain.Day {
+		if last, reported := s.spentMails.Load(p.Pool); p.Until == 0 ||
+			reported && now.Sub(last.(time.Time)) < domain.Day {
 			continue
 		}
+
 		s.spentMails.Store(p.Pool, now)
 		s.options.Alerts.Raise(outbound.MailsAlert, 1)
-		s.options.Log.Warn().Str("pool", string(p.Pool)).Int("limit", p.Limit).Stringer("until", p.Until).
+		s.options.Log.Warn().
+			Str("pool", string(p.Pool)).
+			Int("limit", p.Limit).
+			Stringer("until", p.Until).
 			Msg("the site has sent all mails of this pool in 24 hours: further ones are not sent; see mails in the table [limits] of the settings")
 	}
+
 	return nil
 }

@@ -9,7 +9,8 @@ import (
 	"callbook/store/domain"
 )
 
-// The limits of requests, which package domain describes. Reports of replies and of agents are counted apart.
+// The limits of requests, which package domain describes. Reports of replies and of agents are
+// counted apart.
 const (
 	limitReads         = ratelimit.Class(domain.LimitReads)
 	limitRegistrations = ratelimit.Class(domain.LimitRegistrations)
@@ -33,7 +34,10 @@ func LimitsOf(numbers domain.Quotas) ratelimit.Limits {
 	limits := ratelimit.Limits{}
 	for _, l := range domain.Limits {
 		if l.Scope != domain.PerSite && l.Period < domain.Day {
-			limits[ratelimit.Class(l.Name)] = ratelimit.Limit{Requests: numbers[l.Name], Period: l.Period}
+			limits[ratelimit.Class(l.Name)] = ratelimit.Limit{
+				Requests: numbers[l.Name],
+				Period:   l.Period,
+			}
 		}
 	}
 	return limits
@@ -51,12 +55,21 @@ func keyLimits(class ratelimit.Class) []ratelimit.Class {
 	return []ratelimit.Class{limitCalls, limitWrites, class}
 }
 
-// checkNetwork returns forbidden for a client in a network that the operator blocks, with the address to object at.
+// checkNetwork returns forbidden for a client in a network that the operator blocks, with the
+// address to object at.
 func (s *Server) checkNetwork(client netip.Addr) error {
 	if !s.store.Lists.NetworkBlocked(client) {
 		return nil
 	}
 	o := s.options
-	address := cmp.Or(strings.TrimPrefix(o.Contact, "mailto:"), o.Operator.Legal, o.BaseURL+"/#operator")
-	return &domain.Error{Code: domain.CodeForbidden, Topic: domain.TopicNetwork, Names: []any{address}}
+	address := cmp.Or(
+		strings.TrimPrefix(o.Contact, "mailto:"),
+		o.Operator.Legal,
+		o.BaseURL+"/#operator",
+	)
+	return &domain.Error{
+		Code:  domain.CodeForbidden,
+		Topic: domain.TopicNetwork,
+		Names: []any{address},
+	}
 }

@@ -32,21 +32,30 @@ func (s *Server) setLink(
 		links, err := s.store.RemoveLink(req.Context(), caller, in.Body.URL)
 		return LinkResponse{Notice: notice, Links: links}, err
 	}
+
 	var host string
 	if u, err := url.Parse(in.Body.URL); err == nil {
 		host = u.Hostname()
 	}
+
 	address, err := s.store.AddLink(req.Context(), caller, in.Body.URL, outbound.LinkKind(host))
 	if err != nil {
 		return LinkResponse{}, err
 	}
-	links, err := s.links.CheckLink(req.Context(), store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address}, false)
+
+	links, err := s.links.CheckLink(
+		req.Context(),
+		store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address},
+		false,
+	)
 	if err != nil {
 		return LinkResponse{}, err
 	}
+
 	found := LinkResponse{Notice: notice, Links: links}
 	if i := slices.IndexFunc(links, func(l domain.Link) bool { return l.URL == address }); i >= 0 {
 		found.Link = &links[i]
 	}
+
 	return found, nil
 }

@@ -67,6 +67,7 @@ func (s *Server) updateMe(
 	if err != nil {
 		return OwnAgent{}, err
 	}
+
 	return OwnAgent{notice, agentOf(d)}, nil
 }
 

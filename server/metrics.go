@@ -22,28 +22,40 @@ func (s *Server) countRoute(method, route string, h httprouter.Handle) httproute
 	}
 }
 
-// writeMetrics writes the samples of all metrics, which exportedMetrics lists. It leaves out those of
-// the database if it cannot be read: then the others are needed most.
+// writeMetrics writes the samples of all metrics, which exportedMetrics lists. It leaves out those
+// of the database if it cannot be read: then the others are needed most.
 func (s *Server) writeMetrics(ctx context.Context, w io.Writer) {
 	s.metrics.WritePrometheus(w)
-	metrics.WriteGaugeUint64(w, fmt.Sprintf("callbook_build_info{goversion=%q,version=%q}", runtime.Version(), s.options.Version), 1)
+	metrics.WriteGaugeUint64(
+		w,
+		fmt.Sprintf(
+			"callbook_build_info{goversion=%q,version=%q}",
+			runtime.Version(),
+			s.options.Version,
+		),
+		1,
+	)
 	metrics.WriteGaugeUint64(w, "callbook_event_calls_waiting", uint64(s.waiters.count()))
 	metrics.WriteGaugeUint64(w, "callbook_connections_open", uint64(s.connections.Open()))
 	metrics.WriteGaugeUint64(w, "callbook_memory_in_flight_bytes", uint64(s.observer.Memory.Used()))
 	metrics.WriteGaugeUint64(w, "callbook_cache_bytes", uint64(s.engine.Cache.Bytes()))
 	metrics.WriteGaugeUint64(w, "callbook_limiter_subjects", uint64(s.engine.Limiter.Len()))
+
 	if s.options.Backups.Folder != "" {
 		newest := uint64(0)
 		if at := s.newestBackup.Load(); at != nil {
 			newest = uint64(at.Time().Unix())
 		}
+
 		metrics.WriteGaugeUint64(w, "callbook_backup_timestamp_seconds", newest)
 	}
+
 	up := uint64(1)
 	if err := s.writeDatabaseMetrics(ctx, w); err != nil {
 		up = 0
 		s.options.Log.Error().Err(err).Msg("cannot read the metrics of the database")
 	}
+
 	metrics.WriteGaugeUint64(w, "callbook_database_up", up)
 	metrics.WriteProcessMetrics(w)
 	metrics.WriteFDMetrics(w)
@@ -54,19 +66,27 @@ func (s *Server) writeDatabaseMetrics(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+
 	pools, err := s.store.MailPools(ctx)
 	if err != nil {
 		return err
 	}
+
 	for _, p := range pools {
 		if p.Limit > 0 {
-			metrics.WriteGaugeUint64(w, `callbook_mails_left{pool="`+string(p.Pool)+`"}`, uint64(p.Left))
+			metrics.WriteGaugeUint64(
+				w,
+				`callbook_mails_left{pool="`+string(p.Pool)+`"}`,
+				uint64(p.Left),
+			)
 		}
 	}
+
 	stats, err := s.store.Stats(ctx)
 	if err != nil {
 		return err
 	}
+
 	for _, gauge := range []struct {
 		name  string
 		value int64
@@ -84,13 +104,14 @@ func (s *Server) writeDatabaseMetrics(ctx context.Context, w io.Writer) error {
 			metrics.WriteGaugeUint64(w, gauge.name, uint64(gauge.value))
 		}
 	}
+
 	metrics.WriteCounterUint64(w, "callbook_commits_total", f.Commits)
 	metrics.WriteCounterUint64(w, "callbook_writes_total", f.Writes)
 	return nil
 }
 
-// storeAbuse adds the requests rejected as abuse since its last run to those of the day. A restart loses those of the
-// last minute.
+// storeAbuse adds the requests rejected as abuse since its last run to those of the day. A restart
+// loses those of the last minute.
 func (s *Server) storeAbuse(ctx context.Context) error {
 	requests := s.observer.Metrics.TakeAbuse()
 	err := s.store.AddAbuse(ctx, requests)

@@ -26,6 +26,7 @@ func (s *Server) claimOwner(
 	if err := s.requireMail(); err != nil {
 		return ClaimSent{}, err
 	}
+
 	sent, err := s.store.ClaimOwner(req.Context(), caller, in.Body.OwnerEmail)
 	return ClaimSent{
 		Status: "claim_sent", ExpiresAt: sent.ExpiresAt, ResendAfter: sent.ResendAfter,

@@ -19,19 +19,34 @@ func newPages(s *Server) (*web.Site, error) {
 	if s.ard != nil {
 		manifest = documents.ARDPath
 	}
+
 	return web.New(web.Options{
-		Store: s.store, Engine: s.engine, Reads: limitReads,
-		BaseURL: s.options.BaseURL, Contact: s.options.Contact, Log: s.options.Log,
-		Name: s.options.Operator.SiteName(), Detail: s.options.Operator.About, Legal: s.options.Operator.Legal,
-		About: web.Text{EN: aboutEN, ZH: aboutZH}, Notice: web.Text(notice), ARD: manifest, Manual: documents.ManualPages(s.options.Settings),
-		Guide: s.guideText,
+		Store:   s.store,
+		Engine:  s.engine,
+		Reads:   limitReads,
+		BaseURL: s.options.BaseURL,
+		Contact: s.options.Contact,
+		Log:     s.options.Log,
+		Name:    s.options.Operator.SiteName(),
+		Detail:  s.options.Operator.About,
+		Legal:   s.options.Operator.Legal,
+		About:   web.Text{EN: aboutEN, ZH: aboutZH},
+		Notice:  web.Text(notice),
+		ARD:     manifest,
+		Manual:  documents.ManualPages(s.options.Settings),
+		Guide:   s.guideText,
 	})
 }
 
 // OperatorPage returns the handler of the listener of the operator's page. check finds problems,
 // one a line.
 func (s *Server) OperatorPage(check func(context.Context, *store.Store) string) http.Handler {
-	return operator.New(operator.Options{Store: s.store, Pages: s.pages, Check: check, Log: s.options.Log})
+	return operator.New(operator.Options{
+		Store: s.store,
+		Pages: s.pages,
+		Check: check,
+		Log:   s.options.Log,
+	})
 }
 
 // mountPages adds the pages for people.
@@ -39,15 +54,19 @@ func (s *Server) mountPages(r *routes) {
 	r.public("/style.css", s.serveStatic("text/css; charset=utf-8", static.Style))
 	r.public("/mark.svg", s.serveStatic("image/svg+xml", static.Mark))
 	r.public("/mark.png", s.serveStatic("image/png", static.MarkPNG))
+
 	for path, show := range s.pages.Routes() {
 		r.public(path, show)
 	}
+
 	for path, show := range s.pages.SitemapRoutes() {
 		r.public(path, show)
 	}
+
 	for path, report := range s.pages.ReportRoutes() {
 		r.handle(http.MethodPost, path, report)
 	}
+
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 		// Everything below it, so that a mistyped link gets the same response.
 		r.handle(method, "/owner/*token", s.pages.OwnerRoute())

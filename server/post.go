@@ -14,14 +14,24 @@ type postsQuery struct {
 }
 
 func (s *Server) listPosts(req *api.Request, q postsQuery) (public.PostList, error) {
-	list, err := s.store.Posts(req.Context(), q.PostFilter, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
+	list, err := s.store.Posts(
+		req.Context(),
+		q.PostFilter,
+		listing.Page{Limit: q.Limit, Cursor: q.Cursor},
+	)
 	if err != nil {
 		return public.PostList{}, err
 	}
 
-	page := public.PostList{Notice: notice, SearchEnd: newSearchEnd(req, list, q.Query, callNoun, q.Limit)}
+	page := public.PostList{
+		Notice:    notice,
+		SearchEnd: newSearchEnd(req, list, q.Query, callNoun, q.Limit),
+	}
 	for i, d := range list.Items {
-		page.Posts = append(page.Posts, public.PostItem{PublicPost: d, Match: matchOf(q.Query, i < list.Strict)})
+		page.Posts = append(
+			page.Posts,
+			public.PostItem{PublicPost: d, Match: matchOf(q.Query, i < list.Strict)},
+		)
 	}
 	return page, nil
 }

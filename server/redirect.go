@@ -23,19 +23,25 @@ func (s *Server) Redirect(challenges http.Handler) http.Handler {
 	onward := middleware.RedirectTo(s.options.BaseURL, http.StatusMovedPermanently)
 	respond := s.countUnrouted(func(w http.ResponseWriter, r *http.Request) {
 		middleware.RecordOf(w).Route = m.Of(r)
-		w.Header().Del("Strict-Transport-Security") // means nothing where anybody may have written it
+		// Means nothing where anybody may have written it.
+		w.Header().Del("Strict-Transport-Security")
 		_, keyed := r.Header["Authorization"]
 		switch {
 		case keyed || r.Method != http.MethodGet && r.Method != http.MethodHead:
 			s.engine.WriteError(w, r, api.NewError(domain.CodeForbidden, "plain"))
+
 		case challenges != nil && strings.HasPrefix(r.URL.Path, "/.well-known/acme-challenge/"):
 			s.challenge(challenges, w, r)
+
 		default:
 			// The oldest clients know 301, and a read stays a read.
 			onward.ServeHTTP(w, r)
 		}
 	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(respond, w, r) })
+
+	return http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(respond, w, r) },
+	)
 }
 
 // challenge responds to the certificate authority, with 404 to anything that it did not ask for.
@@ -53,7 +59,9 @@ func (s *Server) challenge(challenges http.Handler, w http.ResponseWriter, r *ht
 // them.
 func (s *Server) OneName(names []string) http.Handler {
 	// The method and the body of a request stay.
-	lead := s.countUnrouted(middleware.RedirectTo(s.options.BaseURL, http.StatusPermanentRedirect).ServeHTTP)
+	lead := s.countUnrouted(
+		middleware.RedirectTo(s.options.BaseURL, http.StatusPermanentRedirect).ServeHTTP,
+	)
 	own, _ := url.Parse(s.options.BaseURL) // valid, as New has checked
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.ToLower((&url.URL{Host: r.Host}).Hostname())
@@ -61,6 +69,7 @@ func (s *Server) OneName(names []string) http.Handler {
 			s.ServeHTTP(w, r)
 			return
 		}
+
 		s.observer.Observe(lead, w, r)
 	})
 }

@@ -85,7 +85,12 @@ func (s *Server) listMyReplies(
 	q repliesQuery,
 ) (OwnReplyList, error) {
 	since, _ := api.ParseTime(q.Since)
-	list, err := s.store.RepliesTo(req.Context(), caller, since, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
+	list, err := s.store.RepliesTo(
+		req.Context(),
+		caller,
+		since,
+		listing.Page{Limit: q.Limit, Cursor: q.Cursor},
+	)
 	if err != nil {
 		return OwnReplyList{}, err
 	}

@@ -32,7 +32,13 @@ func (s *Server) sendRequest(req *api.Request, caller domain.Caller, in requestI
 		return req.DryRun(), s.store.TryRequest(req.Context(), caller, in.Handle, in.Body)
 	}
 
-	r, replayed, err := s.store.SendRequest(req.Context(), caller, in.Handle, in.Body, req.Idempotency)
+	r, replayed, err := s.store.SendRequest(
+		req.Context(),
+		caller,
+		in.Handle,
+		in.Body,
+		req.Idempotency,
+	)
 	req.Created("/api/requests/"+r.ID, replayed)
 	return RequestResponse{notice, r}, err
 }
@@ -49,7 +55,12 @@ func (s *Server) listMyRequests(
 	caller domain.Caller,
 	q requestsQuery,
 ) (RequestList, error) {
-	list, err := s.store.Requests(req.Context(), caller, store.RequestFilter{Sent: q.Box == "out", Status: q.Status}, listing.Page{Limit: q.Limit, Cursor: q.Cursor})
+	list, err := s.store.Requests(
+		req.Context(),
+		caller,
+		store.RequestFilter{Sent: q.Box == "out", Status: q.Status},
+		listing.Page{Limit: q.Limit, Cursor: q.Cursor},
+	)
 	return RequestList{notice, list.Items, newListEnd(req, list, q.Limit)}, err
 }
 

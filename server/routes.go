@@ -64,16 +64,20 @@ func (s *Server) newHandler() http.Handler {
 			s.mcp.Gate.Preflight(w, req)
 			return
 		}
+
 		shared := func(method string) bool { return !s.options.Private && r.isPublic(method, req.URL.Path) }
 		middleware.Preflight(w, shared(http.MethodGet), shared(http.MethodPost))
 	})
+
 	notFound := s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
 		if showsPage(req) {
 			s.pages.RenderError(w, req, api.NewError(domain.CodeNotFound, ""))
 			return
 		}
+
 		s.engine.WriteError(w, req, s.engine.UnknownPath(req))
 	})
+
 	router.NotFound = notFound
 	router.MethodNotAllowed = s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
 		// A program that takes a page for an operation sends a body.
@@ -81,18 +85,31 @@ func (s *Server) newHandler() http.Handler {
 			s.pages.RenderError(w, req, api.NewError(api.CodeMethodNotAllowed, "page"))
 			return
 		}
+
 		s.engine.WriteError(w, req, s.engine.OtherMethod(req, w.Header().Get("Allow")))
 	})
+
 	s.mountOperations(r)
-	r.public(documents.OpenAPIPath, s.serveDocument(api.JSONType, func(http.Header, *http.Request) *api.Cached { return s.openAPI() }))
+	r.public(
+		documents.OpenAPIPath,
+		s.serveDocument(
+			api.JSONType,
+			func(http.Header, *http.Request) *api.Cached { return s.openAPI() },
+		),
+	)
 	s.mountPages(r)
 	s.mountDocuments(r)
-	r.handle(http.MethodPost, documents.MCPPath, func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) { s.mcp.ServeHTTP(w, req) })
+	r.handle(
+		http.MethodPost,
+		documents.MCPPath,
+		func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) { s.mcp.ServeHTTP(w, req) },
+	)
 	r.get("/healthz", s.health(s.live))
 	r.get("/readyz", s.health(s.ready))
 	foreignHost := s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
 		s.reject(w, req, api.NewError(domain.CodeForbidden, "host"))
 	})
+
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if s.options.Private && !s.mcp.Gate.IsOwnHost(req) {
 			foreignHost.ServeHTTP(w, req)
@@ -103,6 +120,7 @@ func (s *Server) newHandler() http.Handler {
 			notFound.ServeHTTP(w, req)
 			return
 		}
+
 		router.ServeHTTP(w, req)
 	})
 }
@@ -123,8 +141,10 @@ func (s *Server) mountOperations(r *routes) {
 		switch {
 		case !op.Reads():
 			r.handle(op.Method, op.Path, s.engine.Handler(op))
+
 		case op.Keyed:
 			r.get(op.Path, s.engine.Handler(op))
+
 		default:
 			r.public(op.Path, s.engine.Handler(op))
 		}

@@ -39,12 +39,14 @@ func newSearchEnd[T any](
 		Limit:        limit,
 		Next:         req.NextPage(list.Next),
 	}
+
 	if q != "" {
 		end.TotalSome = new(list.TotalSome)
 		if list.Total == 0 && list.Hint != nil {
 			end.Hint = of.hint(list.Hint, list.TotalSome > 0)
 		}
 	}
+
 	return end
 }
 
@@ -55,18 +57,22 @@ func (of noun) hint(found *listing.Hint, some bool) public.SearchHint {
 		ZH:    "没有" + of.zh + "与所有词都匹配。",
 		Words: []public.HintWord{},
 	}
+
 	for _, w := range found.Words {
 		h.Words = append(h.Words, public.HintWord(w))
 	}
+
 	if some {
 		h.EN += " The " + of.many + " listed match some of the words."
 		h.ZH += "所列" + of.zh + "与部分词匹配。"
 	}
+
 	if found.DidYouMean != "" {
 		h.DidYouMean = &found.DidYouMean
 		h.EN += " did_you_mean has another spelling."
 		h.ZH += "did_you_mean 给出另一种拼写。"
 	}
+
 	h.EN += " Try fewer words or filters, or the other language (English or Chinese)."
 	h.ZH += "请尝试减少词语或筛选条件，或改用另一种语言（英文或中文）。"
 	return h

@@ -15,8 +15,9 @@ import (
 
 // Timeouts of a connection, so that slow clients cannot exhaust the server.
 const (
-	readTimeout     = 15 * time.Second
-	writeTimeout    = 45 * time.Second // until the response begins: longer than the longest wait for events
+	readTimeout = 15 * time.Second
+	// Until the response begins: longer than the longest wait for events.
+	writeTimeout    = 45 * time.Second
 	shutdownTimeout = 12 * time.Second // longer than a check of a link
 	failedTimeout   = time.Second      // instead, when the database has failed
 	drainTimeout    = time.Second      // for a request to arrive on an open connection
@@ -40,27 +41,33 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	background := s.startJobs(ctx)
 	serving := &sync.WaitGroup{}
 	servers := make([]*http.Server, len(fronts))
+
 	for i, front := range fronts {
 		servers[i] = s.newHTTPServer(front)
 		front.Listener = s.connections.Limit(front.Listener)
 		serving.Go(func() { stop(front.serve(servers[i])) })
 	}
+
 	select {
 	case <-ctx.Done():
 	case <-s.store.Broken():
 		stop(s.store.Failure())
 	}
+
 	close(s.stopping)
 	for _, front := range fronts {
 		_ = front.Listener.Close()
 	}
+
 	serving.Wait()
 	s.shutDown(servers)
 	stop(nil)
 	background.Wait()
+
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
+
 	return s.store.Failure() // while the requests completed
 }
 
@@ -77,11 +84,13 @@ func (s *Server) shutDown(servers []*http.Server) {
 	for _, h := range servers {
 		h.SetKeepAlivesEnabled(false) // closes idle connections
 	}
+
 	within := failedTimeout
 	if s.store.Failure() == nil {
 		within = s.shutdown
 		s.drain()
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	for _, h := range servers {
@@ -98,6 +107,7 @@ func (s *Server) drain() {
 	timeout := time.After(drainTimeout)
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
+
 	for s.connections.Open() > 0 {
 		select {
 		case <-poll.C:

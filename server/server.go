@@ -43,19 +43,19 @@
 //	devmode      wraps a Server for callbook dev
 //	cli          commands; builds a Server and calls Serve
 //
-// Imports point in one direction: cli, then devmode and service, server, operator, then web, tools and
-// ard, then api, mcp, mail, outbound and documents, then middleware, then ratelimit and public, then
-// store. Server knows neither cli nor devmode.
+// Imports point in one direction: cli, then devmode and service, server, operator, then web, tools
+// and ard, then api, mcp, mail, outbound and documents, then middleware, then ratelimit and
+// public, then store. Server knows neither cli nor devmode.
 //
 // # A read
 //
-// Package service opens the listeners, and Serve (serve.go) accepts connections within their limits.
-// GET /api/agents/{handle} passes Observe of package middleware, the router (routes.go), and the
-// handler that the engine has built for its row. The engine counts the request against the limit of
-// its address and looks it up in the cache by URL. On a miss it decodes path and query, and calls
-// getAgent (agent.go), which reads the agent from the store and returns an AgentCard. The engine
-// encodes that, adds the ETag, caches the response until the next commit that changes something
-// public, and sends it, compressed or as 304.
+// Package service opens the listeners, and Serve (serve.go) accepts connections within their
+// limits. GET /api/agents/{handle} passes Observe of package middleware, the router (routes.go),
+// and the handler that the engine has built for its row. The engine counts the request against the
+// limit of its address and looks it up in the cache by URL. On a miss it decodes path and query,
+// and calls getAgent (agent.go), which reads the agent from the store and returns an AgentCard.
+// The engine encodes that, adds the ETag, caches the response until the next commit that changes
+// something public, and sends it, compressed or as 304.
 //
 // # A write
 //
@@ -107,26 +107,36 @@ import (
 
 // Options are the settings of a Server.
 type Options struct {
-	BaseURL        string                    // public address of the site, without a trailing slash
-	Limits         ratelimit.Limits          // zero: none
-	CacheBytes     int64                     // of cached responses; 0: 16 MiB, below 0: no cache
-	SharedCache    time.Duration             // for which shared caches may use a public response; 0: they revalidate it
+	BaseURL    string           // public address of the site, without a trailing slash
+	Limits     ratelimit.Limits // zero: none
+	CacheBytes int64            // of cached responses; 0: 16 MiB, below 0: no cache
+	// For which shared caches may use a public response; 0: they revalidate it.
+	SharedCache    time.Duration
 	TrustedProxies middleware.TrustedProxies // peers whose X-Forwarded-For is trusted
 	Log            zerolog.Logger
-	LogClients     bool                                   // requests are logged with a hash of the client's network and the agent's handle
-	Alerts         *outbound.AlertWorker                  // notifies the operator; nil: of nothing
-	Mail           mail.Sink                              // of the mails of the site; nil: it sends none
-	MailNote       api.Text                               // follows a sentence about a mailed code: where else mails are read; empty: nowhere
-	LinkCheck      outbound.Options                       // of the checks of profile links; zero: the defaults
-	Version        string                                 // of the program, for the documents
-	Contact        string                                 // of the operator, as documents.ParseContact returns it; empty: the home page names it
-	Operator       documents.Operator                     // name of the site, and who runs it
-	MCPOrigins     []string                               // from tools.ParseOrigins; their pages may use the MCP endpoint, like those of the site
-	Private        bool                                   // pages of other sites cannot read it, and requests must name its own host
-	Settings       string                                 // reference of the settings of the program in Markdown, for the manual
-	Backups        store.BackupSchedule                   // of the database; without a folder: none
-	Wrap           func(routes http.Handler) http.Handler // middleware behind the request log; nil: none
-	Uncrawled      []string                               // further paths that robots.txt disallows
+	// Requests are logged with a hash of the client's network and the agent's handle.
+	LogClients bool
+	Alerts     *outbound.AlertWorker // notifies the operator; nil: of nothing
+	// Of the mails of the site; nil: it sends none.
+	Mail mail.Sink
+	// Follows a sentence about a mailed code: where else mails are read; empty: nowhere.
+	MailNote api.Text
+	// Of the checks of profile links; zero: the defaults.
+	LinkCheck outbound.Options
+	Version   string // of the program, for the documents
+	// Of the operator, as documents.ParseContact returns it; empty: the home page names it.
+	Contact  string
+	Operator documents.Operator // name of the site, and who runs it
+	// From tools.ParseOrigins; their pages may use the MCP endpoint, like those of the site.
+	MCPOrigins []string
+	// Pages of other sites cannot read it, and requests must name its own host.
+	Private bool
+	// Reference of the settings of the program in Markdown, for the manual.
+	Settings string
+	Backups  store.BackupSchedule // of the database; without a folder: none
+	// Middleware behind the request log; nil: none.
+	Wrap      func(routes http.Handler) http.Handler
+	Uncrawled []string // further paths that robots.txt disallows
 }
 
 // Server serves one directory.
@@ -153,10 +163,11 @@ type Server struct {
 	spentMails    sync.Map                      // when each spent pool of mails was last reported
 	connections   *middleware.Connections
 	stopping      chan struct{} // closed at shutdown, which ends the waits for events
-	shutdown      time.Duration // how long running requests may take after the end of Serve's context
-	metrics       *metrics.Set
-	observer      *middleware.Observer
-	handler       http.Handler
+	// How long running requests may take after the end of Serve's context.
+	shutdown time.Duration
+	metrics  *metrics.Set
+	observer *middleware.Observer
+	handler  http.Handler
 }
 
 // New builds a server for an open store that has not been used yet.
@@ -164,49 +175,90 @@ func New(st *store.Store, o Options) (*Server, error) {
 	if err := errors.Join(CheckBaseURL(o.BaseURL), o.Operator.Check()); err != nil {
 		return nil, err
 	}
+
 	s := &Server{
-		options: o, store: st, disk: st.Disk, waiters: newWaiters(), connections: middleware.NewConnections(o.TrustedProxies),
-		stopping: make(chan struct{}), shutdown: shutdownTimeout, metrics: metrics.NewSet(),
+		options:     o,
+		store:       st,
+		disk:        st.Disk,
+		waiters:     newWaiters(),
+		connections: middleware.NewConnections(o.TrustedProxies),
+		stopping:    make(chan struct{}),
+		shutdown:    shutdownTimeout,
+		metrics:     metrics.NewSet(),
 	}
+
 	var err error
 	if s.guides, err = makeGuides(o, st.Registration()); err != nil {
 		return nil, err
 	}
+
 	origins := http.NewCrossOriginProtection()
 	if err := origins.AddTrustedOrigin(o.BaseURL); err != nil { // a proxy may forward another Host
 		return nil, fmt.Errorf("trust the base URL: %w", err)
 	}
+
 	s.engine = api.New(api.Config{
-		Clock:   st.Now,
-		Limiter: ratelimit.New(o.Limits), CheckNetwork: s.checkNetwork,
-		Cache:       api.NewCache(int(max(cmp.Or(o.CacheBytes, defaultCacheBytes), 0))),
-		SharedCache: o.SharedCache, Proxies: o.TrustedProxies, Authenticate: st.Authenticate,
-		Origins: origins, Foreign: limitReads, FailedKeys: limitFailedKeys, KeyLimits: keyLimits, NetworkWrites: limitNetworkWrites,
-		Errors: api.Messages, Document: s.documentInfo(), LoopbackLinks: o.LinkCheck.Loopback,
+		Clock:         st.Now,
+		Limiter:       ratelimit.New(o.Limits),
+		CheckNetwork:  s.checkNetwork,
+		Cache:         api.NewCache(int(max(cmp.Or(o.CacheBytes, defaultCacheBytes), 0))),
+		SharedCache:   o.SharedCache,
+		Proxies:       o.TrustedProxies,
+		Authenticate:  st.Authenticate,
+		Origins:       origins,
+		Foreign:       limitReads,
+		FailedKeys:    limitFailedKeys,
+		KeyLimits:     keyLimits,
+		NetworkWrites: limitNetworkWrites,
+		Errors:        api.Messages,
+		Document:      s.documentInfo(),
+		LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.operations())
+
 	s.ard = ard.New(ard.Options{
-		Engine: s.engine, Store: st, BaseURL: o.BaseURL, Name: o.Operator.SiteName(), Limit: limitReads,
+		Engine:  s.engine,
+		Store:   st,
+		BaseURL: o.BaseURL,
+		Name:    o.Operator.SiteName(),
+		Limit:   limitReads,
 	})
+
 	s.engine.ErrorForm = s.ard.ErrorForm
 	s.engine.Limiter.Exempt = st.Lists.NetworkExempt
 	s.observer = &middleware.Observer{
-		Log: o.Log, Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(api.ErrorMessages)),
+		Log: o.Log,
+		Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(api.ErrorMessages)),
 			slices.Collect(maps.Keys(api.ErrorMessages[domain.CodeRateLimited].Texts))),
-		Secure: strings.HasPrefix(o.BaseURL, "https://"), Secret: "/owner",
-		Private: o.Private, Proxies: o.TrustedProxies, Memory: middleware.NewMemory(), Requests: middleware.NewRequests(),
-		OnPanic: s.engine.WriteError, Reject: s.reject,
+		Secure:   strings.HasPrefix(o.BaseURL, "https://"),
+		Secret:   "/owner",
+		Private:  o.Private,
+		Proxies:  o.TrustedProxies,
+		Memory:   middleware.NewMemory(),
+		Requests: middleware.NewRequests(),
+		OnPanic:  s.engine.WriteError,
+		Reject:   s.reject,
 	}
+
 	if o.LogClients {
 		// Of this run alone: later, no one can try addresses.
 		s.observer.Clients = []byte(rand.Text())
 	}
+
 	s.openAPI = s.engine.OpenAPI()
 	if s.mcp, err = tools.New(tools.Config{
-		Engine: s.engine, Log: o.Log, BaseURL: o.BaseURL, Version: o.Version, Origins: o.MCPOrigins,
-		Notice: []string{notice.EN, notice.ZH}, NoticeMember: noticeMember, Guide: s.guideText, Limit: limitReads,
+		Engine:       s.engine,
+		Log:          o.Log,
+		BaseURL:      o.BaseURL,
+		Version:      o.Version,
+		Origins:      o.MCPOrigins,
+		Notice:       []string{notice.EN, notice.ZH},
+		NoticeMember: noticeMember,
+		Guide:        s.guideText,
+		Limit:        limitReads,
 	}); err != nil {
 		return nil, err
 	}
+
 	o.LinkCheck.UserAgent = "Callbook/" + o.Version + " (+" + o.BaseURL + ")"
 	o.LinkCheck.Blocked = st.Lists.HostBlocked
 	s.links = outbound.NewLinkWorker(st, o.BaseURL, o.LinkCheck)
@@ -214,13 +266,16 @@ func New(st *store.Store, o Options) (*Server, error) {
 	st.Watch(s.wakes.Notify)
 	st.Watch(s.invalidateCache)
 	st.Watch(s.waiters.notify)
+
 	if o.Mail != nil {
 		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Operator.Name, o.Log, s.metrics)
 		st.Watch(s.outbox.Notify)
 	}
+
 	if s.pages, err = newPages(s); err != nil {
 		return nil, err
 	}
+
 	s.handler = s.wrap(s.newHandler())
 	return s, nil
 }
@@ -241,8 +296,12 @@ func (s *Server) invalidateCache(c store.Changes) {
 // CheckBaseURL rejects a URL that is not the address of a site.
 func CheckBaseURL(base string) error {
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.User != nil || strings.ContainsAny(base, "?#\"'<>\\ ") {
-		return errors.New("give the site's address without a slash at its end and without a path, such as https://directory.example.org")
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" ||
+		u.User != nil ||
+		strings.ContainsAny(base, "?#\"'<>\\ ") {
+		return errors.New(
+			"give the site's address without a slash at its end and without a path, such as https://directory.example.org",
+		)
 	}
 	return nil
 }
@@ -261,7 +320,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 // serveStatic returns a handler for a document that never changes while the program runs.
 func (s *Server) serveStatic(contentType, content string) httprouter.Handle {
 	cached := api.NewCached([]byte(content))
-	return s.serveDocument(contentType, func(http.Header, *http.Request) *api.Cached { return cached })
+	return s.serveDocument(
+		contentType,
+		func(http.Header, *http.Request) *api.Cached { return cached },
+	)
 }
 
 // wrap adds the middleware that every request passes.
@@ -269,13 +331,25 @@ func (s *Server) wrap(routes http.Handler) http.Handler {
 	if s.options.Wrap != nil {
 		routes = s.options.Wrap(routes)
 	}
-	routes = middleware.NoticeProxy(routes, s.options.TrustedProxies, s.store.Now, func(socket bool) {
-		if socket {
-			s.options.Log.Warn().Msg("a request over the Unix socket has no X-Forwarded-For header: all visitors without it count as one address; have the proxy set it to the address of the client")
-			return
-		}
-		s.options.Log.Warn().Msg("a request came through a proxy whose X-Forwarded-For header is not trusted: all visitors count as one address; set --trusted-proxy to the address of the proxy")
-		s.store.RecordUntrustedProxy()
-	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(routes, w, r) })
+
+	routes = middleware.NoticeProxy(
+		routes,
+		s.options.TrustedProxies,
+		s.store.Now,
+		func(socket bool) {
+			if socket {
+				s.options.Log.Warn().
+					Msg("a request over the Unix socket has no X-Forwarded-For header: all visitors without it count as one address; have the proxy set it to the address of the client")
+				return
+			}
+
+			s.options.Log.Warn().
+				Msg("a request came through a proxy whose X-Forwarded-For header is not trusted: all visitors count as one address; set --trusted-proxy to the address of the proxy")
+			s.store.RecordUntrustedProxy()
+		},
+	)
+
+	return http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(routes, w, r) },
+	)
 }

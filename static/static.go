@@ -18,13 +18,14 @@ var Mark string
 //go:embed mark.png
 var MarkPNG string
 
-// Guide is the guide for agents and its further pages, a file for each language. Words in braces are placeholders.
+// Guide is the guide for agents and its further pages, a file for each language. Words in braces
+// are placeholders.
 //
 //go:embed skill.*.md references/*.md
 var Guide embed.FS
 
-// Pages are the templates: layout.html surrounds every page, parts.html has shared templates, and each of the others
-// defines its title and its main part.
+// Pages are the templates: layout.html surrounds every page, parts.html has shared templates, and
+// each of the others defines its title and its main part.
 //
 //go:embed *.html
 var Pages embed.FS
@@ -39,8 +40,9 @@ var Markdown embed.FS
 //go:embed docs/*.md
 var Docs embed.FS
 
-// Mails are the texts of the site's mails, one file for each kind: the subject, an empty line, and the text in English and
-// Chinese. footer.txt ends each of them. The words in braces are placeholders, which package mail fills.
+// Mails are the texts of the site's mails, one file for each kind: the subject, an empty line, and
+// the text in English and Chinese. footer.txt ends each of them. The words in braces are
+// placeholders, which package mail fills.
 //
 //go:embed mails/*.txt
 var Mails embed.FS

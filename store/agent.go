@@ -14,15 +14,20 @@ import (
 
 // Register adds an agent. It returns registration_closed and invite_required by the mode of
 // registration; validation_failed for an agent without a description, a name or owner that
-// text.CheckName rejects, and the texts that blocklist.Check rejects; handle_taken for a
-// handle that is in use, reserved, or was a deleted agent's; and idempotency_conflict if the
-// idempotency key came with another request. A repeated registration, in any mode, gets a new key if
-// the first was never used, and else an empty one.
-func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.IdempotencyKey) (result domain.Registered, replayed bool, err error) {
+// text.CheckName rejects, and the texts that blocklist.Check rejects; handle_taken for a handle
+// that is in use, reserved, or was a deleted agent's; and idempotency_conflict if the idempotency
+// key came with another request. A repeated registration, in any mode, gets a new key if the first
+// was never used, and else an empty one.
+func (s *Store) Register(
+	ctx context.Context,
+	r domain.Registration,
+	key domain.IdempotencyKey,
+) (result domain.Registered, replayed bool, err error) {
 	apiKey, err := domain.NewKey(s.random)
 	if err != nil {
 		return domain.Registered{}, false, err
 	}
+
 	tokens := agentTokens(new(newAgentRow(&r, s.now()).Agent))
 	err = s.write(ctx, func(t *tx) error {
 		result = domain.Registered{Key: apiKey}
@@ -33,9 +38,11 @@ func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.
 			renewed, err := t.Change(`
 				UPDATE agents SET key_hash = ?
 				WHERE id = (SELECT id FROM handles WHERE handle = ?) AND NOT key_used`, domain.HashKey(apiKey), r.Handle)
+
 			if renewed == 0 {
 				result.Key = ""
 			}
+
 			return err
 		}
 		if err := t.CheckRoom(); err != nil {
@@ -44,27 +51,32 @@ func (s *Store) Register(ctx context.Context, r domain.Registration, key domain.
 		if err := t.checkRegistration(r); err != nil {
 			return err
 		}
+
 		agent, err := t.insertAgent(r, apiKey, tokens)
 		if err != nil {
 			return err
 		}
+
 		result.Agent, result.Awaiting = agent.Public(), agent.AwaitingSince != nil
 		return t.StoreResponse(0, key, agent.ID, r.Handle, result)
 	})
+
 	return result, replayed, err
 }
 
-// checkRegistration returns registration_closed or invite_required if the mode of registration does not
-// let an agent register. It counts a use of its invitation if one is required.
+// checkRegistration returns registration_closed or invite_required if the mode of registration
+// does not let an agent register. It counts a use of its invitation if one is required.
 func (t *tx) checkRegistration(r domain.Registration) error {
 	switch t.store.registration {
 	case domain.RegistrationClosed:
 		return domain.NewError(domain.CodeRegistrationClosed)
+
 	case domain.RegistrationInvite:
 		return t.ExecOr(domain.NewError(domain.CodeInviteRequired), `
 			UPDATE invites SET used = used + 1
 			WHERE id = ? AND secret_hash = ? AND used < uses AND expires_at > ?`, domain.InviteID(r.Invite), domain.HashKey(r.Invite), t.Now)
 	}
+
 	return nil
 }
 
@@ -74,12 +86,14 @@ func (t *tx) insertAgent(r domain.Registration, key, tokens string) (*agentRow, 
 		r.CheckDescriptions(),
 		text.CheckName("name", r.Name, t.store.siteName),
 		text.CheckName("owner", r.Owner, t.store.siteName))
+
 	if err := checkBlocks(t, r, faults...); err != nil {
 		return nil, err
 	}
 	if text.ReservedWord(r.Handle, t.store.siteName) != "" {
 		return nil, domain.NewError(domain.CodeHandleTaken)
 	}
+
 	a := newAgentRow(&r, t.Now)
 	free, err := t.Find(&a.ID, `
 		INSERT INTO handles (handle) VALUES (?)
@@ -91,29 +105,38 @@ func (t *tx) insertAgent(r domain.Registration, key, tokens string) (*agentRow, 
 	if !free {
 		return nil, domain.NewError(domain.CodeHandleTaken)
 	}
+
 	if t.store.registration == domain.RegistrationApprove {
 		a.AwaitingSince = &t.Now
 		t.Changes.Approvals++
 	}
+
 	var network []byte // unknown if the program acts
 	if origin := domain.Origin(r.From); origin != "" {
 		network = t.Pseudonym(origin)
 	}
+
 	return &a, a.Insert(t, domain.HashKey(key), network, tokens)
 }
 
-// UpdateAgent changes the caller's settings. change gets the current settings and edits them; it is
-// called again with none, to find the fields that it sets, and both may happen twice. A changed mailbox returns
-// the agent to level 0, and if it was verified may recover the key for seven days; a changed owner ends
-// the owner claim. UpdateAgent returns validation_failed for an agent without a description, for a new
-// name or owner that text.CheckName rejects and for the texts that blocklist.Check rejects, trust_too_low if the owner's
-// receipt is required below level 2, and forbidden if it no longer is while there is an owner.
-func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change func(*domain.Settings) error) (changed domain.PublicAgent, err error) {
+// UpdateAgent changes the caller's settings. change gets the current settings and edits them; it
+// is called again with none, to find the fields that it sets, and both may happen twice. A changed
+// mailbox returns the agent to level 0, and if it was verified may recover the key for seven days;
+// a changed owner ends the owner claim. UpdateAgent returns validation_failed for an agent without
+// a description, for a new name or owner that text.CheckName rejects and for the texts that
+// blocklist.Check rejects, trust_too_low if the owner's receipt is required below level 2, and
+// forbidden if it no longer is while there is an owner.
+func (s *Store) UpdateAgent(
+	ctx context.Context,
+	caller domain.Caller,
+	change func(*domain.Settings) error,
+) (changed domain.PublicAgent, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		agent, err := t.AuthorizeOwn(caller)
 		if err != nil {
 			return err
 		}
+
 		before := agent.Settings()
 		after := agent.Settings()
 		if err := change(&after); err != nil {
@@ -122,6 +145,7 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 		if err := t.checkRoomFor(before, after); err != nil {
 			return err
 		}
+
 		// Fields that do not change are not checked against words that were blocked later.
 		var patch domain.Settings
 		if err := change(&patch); err != nil {
@@ -133,9 +157,11 @@ func (s *Store) UpdateAgent(ctx context.Context, caller domain.Caller, change fu
 		if err := t.updateAgent(agent, after); err != nil {
 			return err
 		}
+
 		changed = agent.Public()
 		return nil
 	})
+
 	return changed, err
 }
 
@@ -156,7 +182,8 @@ func (t *tx) checkSettings(agent *agentRow, before, after, patch domain.Settings
 	}
 
 	was, is := before.ContactPolicy.RequireOwnerReceipt, after.ContactPolicy.RequireOwnerReceipt
-	claimed := agent.Level() == 2 && after.Owner == before.Owner && text.CanonicalMailbox(after.Mailbox) == agent.Mailbox
+	claimed := agent.Level() == 2 && after.Owner == before.Owner &&
+		text.CanonicalMailbox(after.Mailbox) == agent.Mailbox
 	if is && !was && !claimed {
 		return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "receipt"}
 	}
@@ -190,8 +217,8 @@ func (t *tx) checkRoomFor(before, after domain.Settings) error {
 	return t.CheckRoom()
 }
 
-// updateAgent stores new settings of an agent. Another mailbox is not verified, and another owner has not
-// claimed the agent.
+// updateAgent stores new settings of an agent. Another mailbox is not verified, and another owner
+// has not claimed the agent.
 func (t *tx) updateAgent(agent *agentRow, settings domain.Settings) error {
 	mailbox, owner := agent.Mailbox, agent.Owner
 	if text.CanonicalMailbox(settings.Mailbox) != mailbox {
@@ -200,15 +227,18 @@ func (t *tx) updateAgent(agent *agentRow, settings domain.Settings) error {
 				return err
 			}
 		}
+
 		if err := unverify(t, agent); err != nil {
 			return err
 		}
 	}
+
 	agent.Apply(settings)
 	agent.UpdatedAt = t.Now
 	if agent.Owner != owner {
 		agent.ClaimedAt = nil
 	}
+
 	return agent.Store(t)
 }
 
@@ -218,11 +248,11 @@ const deletionDelay = 72 * time.Hour
 // errDeletionPending rejects writes of an agent that is about to be deleted.
 var errDeletionPending = domain.NewError(domain.CodeInvalidState)
 
-// DeleteAgent deletes the caller, with its card, menu, posts, replies and links. The other side of a
-// contact request or collaboration keeps its record, without this agent's name, level and mailbox,
-// until it is deleted too. The handle cannot be registered again. A suspended agent may delete itself.
-// If a person has claimed the agent, it is hidden at once and deleted after 72 hours, unless the owner
-// keeps it; until then its key reads, and its writes return invalid_state.
+// DeleteAgent deletes the caller, with its card, menu, posts, replies and links. The other side of
+// a contact request or collaboration keeps its record, without this agent's name, level and
+// mailbox, until it is deleted too. The handle cannot be registered again. A suspended agent may
+// delete itself. If a person has claimed the agent, it is hidden at once and deleted after 72
+// hours, unless the owner keeps it; until then its key reads, and its writes return invalid_state.
 func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 	return s.write(ctx, func(t *tx) error {
 		agent, err := agentOfCaller(t, caller)
@@ -232,6 +262,7 @@ func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 		if agent.DeletionAt != nil {
 			return errDeletionPending
 		}
+
 		owned, err := t.hasOwner(agent.ID)
 		if err != nil {
 			return err
@@ -239,6 +270,7 @@ func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 		if !owned {
 			return deleteAgent(t, agent)
 		}
+
 		return t.deleteLater(agent)
 	})
 }
@@ -268,6 +300,7 @@ func (t *tx) eachAgent(act func(*tx, *agentRow) error, query string, args ...any
 	if err := t.Select(&ids, query, args...); err != nil {
 		return 0, err
 	}
+
 	for _, id := range ids {
 		agent, err := agentByID(t, id)
 		if err != nil {
@@ -277,10 +310,12 @@ func (t *tx) eachAgent(act func(*tx, *agentRow) error, query string, args ...any
 			return 0, err
 		}
 	}
+
 	return len(ids), nil
 }
 
-// deleteAgent deletes an agent with everything of its own, and ends what it has with others. Its handle stays taken.
+// deleteAgent deletes an agent with everything of its own, and ends what it has with others. Its
+// handle stays taken.
 func deleteAgent(t *tx, agent *agentRow) error {
 	// Without the claim, the work of its partners with it no longer counts.
 	agent.ClaimedAt = nil
@@ -299,10 +334,11 @@ func deleteAgent(t *tx, agent *agentRow) error {
 		deleteOrphans(t, id))
 }
 
-// deleteOrphans deletes the requests and collaborations of a deleted agent whose other side is deleted
-// too.
+// deleteOrphans deletes the requests and collaborations of a deleted agent whose other side is
+// deleted too.
 func deleteOrphans(t *tx, id int64) error {
-	return t.ExecEach(id,
+	return t.ExecEach(
+		id,
 		`DELETE FROM requests WHERE from_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = to_id)`,
 		`DELETE FROM requests WHERE to_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = from_id)`,
 		`DELETE FROM collabs WHERE initiator_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = partner_id)`,
@@ -320,15 +356,20 @@ func keepAgent(t *tx, agent *agentRow) error {
 	return agent.Store(t)
 }
 
-// restoreKey gives a new key to somebody who may not have had the one before. The URL at which the agent is woken is
-// deleted: a thief of the key may have set it.
+// restoreKey gives a new key to somebody who may not have had the one before. The URL at which the
+// agent is woken is deleted: a thief of the key may have set it.
 func restoreKey(t *tx, agentID int64, key string) error {
 	return cmp.Or(removeWake(t, agentID), setKey(t, agentID, key))
 }
 
 // setKey replaces an agent's key.
 func setKey(t *tx, agentID int64, key string) error {
-	return t.Exec(`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`, domain.HashKey(key), t.Now, agentID)
+	return t.Exec(
+		`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`,
+		domain.HashKey(key),
+		t.Now,
+		agentID,
+	)
 }
 
 // removeWake deletes the URL at which an agent is woken, if there is one.

@@ -13,7 +13,10 @@ import (
 )
 
 // agentFields are the fields of domain.PublicAgent, for a SELECT from handles h and agents a.
-var agentFields = `h.handle, ` + sqlitedb.ColumnsOf[domain.Agent]("handle").Select("a") + `, a.id, a.last_active_at,
+var agentFields = `h.handle, ` + sqlitedb.ColumnsOf[domain.Agent](
+	"handle",
+).Select("a") +
+	`, a.id, a.last_active_at,
 	CASE WHEN a.contact_public AND a.verified_at IS NOT NULL THEN a.mailbox END AS email,
 	CASE WHEN a.claimed_at IS NULL THEN 0 ELSE
 		(SELECT COUNT(*) FROM collabs WHERE initiator_id = a.id AND counts)
@@ -21,7 +24,8 @@ var agentFields = `h.handle, ` + sqlitedb.ColumnsOf[domain.Agent]("handle").Sele
 
 var selectPublicAgents = `SELECT ` + agentFields + ` FROM agents a JOIN handles h ON h.id = a.id`
 
-// The list queries select a page of ids, which are narrow to read and to skip, and join the rows to it.
+// The list queries select a page of ids, which are narrow to read and to skip, and join the rows
+// to it.
 const (
 	listedAgents = `
 		SELECT id FROM agents
@@ -32,8 +36,8 @@ const (
 			SELECT id FROM agents
 			WHERE hidden = 0 AND id >= ` + firstJoined + `
 			LIMIT ?)`
-	// The first agent that joined at a time or later; the second value if there is none. For MIN(id)
-	// SQLite would read all agents that joined before.
+	// The first agent that joined at a time or later; the second value if there is none. For
+	// MIN(id) SQLite would read all agents that joined before.
 	firstJoined = `IFNULL((SELECT id FROM agents WHERE created_at >= ? ORDER BY created_at LIMIT 1), ?)`
 )
 
@@ -42,8 +46,8 @@ var agentIndex = listing.NewIndex(agentSearch, "agent_tokens", ` AND rowid >= `+
 // newWindow is how long an agent counts as new.
 const newWindow = 30 * domain.Day
 
-// Card returns the card of an agent. It returns not_found for a handle that no agent has, or a hidden
-// one.
+// Card returns the card of an agent. It returns not_found for a handle that no agent has, or a
+// hidden one.
 func (s *Store) Card(ctx context.Context, handle string) (domain.Card, error) {
 	return s.card(ctx, ` WHERE h.handle = ? AND NOT a.hidden`, handle)
 }
@@ -92,22 +96,25 @@ func (s *Store) requestFacts(ctx context.Context, agentID int64) (domain.Request
 		CreatedAt domain.Time  `db:"created_at"`
 		DecidedAt *domain.Time `db:"answered_at"`
 	}
+
 	since := domain.NextDay(s.now().Time()).Add(-domain.Day - domain.FactsAge)
 	err := s.db.Select(ctx, &rows, `
 		SELECT created_at, CASE WHEN status IN ('accepted', 'declined') THEN decided_at END AS answered_at
 		FROM requests
 		WHERE to_id = ? AND created_at >= ? AND status <> 'withdrawn'`, agentID, domain.TimeOf(since))
+
 	var answers []time.Duration
 	for _, r := range rows {
 		if r.DecidedAt != nil {
 			answers = append(answers, r.DecidedAt.Time().Sub(r.CreatedAt.Time()))
 		}
 	}
+
 	return domain.NewRequestFacts(len(rows), answers), err
 }
 
-// listContext returns the context of a list. Unless the list is plain, which means the start of one without filters, it
-// has a deadline that interrupts slow queries.
+// listContext returns the context of a list. Unless the list is plain, which means the start of
+// one without filters, it has a deadline that interrupts slow queries.
 func (s *Store) listContext(ctx context.Context, plain bool) (context.Context, context.CancelFunc) {
 	if plain {
 		return ctx, func() {}
@@ -115,11 +122,18 @@ func (s *Store) listContext(ctx context.Context, plain bool) (context.Context, c
 	return s.db.WithDeadline(ctx)
 }
 
-// Agents lists agents, newest first; a search by relevance. It returns invalid_query if the cursor is
-// not one of this list.
-func (s *Store) Agents(ctx context.Context, f domain.AgentFilter, page listing.Page) (listing.List[domain.PublicAgent], error) {
+// Agents lists agents, newest first; a search by relevance. It returns invalid_query if the cursor
+// is not one of this list.
+func (s *Store) Agents(
+	ctx context.Context,
+	f domain.AgentFilter,
+	page listing.Page,
+) (listing.List[domain.PublicAgent], error) {
 	asked := askedOfAgents(f)
-	ctx, cancel := s.listContext(ctx, f.Query == "" && len(asked) == 0 && !f.New && page.Offset == 0)
+	ctx, cancel := s.listContext(
+		ctx,
+		f.Query == "" && len(asked) == 0 && !f.New && page.Offset == 0,
+	)
 	defer cancel()
 
 	joined := []any{listing.Last, 0} // nobody joined so late: every agent counts
@@ -127,8 +141,8 @@ func (s *Store) Agents(ctx context.Context, f domain.AgentFilter, page listing.P
 		joined = []any{s.now().Add(-newWindow), listing.Last}
 	}
 
-	// Of the size of whole agents: brief items show less than half, also with the matching entries of
-	// the menu. Other items of a search show these entries twice.
+	// Of the size of whole agents: brief items show less than half, also with the matching entries
+	// of the menu. Other items of a search show these entries twice.
 	maxBytes := listing.PageBytes
 	switch {
 	case page.Brief:
@@ -147,7 +161,12 @@ func (s *Store) Agents(ctx context.Context, f domain.AgentFilter, page listing.P
 		}, page)
 	}
 
-	q := &listing.Query{Name: name, Count: countAgents, Bounds: joined, MaxBytes: maxBytes}
+	q := &listing.Query{
+		Name:     name,
+		Count:    countAgents,
+		Bounds:   joined,
+		MaxBytes: maxBytes,
+	}
 	ids := listedAgents
 	if len(asked) > 0 {
 		ids, q.Count = agentIndex.IDs, agentIndex.Count

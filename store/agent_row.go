@@ -77,6 +77,7 @@ func newAgentRow(r *domain.Registration, now domain.Time) agentRow {
 		Profile:       r.Profile,
 		ContactPolicy: domain.PolicySettings(domain.DefaultPolicy),
 	})
+
 	return a
 }
 
@@ -91,15 +92,17 @@ func (a *agentRow) Apply(s domain.Settings) {
 	a.Capabilities = append(domain.Texts{}, s.Capabilities...)
 	a.Languages = text.CanonicalLanguages(s.Languages)
 	a.Homepage = text.CanonicalURL(s.Homepage)
+
 	for _, pair := range a.optionalTexts(&s) {
 		*pair.column = domain.Optional(*pair.setting)
 	}
+
 	a.ContactPolicy = domain.ContactPolicy(s.ContactPolicy)
 	a.ContactPolicy.Note = domain.Optional(domain.Deref(s.ContactPolicy.Note))
 }
 
-// Settings returns the settings of the agent. A patch may be decoded over them, so they share nothing with
-// the row.
+// Settings returns the settings of the agent. A patch may be decoded over them, so they share
+// nothing with the row.
 func (a *agentRow) Settings() domain.Settings {
 	policy := domain.PolicySettings(a.ContactPolicy)
 	policy.Note = domain.Optional(domain.Deref(policy.Note))
@@ -117,14 +120,16 @@ func (a *agentRow) Settings() domain.Settings {
 		},
 		ContactPolicy: policy,
 	}
+
 	for _, pair := range a.optionalTexts(&s) {
 		*pair.setting = domain.Deref(*pair.column)
 	}
+
 	return s
 }
 
-// optionalText is an optional text of the settings, which is empty without one, and its column, which is
-// then NULL.
+// optionalText is an optional text of the settings, which is empty without one, and its column,
+// which is then NULL.
 type optionalText struct {
 	setting *string
 	column  **string
@@ -173,17 +178,20 @@ func agentByHandle(t *tx, handle string) (*agentRow, bool, error) {
 	return findAgent(t, `h.handle = ?`, handle)
 }
 
-// agentOfCaller returns the row of the agent of a caller. It returns unauthorized if the agent was deleted or
-// its key replaced after the caller was authenticated. Without a key hash it does not compare the key.
+// agentOfCaller returns the row of the agent of a caller. It returns unauthorized if the agent was
+// deleted or its key replaced after the caller was authenticated. Without a key hash it does not
+// compare the key.
 func agentOfCaller(t *tx, caller domain.Caller) (*agentRow, error) {
 	where, values := `h.id = ?`, []any{caller.ID}
 	if caller.KeyHash != "" {
 		where, values = where+` AND a.key_hash = ?`, append(values, []byte(caller.KeyHash))
 	}
+
 	a, found, err := findAgent(t, where, values...)
 	if err == nil && !found {
 		err = domain.NewError(domain.CodeUnauthorized)
 	}
+
 	return a, err
 }
 
@@ -215,8 +223,8 @@ func (a *agentRow) Insert(t *tx, keyHash, network []byte, tokens string) error {
 }
 
 // Store stores what changed of an agent since it was read. Searches find it by its new words, or
-// not at all once it is hidden, its collaborations count as its owner claim says, and it is notified
-// of another trust level. Without a change, Store does nothing.
+// not at all once it is hidden, its collaborations count as its owner claim says, and it is
+// notified of another trust level. Without a change, Store does nothing.
 func (a *agentRow) Store(t *tx) error {
 	a.MailboxHash = nil
 	if a.VerifiedAt != nil {
@@ -257,9 +265,11 @@ func (a *agentRow) show(t *tx, before *agentRow) error {
 	switch {
 	case a.hidden() == before.hidden():
 		return nil
+
 	case a.hidden():
 		return unindexAgent(t, a.ID)
 	}
+
 	t.Index(agentSearch, a.ID, agentTokens(&a.Agent))
 	return indexPosts(t, `p.author_id = ?`, a.ID)
 }
@@ -285,8 +295,8 @@ func (a *agentRow) Offering(id string) *domain.Offering {
 	return &a.Offerings[at]
 }
 
-// StoreLinks stores the links of the agent, and when one must be checked next, or its verification ends.
-// A check that is due now is due again a day later, unless its result sets another time.
+// StoreLinks stores the links of the agent, and when one must be checked next, or its verification
+// ends. A check that is due now is due again a day later, unless its result sets another time.
 func (a *agentRow) StoreLinks(t *tx) error {
 	a.LinksDueAt = nil
 	for _, l := range a.Trust.Links {
@@ -296,6 +306,7 @@ func (a *agentRow) StoreLinks(t *tx) error {
 			}
 		}
 	}
+
 	return a.Store(t)
 }
 

@@ -1,5 +1,5 @@
-// Package blocklist holds the lists of the operator: what is not allowed here, and networks that no limit counts. It
-// checks drafts against them.
+// Package blocklist holds the lists of the operator: what is not allowed here, and networks that
+// no limit counts. It checks drafts against them.
 //
 // Case, width, accents and what stands between words do not count. A word of letters matches as
 // a whole word; one with characters of a script without spaces, such as Chinese, also inside
@@ -25,8 +25,8 @@ import (
 )
 
 // The limits of each list, and of a word in characters after folding. In a script without spaces,
-// one character can be a word; in others, one letter would match too much. So would a network with a
-// shorter prefix than minBits.
+// one character can be a word; in others, one letter would match too much. So would a network with
+// a shorter prefix than minBits.
 const (
 	maxBlocks      = 1000
 	maxBlockLength = 64
@@ -77,9 +77,9 @@ type BlockEntry struct {
 	CreatedAt domain.Time `db:"created_at"`
 }
 
-// parseBlock returns an entry in the form in which it is stored. It returns validation_failed for a word that is too short or
-// too long for the list, a name that is no domain, and a network that is none or too large. An IPv6 address
-// stands for its /64, which one person usually has.
+// parseBlock returns an entry in the form in which it is stored. It returns validation_failed for
+// a word that is too short or too long for the list, a name that is no domain, and a network that
+// is none or too large. An IPv6 address stands for its /64, which one person usually has.
 func parseBlock(kind BlockKind, written string) (string, error) {
 	switch kind {
 	case BlockWord:
@@ -87,24 +87,31 @@ func parseBlock(kind BlockKind, written string) (string, error) {
 		switch n := utf8.RuneCountInString(form); {
 		case n == 0, n < minBlockLength && !strings.ContainsFunc(form, search.IsUnspaced):
 			return form, fault(domain.FaultTooShort, "")
+
 		case n > maxBlockLength:
 			return form, fault(domain.FaultTooLong, "")
 		}
+
 		return form, nil
+
 	case BlockDomain, BlockHost:
 		name := strings.ToLower(strings.TrimLeft(strings.TrimSpace(written), "@."))
 		if !text.IsHostName(name) {
 			return name, fault(domain.FaultBadFormat, "entry_name")
 		}
+
 		return name, nil
 	}
+
 	network, err := domain.ParseNetwork(strings.TrimSpace(written))
 	if addr := network.Addr(); addr.Is6() && network.IsSingleIP() {
 		network = domain.SmallestNetwork(addr)
 	}
+
 	if err != nil || network.Bits() < minNetworkBits {
 		return written, fault(domain.FaultBadFormat, "entry_network")
 	}
+
 	return network.String(), nil
 }
 
@@ -112,19 +119,23 @@ func fault(code domain.FieldCode, topic string) error {
 	return domain.Invalid(domain.FieldError{Field: "entry", Code: code, Topic: topic})
 }
 
-// addBlock adds an entry, and returns 0 if the list has it already. The verified links to a host are checked
-// again soon. It returns validation_failed if the list would have more than 1000 entries.
+// addBlock adds an entry, and returns 0 if the list has it already. The verified links to a host
+// are checked again soon. It returns validation_failed if the list would have more than 1000
+// entries.
 func addBlock(t *tx, kind BlockKind, entry string) (added int64, err error) {
 	added, err = t.Change(`
 		INSERT INTO blocklist (kind, entry, created_at) VALUES (?, ?, ?)
 		ON CONFLICT (kind, entry) DO NOTHING`, kind, entry, t.Now)
+
 	var n int
 	if err == nil {
 		err = t.Get(&n, `SELECT COUNT(*) FROM blocklist WHERE kind = ?`, kind)
 	}
+
 	if err == nil && n > maxBlocks {
 		err = fault(domain.FaultTooMany, "")
 	}
+
 	t.Changes.Lists = true
 	return added, err
 }
@@ -141,59 +152,77 @@ func removeBlock(t *tx, kind BlockKind, entry string) (removed int64, err error)
 
 // listBlocks returns all entries, in alphabetical order of each list.
 func listBlocks(ctx context.Context, db *sqlitedb.DB) (entries []BlockEntry, err error) {
-	err = db.Select(ctx, &entries, `SELECT kind, entry, created_at FROM blocklist ORDER BY kind, entry`)
+	err = db.Select(
+		ctx,
+		&entries,
+		`SELECT kind, entry, created_at FROM blocklist ORDER BY kind, entry`,
+	)
 	return entries, err
 }
 
-// checkBlocks returns validation_failed if a text of a draft contains a blocked word, a mailbox has a blocked domain or a web
-// address a blocked host, or if there are errors already, with all of them.
+// checkBlocks returns validation_failed if a text of a draft contains a blocked word, a mailbox
+// has a blocked domain or a web address a blocked host, or if there are errors already, with all
+// of them.
 func checkBlocks(t *tx, draft any, errs ...domain.FieldError) error {
 	var entries []BlockEntry
 	if err := t.Select(&entries, `SELECT kind, entry FROM blocklist WHERE kind IN ('word', 'domain', 'host')`); err != nil {
 		return fmt.Errorf("read the blocklist: %w", err)
 	}
+
 	if len(entries) > 0 {
 		lists := map[BlockKind][]string{}
 		for _, e := range entries {
 			lists[e.Kind] = append(lists[e.Kind], e.Entry)
 		}
+
 		eachText("", "", reflect.ValueOf(draft), func(field, format, written string) {
 			if topic := findBlocked(lists, format, written); topic != "" {
-				errs = append(errs, domain.FieldError{Field: field, Code: domain.FaultBadValue, Topic: topic})
+				errs = append(
+					errs,
+					domain.FieldError{Field: field, Code: domain.FaultBadValue, Topic: topic},
+				)
 			}
 		})
 	}
+
 	if len(errs) > 0 {
 		return domain.Invalid(errs...)
 	}
+
 	return nil
 }
 
-// findBlocked returns the topic of the error of a text of a format; empty if it may be written. A profile link to a
-// blocked host is no error: its check fails.
+// findBlocked returns the topic of the error of a text of a format; empty if it may be written. A
+// profile link to a blocked host is no error: its check fails.
 func findBlocked(lists map[BlockKind][]string, format, written string) (topic string) {
 	switch format {
 	case "email":
 		if holdsName(lists[BlockDomain], written[strings.LastIndexByte(written, '@')+1:]) {
 			return domain.TopicProvider
 		}
+
 		return ""
+
 	case "uri", "webhook":
 		if u, err := url.Parse(written); err == nil && holdsName(lists[BlockHost], u.Hostname()) {
 			return domain.TopicHost
 		}
 	}
+
 	switch format {
 	case "webhook": // no other agent sees it
 		return ""
+
 	case "uri", "link": // as people see them, without percent-encoding
 		if decoded, err := url.PathUnescape(written); err == nil {
 			written = decoded
 		}
 	}
+
 	if holds(written, lists[BlockWord]) {
 		return domain.TopicBlocked
 	}
+
 	return ""
 }
 
@@ -206,7 +235,10 @@ func isAtHost(address, host string) bool {
 // holdsName reports whether a list has a name or one above it.
 func holdsName(list []string, name string) bool {
 	name = strings.ToLower(name)
-	return slices.ContainsFunc(list, func(entry string) bool { return name == entry || strings.HasSuffix(name, "."+entry) })
+	return slices.ContainsFunc(
+		list,
+		func(entry string) bool { return name == entry || strings.HasSuffix(name, "."+entry) },
+	)
 }
 
 // eachText calls f with path, format and value of each field of a draft that is a text; see isText.
@@ -214,14 +246,17 @@ func eachText(path, format string, v reflect.Value, f func(path, format, text st
 	switch v.Kind() {
 	case reflect.String:
 		f(path, format, v.String())
+
 	case reflect.Pointer:
 		if !v.IsNil() {
 			eachText(path, format, v.Elem(), f)
 		}
+
 	case reflect.Slice:
 		for i := range v.Len() {
 			eachText(fmt.Sprintf("%s[%d]", path, i), format, v.Index(i), f)
 		}
+
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if field := v.Type().Field(i); isText(field.Tag) {
@@ -231,8 +266,8 @@ func eachText(path, format string, v reflect.Value, f func(path, format, text st
 	}
 }
 
-// isText reports whether a field is a text as its writer chose it. It is not a choice from a list, a language code,
-// a date, or the name of another record, which has the tag text:"-".
+// isText reports whether a field is a text as its writer chose it. It is not a choice from a list,
+// a language code, a date, or the name of another record, which has the tag text:"-".
 func isText(tag reflect.StructTag) bool {
 	switch tag.Get("format") {
 	case "language", "date":
@@ -246,14 +281,16 @@ func fieldPath(parent string, field reflect.StructField) string {
 	switch {
 	case field.Anonymous:
 		return parent
+
 	case parent == "":
 		return name
 	}
+
 	return parent + "." + name
 }
 
-// BlockLists has in memory what requests are checked against outside of transactions. Its methods may be
-// called from any goroutine.
+// BlockLists has in memory what requests are checked against outside of transactions. Its methods
+// may be called from any goroutine.
 type BlockLists struct {
 	db      *sqlitedb.DB
 	current atomic.Pointer[lists]
@@ -275,8 +312,8 @@ func newLists(db *sqlitedb.DB) *BlockLists {
 }
 
 // Committed reads the lists again after a commit that changed them. It must be called after each
-// commit and before its writers return. If they cannot be read, they stay as they are until the next
-// commit.
+// commit and before its writers return. If they cannot be read, they stay as they are until the
+// next commit.
 func (l *BlockLists) Committed(c Changes) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -304,7 +341,9 @@ func (l *BlockLists) Committed(c Changes) {
 }
 
 // HostBlocked reports whether links to a host are blocked.
-func (l *BlockLists) HostBlocked(host string) bool { return holdsName(l.current.Load().hosts, host) }
+func (l *BlockLists) HostBlocked(host string) bool {
+	return holdsName(l.current.Load().hosts, host)
+}
 
 // NetworkBlocked reports whether the network of a client is blocked.
 func (l *BlockLists) NetworkBlocked(client netip.Addr) bool { return l.has(BlockNetwork, client) }
@@ -329,8 +368,8 @@ func holds(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return holdsWord(text, word) })
 }
 
-// holdsWord reports whether a text contains a word: anywhere if the word has characters of a script without spaces,
-// else as a whole word.
+// holdsWord reports whether a text contains a word: anywhere if the word has characters of a
+// script without spaces, else as a whole word.
 func holdsWord(text, word string) bool {
 	anywhere := strings.ContainsFunc(word, search.IsUnspaced)
 	for from := 0; ; {
@@ -338,16 +377,18 @@ func holdsWord(text, word string) bool {
 		if i < 0 {
 			return false
 		}
+
 		i += from
 		if anywhere || isWordEdge(text, i-1) && isWordEdge(text, i+len(word)) {
 			return true
 		}
+
 		from = i + 1
 	}
 }
 
-// isWordEdge reports whether a word ends at a byte of a form. A sign belongs to a word, as in c++, but the word without
-// it is found as well.
+// isWordEdge reports whether a word ends at a byte of a form. A sign belongs to a word, as in c++,
+// but the word without it is found as well.
 func isWordEdge(text string, i int) bool {
 	return i < 0 || i == len(text) || text[i] == ' ' || text[i] == '+' || text[i] == '#'
 }

@@ -22,4 +22,10 @@ type Changes struct {
 }
 
 // everything is the effect of an unknown commit.
-var everything = Changes{All: true, Public: true, Mail: true, Wake: true, Erased: true}
+var everything = Changes{
+	All:    true,
+	Public: true,
+	Mail:   true,
+	Wake:   true,
+	Erased: true,
+}

@@ -11,11 +11,11 @@ import (
 )
 
 // RecordCollab records finished work with another agent, which may confirm it. It returns
-// validation_failed if the partner does not exist or is the caller, for a post or request that is not of
-// the two, and for a summary with a blocked word; duplicate if one for the same partner is pending;
-// not_accepting if the partner has blocked the caller; cooldown within 30 days after the partner
-// declined; sender_limit_reached if 5 of the last 30 days are pending; rate_limited past a daily limit; and
-// idempotency_conflict if the key came with another request.
+// validation_failed if the partner does not exist or is the caller, for a post or request that is
+// not of the two, and for a summary with a blocked word; duplicate if one for the same partner is
+// pending; not_accepting if the partner has blocked the caller; cooldown within 30 days after the
+// partner declined; sender_limit_reached if 5 of the last 30 days are pending; rate_limited past a
+// daily limit; and idempotency_conflict if the key came with another request.
 func (s *Store) RecordCollab(
 	ctx context.Context,
 	caller domain.Caller,
@@ -93,14 +93,27 @@ func (t *tx) recordCollab(
 }
 
 // checkCollab validates the fields of a draft.
-func (t *tx) checkCollab(initiator int64, draft domain.CollabDraft, partner *agentRow, found bool) error {
+func (t *tx) checkCollab(
+	initiator int64,
+	draft domain.CollabDraft,
+	partner *agentRow,
+	found bool,
+) error {
 	var errs []domain.FieldError
 	switch {
 	case !found:
-		errs = append(errs, domain.FieldError{Field: "partner", Code: domain.FaultUnknownID, Topic: "partner"})
+		errs = append(
+			errs,
+			domain.FieldError{Field: "partner", Code: domain.FaultUnknownID, Topic: "partner"},
+		)
+
 	case partner.ID == initiator:
-		errs = append(errs, domain.FieldError{Field: "partner", Code: domain.FaultBadValue, Topic: "partner"})
+		errs = append(
+			errs,
+			domain.FieldError{Field: "partner", Code: domain.FaultBadValue, Topic: "partner"},
+		)
 	}
+
 	var n int
 	for _, of := range []struct{ id, field, topic, query string }{
 		{draft.PostID, "post_id", "post", `
@@ -118,10 +131,15 @@ func (t *tx) checkCollab(initiator int64, draft domain.CollabDraft, partner *age
 		if err := t.Get(&n, of.query, of.id, initiator, partner.ID); err != nil {
 			return err
 		}
+
 		if n == 0 {
-			errs = append(errs, domain.FieldError{Field: of.field, Code: domain.FaultUnknownID, Topic: of.topic})
+			errs = append(
+				errs,
+				domain.FieldError{Field: of.field, Code: domain.FaultUnknownID, Topic: of.topic},
+			)
 		}
 	}
+
 	return checkBlocks(t, draft, errs...)
 }
 
@@ -132,6 +150,7 @@ func (t *tx) spendCollab(initiator, partner int64, from netip.Addr) error {
 		Pending  int          `db:"pending"`
 		Declined *domain.Time `db:"declined_at"`
 	}
+
 	err := t.Get(&earlier, `
 		SELECT
 			EXISTS (SELECT 1 FROM blocks WHERE blocker_id = ?2 AND blocked_id = ?1) AS blocked,
@@ -143,36 +162,67 @@ func (t *tx) spendCollab(initiator, partner int64, from netip.Addr) error {
 			) AS declined_at
 		FROM collabs
 		WHERE initiator_id = ?1 AND status = 'pending'`, initiator, partner, t.Now.Add(-domain.PendingCollabAge))
+
 	switch {
 	case err != nil:
 		return err
+
 	case earlier.Here > 0:
 		return &domain.Error{Code: domain.CodeDuplicate, Topic: "collab"}
+
 	case earlier.Blocked:
 		return &domain.Error{Code: domain.CodeNotAccepting, Topic: "collab"}
+
 	case earlier.Declined != nil && earlier.Declined.Add(domain.DeclineCooldown) > t.Now:
-		return &domain.Error{Code: domain.CodeCooldown, Topic: "collab", RetryAt: earlier.Declined.Add(domain.DeclineCooldown).Time()}
+		return &domain.Error{
+			Code:    domain.CodeCooldown,
+			Topic:   "collab",
+			RetryAt: earlier.Declined.Add(domain.DeclineCooldown).Time(),
+		}
+
 	case earlier.Pending >= domain.MaxPendingCollabs:
-		// The limit ends when a partner decides, whose time is unknown, or one is PendingCollabAge old.
-		return &domain.Error{Code: domain.CodeSenderLimitReached, Topic: "collab", Limit: domain.MaxPendingCollabs, RetryAt: t.Now.Add(domain.Day).Time()}
+		// The limit ends when a partner decides, whose time is unknown, or one is PendingCollabAge
+		// old.
+		return &domain.Error{
+			Code:    domain.CodeSenderLimitReached,
+			Topic:   "collab",
+			Limit:   domain.MaxPendingCollabs,
+			RetryAt: t.Now.Add(domain.Day).Time(),
+		}
 	}
+
 	if err := t.Spend(initiator, domain.ActCollab, t.store.quotas[domain.LimitCollabs]); err != nil {
 		return err
 	}
-	return t.SpendNetwork(t.counted(from), domain.ActCollab, t.store.quotas[domain.LimitNetworkCollabs])
+
+	return t.SpendNetwork(
+		t.counted(from),
+		domain.ActCollab,
+		t.store.quotas[domain.LimitNetworkCollabs],
+	)
 }
 
-// DecideCollab confirms or declines a collaboration that another agent recorded with the caller: to is
-// its new status. Repeated, it returns the same. It returns not_found for an agent that is no party,
-// forbidden for the side that recorded it, and invalid_state if it was decided otherwise.
-func (s *Store) DecideCollab(ctx context.Context, caller domain.Caller, id, to string) (collab domain.Collab, err error) {
+// DecideCollab confirms or declines a collaboration that another agent recorded with the caller:
+// to is its new status. Repeated, it returns the same. It returns not_found for an agent that is
+// no party, forbidden for the side that recorded it, and invalid_state if it was decided
+// otherwise.
+func (s *Store) DecideCollab(
+	ctx context.Context,
+	caller domain.Caller,
+	id, to string,
+) (collab domain.Collab, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		if _, err := t.Authorize(caller); err != nil {
 			return err
 		}
 
 		var row collabRow
-		found, err := t.Find(&row, selectCollab+` WHERE c.id = ? AND ? IN (c.initiator_id, c.partner_id)`, id, caller.ID)
+		found, err := t.Find(
+			&row,
+			selectCollab+` WHERE c.id = ? AND ? IN (c.initiator_id, c.partner_id)`,
+			id,
+			caller.ID,
+		)
 		switch {
 		case err != nil:
 			return err
@@ -207,7 +257,8 @@ type collabRow struct {
 // Position returns the number of the collaboration in lists.
 func (c collabRow) Position() int64 { return c.Seq }
 
-// selectCollab reads collaborations with both sides, whose names and levels are null if they are deleted.
+// selectCollab reads collaborations with both sides, whose names and levels are null if they are
+// deleted.
 const selectCollab = `
 	SELECT c.seq, c.id, c.initiator_id, c.partner_id, c.status,
 		ih.handle AS "initiator.handle", i.name AS "initiator.name", i.level AS "initiator.level",
@@ -219,35 +270,61 @@ const selectCollab = `
 	LEFT JOIN agents i ON i.id = c.initiator_id
 	LEFT JOIN agents p ON p.id = c.partner_id`
 
-// Collabs lists confirmed collaborations, newest first: those of an agent, or all if handle is empty.
-// It omits those of hidden agents.
-func (s *Store) Collabs(ctx context.Context, handle string, page listing.Page) (listing.List[domain.Collab], error) {
+// Collabs lists confirmed collaborations, newest first: those of an agent, or all if handle is
+// empty. It omits those of hidden agents.
+func (s *Store) Collabs(
+	ctx context.Context,
+	handle string,
+	page listing.Page,
+) (listing.List[domain.Collab], error) {
 	where := ` c.status = 'confirmed'
 		AND (i.id IS NULL OR NOT i.hidden) AND (p.id IS NULL OR NOT p.hidden)`
+
 	var bounds []any
 	if handle != "" {
 		where += ` AND c.seq IN (
 			SELECT seq FROM collabs WHERE initiator_id = (SELECT id FROM handles WHERE handle = ?)
 			UNION ALL
 			SELECT seq FROM collabs WHERE partner_id = (SELECT id FROM handles WHERE handle = ?))`
+
 		bounds = []any{handle, handle}
 	}
+
 	return s.listCollabs(ctx, fmt.Sprintf("collabs of %q", handle), where, bounds, page)
 }
 
-// OwnCollabs lists the caller's collaborations, newest first, with a status or, if it is empty, all.
-func (s *Store) OwnCollabs(ctx context.Context, caller domain.Caller, status string, page listing.Page) (listing.List[domain.Collab], error) {
+// OwnCollabs lists the caller's collaborations, newest first, with a status or, if it is empty,
+// all.
+func (s *Store) OwnCollabs(
+	ctx context.Context,
+	caller domain.Caller,
+	status string,
+	page listing.Page,
+) (listing.List[domain.Collab], error) {
 	where, bounds := ` c.seq IN (
 			SELECT seq FROM collabs WHERE initiator_id = ?
 			UNION ALL
 			SELECT seq FROM collabs WHERE partner_id = ?)`, []any{caller.ID, caller.ID}
+
 	if status != "" {
 		where, bounds = where+` AND c.status = ?`, append(bounds, status)
 	}
-	return s.listCollabs(ctx, fmt.Sprintf("own collabs %d %s", caller.ID, status), where, bounds, page)
+
+	return s.listCollabs(
+		ctx,
+		fmt.Sprintf("own collabs %d %s", caller.ID, status),
+		where,
+		bounds,
+		page,
+	)
 }
 
-func (s *Store) listCollabs(ctx context.Context, name, where string, bounds []any, page listing.Page) (list listing.List[domain.Collab], err error) {
+func (s *Store) listCollabs(
+	ctx context.Context,
+	name, where string,
+	bounds []any,
+	page listing.Page,
+) (list listing.List[domain.Collab], err error) {
 	rows, err := listing.Read[collabRow](ctx, s.db, &listing.Query{
 		Name: name,
 		Rows: selectCollab + ` WHERE c.seq < ? AND` + where + ` ORDER BY c.seq DESC LIMIT ? OFFSET ?`,
@@ -260,6 +337,7 @@ func (s *Store) listCollabs(ctx context.Context, name, where string, bounds []an
 	if err != nil {
 		return list, err
 	}
+
 	return listing.Map(rows, func(r *collabRow) (domain.Collab, error) { return r.Collab, nil })
 }
 
@@ -268,16 +346,20 @@ func closeCollab(t *tx, row *collabRow, to string, notified int64) error {
 	if err := t.Exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.Now, row.Seq); err != nil {
 		return err
 	}
+
 	if to == domain.CollabConfirmed {
 		if err := countCollab(t, row.InitiatorID, row.PartnerID); err != nil {
 			return err
 		}
+
 		t.Changes.Public = true
 	}
+
 	other := row.Partner.Handle
 	if notified == row.PartnerID {
 		other = row.Initiator.Handle
 	}
+
 	return t.InsertEvent(notified, "collab."+to, domain.EventSubject{ID: &row.ID, Handle: other})
 }
 
@@ -289,12 +371,18 @@ func endCollabsOf(t *tx, id int64) error {
 	if err != nil {
 		return err
 	}
+
 	for i := range pending {
 		other := pending[i].InitiatorID
 		if other == id {
 			other = pending[i].PartnerID
 		}
+
 		err = errors.Join(err, closeCollab(t, &pending[i], domain.CollabDeclined, other))
 	}
-	return errors.Join(err, t.EraseResponses(`SELECT id FROM collabs WHERE initiator_id = ?1 OR partner_id = ?1`, id))
+
+	return errors.Join(
+		err,
+		t.EraseResponses(`SELECT id FROM collabs WHERE initiator_id = ?1 OR partner_id = ?1`, id),
+	)
 }

@@ -8,17 +8,28 @@ import (
 	"callbook/store/domain"
 )
 
-// Events lists the caller's events after the one with the id after, oldest first; with an empty after,
-// all that are stored. It returns invalid_query if after is not the id of an event, and unauthorized
-// if the caller is deleted.
-func (s *Store) Events(ctx context.Context, caller domain.Caller, after string, limit int) (page domain.EventPage, err error) {
+// Events lists the caller's events after the one with the id after, oldest first; with an empty
+// after, all that are stored. It returns invalid_query if after is not the id of an event, and
+// unauthorized if the caller is deleted.
+func (s *Store) Events(
+	ctx context.Context,
+	caller domain.Caller,
+	after string,
+	limit int,
+) (page domain.EventPage, err error) {
 	from, at := int64(0), domain.Time(0)
 	if after != "" {
 		var ok bool
 		if at, from, ok = domain.ParseEventID(after); !ok {
-			return page, &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{{Field: "after", Code: domain.FaultBadValue, Topic: "event"}}}
+			return page, &domain.Error{
+				Code: domain.CodeInvalidQuery,
+				Fields: []domain.FieldError{
+					{Field: "after", Code: domain.FaultBadValue, Topic: "event"},
+				},
+			}
 		}
 	}
+
 	page.Events = []domain.Event{}
 	err = s.db.Select(ctx, &page.Events, `
 		SELECT seq, type, subject, at
@@ -29,12 +40,15 @@ func (s *Store) Events(ctx context.Context, caller domain.Caller, after string, 
 	if err != nil {
 		return page, err
 	}
-	// Read after the list, so that events that are deleted in between are reported as a gap. An id that this file has not
-	// reached is from another one, such as the file before a backup was restored; and so is one whose seq a later event has.
+
+	// Read after the list, so that events that are deleted in between are reported as a gap. An id
+	// that this file has not reached is from another one, such as the file before a backup was
+	// restored; and so is one whose seq a later event has.
 	var state struct {
 		Dropped int64 `db:"dropped"`
 		Foreign bool  `db:"foreign_id"`
 	}
+
 	found, err := s.db.Find(ctx, &state, `
 		SELECT events_dropped AS dropped,
 			?2 > (SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'events') OR EXISTS (SELECT 1 FROM events WHERE seq = ?2 AND at > ?3) AS foreign_id
@@ -43,6 +57,7 @@ func (s *Store) Events(ctx context.Context, caller domain.Caller, after string, 
 	if err == nil && !found {
 		err = domain.NewError(domain.CodeUnauthorized) // perhaps deleted while the request waited
 	}
+
 	if err != nil {
 		return page, err
 	}
@@ -51,6 +66,7 @@ func (s *Store) Events(ctx context.Context, caller domain.Caller, after string, 
 		page.Gap = true
 		return page, err
 	}
+
 	page.Gap = after != "" && state.Dropped > from
 	page.Next = after
 	for i := range page.Events {
@@ -58,10 +74,12 @@ func (s *Store) Events(ctx context.Context, caller domain.Caller, after string, 
 		e.ID = domain.EventID(e.At, e.Seq)
 		page.Next = e.ID
 	}
+
 	if len(page.Events) == 0 && (after == "" || page.Gap) {
 		// After the deleted events, so that no gap is reported twice.
 		page.Next = domain.EventID(s.now(), state.Dropped)
 	}
+
 	return page, nil
 }
 

@@ -6,13 +6,13 @@ import (
 	"callbook/store/domain"
 )
 
-// A confirmed collaboration counts as evidence if the owners of both sides are different people and
-// have each claimed them, and if it is the first of this pair of owners
-// in 90 days since the last one that counted. Which ones count is stored with them, in collabs.counts.
+// A confirmed collaboration counts as evidence if the owners of both sides are different people
+// and have each claimed them, and if it is the first of this pair of owners in 90 days since the
+// last one that counted. Which ones count is stored with them, in collabs.counts.
 
-// rebuildEvidence decides again which collaborations of an agent's owner count with the owners that the
-// agent has worked with. It must run after the owner claim of the agent changed, before the agent loses
-// its owner.
+// rebuildEvidence decides again which collaborations of an agent's owner count with the owners
+// that the agent has worked with. It must run after the owner claim of the agent changed, before
+// the agent loses its owner.
 func rebuildEvidence(t *tx, agentID int64) error {
 	return rebuildPairs(t, `
 		SELECT DISTINCT a.claimed_by AS one, o.claimed_by AS other
@@ -52,8 +52,8 @@ type pairCollab struct {
 	DecidedAt domain.Time `db:"decided_at"`
 }
 
-// rebuild decides again which collaborations of two owners count. It reads those that do or did, and looks for
-// each of them in an index: two owners may have very many.
+// rebuild decides again which collaborations of two owners count. It reads those that do or did,
+// and looks for each of them in an index: two owners may have very many.
 func (p ownerPair) rebuild(t *tx) error {
 	var former []pairCollab
 	err := t.Select(&former, `
@@ -68,10 +68,12 @@ func (p ownerPair) rebuild(t *tx) error {
 		JOIN collabs c ON c.partner_id = a.id AND c.counts
 		JOIN agents o ON o.id = c.initiator_id
 		WHERE a.claimed_by = ?1 AND o.claimed_by = ?2`, p.One, p.Other)
+
 	changes := map[pairCollab]bool{} // those that begin to count, or cease to
 	for _, c := range former {
 		changes[c] = false
 	}
+
 	next, found, findErr := p.first(t, 0)
 	for ; found; next, found, findErr = p.first(t, next.DecidedAt.Add(domain.EvidenceWindow)) {
 		if _, counted := changes[next]; counted {
@@ -80,14 +82,17 @@ func (p ownerPair) rebuild(t *tx) error {
 			changes[next] = true
 		}
 	}
+
 	err = errors.Join(err, findErr)
 	for c, counts := range changes {
 		err = errors.Join(err, t.Exec(`UPDATE collabs SET counts = ? WHERE seq = ?`, counts, c.Seq))
 	}
+
 	return err
 }
 
-// first returns the first collaboration of two different owners since a time, of agents that both have claimed.
+// first returns the first collaboration of two different owners since a time, of agents that both
+// have claimed.
 func (p ownerPair) first(t *tx, since domain.Time) (c pairCollab, found bool, err error) {
 	found, err = t.Find(&c, `
 		WITH pairs AS (
@@ -102,10 +107,12 @@ func (p ownerPair) first(t *tx, since domain.Time) (c pairCollab, found bool, er
 			SELECT (`+firstBetween("o", "a")+`) FROM pairs)
 		ORDER BY decided_at, seq
 		LIMIT 1`, p.One, p.Other, since)
+
 	return c, found, err
 }
 
-// firstBetween selects the first collaboration that one agent of pairs recorded with the other since ?3.
+// firstBetween selects the first collaboration that one agent of pairs recorded with the other
+// since ?3.
 func firstBetween(initiator, partner string) string {
 	return `SELECT seq FROM collabs
 		WHERE initiator_id = pairs.` + initiator + ` AND partner_id = pairs.` + partner + ` AND status = 'confirmed' AND decided_at >= ?3

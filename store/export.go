@@ -14,15 +14,21 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// exportedTables selects, of each table that refers to agents, the rows about agent ?1. Handles replace
-// the numbers of other agents. Hashes and tokens are omitted, since they are of use to the
+// exportedTables selects, of each table that refers to agents, the rows about agent ?1. Handles
+// replace the numbers of other agents. Hashes and tokens are omitted, since they are of use to the
 // directory alone. So is the outbox: a mail in it would reveal that others use the mailbox, or
 // reveal the owner's address to a thief of the key.
 var exportedTables = []struct{ name, query string }{
 	{"agents", `SELECT h.handle, a.* FROM agents a JOIN handles h ON h.id = a.id WHERE a.id = ?1`},
 	{"watches", `SELECT kind, tag, q, language FROM watches WHERE agent_id = ?1 ORDER BY position`},
-	{"owner_claims", `SELECT status, requested_at, expires_at, confirmed_at FROM owner_claims WHERE agent_id = ?1`},
-	{"codes", `SELECT purpose, mailbox, wrong_tries, created_at, expires_at FROM codes WHERE agent_id = ?1`},
+	{
+		"owner_claims",
+		`SELECT status, requested_at, expires_at, confirmed_at FROM owner_claims WHERE agent_id = ?1`,
+	},
+	{
+		"codes",
+		`SELECT purpose, mailbox, wrong_tries, created_at, expires_at FROM codes WHERE agent_id = ?1`,
+	},
 	{"mail_log", `SELECT at FROM mail_log WHERE agent_id = ?1 ORDER BY seq`},
 	{"posts", `SELECT * FROM posts WHERE author_id = ?1 ORDER BY seq`},
 	{"replies", `SELECT r.id, p.id AS post_id, r.body, r.created_at
@@ -39,13 +45,17 @@ var exportedTables = []struct{ name, query string }{
 	{"wakes", `SELECT url, status, tries, due_at FROM wakes WHERE agent_id = ?1`},
 	{"usage", `SELECT act, at FROM usage WHERE agent_id = ?1 ORDER BY at`},
 	{"idempotency", `SELECT created_at FROM idempotency WHERE agent_id = ?1 ORDER BY created_at`},
-	{"reports", `SELECT id, about, subject, reason, created_at, closed_at FROM reports WHERE reporter_id = ?1 ORDER BY seq`},
+	{
+		"reports",
+		`SELECT id, about, subject, reason, created_at, closed_at FROM reports WHERE reporter_id = ?1 ORDER BY seq`,
+	},
 }
 
 // ExportTables has the rows about an agent by the name of their table, each by column.
 type ExportTables map[string][]map[string]any
 
-// exportAgent returns everything stored about an agent. Derived data is omitted, since it repeats the rest.
+// exportAgent returns everything stored about an agent. Derived data is omitted, since it repeats
+// the rest.
 func exportAgent(ctx context.Context, db *sqlitedb.DB, id int64) (ExportTables, error) {
 	all := ExportTables{}
 	for _, t := range exportedTables {
@@ -73,7 +83,12 @@ func exportAgent(ctx context.Context, db *sqlitedb.DB, id int64) (ExportTables, 
 	return all, nil
 }
 
-func exportRows(ctx context.Context, db *sqlitedb.DB, query string, id int64) ([]map[string]any, error) {
+func exportRows(
+	ctx context.Context,
+	db *sqlitedb.DB,
+	query string,
+	id int64,
+) ([]map[string]any, error) {
 	stored, err := db.SelectMaps(ctx, query, id)
 	rows := []map[string]any{}
 	for _, columns := range stored {
@@ -83,8 +98,10 @@ func exportRows(ctx context.Context, db *sqlitedb.DB, query string, id int64) ([
 				row[column] = v
 			}
 		}
+
 		rows = append(rows, row)
 	}
+
 	return rows, err
 }
 
@@ -92,7 +109,14 @@ func exportRows(ctx context.Context, db *sqlitedb.DB, query string, id int64) ([
 var unexported = []string{"level", "hidden", "menu_entries", "links_due_at", "closed"}
 
 // flags are the columns of booleans.
-var flags = []string{"contact_public", "accepting", "require_offering", "require_owner_receipt", "key_used", "counts"}
+var flags = []string{
+	"contact_public",
+	"accepting",
+	"require_offering",
+	"require_owner_receipt",
+	"key_used",
+	"counts",
+}
 
 // exportValue converts a value as the API shows it: times to timestamps, and stored JSON to JSON.
 // It reports false for what follows from other columns, for numbers of rows and for hashes.
@@ -100,18 +124,23 @@ func exportValue(column string, value any) (any, bool) {
 	if slices.Contains(unexported, column) {
 		return nil, false
 	}
+
 	switch v := value.(type) {
 	case []byte:
 		return nil, false
+
 	case int64:
 		switch {
 		case column == "at" || strings.HasSuffix(column, "_at") || strings.HasSuffix(column, "_until") || strings.HasSuffix(column, "_since"):
 			return domain.Time(v), true
+
 		case slices.Contains(flags, column):
 			return v != 0, true
+
 		case column == "seq" || column == "id" || strings.HasSuffix(column, "_id") || strings.HasSuffix(column, "_seq"):
 			return nil, false
 		}
+
 	case string:
 		switch column {
 		case "capabilities", "languages", "offerings", "links", "tags", "offering", "subject":
@@ -120,5 +149,6 @@ func exportValue(column string, value any) (any, bool) {
 			}
 		}
 	}
+
 	return value, true
 }

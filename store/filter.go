@@ -108,6 +108,7 @@ func beginnings(languages []string) (all []string) {
 			}
 		}
 	}
+
 	return all
 }
 
@@ -128,9 +129,11 @@ func askedLevels(f *domain.AgentFilter) (asked []string) {
 			asked = append(asked, "0")
 		}
 	}
+
 	if least > 0 {
 		asked = append(asked, fmt.Sprintf("from%d", least))
 	}
+
 	return asked
 }
 
@@ -154,13 +157,16 @@ func askedOfAgents(f domain.AgentFilter) (asked []string) {
 	for _, facet := range agentFacets {
 		asked = append(asked, facets(facet.kind, facet.asked(&f))...)
 	}
+
 	if len(f.AnyCapability) > 0 {
 		asked = append(asked, search.AnyFacet(facets(facetCapability, f.AnyCapability)))
 	}
+
 	if len(f.AnyTag) > 0 {
 		languages := facets(facetLanguage, text.CanonicalLanguages(f.AnyTag))
 		asked = append(asked, search.AnyFacet(append(facets(facetTag, f.AnyTag), languages...)))
 	}
+
 	return asked
 }
 
@@ -172,8 +178,8 @@ func askedOfPosts(f domain.PostFilter) (asked []string) {
 	return asked
 }
 
-// Facets returns the most frequent values of agents. The full-text table has no row of a hidden agent, so
-// none counts.
+// Facets returns the most frequent values of agents. The full-text table has no row of a hidden
+// agent, so none counts.
 func (s *Store) Facets(ctx context.Context) (f domain.Facets, err error) {
 	f.AsOf = s.now()
 	if f.Capabilities, err = s.facetValues(ctx, facetCapability); err != nil {
@@ -185,6 +191,7 @@ func (s *Store) Facets(ctx context.Context) (f domain.Facets, err error) {
 	if f.Tags, err = s.facetValues(ctx, facetTag); err != nil {
 		return f, err
 	}
+
 	f.Levels, err = s.levels(ctx)
 	return f, err
 }
@@ -207,8 +214,8 @@ func (s *Store) countFacets(ctx context.Context, kind rune) (counts []facetCount
 // maxFacet is the maximum length of a value that lists accept as a filter.
 const maxFacet = 60
 
-// facetValues returns the most frequent values of a kind, as far as lists accept them as filters: folding may have made one too
-// long, and the beginning of a language need not be one.
+// facetValues returns the most frequent values of a kind, as far as lists accept them as filters:
+// folding may have made one too long, and the beginning of a language need not be one.
 func (s *Store) facetValues(ctx context.Context, kind rune) ([]domain.FacetValue, error) {
 	counts, err := s.countFacets(ctx, kind)
 	values := []domain.FacetValue{}
@@ -217,10 +224,13 @@ func (s *Store) facetValues(ctx context.Context, kind rune) ([]domain.FacetValue
 		if kind == facetLanguage {
 			value, _ = text.ParseLanguage(value)
 		}
-		if utf8.RuneCountInString(value) <= maxFacet && text.CheckLine(value) && search.Facet(kind, text.Normalize(value)) == c.Token {
+
+		if utf8.RuneCountInString(value) <= maxFacet && text.CheckLine(value) &&
+			search.Facet(kind, text.Normalize(value)) == c.Token {
 			values = append(values, domain.FacetValue{Value: value, Agents: c.Agents})
 		}
 	}
+
 	return values, err
 }
 
@@ -231,5 +241,9 @@ func (s *Store) levels(ctx context.Context) ([]domain.LevelFacet, error) {
 	for _, c := range counts {
 		by[search.FacetText(c.Token)] = c.Agents
 	}
-	return []domain.LevelFacet{{Value: 0, Agents: by["0"]}, {Value: 1, Agents: by["from1"] - by["from2"]}, {Value: 2, Agents: by["from2"]}}, err
+	return []domain.LevelFacet{
+		{Value: 0, Agents: by["0"]},
+		{Value: 1, Agents: by["from1"] - by["from2"]},
+		{Value: 2, Agents: by["from2"]},
+	}, err
 }

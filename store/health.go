@@ -8,7 +8,8 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// Ready reports whether the directory can be read and written, now or within the last second, and the state of its file. It waits a second at most.
+// Ready reports whether the directory can be read and written, now or within the last second, and
+// the state of its file. It waits a second at most.
 func (s *Store) Ready(ctx context.Context) (sqlitedb.Health, error) {
 	return s.db.Ready(ctx)
 }
@@ -29,8 +30,8 @@ func (s *Store) Normal() bool { return s.db.Normal() }
 // Upgraded is sqlitedb.DB.Upgraded.
 func (s *Store) Upgraded() (from, to int64, kept string) { return s.db.Upgraded() }
 
-// Compact rebuilds the full-text tables and rewrites the whole file, and returns its size before and
-// after; see sqlitedb.DB.Compact.
+// Compact rebuilds the full-text tables and rewrites the whole file, and returns its size before
+// and after; see sqlitedb.DB.Compact.
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	if err := s.rebuildSearch(ctx); err != nil {
 		return s.db.Size(), s.db.Size(), err
@@ -44,12 +45,13 @@ func (s *Store) RecordUntrustedProxy() {
 	s.tryWrite(func(t *tx) error { return t.SetSiteTime(untrustedProxyAt, t.Now) }, func(error) {})
 }
 
-// AddAbuse adds requests that were rejected as abuse to those of today; see [domain.Error.IsAbuse]. RunJobs deletes days
-// past [domain.AbuseRetention].
+// AddAbuse adds requests that were rejected as abuse to those of today; see
+// [domain.Error.IsAbuse]. RunJobs deletes days past [domain.AbuseRetention].
 func (s *Store) AddAbuse(ctx context.Context, requests int64) error {
 	if requests == 0 {
 		return nil
 	}
+
 	return s.writeBackground(ctx, func(t *tx) error {
 		return t.Exec(`
 			INSERT INTO abuse_days (day, requests) VALUES (?, ?)
@@ -85,7 +87,9 @@ func (s *Store) MarkDev(ctx context.Context, fresh bool) error {
 func (s *Store) Clear(ctx context.Context) error { return s.write(ctx, clearDirectory) }
 
 // ErrNotDev is returned for a file that callbook dev did not create.
-var ErrNotDev = errors.New("this directory was not made by callbook dev, which could empty it; give another --db")
+var ErrNotDev = errors.New(
+	"this directory was not made by callbook dev, which could empty it; give another --db",
+)
 
 // markDev marks a fresh directory as one of callbook dev. It returns ErrNotDev for another that is
 // not marked.
@@ -93,11 +97,13 @@ func markDev(t *tx, fresh bool) error {
 	if fresh {
 		return t.Exec(`INSERT INTO site (name, value) VALUES ('dev', ?)`, []byte(t.Now.String()))
 	}
+
 	var since []byte
 	marked, err := t.Find(&since, `SELECT value FROM site WHERE name = 'dev'`)
 	if err == nil && !marked {
 		err = ErrNotDev
 	}
+
 	return err
 }
 
@@ -111,12 +117,14 @@ func clearDirectory(t *tx) error {
 			return fmt.Errorf("clear %s: %w", table, err)
 		}
 	}
+
 	if err := t.Exec(`DELETE FROM site WHERE name LIKE 'matched_%'`); err != nil { // numbers of posts begin again
 		return err
 	}
 	if err := t.ClearSearch(); err != nil {
 		return err
 	}
+
 	t.Changes = everything
 	return nil
 }

@@ -10,9 +10,12 @@ import (
 // the directory.
 const homeWindow = 2000
 
-// Home returns agents and posts for the home page, the newest first, but those of trust level 0 only
-// after all others.
-func (s *Store) Home(ctx context.Context, agents, posts int) (newest []domain.PublicAgent, latest []domain.PublicPost, err error) {
+// Home returns agents and posts for the home page, the newest first, but those of trust level 0
+// only after all others.
+func (s *Store) Home(
+	ctx context.Context,
+	agents, posts int,
+) (newest []domain.PublicAgent, latest []domain.PublicPost, err error) {
 	// Each level is read from the index; an order by level and number would sort all agents.
 	err = s.db.Select(ctx, &newest, `
 		SELECT `+agentFields+`
@@ -30,9 +33,11 @@ func (s *Store) Home(ctx context.Context, agents, posts int) (newest []domain.Pu
 	if err != nil {
 		return nil, nil, err
 	}
+
 	for i := range newest {
 		newest[i].SetTrust()
 	}
+
 	err = s.db.Select(ctx, &latest, `
 		SELECT `+postFields+`
 		FROM (
@@ -45,6 +50,7 @@ func (s *Store) Home(ctx context.Context, agents, posts int) (newest []domain.Pu
 		) m
 		JOIN posts p ON p.seq = m.seq`+postAuthor+`
 		ORDER BY a.level = 0, p.seq DESC`, homeWindow, posts)
+
 	return newest, latest, err
 }
 
@@ -81,5 +87,6 @@ func (s *Store) Stats(ctx context.Context) (stats domain.Stats, err error) {
 			(SELECT COUNT(*) FROM collabs WHERE counts
 				AND NOT (initiator_id IN (SELECT id FROM hidden) AND partner_id IN (SELECT id FROM hidden))) AS confirmed_collaborations`,
 		now.Add(-newWindow))
+
 	return stats, err
 }

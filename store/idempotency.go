@@ -11,7 +11,11 @@ import (
 // Replay reads the stored response of an earlier request with the same idempotency key, if
 // there is one. caller is 0 for a registration. It returns idempotency_conflict if the earlier
 // request was another one, and not_found if its record has been deleted.
-func (t *tx) Replay(caller int64, key domain.IdempotencyKey, response any) (replayed bool, err error) {
+func (t *tx) Replay(
+	caller int64,
+	key domain.IdempotencyKey,
+	response any,
+) (replayed bool, err error) {
 	if key.IsZero() {
 		return false, nil
 	}
@@ -41,14 +45,22 @@ func (t *tx) Replay(caller int64, key domain.IdempotencyKey, response any) (repl
 
 // StoreResponse stores the response of a request that created subject, for Replay, until
 // agentID is deleted. It replaces one that is past its retention.
-func (t *tx) StoreResponse(caller int64, key domain.IdempotencyKey, agentID int64, subject string, response any) error {
+func (t *tx) StoreResponse(
+	caller int64,
+	key domain.IdempotencyKey,
+	agentID int64,
+	subject string,
+	response any,
+) error {
 	if key.IsZero() {
 		return nil
 	}
+
 	b, err := json.Marshal(response)
 	if err != nil {
 		return fmt.Errorf("encode the response: %w", err)
 	}
+
 	return t.Exec(`
 		INSERT OR REPLACE INTO idempotency (key_hash, body_hash, agent_id, subject, answer, created_at)
 		VALUES (?, ?, ?, ?, ?, ?)`, t.keyHash(caller, key), key.RequestHash(), agentID, subject, string(b), t.Now)

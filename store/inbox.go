@@ -8,15 +8,21 @@ import (
 	"callbook/store/domain"
 )
 
-// An agent that runs from time to time needs no state of its own: its inbox has a cursor, an event that is
-// stored beside the agent.
+// An agent that runs from time to time needs no state of its own: its inbox has a cursor, an event
+// that is stored beside the agent.
 
-// Inbox returns the records that wait for the caller. It returns unauthorized if the caller was deleted meanwhile.
+// Inbox returns the records that wait for the caller. It returns unauthorized if the caller was
+// deleted meanwhile.
 func (s *Store) Inbox(ctx context.Context, caller domain.Caller) (box domain.Inbox, err error) {
 	now := s.now()
-	box = domain.Inbox{Requests: []domain.ContactRequest{}, Replies: []domain.Reply{}, Collabs: []domain.Collab{}}
+	box = domain.Inbox{
+		Requests: []domain.ContactRequest{},
+		Replies:  []domain.Reply{},
+		Collabs:  []domain.Collab{},
+	}
 
-	// The events first: a record that is stored meanwhile is in the lists, and again among the events after Next.
+	// The events first: a record that is stored meanwhile is in the lists, and again among the
+	// events after Next.
 	if err := s.readEvents(ctx, &box, caller.ID, now); err != nil {
 		return box, err
 	}
@@ -27,7 +33,12 @@ func (s *Store) Inbox(ctx context.Context, caller domain.Caller) (box domain.Inb
 }
 
 // readEvents reads the unseen events and the replies that they report.
-func (s *Store) readEvents(ctx context.Context, box *domain.Inbox, agentID int64, now domain.Time) error {
+func (s *Store) readEvents(
+	ctx context.Context,
+	box *domain.Inbox,
+	agentID int64,
+	now domain.Time,
+) error {
 	var agent struct {
 		Seen       int64       `db:"inbox_seen"`
 		SeenAt     domain.Time `db:"seen_at"`
@@ -35,6 +46,7 @@ func (s *Store) readEvents(ctx context.Context, box *domain.Inbox, agentID int64
 		Unverified bool        `db:"unverified"`
 		Leaving    bool        `db:"leaving"`
 	}
+
 	// The last event that was seen may be that of another agent, whose time is not told.
 	err := s.db.Get(ctx, &agent, `
 		SELECT a.inbox_seen, CASE WHEN e.agent_id = a.id THEN e.at WHEN e.seq IS NOT NULL THEN ?2 ELSE 0 END AS seen_at, a.events_dropped, a.verified_at IS NULL AS unverified, a.deletion_at IS NOT NULL AS leaving
@@ -47,17 +59,21 @@ func (s *Store) readEvents(ctx context.Context, box *domain.Inbox, agentID int64
 	if err != nil {
 		return err
 	}
+
 	box.Missed, box.Unverified, box.Leaving = agent.Dropped > agent.Seen, agent.Unverified, agent.Leaving
 	if agent.Seen > 0 {
 		box.Seen = domain.EventID(agent.SeenAt, agent.Seen)
 	}
+
 	var unseen struct {
 		Events int         `db:"events"`
 		Others int         `db:"others"`
 		Last   int64       `db:"last"`
 		At     domain.Time `db:"at"`
 	}
-	// Next is no earlier than the event that it names, even if the clock was set back: Reader.Events would reject it.
+
+	// Next is no earlier than the event that it names, even if the clock was set back:
+	// Reader.Events would reject it.
 	err = s.db.Get(ctx, &unseen, `
 		SELECT COUNT(*) AS events, COALESCE(MAX(seq), ?2) AS last, COALESCE(MAX(at), ?3) AS at,
 			COUNT(CASE WHEN type NOT IN ('request.received', 'reply.received', 'collab.received') THEN 1 END) AS others
@@ -66,16 +82,25 @@ func (s *Store) readEvents(ctx context.Context, box *domain.Inbox, agentID int64
 	if err != nil {
 		return err
 	}
-	box.Unseen, box.Others, box.Next = unseen.Events, unseen.Others, domain.EventID(unseen.At, unseen.Last)
+
+	box.Unseen, box.Others, box.Next = unseen.Events, unseen.Others, domain.EventID(
+		unseen.At,
+		unseen.Last,
+	)
 	return s.readReplies(ctx, box, agentID, agent.Seen, unseen.Last)
 }
 
-// maxReplyEvents is how many events of replies an inbox examines: the replies may have been deleted since.
+// maxReplyEvents is how many events of replies an inbox examines: the replies may have been
+// deleted since.
 const maxReplyEvents = 20
 
-// readReplies reads the first replies that unseen events report. If there are more of them than fit, the
-// inbox covers the events up to the last of those that do.
-func (s *Store) readReplies(ctx context.Context, box *domain.Inbox, agentID, seen, last int64) error {
+// readReplies reads the first replies that unseen events report. If there are more of them than
+// fit, the inbox covers the events up to the last of those that do.
+func (s *Store) readReplies(
+	ctx context.Context,
+	box *domain.Inbox,
+	agentID, seen, last int64,
+) error {
 	var events []domain.Event
 	err := s.db.Select(ctx, &events, `
 		SELECT seq, type, subject, at
@@ -86,39 +111,53 @@ func (s *Store) readReplies(ctx context.Context, box *domain.Inbox, agentID, see
 	if err != nil || len(events) == 0 {
 		return err
 	}
+
 	ids := make([]any, maxReplyEvents) // the rest is null, and finds nothing
 	for i, e := range events {
 		ids[i] = e.Subject.ID
 	}
+
 	var replies []domain.Reply
 	if err := s.db.Select(ctx, &replies, selectReply+` WHERE r.id IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ids...); err != nil {
 		return err
 	}
+
 	stored := map[string]domain.Reply{}
 	for _, r := range replies {
 		stored[r.ID] = r
 	}
+
 	covered, size := domain.Event{}, 0
 	for _, e := range events {
 		if reply, found := stored[*e.Subject.ID]; found {
 			size += reply.Size()
-			if n := len(box.Replies); n == domain.InboxRecords || n > 0 && size > domain.InboxBytes {
+			if n := len(box.Replies); n == domain.InboxRecords ||
+				n > 0 && size > domain.InboxBytes {
 				box.Next = domain.EventID(covered.At, covered.Seq)
 				return nil
 			}
+
 			box.Replies = append(box.Replies, reply)
 		}
+
 		covered = e
 	}
+
 	if len(events) == maxReplyEvents { // there may be more
 		box.Next = domain.EventID(covered.At, covered.Seq)
 	}
+
 	return nil
 }
 
-// readRequests reads the open requests that the agent received: those that it may accept or decline, and those
-// that wait for its owner. None of them is older than domain.RequestAge.
-func (s *Store) readRequests(ctx context.Context, box *domain.Inbox, agentID int64, now domain.Time) error {
+// readRequests reads the open requests that the agent received: those that it may accept or
+// decline, and those that wait for its owner. None of them is older than domain.RequestAge.
+func (s *Store) readRequests(
+	ctx context.Context,
+	box *domain.Inbox,
+	agentID int64,
+	now domain.Time,
+) error {
 	var rows []requestRow
 	err := s.db.Select(ctx, &rows, selectRequest+`
 		WHERE r.to_id = ?2 AND r.created_at > ?3 AND r.status = 'pending' AND r.expires_at > ?1
@@ -127,43 +166,52 @@ func (s *Store) readRequests(ctx context.Context, box *domain.Inbox, agentID int
 	if err != nil {
 		return err
 	}
+
 	size := 0
 	for i := range rows {
 		request, err := rows[i].Record()
 		if err != nil {
 			return err
 		}
+
 		size += len(request.Purpose) + len(request.Deliverable)
 		if request.Context != nil {
 			size += len(*request.Context)
 		}
+
 		if i > 0 && size > domain.InboxBytes {
 			break
 		}
+
 		box.Requests = append(box.Requests, request)
 	}
+
 	return s.db.Select(ctx, &box.Awaiting, `
 		SELECT id FROM requests
 		WHERE to_id = ? AND created_at > ? AND status = 'awaiting_owner' AND expires_at > ?
 		ORDER BY created_at, seq`, agentID, now.Add(-domain.RequestAge), now)
 }
 
-// readCollabs reads the collaborations that others have recorded with the agent and that it has not decided.
+// readCollabs reads the collaborations that others have recorded with the agent and that it has
+// not decided.
 func (s *Store) readCollabs(ctx context.Context, box *domain.Inbox, agentID int64) error {
 	var rows []collabRow
 	err := s.db.Select(ctx, &rows, selectCollab+`
 		WHERE c.partner_id = ? AND c.status = 'pending'
 		ORDER BY c.seq
 		LIMIT ?`, agentID, domain.InboxRecords)
+
 	for _, row := range rows {
 		box.Collabs = append(box.Collabs, row.Collab)
 	}
+
 	return err
 }
 
-// MarkSeen records that the caller has seen its inbox up to an event: Inbox.Next. The cursor never moves back, nor beyond
-// the newest event of the file, as an id from before a restored backup may be; nor to an id whose number a later event has.
-// MarkSeen returns validation_failed for anything but the id of an event.
+// MarkSeen records that the caller has seen its inbox up to an event: Inbox.Next. The cursor never
+// moves back, nor beyond the newest event of the file, as an id from before a restored backup may
+// be; nor to an id whose number a later event has. MarkSeen returns validation_failed for anything
+// but the id of an event.
 func (s *Store) MarkSeen(ctx context.Context, caller domain.Caller, event string) error {
 	return s.write(ctx, func(t *tx) error {
 		if _, err := t.AuthorizeOwn(caller); err != nil {
@@ -172,7 +220,9 @@ func (s *Store) MarkSeen(ctx context.Context, caller domain.Caller, event string
 
 		at, seq, ok := domain.ParseEventID(event)
 		if !ok {
-			return domain.Invalid(domain.FieldError{Field: "next", Code: domain.FaultBadValue, Topic: "inbox"})
+			return domain.Invalid(
+				domain.FieldError{Field: "next", Code: domain.FaultBadValue, Topic: "inbox"},
+			)
 		}
 		var newest int64
 		if err := t.Get(&newest, `SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'events'`); err != nil {

@@ -10,10 +10,11 @@ import (
 )
 
 // RunJobs runs the jobs that are due: it indexes posts whose deadline has passed, expires
-// requests, links and mails, deletes agents that their owners did not keep, ends suspensions, deletes records past their retention, and maintains
-// the database file; see maintenance. It should run every minute. Then deleted personal
-// data leaves the files within ten minutes, copies that SQLite left when it moved rows within 25
-// hours, and words that no row contains leave the full-text tables within two days.
+// requests, links and mails, deletes agents that their owners did not keep, ends suspensions,
+// deletes records past their retention, and maintains the database file; see maintenance. It
+// should run every minute. Then deleted personal data leaves the files within ten minutes, copies
+// that SQLite left when it moved rows within 25 hours, and words that no row contains leave the
+// full-text tables within two days.
 func (s *Store) RunJobs(ctx context.Context) error {
 	var errs []error
 	// Each job has its own transactions, so that one that fails does not prevent the others.
@@ -35,10 +36,12 @@ func (s *Store) RunJobs(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("%s: %w", job.name, err))
 		}
 	}
+
 	return errors.Join(append(errs, s.runMaintenance(ctx))...)
 }
 
-// jobBatch is how many records one transaction of a job handles, so that requests do not wait for long.
+// jobBatch is how many records one transaction of a job handles, so that requests do not wait for
+// long.
 const jobBatch = 250
 
 // runJob runs a job in transactions until it finds less than a batch of records.
@@ -87,6 +90,7 @@ func (t *tx) deleteOld() error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -103,22 +107,26 @@ func (t *tx) deleteOldEvents() error {
 // dropBatch is how many agents one transaction drops: each may have many posts and replies.
 const dropBatch = 20
 
-// DropUnverified deletes agents that never verified a mailbox and made no authenticated request for
-// domain.UnverifiedRetention, and frees their handles. Only the time during which the site sends mail
-// counts. It should run at startup and every minute. It spares suspended agents, whose handles the
-// operator may want to stay taken.
+// DropUnverified deletes agents that never verified a mailbox and made no authenticated request
+// for domain.UnverifiedRetention, and frees their handles. Only the time during which the site
+// sends mail counts. It should run at startup and every minute. It spares suspended agents, whose
+// handles the operator may want to stay taken.
 func (s *Store) DropUnverified(ctx context.Context, sendsMail bool) error {
 	since, err := s.siteTime(ctx, mailsSince)
 	switch {
 	case err != nil:
 		return err
+
 	case sendsMail && since == 0:
 		return s.writeBackground(ctx, func(t *tx) error { return t.SetSiteTime(mailsSince, t.Now) })
+
 	case !sendsMail && since != 0:
 		return s.writeBackground(ctx, func(t *tx) error { return t.SetSiteTime(mailsSince, 0) })
+
 	case !sendsMail || domain.TimeOf(s.Now()) < since.Add(domain.UnverifiedRetention):
 		return nil
 	}
+
 	return s.runJob(ctx, (*tx).dropUnverified)
 }
 
@@ -130,30 +138,38 @@ func (t *tx) dropUnverified() (int, error) {
 			AND (a.suspended_at IS NULL OR a.suspended_until <= ?)
 		ORDER BY a.last_active_at, a.id
 		LIMIT ?`, t.Now.Add(-domain.UnverifiedRetention), t.Now, dropBatch)
+
 	return dropped * jobBatch / dropBatch, err // a full batch, if there may be more
 }
 
-// dropAgent deletes an agent and lets others register its handle. Records that outlive the agent, and
-// events of the deletion, name it by a handle that nobody can have, so that they do not seem to be about
-// the next one.
+// dropAgent deletes an agent and lets others register its handle. Records that outlive the agent,
+// and events of the deletion, name it by a handle that nobody can have, so that they do not seem
+// to be about the next one.
 func dropAgent(t *tx, agent *agentRow) error {
 	former := domain.FormerHandle(agent.ID)
 	err := t.Exec(`UPDATE handles SET handle = ? WHERE id = ?`, former, agent.ID)
 	if err != nil {
 		return err
 	}
+
 	err = t.Exec(`
 		UPDATE reports SET subject = ?
 		WHERE about IN ('agent', 'claim') AND subject = ?`, former, agent.Handle)
 	if err != nil {
 		return err
 	}
+
 	return deleteAgent(t, agent)
 }
 
 // endSuspensions shows the agents again whose suspension has ended.
 func (t *tx) endSuspensions() (int, error) {
-	return t.eachAgent(endSuspension, `SELECT id FROM agents WHERE suspended_until <= ? LIMIT ?`, t.Now, jobBatch)
+	return t.eachAgent(
+		endSuspension,
+		`SELECT id FROM agents WHERE suspended_until <= ? LIMIT ?`,
+		t.Now,
+		jobBatch,
+	)
 }
 
 func endSuspension(t *tx, agent *agentRow) error {

@@ -15,6 +15,7 @@ func (s *Store) Authenticate(ctx context.Context, key string) (caller domain.Cal
 	if !domain.WellFormedKey(key) {
 		return caller, domain.NewError(domain.CodeUnauthorized)
 	}
+
 	var row struct {
 		domain.Suspension
 		ID           int64       `db:"id"`
@@ -23,6 +24,7 @@ func (s *Store) Authenticate(ctx context.Context, key string) (caller domain.Cal
 		KeyUsed      bool        `db:"key_used"`
 		LastActiveAt domain.Time `db:"last_active_at"`
 	}
+
 	hash := domain.HashKey(key)
 	found, err := s.db.Find(ctx, &row, `
 		SELECT a.id, h.handle, a.key_hash, a.key_used, a.last_active_at,
@@ -36,23 +38,29 @@ func (s *Store) Authenticate(ctx context.Context, key string) (caller domain.Cal
 	if err != nil {
 		return caller, err
 	}
+
 	now := s.now()
 	caller = domain.Caller{ID: row.ID, Handle: row.Handle, KeyHash: string(hash)}
 	if row.Suspended(now) {
 		return caller, row.Rejection()
 	}
+
 	if row.SuspendedAt != nil {
 		// Without disk space it stays stored, without effect.
-		if err := s.endSuspension(ctx, row.ID); err != nil && !errors.Is(err, domain.NewError(domain.CodeStorageFull)) {
+		if err := s.endSuspension(ctx, row.ID); err != nil &&
+			!errors.Is(err, domain.NewError(domain.CodeStorageFull)) {
 			return caller, err
 		}
 	}
+
 	if !row.KeyUsed {
 		// Without disk space the key counts as unused, but is valid.
-		if err := s.markKeyUsed(ctx, row.ID, hash); err != nil && !errors.Is(err, domain.NewError(domain.CodeStorageFull)) {
+		if err := s.markKeyUsed(ctx, row.ID, hash); err != nil &&
+			!errors.Is(err, domain.NewError(domain.CodeStorageFull)) {
 			return caller, err
 		}
 	}
+
 	s.recordActivity(row.ID, row.LastActiveAt, now)
 	return caller, nil
 }
@@ -73,13 +81,21 @@ func (s *Store) endSuspension(ctx context.Context, id int64) error {
 // replaces it. It returns unauthorized if the key was replaced after it was read.
 func (s *Store) markKeyUsed(ctx context.Context, id int64, hash []byte) error {
 	return s.write(ctx, func(t *tx) error {
-		return t.ExecOr(domain.NewError(domain.CodeUnauthorized), `UPDATE agents SET key_used = TRUE WHERE id = ? AND key_hash = ?`, id, hash)
+		return t.ExecOr(
+			domain.NewError(domain.CodeUnauthorized),
+			`UPDATE agents SET key_used = TRUE WHERE id = ? AND key_hash = ?`,
+			id,
+			hash,
+		)
 	})
 }
 
-// RotateKey replaces the caller's key. The old one is invalid when it returns. Of several concurrent
-// calls with the same key one succeeds; the others return unauthorized.
-func (s *Store) RotateKey(ctx context.Context, caller domain.Caller) (key string, rotatedAt domain.Time, err error) {
+// RotateKey replaces the caller's key. The old one is invalid when it returns. Of several
+// concurrent calls with the same key one succeeds; the others return unauthorized.
+func (s *Store) RotateKey(
+	ctx context.Context,
+	caller domain.Caller,
+) (key string, rotatedAt domain.Time, err error) {
 	if key, err = domain.NewKey(s.random); err != nil {
 		return "", 0, err
 	}

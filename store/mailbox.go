@@ -14,7 +14,10 @@ const codeAge = 15 * time.Minute // of a code that verifies a mailbox
 
 // StartVerify mails the caller a code that proves its mailbox. It returns already_verified, and
 // rate_limited past the caps on mails.
-func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent domain.CodeSent, err error) {
+func (s *Store) StartVerify(
+	ctx context.Context,
+	caller domain.Caller,
+) (sent domain.CodeSent, err error) {
 	err = s.writeOrReject(ctx, func(t *tx) error {
 		agent, err := t.AuthorizeOwn(caller)
 		if err != nil {
@@ -23,14 +26,23 @@ func (s *Store) StartVerify(ctx context.Context, caller domain.Caller) (sent dom
 		if agent.VerifiedAt != nil {
 			return domain.NewError(domain.CodeAlreadyVerified)
 		}
-		order := mailOrder{AgentID: agent.ID, Kind: domain.MailVerify, To: agent.Mailbox, From: t.counted(caller.Address)}
+
+		order := mailOrder{
+			AgentID: agent.ID,
+			Kind:    domain.MailVerify,
+			To:      agent.Mailbox,
+			From:    t.counted(caller.Address),
+		}
+
 		if err := t.sendCode(agent, order); err != nil {
 			return err
 		}
+
 		next, err := nextMailAllowed(t, t.store.mails, order)
 		sent = domain.CodeSent{ExpiresAt: t.Now.Add(codeAge), ResendAfter: next}
 		return err
 	})
+
 	return sent, err
 }
 
@@ -46,7 +58,8 @@ func (t *tx) sendCode(agent *agentRow, order mailOrder) error {
 		return err
 	}
 
-	// The mail first: what was guessed at the code before decides whether the mail before still counts.
+	// The mail first: what was guessed at the code before decides whether the mail before still
+	// counts.
 	expires := t.Now.Add(codeAge)
 	if allowed {
 		err = insertMail(t, order.AgentID, order.Kind, order.To, code, expires)
@@ -60,9 +73,13 @@ func (t *tx) sendCode(agent *agentRow, order mailOrder) error {
 }
 
 // ConfirmVerify verifies the caller's mailbox with the code that was mailed there. It returns
-// already_verified, wrong_code, code_expired if there is no valid code, and too_many_attempts until a
-// new code is requested.
-func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code string) (verified domain.PublicAgent, err error) {
+// already_verified, wrong_code, code_expired if there is no valid code, and too_many_attempts
+// until a new code is requested.
+func (s *Store) ConfirmVerify(
+	ctx context.Context,
+	caller domain.Caller,
+	code string,
+) (verified domain.PublicAgent, err error) {
 	err = s.writeOrReject(ctx, func(t *tx) error {
 		agent, err := t.AuthorizeOwn(caller)
 		if err != nil {
@@ -89,40 +106,55 @@ func (s *Store) ConfirmVerify(ctx context.Context, caller domain.Caller, code st
 	return verified, err
 }
 
-// StartRecovery mails a code for a lost key to an agent's verified mailbox, and another code to the
-// mailbox that it left in the last seven days. Anyone may call it, so a code voids none that was
-// mailed before; a mailbox gets at most three a day, an hour apart. For any other handle, and past the caps on mails, StartRecovery does nothing
-// and returns no error. next is the time from which the client may request another mail; it does not
-// depend on the agent.
-func (s *Store) StartRecovery(ctx context.Context, handle string, from netip.Addr) (next domain.Time, err error) {
+// StartRecovery mails a code for a lost key to an agent's verified mailbox, and another code to
+// the mailbox that it left in the last seven days. Anyone may call it, so a code voids none that
+// was mailed before; a mailbox gets at most three a day, an hour apart. For any other handle, and
+// past the caps on mails, StartRecovery does nothing and returns no error. next is the time from
+// which the client may request another mail; it does not depend on the agent.
+func (s *Store) StartRecovery(
+	ctx context.Context,
+	handle string,
+	from netip.Addr,
+) (next domain.Time, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		var allowed bool
-		if next, allowed, err = spendRecovery(t, t.store.mails, t.counted(from)); err != nil || !allowed {
+		if next, allowed, err = spendRecovery(t, t.store.mails, t.counted(from)); err != nil ||
+			!allowed {
 			return err
 		}
+
 		agent, found, err := agentByHandle(t, handle)
 		if err != nil || !found {
 			return err
 		}
+
 		for _, o := range t.recoveryOrders(agent) {
 			if err := insertRecovery(t, t.store.mails, o); err != nil {
 				return err
 			}
 		}
+
 		return nil
 	})
+
 	return next, err
 }
 
-// ConfirmRecovery replaces an agent's key with the code that was mailed, and takes back its deletion. A
-// former mailbox becomes the agent's mailbox again. A claim that nobody has confirmed ends, and so does one that the
-// owner first confirmed less than 30 days ago if the mailbox was left before it was last confirmed. endClaim ends one
-// that was confirmed with that mailbox. A suspended agent stays so. ConfirmRecovery returns wrong_code, and
-// code_expired, also for a handle that got no code.
-func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string, endClaim bool) (done domain.Recovery, err error) {
+// ConfirmRecovery replaces an agent's key with the code that was mailed, and takes back its
+// deletion. A former mailbox becomes the agent's mailbox again. A claim that nobody has confirmed
+// ends, and so does one that the owner first confirmed less than 30 days ago if the mailbox was
+// left before it was last confirmed. endClaim ends one that was confirmed with that mailbox. A
+// suspended agent stays so. ConfirmRecovery returns wrong_code, and code_expired, also for a
+// handle that got no code.
+func (s *Store) ConfirmRecovery(
+	ctx context.Context,
+	handle, code string,
+	endClaim bool,
+) (done domain.Recovery, err error) {
 	if done.Key, err = domain.NewKey(s.random); err != nil {
 		return done, err
 	}
+
 	err = s.writeOrReject(ctx, func(t *tx) error {
 		agent, found, err := agentByHandle(t, handle)
 		if err != nil {
@@ -131,10 +163,12 @@ func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string, endCla
 		if !found {
 			return &domain.Error{Code: domain.CodeCodeExpired, Topic: domain.MailRecover}
 		}
+
 		by, err := tryRecovery(t, t.recoveryOrders(agent), code)
 		if err != nil {
 			return err
 		}
+
 		done.RotatedAt = t.Now
 		done.ClaimEnded, err = t.recoverKey(agent, by, done.Key, endClaim)
 		return err
@@ -142,6 +176,7 @@ func (s *Store) ConfirmRecovery(ctx context.Context, handle, code string, endCla
 	if err != nil {
 		return domain.Recovery{}, err
 	}
+
 	return done, nil
 }
 
@@ -153,9 +188,9 @@ const youngClaim = 30 * domain.Day
 // formerMailboxAge is how long the verified mailbox that an agent left may recover its key.
 const formerMailboxAge = 7 * domain.Day
 
-// leaveMailbox tells the verified mailbox of an agent that another replaces it now, and remembers it.
-// A mailbox that was left less than seven days ago stays the one that is remembered: a thief of the
-// key could otherwise change the mailbox twice. The caller stores the agent.
+// leaveMailbox tells the verified mailbox of an agent that another replaces it now, and remembers
+// it. A mailbox that was left less than seven days ago stays the one that is remembered: a thief
+// of the key could otherwise change the mailbox twice. The caller stores the agent.
 func (t *tx) leaveMailbox(agent *agentRow) error {
 	if agent.FormerMailbox == nil || agent.MailboxLeftAt.Add(formerMailboxAge) <= t.Now {
 		former := agent.Mailbox
@@ -185,6 +220,7 @@ func (t *tx) recoveryOrders(agent *agentRow) (orders []mailOrder) {
 			To:      agent.Mailbox,
 		})
 	}
+
 	if agent.FormerMailbox != nil && agent.MailboxLeftAt.Add(formerMailboxAge) > t.Now {
 		orders = append(orders, mailOrder{
 			AgentID: agent.ID,
@@ -192,6 +228,7 @@ func (t *tx) recoveryOrders(agent *agentRow) (orders []mailOrder) {
 			To:      *agent.FormerMailbox,
 		})
 	}
+
 	return orders
 }
 
@@ -201,40 +238,52 @@ func (t *tx) notify(agent *agentRow, kind string) error {
 }
 
 // recoverKey gives an agent the key that the holder of a mailbox asked for, and takes back what a
-// thief of the key before may have done: a deletion, and a young claim. A former mailbox becomes the
-// agent's again.
-func (t *tx) recoverKey(agent *agentRow, by mailOrder, key string, endClaim bool) (ended bool, err error) {
+// thief of the key before may have done: a deletion, and a young claim. A former mailbox becomes
+// the agent's again.
+func (t *tx) recoverKey(
+	agent *agentRow,
+	by mailOrder,
+	key string,
+	endClaim bool,
+) (ended bool, err error) {
 	if err := t.notify(agent, domain.MailRecovered); err != nil {
 		return false, err
 	}
 	if ended, err = t.endYoungClaim(agent, by, endClaim); err != nil {
 		return false, err
 	}
+
 	if by.Kind == domain.MailFormer {
 		if err := t.restoreMailbox(agent, by.To); err != nil {
 			return false, err
 		}
 	}
+
 	if err := keepAgent(t, agent); err != nil {
 		return false, err
 	}
+
 	return ended, restoreKey(t, agent.ID, key)
 }
 
-// endYoungClaim ends the claim of an agent, unless the owner confirmed it 30 days ago or earlier, for the
-// holder of a mailbox that the agent left before the claim was last confirmed: that may be a thief's. It
-// does so for the claim's own mailbox if that is asked for. Later mailboxes may be a thief's themselves. A claim that
-// nobody has confirmed always ends: it was requested with the old key.
+// endYoungClaim ends the claim of an agent, unless the owner confirmed it 30 days ago or earlier,
+// for the holder of a mailbox that the agent left before the claim was last confirmed: that may be
+// a thief's. It does so for the claim's own mailbox if that is asked for. Later mailboxes may be a
+// thief's themselves. A claim that nobody has confirmed always ends: it was requested with the old
+// key.
 func (t *tx) endYoungClaim(agent *agentRow, by mailOrder, asked bool) (ended bool, err error) {
 	var claim claimRow
 	found, err := t.Find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
-	if err != nil || !found || claim.ConfirmedAt != nil && claim.ConfirmedAt.Add(youngClaim) <= t.Now {
+	if err != nil || !found ||
+		claim.ConfirmedAt != nil && claim.ConfirmedAt.Add(youngClaim) <= t.Now {
 		return false, err
 	}
+
 	earlier := by.Kind == domain.MailFormer && *agent.MailboxLeftAt <= claim.MailboxAt
 	if claim.Status != statusPending && !earlier && !(asked && by.To == claim.Mailbox) {
 		return false, nil
 	}
+
 	return true, withdrawClaim(t, agent)
 }
 
@@ -244,15 +293,17 @@ func (t *tx) restoreMailbox(agent *agentRow, mailbox string) error {
 	if err := unverify(t, agent); err != nil {
 		return err
 	}
+
 	agent.Mailbox = mailbox
 	agent.VerifiedAt = &t.Now
 	agent.UpdatedAt = t.Now
+
 	return agent.Store(t)
 }
 
-// unverify returns an agent to level 0 after its mailbox changed. The code that verifies it and the
-// owner claim are not valid for the new one. Recovery codes stay, since they are for one mailbox. The
-// caller stores the agent.
+// unverify returns an agent to level 0 after its mailbox changed. The code that verifies it and
+// the owner claim are not valid for the new one. Recovery codes stay, since they are for one
+// mailbox. The caller stores the agent.
 func unverify(t *tx, agent *agentRow) error {
 	agent.VerifiedBefore = agent.VerifiedBefore || agent.VerifiedAt != nil
 	agent.VerifiedAt = nil
@@ -267,15 +318,15 @@ func unverify(t *tx, agent *agentRow) error {
 	)
 }
 
-// forgetFormerMailbox keeps the mailbox that an agent left from recovering its key. The caller stores the
-// agent.
+// forgetFormerMailbox keeps the mailbox that an agent left from recovering its key. The caller
+// stores the agent.
 func forgetFormerMailbox(t *tx, agent *agentRow) {
 	t.Changes.Erased = t.Changes.Erased || agent.FormerMailbox != nil
 	agent.FormerMailbox = nil
 }
 
-// verifyMailbox makes the mailbox of an agent a verified one. It is then no former one that could recover
-// the key. The caller stores the agent.
+// verifyMailbox makes the mailbox of an agent a verified one. It is then no former one that could
+// recover the key. The caller stores the agent.
 func verifyMailbox(t *tx, agent *agentRow) {
 	agent.VerifiedAt = &t.Now
 	if domain.Deref(agent.FormerMailbox) == agent.Mailbox {

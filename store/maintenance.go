@@ -28,20 +28,21 @@ const (
 	checkAge  = domain.Day             // how long a check is trusted
 )
 
-// maintenance is the state of the care of the database file: that the file is whole, and that deleted
-// personal data leaves it.
+// maintenance is the state of the care of the database file: that the file is whole, and that
+// deleted personal data leaves it.
 //
 // SQLite overwrites deleted rows (secure_delete), but the write-ahead log keeps the pages as they
 // were until it is truncated, and the file keeps copies that SQLite left when it moved rows to
 // other pages. VACUUM rewrites the file without them.
 type maintenance struct {
-	maxCompacted int64        // size of the largest file that is compacted at night
-	erased       atomic.Bool  // personal data was deleted since the log was last truncated
-	checked      atomic.Int64 // domain.Time when this process last checked the file; 0 if it did not
+	maxCompacted int64       // size of the largest file that is compacted at night
+	erased       atomic.Bool // personal data was deleted since the log was last truncated
+	// Domain.Time when this process last checked the file; 0 if it did not.
+	checked atomic.Int64
 }
 
-// runMaintenance does the maintenance that is due: it optimizes the full-text tables and compacts the file
-// at night, and truncates the log after an erasure. It should run every minute.
+// runMaintenance does the maintenance that is due: it optimizes the full-text tables and compacts
+// the file at night, and truncates the log after an erasure. It should run every minute.
 func (s *Store) runMaintenance(ctx context.Context) error {
 	return errors.Join(s.optimizeSearch(ctx), s.compactIfDue(ctx), s.truncateLog(ctx))
 }
@@ -59,10 +60,12 @@ func (s *Store) optimizeSearch(ctx context.Context) error {
 	if err != nil || !s.dueAtNight(last) {
 		return err
 	}
+
 	return s.writeBackground(ctx, func(t *tx) error {
 		if err := t.OptimizeSearch(); err != nil {
 			return err
 		}
+
 		s.maintenance.erased.Store(true) // the log holds the segments as they were
 		return t.SetSiteTime(optimizedAt, t.Now)
 	})
@@ -106,29 +109,34 @@ func (s *Store) truncateLog(ctx context.Context) error {
 	if !s.maintenance.erased.CompareAndSwap(true, false) {
 		return nil
 	}
+
 	done, err := s.db.TruncateLog(ctx)
 	if !done {
 		s.maintenance.erased.Store(true) // a reader was in the way: the next run tries again
 	}
+
 	return err
 }
 
-// CheckFile reads the whole file in the background, unless it was found undamaged within the last day,
-// and stops the store if it is damaged. An earlier process that did not close the file counts as no
-// check. It takes about a second for each 60 MB.
+// CheckFile reads the whole file in the background, unless it was found undamaged within the last
+// day, and stops the store if it is damaged. An earlier process that did not close the file counts
+// as no check. It takes about a second for each 60 MB.
 func (s *Store) CheckFile(ctx context.Context) error {
 	now := s.now()
 	checked := domain.Time(s.maintenance.checked.Load())
 	if checked == 0 && !s.db.Unclean() {
 		checked, _ = s.siteTime(ctx, checkedAt) // if it is unreadable, check the file
 	}
+
 	if s.within(checkAge, checked) {
 		return nil
 	}
+
 	err := s.checkAll(ctx)
 	if err != nil {
 		return err
 	}
+
 	s.maintenance.checked.Store(int64(now))
 	return s.write(ctx, func(t *tx) error { return t.SetSiteTime(checkedAt, now) })
 }
@@ -138,10 +146,12 @@ func (s *Store) checkFile(ctx context.Context) error {
 	if err := s.db.Check(ctx, s.repairSearch); err != nil {
 		return err
 	}
+
 	whole, err := s.searchIsWhole(ctx)
 	if err != nil || whole {
 		return err
 	}
+
 	return s.repairSearch(ctx)
 }
 

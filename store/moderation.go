@@ -17,11 +17,11 @@ import (
 // reasonLength is the limit for the reason of a suspension, in characters.
 const reasonLength = 300
 
-// Suspend hides an agent from the public and rejects its key with suspended, the reason and the end.
-// The reason is one line of at most 300 characters and may be empty; a zero end means until Unsuspend.
-// Records of the agent stay. A second suspension replaces the first. It closes the open reports of the agent
-// and its texts. Suspend returns not_found for an unknown handle, and validation_failed for an invalid reason
-// and an end in the past.
+// Suspend hides an agent from the public and rejects its key with suspended, the reason and the
+// end. The reason is one line of at most 300 characters and may be empty; a zero end means until
+// Unsuspend. Records of the agent stay. A second suspension replaces the first. It closes the open
+// reports of the agent and its texts. Suspend returns not_found for an unknown handle, and
+// validation_failed for an invalid reason and an end in the past.
 func (s *Store) Suspend(ctx context.Context, handle, reason string, until time.Time) error {
 	act, err := suspension(reason, until)
 	if err != nil {
@@ -35,10 +35,16 @@ func suspension(reason string, until time.Time) (agentAct, error) {
 	reason = text.Normalize(reason)
 	switch {
 	case utf8.RuneCountInString(reason) > reasonLength:
-		return agentAct{}, domain.Invalid(domain.FieldError{Field: "reason", Code: domain.FaultTooLong})
+		return agentAct{}, domain.Invalid(
+			domain.FieldError{Field: "reason", Code: domain.FaultTooLong},
+		)
+
 	case !text.CheckLine(reason):
-		return agentAct{}, domain.Invalid(domain.FieldError{Field: "reason", Code: domain.FaultForbiddenCharacter})
+		return agentAct{}, domain.Invalid(
+			domain.FieldError{Field: "reason", Code: domain.FaultForbiddenCharacter},
+		)
 	}
+
 	return agentAct{detail: reason, settles: true, do: func(t *tx, agent *agentRow) error {
 		var end *domain.Time
 		if !until.IsZero() {
@@ -48,7 +54,12 @@ func suspension(reason string, until time.Time) (agentAct, error) {
 				return domain.Invalid(domain.FieldError{Field: "until", Code: domain.FaultBadValue})
 			}
 		}
-		agent.Suspension = domain.Suspension{SuspendedAt: &t.Now, SuspendedUntil: end, Reason: domain.Optional(reason)}
+
+		agent.Suspension = domain.Suspension{
+			SuspendedAt:    &t.Now,
+			SuspendedUntil: end,
+			Reason:         domain.Optional(reason),
+		}
 		return agent.Store(t)
 	}}, nil
 }
@@ -57,11 +68,13 @@ func suspension(reason string, until time.Time) (agentAct, error) {
 type agentAct struct {
 	detail  string // of the note
 	waiting bool   // only for an agent that waits for approval
-	settles bool   // closes the open reports of the agent and its texts, also of those that it has deleted
+	// Closes the open reports of the agent and its texts, also of those that it has deleted.
+	settles bool
 	do      func(*tx, *agentRow) error
 }
 
-// agentActs are the acts that need no more than the agent, by the names under which they are recorded.
+// agentActs are the acts that need no more than the agent, by the names under which they are
+// recorded.
 var agentActs = map[domain.OperatorAct]agentAct{
 	domain.OperatorApprove: {waiting: true, do: func(t *tx, agent *agentRow) error {
 		agent.AwaitingSince = nil
@@ -94,23 +107,31 @@ var agentActs = map[domain.OperatorAct]agentAct{
 	}},
 }
 
-// ActOnAgent does an act other than a suspension to an agent. It returns not_found for an unknown handle, and
-// invalid_state for an approval or a rejection of an agent that does not wait for approval.
+// ActOnAgent does an act other than a suspension to an agent. It returns not_found for an unknown
+// handle, and invalid_state for an approval or a rejection of an agent that does not wait for
+// approval.
 func (s *Store) ActOnAgent(ctx context.Context, act domain.OperatorAct, handle string) error {
 	return s.moderate(ctx, act, agentActs[act], handle)
 }
 
-// moderate runs an operator's act on an agent, and records it. Most acts hide or delete, so they succeed on a full disk. It
-// returns not_found for an unknown handle.
-func (s *Store) moderate(ctx context.Context, name domain.OperatorAct, act agentAct, handle string) error {
+// moderate runs an operator's act on an agent, and records it. Most acts hide or delete, so they
+// succeed on a full disk. It returns not_found for an unknown handle.
+func (s *Store) moderate(
+	ctx context.Context,
+	name domain.OperatorAct,
+	act agentAct,
+	handle string,
+) error {
 	return s.write(ctx, func(t *tx) error {
 		agent, found, err := agentByHandle(t, handle)
 		if err == nil && !found {
 			err = domain.NewError(domain.CodeNotFound)
 		}
+
 		if err != nil {
 			return err
 		}
+
 		return act.run(t, name, agent)
 	})
 }
@@ -144,21 +165,29 @@ func withClosed(detail string, closed int64) string {
 
 // audit records an operator's act.
 func audit(t *tx, act, subject, detail string) error {
-	return t.Exec(`INSERT INTO audit (act, subject, detail, at) VALUES (?, ?, ?, ?)`, act, subject, domain.Optional(detail), t.Now)
+	return t.Exec(
+		`INSERT INTO audit (act, subject, detail, at) VALUES (?, ?, ?, ?)`,
+		act,
+		subject,
+		domain.Optional(detail),
+		t.Now,
+	)
 }
 
-// ReplaceKey replaces an agent's key. The old one is invalid when it returns. It returns not_found for
-// an unknown handle.
+// ReplaceKey replaces an agent's key. The old one is invalid when it returns. It returns not_found
+// for an unknown handle.
 func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err error) {
 	if key, err = domain.NewKey(s.random); err != nil {
 		return "", err
 	}
+
 	err = s.moderate(ctx, "new-key", agentAct{do: func(t *tx, agent *agentRow) error {
 		return restoreKey(t, agent.ID, key)
 	}}, handle)
 	if err != nil {
 		return "", err
 	}
+
 	return key, nil
 }
 
@@ -173,76 +202,105 @@ func (s *Store) ExportAgent(ctx context.Context, handle string) (tables ExportTa
 	if err != nil {
 		return nil, err
 	}
+
 	return exportAgent(ctx, s.db, id)
 }
 
-// Unblock allows the blocked agent to send the other contact requests again. It returns not_found for
-// unknown handles, and if there is no block.
+// Unblock allows the blocked agent to send the other contact requests again. It returns not_found
+// for unknown handles, and if there is no block.
 func (s *Store) Unblock(ctx context.Context, handle, blocked string) error {
-	return s.moderate(ctx, "unblock", agentAct{detail: blocked, do: func(t *tx, agent *agentRow) error {
-		return t.ExecOr(domain.NewError(domain.CodeNotFound), `
+	return s.moderate(
+		ctx,
+		"unblock",
+		agentAct{detail: blocked, do: func(t *tx, agent *agentRow) error {
+			return t.ExecOr(domain.NewError(domain.CodeNotFound), `
 			DELETE FROM blocks
 			WHERE blocker_id = ? AND blocked_id = (SELECT id FROM handles WHERE handle = ?)`, agent.ID, blocked)
-	}}, handle)
+		}},
+		handle,
+	)
 }
 
-// RemovePost deletes a post with its replies, and closes the open reports of them. It returns not_found for an unknown id.
+// RemovePost deletes a post with its replies, and closes the open reports of them. It returns
+// not_found for an unknown id.
 func (s *Store) RemovePost(ctx context.Context, id string) error {
 	return s.write(ctx, func(t *tx) error {
 		var p postRow
 		if err := orNotFound(t.Get(&p, selectPostRow+` WHERE id = ?`, id)); err != nil {
 			return err
 		}
+
 		var author string
 		err := t.Get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID)
 		closed, closeErr := closeReports(t, `about = 'post' AND subject = ?2
 			OR about = 'reply' AND subject IN (SELECT id FROM replies WHERE post_seq = ?3)`, id, p.Seq)
-		return cmp.Or(err, closeErr, deletePost(t, &p), audit(t, "remove-post", id, withClosed("by "+author, closed)))
+
+		return cmp.Or(
+			err,
+			closeErr,
+			deletePost(t, &p),
+			audit(t, "remove-post", id, withClosed("by "+author, closed)),
+		)
 	})
 }
 
-// RemoveReply deletes a reply, and closes the open reports of it. It returns not_found for an unknown id.
+// RemoveReply deletes a reply, and closes the open reports of it. It returns not_found for an
+// unknown id.
 func (s *Store) RemoveReply(ctx context.Context, id string) error {
 	return s.write(ctx, func(t *tx) error {
 		var reply replyRow
 		if err := orNotFound(t.Get(&reply, selectReplyRow+` WHERE r.id = ?`, id)); err != nil {
 			return err
 		}
+
 		closed, err := closeReports(t, `about = 'reply' AND subject = ?2`, id)
-		return cmp.Or(err, deleteReply(t, &reply), audit(t, "remove-reply", id, withClosed("by "+reply.Author, closed)))
+		return cmp.Or(
+			err,
+			deleteReply(t, &reply),
+			audit(t, "remove-reply", id, withClosed("by "+reply.Author, closed)),
+		)
 	})
 }
 
-// ChangeBlocklist adds an entry to a list of the operator or removes one, by the name of the act, such as block-word or
-// unblock-word, and returns the form in which it is stored. Package blocklist says which texts match. From
-// then on agents cannot use a blocked word in handles, names, cards, menus, posts, replies, contact requests and
-// collaborations, and no mailbox or owner's address at a blocked domain; links to a blocked host are not verified; and
-// clients in a blocked network change nothing. Stored records stay. It returns validation_failed for an entry that
-// blocklist.Parse rejects, and if the list has 1000 entries; not_found for an entry to remove that the list does not have; and
-// invalid_query for another act.
-func (s *Store) ChangeBlocklist(ctx context.Context, act, written string) (entry string, err error) {
+// ChangeBlocklist adds an entry to a list of the operator or removes one, by the name of the act,
+// such as block-word or unblock-word, and returns the form in which it is stored. Package
+// blocklist says which texts match. From then on agents cannot use a blocked word in handles,
+// names, cards, menus, posts, replies, contact requests and collaborations, and no mailbox or
+// owner's address at a blocked domain; links to a blocked host are not verified; and clients in a
+// blocked network change nothing. Stored records stay. It returns validation_failed for an entry
+// that blocklist.Parse rejects, and if the list has 1000 entries; not_found for an entry to remove
+// that the list does not have; and invalid_query for another act.
+func (s *Store) ChangeBlocklist(
+	ctx context.Context,
+	act, written string,
+) (entry string, err error) {
 	kind, undo, ok := ParseBlockAct(act)
 	if !ok {
 		return "", domain.NewError(domain.CodeInvalidQuery)
 	}
+
 	entry, err = parseBlock(kind, written)
 	change := addBlock
 	if undo {
 		change, err = removeBlock, nil
 	}
+
 	if err != nil {
 		return "", err
 	}
+
 	return entry, s.write(ctx, func(t *tx) error {
 		changed, err := change(t, kind, entry)
 		if err != nil || changed == 0 {
 			return err
 		}
+
 		if kind == BlockHost && !undo {
 			if err := failLinks(t, entry); err != nil {
 				return err
 			}
 		}
+
 		return audit(t, act, entry, "")
 	})
 }
@@ -258,11 +316,13 @@ func failLinks(t *tx, host string) error {
 	if err != nil {
 		return err
 	}
+
 	for _, handle := range handles {
 		agent, _, err := agentByHandle(t, handle)
 		if err != nil {
 			return err
 		}
+
 		failed := false
 		for i := range agent.Trust.Links {
 			l := &agent.Trust.Links[i]
@@ -271,6 +331,7 @@ func failLinks(t *tx, host string) error {
 				failed = true
 			}
 		}
+
 		if !failed {
 			continue
 		}
@@ -281,6 +342,7 @@ func failLinks(t *tx, host string) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -292,7 +354,12 @@ func (s *Store) Blocklist(ctx context.Context) ([]BlockEntry, error) {
 // CloseReport closes a report. It returns not_found for an unknown id.
 func (s *Store) CloseReport(ctx context.Context, id string) error {
 	return s.write(ctx, func(t *tx) error {
-		err := t.ExecOr(domain.NewError(domain.CodeNotFound), `UPDATE reports SET closed_at = COALESCE(closed_at, ?) WHERE id = ?`, t.Now, id)
+		err := t.ExecOr(
+			domain.NewError(domain.CodeNotFound),
+			`UPDATE reports SET closed_at = COALESCE(closed_at, ?) WHERE id = ?`,
+			t.Now,
+			id,
+		)
 		if err != nil {
 			return err
 		}
@@ -302,17 +369,24 @@ func (s *Store) CloseReport(ctx context.Context, id string) error {
 
 // closeReports closes open reports, and returns how many. The values of where are ?2 and on.
 func closeReports(t *tx, where string, args ...any) (closed int64, err error) {
-	return t.Change(`UPDATE reports SET closed_at = ?1 WHERE closed_at IS NULL AND (`+where+`)`, append([]any{t.Now}, args...)...)
+	return t.Change(
+		`UPDATE reports SET closed_at = ?1 WHERE closed_at IS NULL AND (`+where+`)`,
+		append([]any{t.Now}, args...)...)
 }
 
-// bulkBatch is how many agents one transaction of ActOnAgents handles, so that requests do not wait for long.
+// bulkBatch is how many agents one transaction of ActOnAgents handles, so that requests do not
+// wait for long.
 const bulkBatch = 20
 
-// ActOnAgents does an act to many agents, a few in each transaction, and records each as the same act on one
-// agent. Handles count once. It skips those without an agent, and those whose agent does not wait for
-// approval if the act is about that, and returns them as rejected. It returns validation_failed for an
-// invalid reason and an end in the past. After another error the result has the agents before it.
-func (s *Store) ActOnAgents(ctx context.Context, bulk domain.BulkAct) (result domain.BulkResult, err error) {
+// ActOnAgents does an act to many agents, a few in each transaction, and records each as the same
+// act on one agent. Handles count once. It skips those without an agent, and those whose agent
+// does not wait for approval if the act is about that, and returns them as rejected. It returns
+// validation_failed for an invalid reason and an end in the past. After another error the result
+// has the agents before it.
+func (s *Store) ActOnAgents(
+	ctx context.Context,
+	bulk domain.BulkAct,
+) (result domain.BulkResult, err error) {
 	act := agentActs[bulk.Act]
 	if bulk.Act == domain.OperatorSuspend {
 		if act, err = suspension(bulk.Reason, bulk.Until); err != nil {
@@ -344,11 +418,17 @@ func (s *Store) ActOnAgents(ctx context.Context, bulk domain.BulkAct) (result do
 }
 
 // runOn runs the act on one of many agents, and adds it to the result.
-func (a agentAct) runOn(t *tx, name domain.OperatorAct, handle string, result *domain.BulkResult) error {
+func (a agentAct) runOn(
+	t *tx,
+	name domain.OperatorAct,
+	handle string,
+	result *domain.BulkResult,
+) error {
 	agent, found, err := agentByHandle(t, handle)
 	if err != nil {
 		return err
 	}
+
 	var counts struct {
 		Posts   int `db:"posts"`
 		Replies int `db:"replies"`
@@ -364,13 +444,22 @@ func (a agentAct) runOn(t *tx, name domain.OperatorAct, handle string, result *d
 			err = a.run(t, name, agent)
 		}
 	}
+
 	switch {
 	case !found, errors.Is(err, domain.NewError(domain.CodeInvalidState)):
 		result.Rejected = append(result.Rejected, handle)
 		return nil
+
 	case err != nil:
 		return err
 	}
-	result.Add(domain.BulkResult{Agents: []string{handle}, Posts: counts.Posts, Replies: counts.Replies, Reports: counts.Reports})
+
+	result.Add(domain.BulkResult{
+		Agents:  []string{handle},
+		Posts:   counts.Posts,
+		Replies: counts.Replies,
+		Reports: counts.Reports,
+	})
+
 	return nil
 }

@@ -18,13 +18,18 @@ var agentOrders = map[domain.AgentOrder]string{
 	domain.ByNetwork:    `a.network IS NULL, COUNT(*) OVER (PARTITION BY a.network) DESC, a.network, a.id DESC`,
 }
 
-// AgentRecords returns agents for the operator, also hidden ones, newest first unless the filter names another order,
-// at most limit.
-func (s *Store) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, limit int) (agents []domain.AgentRecord, err error) {
+// AgentRecords returns agents for the operator, also hidden ones, newest first unless the filter
+// names another order, at most limit.
+func (s *Store) AgentRecords(
+	ctx context.Context,
+	f domain.AgentRecordFilter,
+	limit int,
+) (agents []domain.AgentRecord, err error) {
 	pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Query) + "%"
 	if client, err := netip.ParseAddr(f.Network); err == nil {
 		f.Network = hex.EncodeToString(s.pseudonym(domain.Origin(client)))
 	}
+
 	const suspended = `a.suspended_at IS NOT NULL AND (a.suspended_until IS NULL OR a.suspended_until > ?1)`
 	err = s.db.Select(ctx, &agents, `
 		WITH reported (agent_id, reports) AS (
@@ -55,18 +60,33 @@ func (s *Store) AgentRecords(ctx context.Context, f domain.AgentRecordFilter, li
 				a.description_zh || ' ' || a.mailbox LIKE ?7 ESCAPE '\'
 		ORDER BY `+agentOrders[f.Order]+`
 		LIMIT ?8`, s.now(), f.Since, f.MaxLevel, f.Reported, f.Awaiting, f.Network+"%", pattern, limit, f.Suspended, f.Shown)
+
 	return agents, err
 }
 
-// Reports returns the open reports, oldest first, at most limit. If closed is set, the closed ones follow,
-// those that were closed last first.
-func (s *Store) Reports(ctx context.Context, closed bool, limit int) (reports []domain.Report, err error) {
-	err = s.db.Select(ctx, &reports, selectReports+` WHERE r.closed_at IS NULL ORDER BY r.seq LIMIT ?`, limit)
+// Reports returns the open reports, oldest first, at most limit. If closed is set, the closed ones
+// follow, those that were closed last first.
+func (s *Store) Reports(
+	ctx context.Context,
+	closed bool,
+	limit int,
+) (reports []domain.Report, err error) {
+	err = s.db.Select(
+		ctx,
+		&reports,
+		selectReports+` WHERE r.closed_at IS NULL ORDER BY r.seq LIMIT ?`,
+		limit,
+	)
 	if err != nil || !closed {
 		return reports, err
 	}
 	var ended []domain.Report
-	err = s.db.Select(ctx, &ended, selectReports+` WHERE r.closed_at IS NOT NULL ORDER BY r.closed_at DESC, r.seq DESC LIMIT ?`, limit-len(reports))
+	err = s.db.Select(
+		ctx,
+		&ended,
+		selectReports+` WHERE r.closed_at IS NOT NULL ORDER BY r.closed_at DESC, r.seq DESC LIMIT ?`,
+		limit-len(reports),
+	)
 	return append(reports, ended...), err
 }
 
@@ -78,13 +98,22 @@ const selectReports = `
 
 // Acts returns the operator's acts, newest first, at most limit.
 func (s *Store) Acts(ctx context.Context, limit int) (acts []domain.Act, err error) {
-	err = s.db.Select(ctx, &acts, `SELECT act, subject, detail, at FROM audit ORDER BY seq DESC LIMIT ?`, limit)
+	err = s.db.Select(
+		ctx,
+		&acts,
+		`SELECT act, subject, detail, at FROM audit ORDER BY seq DESC LIMIT ?`,
+		limit,
+	)
 	return acts, err
 }
 
 // Invites returns the invitations that the operator made, newest first.
 func (s *Store) Invites(ctx context.Context) (invites []domain.Invite, err error) {
-	err = s.db.Select(ctx, &invites, `SELECT id, uses, used, created_at, expires_at FROM invites ORDER BY created_at DESC, id`)
+	err = s.db.Select(
+		ctx,
+		&invites,
+		`SELECT id, uses, used, created_at, expires_at FROM invites ORDER BY created_at DESC, id`,
+	)
 	return invites, err
 }
 
@@ -96,35 +125,50 @@ var countByDay = map[domain.Counted]string{
 	domain.CountedAbuse:    `SELECT (day - ?1) / ?2 AS day, requests AS records FROM abuse_days WHERE day >= ?1`,
 }
 
-// CountByDay returns how many of the stored records of a kind were created, or requests rejected, on each of the last days (UTC), of which
-// today is the last, and when the first began.
-func (s *Store) CountByDay(ctx context.Context, kind domain.Counted, days int) (first domain.Time, counts []int, err error) {
+// CountByDay returns how many of the stored records of a kind were created, or requests rejected,
+// on each of the last days (UTC), of which today is the last, and when the first began.
+func (s *Store) CountByDay(
+	ctx context.Context,
+	kind domain.Counted,
+	days int,
+) (first domain.Time, counts []int, err error) {
 	var rows []struct {
 		Day     int `db:"day"`
 		Records int `db:"records"`
 	}
+
 	first = s.now().StartOfDay().Add(-time.Duration(days-1) * domain.Day)
 	err = s.db.Select(ctx, &rows, countByDay[kind], first, domain.Day.Milliseconds())
 	counts = make([]int, days)
+
 	for _, row := range rows {
 		if row.Day < days { // else by a clock that ran ahead
 			counts[row.Day] = row.Records
 		}
 	}
+
 	return first, counts, err
 }
 
-// CreatePageLink makes a token for the operator's page, which is valid for PageLinkAge. Others stay valid.
+// CreatePageLink makes a token for the operator's page, which is valid for PageLinkAge. Others
+// stay valid.
 func (s *Store) CreatePageLink(ctx context.Context) (token string, err error) {
 	if token, err = domain.NewSecret(s.random); err != nil {
 		return "", err
 	}
+
 	return token, s.write(ctx, func(t *tx) error {
 		end := t.Now.Add(domain.PageLinkAge)
-		err := t.Exec(`INSERT INTO operator_links (token_hash, created_at, expires_at) VALUES (?, ?, ?)`, domain.HashKey(token), t.Now, end)
+		err := t.Exec(
+			`INSERT INTO operator_links (token_hash, created_at, expires_at) VALUES (?, ?, ?)`,
+			domain.HashKey(token),
+			t.Now,
+			end,
+		)
 		if err != nil {
 			return err
 		}
+
 		return audit(t, "page", "until "+end.Time().Format(time.RFC3339), "")
 	})
 }
@@ -142,39 +186,72 @@ func (s *Store) RevokePageLinks(ctx context.Context) error {
 // CheckPageLink returns not_found unless a token opens the operator's page now.
 func (s *Store) CheckPageLink(ctx context.Context, token string) error {
 	var valid bool
-	err := s.db.Get(ctx, &valid, `SELECT EXISTS (SELECT 1 FROM operator_links WHERE token_hash = ? AND expires_at > ?)`, domain.HashKey(token), s.now())
+	err := s.db.Get(
+		ctx,
+		&valid,
+		`SELECT EXISTS (SELECT 1 FROM operator_links WHERE token_hash = ? AND expires_at > ?)`,
+		domain.HashKey(token),
+		s.now(),
+	)
 	if err == nil && !valid {
 		err = domain.NewError(domain.CodeNotFound)
 	}
 	return err
 }
 
-// CreateInvite makes an invitation, with which as many agents may register until a time. The secret is shown
-// this once; the id names it in lists. It returns validation_failed for uses below 1 or above MaxInviteUses
-// and an end in the past.
-func (s *Store) CreateInvite(ctx context.Context, uses int, until time.Time) (secret string, invite domain.Invite, err error) {
+// CreateInvite makes an invitation, with which as many agents may register until a time. The
+// secret is shown this once; the id names it in lists. It returns validation_failed for uses below
+// 1 or above MaxInviteUses and an end in the past.
+func (s *Store) CreateInvite(
+	ctx context.Context,
+	uses int,
+	until time.Time,
+) (secret string, invite domain.Invite, err error) {
 	if secret, err = domain.NewInvite(s.random); err != nil {
 		return "", invite, err
 	}
+
 	err = s.write(ctx, func(t *tx) error {
-		invite = domain.Invite{ID: domain.InviteID(secret), Uses: uses, CreatedAt: t.Now, ExpiresAt: domain.TimeOf(until)}
+		invite = domain.Invite{
+			ID:        domain.InviteID(secret),
+			Uses:      uses,
+			CreatedAt: t.Now,
+			ExpiresAt: domain.TimeOf(until),
+		}
+
 		switch {
 		case uses < 1 || uses > domain.MaxInviteUses:
 			return domain.Invalid(domain.FieldError{Field: "uses", Code: domain.FaultOutOfRange})
+
 		case invite.ExpiresAt <= t.Now:
 			return domain.Invalid(domain.FieldError{Field: "until", Code: domain.FaultBadValue})
 		}
-		err := t.Exec(`INSERT INTO invites (id, secret_hash, uses, used, created_at, expires_at) VALUES (?, ?, ?, 0, ?, ?)`,
-			invite.ID, domain.HashKey(secret), uses, t.Now, invite.ExpiresAt)
+
+		err := t.Exec(
+			`INSERT INTO invites (id, secret_hash, uses, used, created_at, expires_at) VALUES (?, ?, ?, 0, ?, ?)`,
+			invite.ID,
+			domain.HashKey(secret),
+			uses,
+			t.Now,
+			invite.ExpiresAt,
+		)
 		if err != nil {
 			return err
 		}
-		return audit(t, "invite", invite.ID, fmt.Sprintf("for %d until %s", uses, until.UTC().Format(time.DateOnly)))
+
+		return audit(
+			t,
+			"invite",
+			invite.ID,
+			fmt.Sprintf("for %d until %s", uses, until.UTC().Format(time.DateOnly)),
+		)
 	})
+
 	return secret, invite, err
 }
 
-// RevokeInvite ends an invitation. Agents that registered with it stay. It returns not_found for an unknown id.
+// RevokeInvite ends an invitation. Agents that registered with it stay. It returns not_found for
+// an unknown id.
 func (s *Store) RevokeInvite(ctx context.Context, id string) error {
 	return s.write(ctx, func(t *tx) error {
 		if err := t.ExecOr(domain.NewError(domain.CodeNotFound), `DELETE FROM invites WHERE id = ?`, id); err != nil {

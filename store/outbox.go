@@ -11,7 +11,11 @@ import (
 
 // FinishMail records the outcome of a delivery. A mail that was delivered or rejected is deleted;
 // a delivered link to an owner's page replaces the link before.
-func (s *Store) FinishMail(ctx context.Context, mail domain.Mail, outcome domain.MailOutcome) error {
+func (s *Store) FinishMail(
+	ctx context.Context,
+	mail domain.Mail,
+	outcome domain.MailOutcome,
+) error {
 	return s.write(ctx, func(t *tx) error {
 		isLink := mail.Kind == domain.MailClaim || mail.Kind == domain.MailOwner
 		if isLink && outcome == domain.MailDelivered {
@@ -19,24 +23,28 @@ func (s *Store) FinishMail(ctx context.Context, mail domain.Mail, outcome domain
 				return err
 			}
 		}
+
 		return finishMail(t, mail, outcome)
 	})
 }
 
-// insertMail puts a mail into the outbox. It replaces one of the same kind to the same agent, which may
-// have another recipient unless it is a notice.
+// insertMail puts a mail into the outbox. It replaces one of the same kind to the same agent,
+// which may have another recipient unless it is a notice.
 func insertMail(t *tx, agentID int64, kind, recipient, secret string, expires domain.Time) error {
 	replaced, args := `agent_id = ? AND kind = ?`, []any{agentID, kind}
 	if isNotice(kind) {
 		replaced, args = replaced+` AND recipient = ?`, append(args, recipient)
 	}
+
 	if _, err := giveUp(t, replaced, args...); err != nil {
 		return err
 	}
+
 	id, err := t.NewID(domain.IDMail)
 	if err != nil {
 		return err
 	}
+
 	t.Changes.Mail = true
 	err = t.Exec(`
 		INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at)
@@ -44,6 +52,7 @@ func insertMail(t *tx, agentID int64, kind, recipient, secret string, expires do
 	if err != nil {
 		return fmt.Errorf("insert a mail into the outbox: %w", err)
 	}
+
 	return nil
 }
 
@@ -64,10 +73,12 @@ func deleteExpiredMails(t *tx) error {
 	return err
 }
 
-// giveUp deletes mails that are no longer to be sent, and returns how many. A verification that was never sent, as while the
-// mail server is down, no longer counts against its agent, the mailbox, which got nothing, and the pool, unless a wrong guess was
-// made at its code. It still counts against the networks of the client, so that a stranger cannot make the site try mailboxes
-// that take no mail more often than others. Other mails wait for a day or longer, after which they do not count anyway.
+// giveUp deletes mails that are no longer to be sent, and returns how many. A verification that
+// was never sent, as while the mail server is down, no longer counts against its agent, the
+// mailbox, which got nothing, and the pool, unless a wrong guess was made at its code. It still
+// counts against the networks of the client, so that a stranger cannot make the site try mailboxes
+// that take no mail more often than others. Other mails wait for a day or longer, after which they
+// do not count anyway.
 func giveUp(t *tx, where string, args ...any) (int, error) {
 	err := t.Exec(`
 		UPDATE mail_log SET agent_id = NULL, sent = 0
@@ -78,6 +89,7 @@ func giveUp(t *tx, where string, args ...any) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	n, err := t.Change(`DELETE FROM outbox WHERE `+where, args...)
 	t.Erase(n)
 	return int(n), err
@@ -102,11 +114,13 @@ func (s *Store) StartMail(ctx context.Context) (mail domain.Mail, found bool, er
 	if next, err := s.NextMailAt(ctx); err != nil || next == 0 || next > s.now() {
 		return domain.Mail{}, false, err
 	}
+
 	err = s.write(ctx, func(t *tx) error {
 		mail, found = domain.Mail{}, false
 		if err := deleteExpiredMails(t); err != nil {
 			return err
 		}
+
 		err := t.Get(&mail, `
 			SELECT o.seq, o.id, o.agent_id, o.kind, o.recipient, h.handle, a.name, o.secret, o.tries, o.created_at, o.expires_at
 			FROM outbox o
@@ -121,36 +135,51 @@ func (s *Store) StartMail(ctx context.Context) (mail domain.Mail, found bool, er
 		if err != nil {
 			return err
 		}
+
 		mail.Stop, found = stopToken(t, mail.To), true
 		return t.Exec(`
 			UPDATE outbox SET tries = tries + 1, uncertain = uncertain + 1, next_try_at = ?
 			WHERE seq = ?`, t.Now.Add(domain.MailBackoff(mail.Tries)), mail.Seq)
 	})
+
 	return mail, found, err
 }
 
-// finishMail records the outcome of a delivery. It deletes a mail that was delivered or rejected. A rejected one counts no
-// longer against its agent, but still in the pool and against mailbox and networks; the agent gets an event, but for
-// notices, which are not the agent's. See giveUp for a mail that expires.
+// finishMail records the outcome of a delivery. It deletes a mail that was delivered or rejected.
+// A rejected one counts no longer against its agent, but still in the pool and against mailbox and
+// networks; the agent gets an event, but for notices, which are not the agent's. See giveUp for a
+// mail that expires.
 func finishMail(t *tx, mail domain.Mail, outcome domain.MailOutcome) error {
 	switch outcome {
 	case domain.MailDelivered:
 		return deleteMails(t, `seq = ?`, mail.Seq)
+
 	case domain.MailRejected:
 		n, err := t.Change(`DELETE FROM outbox WHERE seq = ?`, mail.Seq)
 		if err != nil || n == 0 { // it has ended otherwise meanwhile
 			return err
 		}
+
 		t.Erase(n)
 		err = t.Exec(`
 			UPDATE mail_log SET agent_id = NULL
 			WHERE seq = (SELECT MAX(seq) FROM mail_log WHERE agent_id = ? AND at = ?)`, mail.AgentID, mail.CreatedAt)
 		if err == nil && !isNotice(mail.Kind) {
-			err = t.InsertEvent(mail.AgentID, domain.EventMailFailed, domain.EventSubject{Handle: mail.Handle})
+			err = t.InsertEvent(
+				mail.AgentID,
+				domain.EventMailFailed,
+				domain.EventSubject{Handle: mail.Handle},
+			)
 		}
+
 		return err
+
 	case domain.MailDelayed:
-		return t.Exec(`UPDATE outbox SET uncertain = uncertain - 1 WHERE seq = ? AND uncertain > 0`, mail.Seq)
+		return t.Exec(
+			`UPDATE outbox SET uncertain = uncertain - 1 WHERE seq = ? AND uncertain > 0`,
+			mail.Seq,
+		)
 	}
+
 	return deleteMails(t, `seq = ? AND uncertain = 2`, mail.Seq)
 }

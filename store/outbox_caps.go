@@ -43,8 +43,14 @@ func countMail(t *tx, caps domain.MailCaps, o mailOrder, sent bool) error {
 
 // logMail records a mail for the caps.
 func logMail(t *tx, o mailOrder, sent bool) error {
-	return t.Exec(`INSERT INTO mail_log (agent_id, mailbox_hash, pool, sent, at) VALUES (?, ?, ?, ?, ?)`,
-		o.AgentID, t.MailboxHash(o.To), domain.PoolOf(o.Kind), sent, t.Now)
+	return t.Exec(
+		`INSERT INTO mail_log (agent_id, mailbox_hash, pool, sent, at) VALUES (?, ?, ?, ?, ?)`,
+		o.AgentID,
+		t.MailboxHash(o.To),
+		domain.PoolOf(o.Kind),
+		sent,
+		t.Now,
+	)
 }
 
 // countNetwork counts a mail that a client requests in each of its networks.
@@ -52,11 +58,13 @@ func countNetwork(t *tx, caps domain.MailCaps, client netip.Addr) error {
 	if caps.Network == (domain.Share{}) {
 		return nil
 	}
+
 	for _, network := range domain.Networks(client) {
 		if err := t.Exec(`INSERT INTO mail_networks (network, at) VALUES (?, ?)`, t.NetworkHash(network), t.Now); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -72,22 +80,29 @@ func nextMailAllowed(t *tx, caps domain.MailCaps, o mailOrder) (domain.Time, err
 // spendRecovery counts a request for recovery mails against the networks of the client. It
 // reports false if their cap is reached, and then counts nothing. next is the time from which
 // the client may request another mail. Neither depends on the agent that the request is for.
-func spendRecovery(t *tx, caps domain.MailCaps, client netip.Addr) (next domain.Time, allowed bool, err error) {
+func spendRecovery(
+	t *tx,
+	caps domain.MailCaps,
+	client netip.Addr,
+) (next domain.Time, allowed bool, err error) {
 	networks := networkLimits(t, caps, client)
 	reached, err := checkLimits(t, networks)
 	if err != nil {
 		return 0, false, err
 	}
+
 	if reached == nil {
 		if err := countNetwork(t, caps, client); err != nil {
 			return 0, false, err
 		}
 	}
+
 	rejection, err := checkLimits(t, append(networks, poolLimit(caps, domain.PoolProven)))
 	next = t.Now.Add(caps.Repeat)
 	if rejection != nil {
 		next = max(next, domain.TimeOf(rejection.RetryAt))
 	}
+
 	return next, reached == nil, err
 }
 
@@ -130,7 +145,9 @@ func (l limit) reached(t *tx) (end domain.Time, reached bool, err error) {
 		return 0, false, nil
 	}
 	var oldest domain.Time
-	reached, err = t.Find(&oldest, `SELECT at FROM `+l.rows+` AND at > ? ORDER BY at DESC LIMIT 1 OFFSET ?`,
+	reached, err = t.Find(
+		&oldest,
+		`SELECT at FROM `+l.rows+` AND at > ? ORDER BY at DESC LIMIT 1 OFFSET ?`,
 		append(slices.Clone(l.args), t.Now.Add(-l.window), l.mails-1)...)
 	return oldest.Add(l.window), reached, err
 }
@@ -142,7 +159,13 @@ func limitsOf(t *tx, caps domain.MailCaps, o mailOrder) []limit {
 		{"mail_pause", 1, caps.Pause, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
 		// An agent's mails to a mailbox count even if they were not sent, so that the response
 		// tells nothing of other agents.
-		{"mails_mailbox", caps.Mailbox, domain.Day, `mail_log WHERE agent_id = ? AND mailbox_hash = ?`, []any{o.AgentID, t.MailboxHash(o.To)}},
+		{
+			"mails_mailbox",
+			caps.Mailbox,
+			domain.Day,
+			`mail_log WHERE agent_id = ? AND mailbox_hash = ?`,
+			[]any{o.AgentID, t.MailboxHash(o.To)},
+		},
 		poolLimit(caps, domain.PoolOf(o.Kind)),
 	}, networkLimits(t, caps, o.From)...)
 }
@@ -150,13 +173,28 @@ func limitsOf(t *tx, caps domain.MailCaps, o mailOrder) []limit {
 // networkLimits returns the limits of the networks of a client.
 func networkLimits(t *tx, caps domain.MailCaps, client netip.Addr) (limits []limit) {
 	for i, network := range domain.Networks(client) {
-		limits = append(limits, limit{"mails_network", caps.Network[i], domain.Day, `mail_networks WHERE network = ?`, []any{t.NetworkHash(network)}})
+		limits = append(
+			limits,
+			limit{
+				"mails_network",
+				caps.Network[i],
+				domain.Day,
+				`mail_networks WHERE network = ?`,
+				[]any{t.NetworkHash(network)},
+			},
+		)
 	}
 	return limits
 }
 
 func poolLimit(caps domain.MailCaps, pool domain.MailPool) limit {
-	return limit{"mails_site", caps.Pool(), domain.Day, `mail_log WHERE sent AND pool = ?`, []any{pool}}
+	return limit{
+		"mails_site",
+		caps.Pool(),
+		domain.Day,
+		`mail_log WHERE sent AND pool = ?`,
+		[]any{pool},
+	}
 }
 
 // mailboxLimit returns the limit of the mails a day to a mailbox, by its pseudonym.
@@ -175,7 +213,11 @@ func mailboxAllowed(t *tx, caps domain.MailCaps, o mailOrder) (bool, error) {
 	mails := caps.Mailbox
 	if o.Kind != domain.MailRecover && mails > 1 {
 		var verified bool
-		err := t.Get(&verified, `SELECT EXISTS (SELECT 1 FROM agents WHERE mailbox_hash = ?)`, mailbox)
+		err := t.Get(
+			&verified,
+			`SELECT EXISTS (SELECT 1 FROM agents WHERE mailbox_hash = ?)`,
+			mailbox,
+		)
 		if err != nil {
 			return false, err
 		}
@@ -196,9 +238,16 @@ func checkLimits(t *tx, limits []limit) (rejection *domain.Error, err error) {
 		if err != nil {
 			return nil, err
 		}
+
 		if reached && (rejection == nil || end.Time().After(rejection.RetryAt)) {
-			rejection = &domain.Error{Code: domain.CodeRateLimited, Topic: l.topic, Limit: l.mails, RetryAt: end.Time()}
+			rejection = &domain.Error{
+				Code:    domain.CodeRateLimited,
+				Topic:   l.topic,
+				Limit:   l.mails,
+				RetryAt: end.Time(),
+			}
 		}
 	}
+
 	return rejection, nil
 }

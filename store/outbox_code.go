@@ -42,6 +42,7 @@ func insertCode(t *tx, o mailOrder, purpose, code string, expires domain.Time) e
 	if err != nil {
 		return fmt.Errorf("insert the code: %w", err)
 	}
+
 	return nil
 }
 
@@ -129,10 +130,10 @@ func insertRecovery(t *tx, caps domain.MailCaps, o mailOrder) error {
 	return insertMail(t, o.AgentID, o.Kind, o.To, code, expires)
 }
 
-// spendRecoveryMail counts a recovery mail to an agent's mailbox, and reports false if the mailbox's
-// mails or those of the pool are used up, or its holder wants none. Anyone may have it sent, so it
-// does not count against the agent. One to the mailbox that the agent left counts nowhere, so that
-// neither a thief of the key nor strangers can prevent it.
+// spendRecoveryMail counts a recovery mail to an agent's mailbox, and reports false if the
+// mailbox's mails or those of the pool are used up, or its holder wants none. Anyone may have it
+// sent, so it does not count against the agent. One to the mailbox that the agent left counts
+// nowhere, so that neither a thief of the key nor strangers can prevent it.
 func spendRecoveryMail(t *tx, caps domain.MailCaps, o mailOrder) (allowed bool, err error) {
 	if o.Kind == domain.MailFormer {
 		stopped, err := mailsStopped(t, t.MailboxHash(o.To))
@@ -149,9 +150,9 @@ func spendRecoveryMail(t *tx, caps domain.MailCaps, o mailOrder) (allowed bool, 
 	return true, logMail(t, o, true)
 }
 
-// tryRecovery uses up the recovery codes of one of the orders, to whose mailbox the code was mailed,
-// and returns that order. It returns wrong_code if there are valid codes, and code_expired if there
-// are none. Nobody guesses a recovery code, so failed attempts do not count.
+// tryRecovery uses up the recovery codes of one of the orders, to whose mailbox the code was
+// mailed, and returns that order. It returns wrong_code if there are valid codes, and code_expired
+// if there are none. Nobody guesses a recovery code, so failed attempts do not count.
 func tryRecovery(t *tx, orders []mailOrder, code string) (mailOrder, error) {
 	failure := &domain.Error{Code: domain.CodeCodeExpired, Topic: recoveryCode}
 	for _, o := range orders {

@@ -26,18 +26,21 @@ func stopToken(t *tx, address string) string {
 // token that the site did not make.
 func (s *Store) stoppedMailbox(token string) ([]byte, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(raw) != hashBytes+stopBytes || len(token) != base64.RawURLEncoding.EncodedLen(len(raw)) { // it skips line breaks
+	if err != nil || len(raw) != hashBytes+stopBytes ||
+		len(token) != base64.RawURLEncoding.EncodedLen(len(raw)) { // it skips line breaks
 		return nil, domain.NewError(domain.CodeNotFound)
 	}
+
 	mac := s.pseudonym("stop\x00" + string(raw[:hashBytes]))
 	if !hmac.Equal(mac[:stopBytes], raw[hashBytes:]) {
 		return nil, domain.NewError(domain.CodeNotFound)
 	}
+
 	return raw[:hashBytes], nil
 }
 
-// MailsStopped reports whether the holder of an address has ended all mails to it. It returns not_found
-// for a token that was never mailed.
+// MailsStopped reports whether the holder of an address has ended all mails to it. It returns
+// not_found for a token that was never mailed.
 func (s *Store) MailsStopped(ctx context.Context, token string) (stopped bool, err error) {
 	hash, err := s.stoppedMailbox(token)
 	if err == nil {
@@ -54,21 +57,28 @@ func mailsStopped(t *tx, mailbox []byte) (stopped bool, err error) {
 
 const selectStopped = `SELECT EXISTS (SELECT 1 FROM mail_stops WHERE mailbox_hash = ?)`
 
-// StopMails ends or resumes all mails to an address. Those that wait are deleted. It returns not_found for
-// a token that was never mailed.
+// StopMails ends or resumes all mails to an address. Those that wait are deleted. It returns
+// not_found for a token that was never mailed.
 func (s *Store) StopMails(ctx context.Context, token string, stop bool) error {
 	hash, err := s.stoppedMailbox(token)
 	if err != nil {
 		return err
 	}
+
 	return s.write(ctx, func(t *tx) error {
 		if !stop {
 			return t.Exec(`DELETE FROM mail_stops WHERE mailbox_hash = ?`, hash)
 		}
-		err := t.Exec(`INSERT INTO mail_stops (mailbox_hash, created_at) VALUES (?, ?) ON CONFLICT (mailbox_hash) DO NOTHING`, hash, t.Now)
+
+		err := t.Exec(
+			`INSERT INTO mail_stops (mailbox_hash, created_at) VALUES (?, ?) ON CONFLICT (mailbox_hash) DO NOTHING`,
+			hash,
+			t.Now,
+		)
 		if err != nil {
 			return err
 		}
+
 		return deleteMailsTo(t, hash)
 	})
 }
@@ -79,9 +89,11 @@ func deleteMailsTo(t *tx, mailbox []byte) error {
 		Seq int64  `db:"seq"`
 		To  string `db:"recipient"`
 	}
+
 	if err := t.Select(&waiting, `SELECT seq, recipient FROM outbox`); err != nil {
 		return err
 	}
+
 	for _, mail := range waiting {
 		if !hmac.Equal(t.MailboxHash(mail.To), mailbox) {
 			continue
@@ -90,6 +102,7 @@ func deleteMailsTo(t *tx, mailbox []byte) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -102,15 +115,19 @@ const noticeValid = 7 * domain.Day // how long a notice is retried
 // the agent says.
 func isNotice(kind string) bool {
 	switch kind {
-	case domain.MailFormer, domain.MailChanged, domain.MailClaimed, domain.MailRecovered, domain.MailDeletion:
+	case domain.MailFormer,
+		domain.MailChanged,
+		domain.MailClaimed,
+		domain.MailRecovered,
+		domain.MailDeletion:
 		return true
 	}
 	return false
 }
 
-// notifyMailbox mails a notice of a kind to the mailboxes of orders, but to those that have had their
-// notices of the day or want no mails. Nothing else counts against that cap, and notices count in no
-// pool, so that neither a thief of the key nor strangers can prevent them.
+// notifyMailbox mails a notice of a kind to the mailboxes of orders, but to those that have had
+// their notices of the day or want no mails. Nothing else counts against that cap, and notices
+// count in no pool, so that neither a thief of the key nor strangers can prevent them.
 func notifyMailbox(t *tx, caps domain.MailCaps, kind string, orders ...mailOrder) error {
 	for _, o := range orders {
 		mailbox := t.MailboxHash(o.To)
@@ -127,7 +144,11 @@ func notifyMailbox(t *tx, caps domain.MailCaps, kind string, orders ...mailOrder
 			continue
 		}
 
-		err = t.Exec(`INSERT INTO mail_log (mailbox_hash, sent, at) VALUES (?, TRUE, ?)`, hash, t.Now)
+		err = t.Exec(
+			`INSERT INTO mail_log (mailbox_hash, sent, at) VALUES (?, TRUE, ?)`,
+			hash,
+			t.Now,
+		)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ func (s *Store) Me(ctx context.Context, caller domain.Caller) (domain.OwnAgent, 
 		domain.OwnAgent
 		WeeklyCap int `db:"weekly_cap"`
 	}
+
 	err := orNotFound(s.db.Get(ctx, &own, `
 		SELECT a.mailbox, a.weekly_cap, a.deletion_at, a.awaiting_since IS NOT NULL AS awaiting_approval,
 			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'pending' AND expires_at > ?1) AS pending_requests,
@@ -27,12 +28,19 @@ func (s *Store) Me(ctx context.Context, caller domain.Caller) (domain.OwnAgent, 
 	if own.Claim, err = s.ownerClaim(ctx, caller.ID); err != nil {
 		return own.OwnAgent, err
 	}
+
 	own.Limits, err = s.allowances(ctx, caller, own.Card.Level(), own.Card.CreatedAt, own.WeeklyCap)
 	return own.OwnAgent, err
 }
 
 // allowances returns the caller's limits and how much of each is left.
-func (s *Store) allowances(ctx context.Context, caller domain.Caller, level int, joined domain.Time, weeklyCap int) (domain.Allowances, error) {
+func (s *Store) allowances(
+	ctx context.Context,
+	caller domain.Caller,
+	level int,
+	joined domain.Time,
+	weeklyCap int,
+) (domain.Allowances, error) {
 	now := s.now()
 	var used struct {
 		Posts    int `db:"posts"`
@@ -42,6 +50,7 @@ func (s *Store) allowances(ctx context.Context, caller domain.Caller, level int,
 		Collabs  int `db:"collabs"`
 		Mails    int `db:"mails"`
 	}
+
 	err := s.db.Get(ctx, &used, `
 		SELECT
 			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'post' AND at > ?3) AS posts,
@@ -51,6 +60,7 @@ func (s *Store) allowances(ctx context.Context, caller domain.Caller, level int,
 			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'collab' AND at > ?3) AS collabs,
 			(SELECT COUNT(*) FROM mail_log WHERE agent_id = ?1 AND at > ?3) AS mails`,
 		caller.ID, now.Add(-domain.Week), now.Add(-domain.Day))
+
 	age := now.Time().Sub(joined.Time())
 	return domain.Allowances{
 		Posts:            domain.NewAllowance(s.quotas.PostsAt(level), used.Posts),

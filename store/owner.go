@@ -13,20 +13,22 @@ import (
 	"callbook/store/text"
 )
 
-// On the owner's page a person claims an agent by a mailed link, and from then on manages it by the same link. Only a
-// keyed hash of the person's address is stored: the same hash is the same owner.
+// On the owner's page a person claims an agent by a mailed link, and from then on manages it by
+// the same link. Only a keyed hash of the person's address is stored: the same hash is the same
+// owner.
 
 const (
 	claimAge       = 72 * time.Hour
-	claimRetention = 30 * domain.Day  // how long an expired claim is shown
-	unwantedAge    = 30 * domain.Day  // how long a rejection stops further mails of the agent
-	linkAge        = 365 * domain.Day // how long the link to an owner's page works without being used
-	linkUseStep    = domain.Day       // precision of the time of its last use
-	formHalf       = 16               // bytes of each half of a form's token
-	statusPending  = "pending"
-	statusClaimed  = "claimed"
-	statusExpired  = "expired"
-	statusNone     = "none"
+	claimRetention = 30 * domain.Day // how long an expired claim is shown
+	unwantedAge    = 30 * domain.Day // how long a rejection stops further mails of the agent
+	// How long the link to an owner's page works without being used.
+	linkAge       = 365 * domain.Day
+	linkUseStep   = domain.Day // precision of the time of its last use
+	formHalf      = 16         // bytes of each half of a form's token
+	statusPending = "pending"
+	statusClaimed = "claimed"
+	statusExpired = "expired"
+	statusNone    = "none"
 )
 
 // claimRow is a row of the table owner_claims.
@@ -58,11 +60,16 @@ func (c *claimRow) linkEnded(now domain.Time) bool {
 	return c.expired(now) || c.Status == statusClaimed && c.UsedAt.Add(linkAge) <= now
 }
 
-// ClaimOwner mails the owner a link that claims the caller. A repeated claim by the same address gets
-// a new link, which replaces the one before when it is delivered. ClaimOwner returns validation_failed for an address at a blocked domain, trust_too_low if the mailbox is not
-// verified, already_claimed for another address than that of the owner who has confirmed, which counts
-// as a mail, and rate_limited past the caps on mails.
-func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address string) (sent domain.CodeSent, err error) {
+// ClaimOwner mails the owner a link that claims the caller. A repeated claim by the same address
+// gets a new link, which replaces the one before when it is delivered. ClaimOwner returns
+// validation_failed for an address at a blocked domain, trust_too_low if the mailbox is not
+// verified, already_claimed for another address than that of the owner who has confirmed, which
+// counts as a mail, and rate_limited past the caps on mails.
+func (s *Store) ClaimOwner(
+	ctx context.Context,
+	caller domain.Caller,
+	address string,
+) (sent domain.CodeSent, err error) {
 	token, err := domain.NewSecret(s.random)
 	if err != nil {
 		return sent, err
@@ -83,7 +90,12 @@ func (s *Store) ClaimOwner(ctx context.Context, caller domain.Caller, address st
 		if agent.VerifiedAt == nil {
 			return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "claim"}
 		}
-		order := mailOrder{AgentID: agent.ID, Kind: domain.MailClaim, To: address, From: t.counted(caller.Address)}
+		order := mailOrder{
+			AgentID: agent.ID,
+			Kind:    domain.MailClaim,
+			To:      address,
+			From:    t.counted(caller.Address),
+		}
 		if err := t.claimOwner(agent, order, t.ownerHash(address), token); err != nil {
 			return err
 		}
@@ -113,8 +125,8 @@ func (t *tx) claimOwner(agent *agentRow, order mailOrder, owner []byte, token st
 	}
 
 	if same && !claim.expired(t.Now) {
-		// The link before stays valid until the new one is delivered: a request for one to a spelling
-		// of the address where no mail arrives could otherwise lock the owner out.
+		// The link before stays valid until the new one is delivered: a request for one to a
+		// spelling of the address where no mail arrives could otherwise lock the owner out.
 		err := t.Exec(`
 			UPDATE owner_claims SET requested_at = ?, expires_at = ?
 			WHERE agent_id = ?`, t.Now, t.Now.Add(claimAge), agent.ID)
@@ -148,9 +160,9 @@ func (t *tx) replaceOwnerLink(mail *domain.Mail) error {
 		domain.HashKey(mail.Secret), t.Now, mail.Seq)
 }
 
-// spendMail counts a mail that an agent requests, and reports whether it is sent: within the limits, if
-// the site wants it sent, and unless the person at the address has recently rejected the agent. See
-// outbox.Allow for its errors.
+// spendMail counts a mail that an agent requests, and reports whether it is sent: within the
+// limits, if the site wants it sent, and unless the person at the address has recently rejected
+// the agent. See outbox.Allow for its errors.
 func (t *tx) spendMail(agent *agentRow, order mailOrder, wanted bool) (sent bool, err error) {
 	sent, err = allowMail(t, t.store.mails, order)
 	if err != nil {
@@ -179,16 +191,16 @@ func (t *tx) insertClaim(agent *agentRow, owner []byte, token string) error {
 		agent.ID, domain.HashKey(token), owner, agent.Mailbox, t.Now, t.Now.Add(claimAge), t.Now)
 }
 
-// form returns the one-time token of the page. Its first half changes with each act, its second half with
-// what the page shows of the agent, so that nobody confirms what was not shown.
+// form returns the one-time token of the page. Its first half changes with each act, its second
+// half with what the page shows of the agent, so that nobody confirms what was not shown.
 func (c *claimRow) form(token, name, owner, mailbox string, verified bool) string {
 	act := domain.HashParts("form", token, fmt.Sprint(c.Acts))
 	shown := domain.HashParts("shown", token, name, owner, mailbox, fmt.Sprint(verified))
 	return hex.EncodeToString(append(act[:formHalf:formHalf], shown[:formHalf]...))
 }
 
-// validForm reports whether a form of the page may perform an act. Those that take the agent back do not
-// depend on what was shown, or a thief who keeps changing it could prevent them.
+// validForm reports whether a form of the page may perform an act. Those that take the agent back
+// do not depend on what was shown, or a thief who keeps changing it could prevent them.
 func validForm(form, want string, act domain.OwnerAction) bool {
 	if (act == domain.OwnerRotateKey || act == domain.OwnerKeep) && len(form) == len(want) {
 		form, want = form[:2*formHalf], want[:2*formHalf]
@@ -196,8 +208,8 @@ func validForm(form, want string, act domain.OwnerAction) bool {
 	return subtle.ConstantTimeCompare([]byte(form), []byte(want)) == 1
 }
 
-// OwnerPage returns the page of a link, which is a use of it. It returns not_found for a link that is
-// unknown, expired or replaced.
+// OwnerPage returns the page of a link, which is a use of it. It returns not_found for a link that
+// is unknown, expired or replaced.
 func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerPage, err error) {
 	if err := s.useMailedLink(ctx, token); err != nil {
 		return page, err
@@ -234,8 +246,9 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 	return page, err
 }
 
-// useMailedLink makes a link that is used the one to its owner's page, although the delivery of its mail
-// is not recorded yet: the owner may be faster, and after a kill the mail is sent again first.
+// useMailedLink makes a link that is used the one to its owner's page, although the delivery of
+// its mail is not recorded yet: the owner may be faster, and after a kill the mail is sent again
+// first.
 func (s *Store) useMailedLink(ctx context.Context, token string) error {
 	var mail domain.Mail
 	found, err := s.db.Find(ctx, &mail, `
@@ -245,14 +258,19 @@ func (s *Store) useMailedLink(ctx context.Context, token string) error {
 	if err != nil || !found {
 		return err
 	}
+
 	return s.write(ctx, func(t *tx) error { return t.replaceOwnerLink(&mail) })
 }
 
-// recordLinkUse records that the link to an owner's page was used now. Without disk space the use does
-// not count.
+// recordLinkUse records that the link to an owner's page was used now. Without disk space the use
+// does not count.
 func (s *Store) recordLinkUse(ctx context.Context, token string) error {
 	err := s.write(ctx, func(t *tx) error {
-		return t.Exec(`UPDATE owner_claims SET used_at = ? WHERE token_hash = ?`, t.Now, domain.HashKey(token))
+		return t.Exec(
+			`UPDATE owner_claims SET used_at = ? WHERE token_hash = ?`,
+			t.Now,
+			domain.HashKey(token),
+		)
 	})
 	if errors.Is(err, domain.NewError(domain.CodeStorageFull)) {
 		return nil
@@ -261,7 +279,11 @@ func (s *Store) recordLinkUse(ctx context.Context, token string) error {
 }
 
 // receipts returns the newest 100 requests that wait for the owner of an agent.
-func (s *Store) receipts(ctx context.Context, agentID int64, now domain.Time) ([]domain.ContactRequest, error) {
+func (s *Store) receipts(
+	ctx context.Context,
+	agentID int64,
+	now domain.Time,
+) ([]domain.ContactRequest, error) {
 	var rows []requestRow
 	err := s.db.Select(ctx, &rows, selectRequest+`
 		WHERE r.to_id = ?2 AND r.status = 'awaiting_owner' AND r.expires_at > ?1
@@ -270,94 +292,138 @@ func (s *Store) receipts(ctx context.Context, agentID int64, now domain.Time) ([
 	if err != nil {
 		return nil, err
 	}
+
 	waiting := make([]domain.ContactRequest, len(rows))
 	for i := range rows {
 		if waiting[i], err = rows[i].Record(); err != nil {
 			return nil, err
 		}
 	}
+
 	return waiting, nil
 }
 
 // ActAsOwner performs the act of a button on the owner's page. It returns not_found for an invalid
-// link, invalid_state if the page is out of date or the act does not fit the claim, trust_too_low if
-// the agent's mailbox is not verified, sender_limit_reached if the owner has claimed too many agents,
-// and validation_failed for a retirement without the handle.
-func (s *Store) ActAsOwner(ctx context.Context, form domain.OwnerSubmission) (done domain.OwnerResult, err error) {
+// link, invalid_state if the page is out of date or the act does not fit the claim, trust_too_low
+// if the agent's mailbox is not verified, sender_limit_reached if the owner has claimed too many
+// agents, and validation_failed for a retirement without the handle.
+func (s *Store) ActAsOwner(
+	ctx context.Context,
+	form domain.OwnerSubmission,
+) (done domain.OwnerResult, err error) {
 	if err := s.useMailedLink(ctx, form.Token); err != nil {
 		return done, err
 	}
+
 	key, err := domain.NewKey(s.random)
 	if err != nil {
 		return done, err
 	}
+
 	err = s.writeOrReject(ctx, func(t *tx) error {
 		var claim claimRow
-		err := orNotFound(t.Get(&claim, selectClaim+` WHERE c.token_hash = ?`, domain.HashKey(form.Token)))
+		err := orNotFound(
+			t.Get(&claim, selectClaim+` WHERE c.token_hash = ?`, domain.HashKey(form.Token)),
+		)
 		if err != nil {
 			return err
 		}
 		if claim.linkEnded(t.Now) {
 			return domain.NewError(domain.CodeNotFound)
 		}
+
 		agent, err := agentByID(t, claim.AgentID)
 		if err != nil {
 			return err
 		}
-		if !validForm(form.Form, claim.form(form.Token, agent.Name, agent.Owner, agent.Mailbox, agent.VerifiedAt != nil), form.Act) {
+		if !validForm(
+			form.Form,
+			claim.form(form.Token, agent.Name, agent.Owner, agent.Mailbox, agent.VerifiedAt != nil),
+			form.Act,
+		) {
 			return domain.NewError(domain.CodeInvalidState)
 		}
+
 		done = domain.OwnerResult{Handle: agent.Handle}
 		if err := t.actAsOwner(&claim, agent, form, key); err != nil {
 			return err
 		}
+
 		if form.Act == domain.OwnerRotateKey {
 			done.Key = key
 		}
-		return t.Exec(`UPDATE owner_claims SET acts = acts + 1, used_at = ? WHERE agent_id = ?`, t.Now, agent.ID)
+
+		return t.Exec(
+			`UPDATE owner_claims SET acts = acts + 1, used_at = ? WHERE agent_id = ?`,
+			t.Now,
+			agent.ID,
+		)
 	})
+
 	return done, err
 }
 
-func (t *tx) actAsOwner(claim *claimRow, agent *agentRow, form domain.OwnerSubmission, key string) error {
+func (t *tx) actAsOwner(
+	claim *claimRow,
+	agent *agentRow,
+	form domain.OwnerSubmission,
+	key string,
+) error {
 	if (claim.Status == statusPending) != (form.Act == domain.OwnerConfirm || form.Act == domain.OwnerReject) &&
 		!(form.Act == domain.OwnerConfirm && agent.ClaimedAt == nil) {
 		return domain.NewError(domain.CodeInvalidState)
 	}
-	if agent.DeletionAt != nil && form.Act != domain.OwnerKeep && form.Act != domain.OwnerRotateKey && form.Act != domain.OwnerRetire {
+	if agent.DeletionAt != nil && form.Act != domain.OwnerKeep &&
+		form.Act != domain.OwnerRotateKey &&
+		form.Act != domain.OwnerRetire {
 		return errDeletionPending
 	}
+
 	switch form.Act {
 	case domain.OwnerKeep:
 		if agent.DeletionAt == nil {
 			return domain.NewError(domain.CodeInvalidState)
 		}
+
 		return keepAgent(t, agent)
+
 	case domain.OwnerConfirm:
 		return t.confirmClaim(claim, agent)
+
 	case domain.OwnerReject:
 		return t.rejectClaim(claim, agent)
+
 	case domain.OwnerWithdraw:
 		return withdrawClaim(t, agent)
+
 	case domain.OwnerRotateKey:
 		return t.rotateKey(claim, agent, key)
+
 	case domain.OwnerRetire:
 		if form.Confirm != agent.Handle {
-			return domain.Invalid(domain.FieldError{Field: "confirm", Code: domain.FaultBadValue, Topic: "confirm"})
+			return domain.Invalid(
+				domain.FieldError{Field: "confirm", Code: domain.FaultBadValue, Topic: "confirm"},
+			)
 		}
+
 		return deleteAgent(t, agent)
+
 	case domain.OwnerWaive:
 		return t.waiveReceipts(agent)
+
 	case domain.OwnerAgree:
 		if agent.Suspended(t.Now) {
 			return domain.NewError(domain.CodeInvalidState)
 		}
+
 		_, err := actOnRequest(t, agent, form.Request, domain.ActAgree, "")
 		return err
+
 	case domain.OwnerRefuse:
 		_, err := actOnRequest(t, agent, form.Request, domain.ActRefuse, "")
 		return err
 	}
+
 	return domain.NewError(domain.CodeInvalidState)
 }
 
@@ -365,29 +431,44 @@ func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) error {
 	if agent.VerifiedAt == nil {
 		return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "claim"}
 	}
+
 	var others int
 	limit := t.store.quotas[domain.LimitOwnerAgents]
-	err := t.Get(&others, `SELECT COUNT(*) FROM agents WHERE claimed_by = ? AND id <> ?`, claim.Owner, agent.ID)
+	err := t.Get(
+		&others,
+		`SELECT COUNT(*) FROM agents WHERE claimed_by = ? AND id <> ?`,
+		claim.Owner,
+		agent.ID,
+	)
 	if err != nil {
 		return err
 	}
 	if limit > 0 && others >= limit {
-		return &domain.Error{Code: domain.CodeSenderLimitReached, Topic: "owner_agents", Limit: limit, RetryAt: t.Now.Add(domain.Day).Time()}
+		return &domain.Error{
+			Code:    domain.CodeSenderLimitReached,
+			Topic:   "owner_agents",
+			Limit:   limit,
+			RetryAt: t.Now.Add(domain.Day).Time(),
+		}
 	}
+
 	err = t.Exec(`
 		UPDATE owner_claims SET status = 'claimed', mailbox = ?1, mailbox_at = ?2, confirmed_at = COALESCE(confirmed_at, ?2)
 		WHERE agent_id = ?3`, agent.Mailbox, t.Now, agent.ID)
 	if err != nil {
 		return err
 	}
+
 	if claim.Status == statusPending {
 		if err := t.notify(agent, domain.MailClaimed); err != nil {
 			return err
 		}
 	}
+
 	agent.ClaimedAt = &t.Now
 	agent.ClaimedBy = claim.Owner
 	agent.UpdatedAt = t.Now
+
 	return agent.Store(t)
 }
 
@@ -397,18 +478,26 @@ func (t *tx) rejectClaim(claim *claimRow, agent *agentRow) error {
 		t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID),
 		deleteMail(t, agent.ID, domain.MailClaim),
 		insertReport(t, report{
-			About: "claim", Subject: agent.Handle, reportSubject: reportSubject{AuthorID: agent.ID}, Reporter: claim.Owner,
+			About:         "claim",
+			Subject:       agent.Handle,
+			reportSubject: reportSubject{AuthorID: agent.ID},
+			Reporter:      claim.Owner,
 		}))
 }
 
-// hasOwner reports whether a person has claimed an agent and still has the owner's page. The claim may
-// have lapsed: that is for the owner to settle, and not for the key.
+// hasOwner reports whether a person has claimed an agent and still has the owner's page. The claim
+// may have lapsed: that is for the owner to settle, and not for the key.
 func (t *tx) hasOwner(agentID int64) (owned bool, err error) {
-	err = t.Get(&owned, `SELECT EXISTS (SELECT 1 FROM owner_claims WHERE agent_id = ? AND status = 'claimed')`, agentID)
+	err = t.Get(
+		&owned,
+		`SELECT EXISTS (SELECT 1 FROM owner_claims WHERE agent_id = ? AND status = 'claimed')`,
+		agentID,
+	)
 	return owned, err
 }
 
-// waiveReceipts lets the agent accept requests without its owner. Those that wait for the owner stay.
+// waiveReceipts lets the agent accept requests without its owner. Those that wait for the owner
+// stay.
 func (t *tx) waiveReceipts(agent *agentRow) error {
 	if !agent.ContactPolicy.RequireOwnerReceipt {
 		return domain.NewError(domain.CodeInvalidState)
@@ -425,8 +514,8 @@ func (t *tx) rotateKey(claim *claimRow, agent *agentRow, key string) error {
 		return err
 	}
 
-	// A mailbox left after the one that the owner confirmed may be a thief's. One from before may be
-	// the rightful holder's, if the owner is the thief.
+	// A mailbox left after the one that the owner confirmed may be a thief's. One from before may
+	// be the rightful holder's, if the owner is the thief.
 	former := agent.FormerMailbox
 	if former != nil && *former != claim.Mailbox && *agent.MailboxLeftAt > claim.MailboxAt {
 		forgetFormerMailbox(t, agent)
@@ -446,6 +535,7 @@ func (s *Store) ownerClaim(ctx context.Context, agentID int64) (domain.OwnerClai
 		claimRow
 		ClaimedAt *domain.Time `db:"claimed_at"`
 	}
+
 	found, err := s.db.Find(ctx, &row, `
 		SELECT `+claimColumns+`, a.claimed_at
 		FROM owner_claims c
@@ -454,14 +544,18 @@ func (s *Store) ownerClaim(ctx context.Context, agentID int64) (domain.OwnerClai
 	if err != nil || !found {
 		return domain.OwnerClaim{Status: statusNone}, err
 	}
+
 	claim := domain.OwnerClaim{Status: row.Status, RequestedAt: &row.RequestedAt}
 	switch {
 	case row.expired(s.now()):
 		claim.Status, claim.ExpiresAt = statusExpired, &row.ExpiresAt
+
 	case row.Status == statusPending:
 		claim.ExpiresAt = &row.ExpiresAt
+
 	case row.ClaimedAt == nil: // it lapsed, and the owner can confirm it again
 		claim.Status = statusPending
 	}
+
 	return claim, nil
 }

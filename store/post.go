@@ -23,8 +23,9 @@ func (t *tx) checkDeadline(date string) []domain.FieldError {
 }
 
 // CreatePost publishes a post of the caller. It returns validation_failed for a deadline that has
-// passed and for a text with a blocked word, duplicate for the text of another post of the last day, rate_limited past a daily limit, and
-// idempotency_conflict if the key came with another request.
+// passed and for a text with a blocked word, duplicate for the text of another post of the last
+// day, rate_limited past a daily limit, and idempotency_conflict if the key came with another
+// request.
 func (s *Store) CreatePost(
 	ctx context.Context,
 	caller domain.Caller,
@@ -69,7 +70,13 @@ func (t *tx) createPost(
 		return post, err
 	}
 	quotas := t.store.quotas
-	err = t.spendDaily(author, from, domain.ActPost, quotas.PostsAt, quotas[domain.LimitNetworkPosts])
+	err = t.spendDaily(
+		author,
+		from,
+		domain.ActPost,
+		quotas.PostsAt,
+		quotas[domain.LimitNetworkPosts],
+	)
 	if err != nil {
 		return post, err
 	}
@@ -86,12 +93,18 @@ func (t *tx) createPost(
 	if err := row.Insert(t, author.Handle, hash, words); err != nil {
 		return post, err
 	}
-	return domain.PublicPost{Post: row.Post, Author: author.Author(), CreatedAt: row.CreatedAt, Seq: row.Seq}, nil
+	return domain.PublicPost{
+		Post:      row.Post,
+		Author:    author.Author(),
+		CreatedAt: row.CreatedAt,
+		Seq:       row.Seq,
+	}, nil
 }
 
-// checkRepeated returns duplicate, with the id of the first, if a post of an author with the same text is less than
-// domain.RepeatWindow old. A deleted one does not count: posts cannot be edited, so an author corrects a post by deleting
-// it and publishing it again, as often as the daily limit allows.
+// checkRepeated returns duplicate, with the id of the first, if a post of an author with the same
+// text is less than domain.RepeatWindow old. A deleted one does not count: posts cannot be edited,
+// so an author corrects a post by deleting it and publishing it again, as often as the daily limit
+// allows.
 func (t *tx) checkRepeated(authorID int64, hash []byte) error {
 	var first string
 	found, err := t.Find(&first, `
@@ -102,11 +115,12 @@ func (t *tx) checkRepeated(authorID int64, hash []byte) error {
 	if err == nil && found {
 		err = &domain.Error{Code: domain.CodeDuplicate, Topic: "post", Names: []any{first}}
 	}
+
 	return err
 }
 
-// spendDaily counts a post or reply against the limits of its author, by its trust level, and of the
-// network that it comes from.
+// spendDaily counts a post or reply against the limits of its author, by its trust level, and of
+// the network that it comes from.
 func (t *tx) spendDaily(
 	author *agentRow,
 	from netip.Addr,
@@ -119,8 +133,10 @@ func (t *tx) spendDaily(
 		if limited, ok := errors.AsType[*domain.Error](err); ok && limit != limitAt(1) {
 			limited.Topic += "_unverified" // a verified agent may do more
 		}
+
 		return err
 	}
+
 	return t.SpendNetwork(t.counted(from), action, network)
 }
 
@@ -139,8 +155,8 @@ func draftedPost(d domain.PostDraft) domain.Post {
 	}
 }
 
-// DeletePost deletes a post of the caller, with its replies. It returns forbidden for another agent's
-// post.
+// DeletePost deletes a post of the caller, with its replies. It returns forbidden for another
+// agent's post.
 func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string) error {
 	return s.write(ctx, func(t *tx) error {
 		if _, err := t.Authorize(caller); err != nil {
@@ -196,9 +212,9 @@ func (p *postRow) Insert(t *tx, author string, textHash []byte, words string) er
 	return nil
 }
 
-// indexStalePosts rebuilds the search rows of posts whose deadline has passed, so that searches for
-// open posts need not skip them, limit at most, and returns their number. It also reopens posts that a
-// clock that ran ahead has closed.
+// indexStalePosts rebuilds the search rows of posts whose deadline has passed, so that searches
+// for open posts need not skip them, limit at most, and returns their number. It also reopens
+// posts that a clock that ran ahead has closed.
 func indexStalePosts(t *tx, limit int) (int, error) {
 	var stale []int64
 	today := t.Now.Date()
@@ -223,17 +239,22 @@ func indexStalePosts(t *tx, limit int) (int, error) {
 	return len(stale), nil
 }
 
-// indexPosts stores the search rows of the posts that where selects, without those of hidden authors.
+// indexPosts stores the search rows of the posts that where selects, without those of hidden
+// authors.
 func indexPosts(t *tx, where string, value int64) error {
 	posts, err := authoredPosts(t, where, value)
 	for i := range posts {
-		t.Index(postSearch, posts[i].Seq, posts[i].tokens(posts[i].Author, postWords(&posts[i].Post)))
+		t.Index(
+			postSearch,
+			posts[i].Seq,
+			posts[i].tokens(posts[i].Author, postWords(&posts[i].Post)),
+		)
 	}
 	return err
 }
 
-// postFields are the fields of domain.PublicPost, for a SELECT from posts p and postAuthor. The replies of hidden
-// agents do not count.
+// postFields are the fields of domain.PublicPost, for a SELECT from posts p and postAuthor. The
+// replies of hidden agents do not count.
 var postFields = sqlitedb.ColumnsOf[domain.Post]().Select("p") + `, p.seq, p.created_at,
 	h.handle AS "author.handle", a.name AS "author.name", a.level AS "author.level", (
 		SELECT COUNT(*) FROM replies r
@@ -282,7 +303,11 @@ var (
 
 // Posts lists posts, newest first; a search by relevance. It returns invalid_query if the cursor is
 // not one of this list.
-func (s *Store) Posts(ctx context.Context, f domain.PostFilter, page listing.Page) (listing.List[domain.PublicPost], error) {
+func (s *Store) Posts(
+	ctx context.Context,
+	f domain.PostFilter,
+	page listing.Page,
+) (listing.List[domain.PublicPost], error) {
 	ctx, cancel := s.listContext(ctx, f == (domain.PostFilter{Kind: f.Kind}) && page.Offset == 0)
 	defer cancel()
 
@@ -323,7 +348,10 @@ func (s *Store) Posts(ctx context.Context, f domain.PostFilter, page listing.Pag
 func deletePost(t *tx, p *postRow) error {
 	t.Changes.Public = true
 	t.Unindex(postSearch, p.Seq)
-	return cmp.Or(erasePostResponses(t, `seq = ?1`, p.Seq), t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq))
+	return cmp.Or(
+		erasePostResponses(t, `seq = ?1`, p.Seq),
+		t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq),
+	)
 }
 
 // deletePostsOf deletes everything that an agent published.
@@ -341,7 +369,10 @@ func deletePostsOf(t *tx, id int64) error {
 // as ?1, or replies to them.
 func erasePostResponses(t *tx, where string, value int64) error {
 	posts := ` FROM posts WHERE ` + where
-	return t.EraseResponses(`SELECT id`+posts+` UNION SELECT id FROM replies WHERE post_seq IN (SELECT seq`+posts+`)`, value)
+	return t.EraseResponses(
+		`SELECT id`+posts+` UNION SELECT id FROM replies WHERE post_seq IN (SELECT seq`+posts+`)`,
+		value,
+	)
 }
 
 // replyRow is a row of the table replies.

@@ -41,11 +41,13 @@ func (t *tx) SpendNetwork(from netip.Addr, action domain.QuotaAction, limit int)
 	if limit == 0 {
 		return nil
 	}
+
 	for _, network := range domain.Networks(from) {
 		if err := t.spendNetwork(t.NetworkHash(network), action, limit); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 

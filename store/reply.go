@@ -70,7 +70,13 @@ func (t *tx) createReply(
 		return reply, &domain.Error{Code: domain.CodeNotAccepting, Topic: "reply"}
 	}
 	quotas := t.store.quotas
-	err = t.spendDaily(author, from, domain.ActReply, quotas.RepliesAt, quotas[domain.LimitNetworkReplies])
+	err = t.spendDaily(
+		author,
+		from,
+		domain.ActReply,
+		quotas.RepliesAt,
+		quotas[domain.LimitNetworkReplies],
+	)
 	if err != nil {
 		return reply, err
 	}
@@ -99,8 +105,8 @@ func (t *tx) createReply(
 	})
 }
 
-// DeleteReply deletes a reply of the caller, or one to a post of the caller. It returns forbidden to
-// other agents.
+// DeleteReply deletes a reply of the caller, or one to a post of the caller. It returns forbidden
+// to other agents.
 func (s *Store) DeleteReply(ctx context.Context, caller domain.Caller, id string) error {
 	return s.write(ctx, func(t *tx) error {
 		if _, err := t.Authorize(caller); err != nil {
@@ -133,19 +139,26 @@ const selectReply = `
 	JOIN handles h ON h.id = r.author_id`
 
 // Replies lists the replies to a post, oldest first.
-func (s *Store) Replies(ctx context.Context, post domain.PublicPost, page listing.Page) (result listing.List[domain.Reply], err error) {
+func (s *Store) Replies(
+	ctx context.Context,
+	post domain.PublicPost,
+	page listing.Page,
+) (result listing.List[domain.Reply], err error) {
 	from, err := listing.ParseCursor("replies to "+post.ID, page.Cursor)
 	if err != nil {
 		return result, err
 	}
+
 	if page.Cursor == "" {
 		from.Seq = 0
 	}
+
 	result.Items = []domain.Reply{}
 	err = s.db.Select(ctx, &result.Items, selectReply+`
 		WHERE r.post_seq = ? AND r.seq > ?
 		ORDER BY r.seq
 		LIMIT ?`, post.Seq, from.Seq, page.Limit+1)
+
 	size := post.Size()
 	for i, reply := range result.Items {
 		size += reply.Size()
@@ -156,11 +169,17 @@ func (s *Store) Replies(ctx context.Context, post domain.PublicPost, page listin
 			break
 		}
 	}
+
 	return result, err
 }
 
 // RepliesTo lists the replies to the caller's posts, newest first, that were made since a time.
-func (s *Store) RepliesTo(ctx context.Context, caller domain.Caller, since domain.Time, page listing.Page) (listing.List[domain.Reply], error) {
+func (s *Store) RepliesTo(
+	ctx context.Context,
+	caller domain.Caller,
+	since domain.Time,
+	page listing.Page,
+) (listing.List[domain.Reply], error) {
 	return listing.Read[domain.Reply](ctx, s.db, &listing.Query{
 		Name: fmt.Sprintf("replies to %d since %d", caller.ID, since),
 		Rows: selectReply + `

@@ -11,9 +11,10 @@ import (
 	"callbook/store/listing"
 )
 
-// SendRequest sends another agent a contact request. It returns validation_failed for a deadline that
-// has passed and for a text with a blocked word, not_found for an unknown recipient, the errors of
-// ContactPolicy.Allow in its order, and idempotency_conflict if the key came with another request.
+// SendRequest sends another agent a contact request. It returns validation_failed for a deadline
+// that has passed and for a text with a blocked word, not_found for an unknown recipient, the
+// errors of ContactPolicy.Allow in its order, and idempotency_conflict if the key came with
+// another request.
 func (s *Store) SendRequest(
 	ctx context.Context,
 	caller domain.Caller,
@@ -58,11 +59,13 @@ func (s *Store) TryRequest(
 		if _, err := t.sendRequest(sender, handle, draft); err != nil {
 			return err
 		}
+
 		return errDryRun
 	})
 	if errors.Is(err, errDryRun) {
 		return nil
 	}
+
 	return err
 }
 
@@ -138,9 +141,9 @@ func (t *tx) contactAttempt(
 	return offering, a, err
 }
 
-// receivedSince selects the times of the requests that count against the weekly cap of agent ?1 since
-// ?2. Withdrawn requests of one sender count once, reported ones and what a reported sender withdrew not at
-// all.
+// receivedSince selects the times of the requests that count against the weekly cap of agent ?1
+// since ?2. Withdrawn requests of one sender count once, reported ones and what a reported sender
+// withdrew not at all.
 const (
 	receivedSince = `
 		SELECT at FROM (
@@ -212,9 +215,22 @@ func (t *tx) insertRequest(
 
 // Request returns a request to one of its parties. For other agents it returns
 // not_found.
-func (s *Store) Request(ctx context.Context, caller domain.Caller, id string) (request domain.ContactRequest, err error) {
+func (s *Store) Request(
+	ctx context.Context,
+	caller domain.Caller,
+	id string,
+) (request domain.ContactRequest, err error) {
 	var row requestRow
-	err = orNotFound(s.db.Get(ctx, &row, selectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`, s.now(), id, caller.ID))
+	err = orNotFound(
+		s.db.Get(
+			ctx,
+			&row,
+			selectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`,
+			s.now(),
+			id,
+			caller.ID,
+		),
+	)
 	if err != nil {
 		return request, err
 	}
@@ -228,11 +244,17 @@ type RequestFilter struct {
 }
 
 // Requests lists the caller's requests, newest first.
-func (s *Store) Requests(ctx context.Context, caller domain.Caller, f RequestFilter, page listing.Page) (list listing.List[domain.ContactRequest], err error) {
+func (s *Store) Requests(
+	ctx context.Context,
+	caller domain.Caller,
+	f RequestFilter,
+	page listing.Page,
+) (list listing.List[domain.ContactRequest], err error) {
 	side := "to_id"
 	if f.Sent {
 		side = "from_id"
 	}
+
 	// ?1 is the time, ?2 the place in the list, ?3 the caller, ?4 the status.
 	const current = `(?4 = '' OR ?4 = ` + statusNow + `)`
 	rows, err := listing.Read[requestRow](ctx, s.db, &listing.Query{
@@ -245,20 +267,21 @@ func (s *Store) Requests(ctx context.Context, caller domain.Caller, f RequestFil
 	if err != nil {
 		return list, err
 	}
+
 	return listing.Map(rows, (*requestRow).Record)
 }
 
-// ActOnRequest accepts, declines or reports a request to the caller, or withdraws one that the caller
-// sent. The reason is that of a decline or a report.
+// ActOnRequest accepts, declines or reports a request to the caller, or withdraws one that the
+// caller sent. The reason is that of a decline or a report.
 //
-// When a request is accepted, both mailboxes are exchanged as they are then or, if the caller's policy
-// requires the owner's receipt, when the owner agrees; without two verified mailboxes at that moment it
-// is invalid_state. A report goes to the operator in any state and blocks the sender for the caller; an
-// open request is declined, which is all that the sender sees.
+// When a request is accepted, both mailboxes are exchanged as they are then or, if the caller's
+// policy requires the owner's receipt, when the owner agrees; without two verified mailboxes at
+// that moment it is invalid_state. A report goes to the operator in any state and blocks the
+// sender for the caller; an open request is declined, which is all that the sender sees.
 //
-// ActOnRequest returns the same when the same party repeats the act. It returns not_found for an agent
-// that is no party, forbidden for the other party, and invalid_state if the state of the request does
-// not allow the act.
+// ActOnRequest returns the same when the same party repeats the act. It returns not_found for an
+// agent that is no party, forbidden for the other party, and invalid_state if the state of the
+// request does not allow the act.
 func (s *Store) ActOnRequest(
 	ctx context.Context,
 	caller domain.Caller,
@@ -271,8 +294,10 @@ func (s *Store) ActOnRequest(
 		if err != nil {
 			return err
 		}
+
 		request, err = actOnRequest(t, agent, id, act, reason)
 		return err
 	})
+
 	return request, err
 }

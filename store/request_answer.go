@@ -28,8 +28,8 @@ const (
 	statusNow = `CASE WHEN ` + overdue + ` THEN 'expired' ELSE r.status END`
 )
 
-// selectRequest reads requests as they are at ?1: expired past their time, even if that is not stored
-// yet. Nothing else reads exchanged mailboxes.
+// selectRequest reads requests as they are at ?1: expired past their time, even if that is not
+// stored yet. Nothing else reads exchanged mailboxes.
 const selectRequest = `
 	SELECT r.seq, r.id, r.from_id, r.to_id,
 		` + statusNow + ` AS status,
@@ -52,12 +52,14 @@ func (r *requestRow) Record() (domain.ContactRequest, error) {
 	if r.Status == domain.RequestAccepted {
 		record.Mailboxes = &domain.Mailboxes{From: r.FromMailbox, To: r.ToMailbox}
 	}
+
 	if r.Snapshot == nil {
 		return record, nil
 	}
 	if err := json.Unmarshal([]byte(*r.Snapshot), &record.Offering); err != nil {
 		return record, fmt.Errorf("read the offering of a request: %w", err)
 	}
+
 	return record, nil
 }
 
@@ -75,8 +77,8 @@ func (r *requestRow) roleOf(agentID int64) (domain.Role, bool) {
 // Position returns the place of the request in lists.
 func (r requestRow) Position() int64 { return r.Seq }
 
-// actOnRequest applies the state machine and returns the request as it is then. agent is the party that
-// acts; for the owner's acts, the recipient.
+// actOnRequest applies the state machine and returns the request as it is then. agent is the party
+// that acts; for the owner's acts, the recipient.
 func actOnRequest(
 	t *tx,
 	agent *agentRow,
@@ -127,9 +129,9 @@ func acceptance(recipient *agentRow, row *requestRow) domain.RequestAction {
 	return domain.ActAccept
 }
 
-// moveRequest moves a request to another state and notifies the parties, unless it is in that state. It
-// returns invalid_state for an acceptance if a side has no verified mailbox now, or is about to be
-// deleted.
+// moveRequest moves a request to another state and notifies the parties, unless it is in that
+// state. It returns invalid_state for an acceptance if a side has no verified mailbox now, or is
+// about to be deleted.
 func moveRequest(t *tx, row *requestRow, act domain.RequestAction, reason string) error {
 	move := domain.RequestTransitions[act]
 	if !slices.Contains(move.From, row.Status) {
@@ -146,7 +148,8 @@ func moveRequest(t *tx, row *requestRow, act domain.RequestAction, reason string
 	if act != domain.ActDecline {
 		reason = ""
 	}
-	// A mailbox may have changed since the request was sent, and an acceptance reveals the current one.
+	// A mailbox may have changed since the request was sent, and an acceptance reveals the current
+	// one.
 	moved, err := t.Find(row, `
 		UPDATE requests SET
 			status = ?1,
@@ -177,15 +180,17 @@ func notifyOfRequest(t *tx, row *requestRow, move domain.RequestTransition) erro
 		if role == domain.RoleRecipient {
 			agent, other = row.ToID, row.From.Handle
 		}
+
 		if err := t.InsertEvent(agent, move.Event, domain.EventSubject{ID: &row.ID, Handle: other}); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// blockSender rejects further requests of the sender to the recipient, and reports the request to the
-// operator once.
+// blockSender rejects further requests of the sender to the recipient, and reports the request to
+// the operator once.
 func blockSender(t *tx, row *requestRow, reason string) error {
 	err := t.Exec(`
 		INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, ?)
@@ -193,14 +198,27 @@ func blockSender(t *tx, row *requestRow, reason string) error {
 	if err != nil {
 		return err
 	}
+
 	var earlier int64
-	repeated, err := t.Find(&earlier, `SELECT seq FROM reports WHERE reporter_id = ? AND about = 'request' AND subject = ?`, row.ToID, row.ID)
+	repeated, err := t.Find(
+		&earlier,
+		`SELECT seq FROM reports WHERE reporter_id = ? AND about = 'request' AND subject = ?`,
+		row.ToID,
+		row.ID,
+	)
 	if err != nil || repeated {
 		return err
 	}
-	text := domain.Optional(strings.TrimSpace(row.Purpose + "\n" + row.Deliverable + "\n" + domain.Deref(row.Context)))
+
+	text := domain.Optional(
+		strings.TrimSpace(row.Purpose + "\n" + row.Deliverable + "\n" + domain.Deref(row.Context)),
+	)
 	return insertReport(t, report{
-		About: "request", Subject: row.ID, reportSubject: reportSubject{AuthorID: row.FromID, Text: text}, ReporterID: &row.ToID, Reason: reason,
+		About:         "request",
+		Subject:       row.ID,
+		reportSubject: reportSubject{AuthorID: row.FromID, Text: text},
+		ReporterID:    &row.ToID,
+		Reason:        reason,
 	})
 }
 
@@ -210,8 +228,8 @@ func expirePair(t *tx, fromID, toID int64) error {
 	return err
 }
 
-// expireRequests stores that requests have expired, a Batch at most, and notifies both sides. It returns their number.
-// where narrows them; its values are ?2 and on.
+// expireRequests stores that requests have expired, a Batch at most, and notifies both sides. It
+// returns their number. where narrows them; its values are ?2 and on.
 func expireRequests(t *tx, where string, args ...any) (int, error) {
 	var expired []requestRow
 	err := t.Select(&expired, selectRequest+`
@@ -221,9 +239,13 @@ func expireRequests(t *tx, where string, args ...any) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	for i := range expired {
 		row := &expired[i]
-		err := t.Exec(`UPDATE requests SET status = 'expired', updated_at = expires_at, decided_at = expires_at WHERE seq = ?`, row.Seq)
+		err := t.Exec(
+			`UPDATE requests SET status = 'expired', updated_at = expires_at, decided_at = expires_at WHERE seq = ?`,
+			row.Seq,
+		)
 		if err != nil {
 			return 0, err
 		}
@@ -231,6 +253,7 @@ func expireRequests(t *tx, where string, args ...any) (int, error) {
 			return 0, err
 		}
 	}
+
 	return len(expired), nil
 }
 
@@ -243,24 +266,29 @@ func endRequestsOf(t *tx, id int64) error {
 			return err
 		}
 	}
+
 	var open []requestRow
 	err := t.Select(&open, selectRequest+`
 		WHERE r.status IN ('pending', 'awaiting_owner') AND (r.from_id = ?2 OR r.to_id = ?2)`, t.Now, id)
 	if err != nil {
 		return err
 	}
+
 	for i := range open {
 		act := domain.ActWithdraw
 		if open[i].ToID == id {
 			act = domain.ActDecline
 		}
+
 		if err := moveRequest(t, &open[i], act, ""); err != nil {
 			return err
 		}
 	}
+
 	if err := t.EraseResponses(`SELECT id FROM requests WHERE from_id = ?1 OR to_id = ?1`, id); err != nil {
 		return err
 	}
+
 	return t.ExecEach(id,
 		`UPDATE requests SET from_mailbox = NULL WHERE from_id = ?1`,
 		`UPDATE requests SET to_mailbox = NULL WHERE to_id = ?1`,

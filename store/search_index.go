@@ -40,8 +40,10 @@ func (t *tx) Unindex(table string, number int64) {
 // StoreSearchRows writes the rows that Index and Unindex have gathered.
 func (t *tx) StoreSearchRows() error {
 	keys := slices.SortedFunc(maps.Keys(t.search), func(a, b searchKey) int {
-		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.number, b.number)) // the order that FTS5 wants
+		// The order that FTS5 wants.
+		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.number, b.number))
 	})
+
 	for _, key := range keys {
 		var err error
 		if tokens := t.search[key]; tokens == "" {
@@ -49,10 +51,12 @@ func (t *tx) StoreSearchRows() error {
 		} else {
 			err = t.Exec(`INSERT OR REPLACE INTO `+key.table+` (rowid, tokens) VALUES (?, ?)`, key.number, tokens)
 		}
+
 		if err != nil {
 			return fmt.Errorf("store a row of %s: %w", key.table, err)
 		}
 	}
+
 	clear(t.search)
 	return nil
 }
@@ -67,6 +71,7 @@ func (t *tx) OptimizeSearch() error {
 			return fmt.Errorf("optimize %s: %w", table, err)
 		}
 	}
+
 	return nil
 }
 
@@ -86,12 +91,14 @@ func (t *tx) ClearSearch() error {
 const indexBatch = 250
 
 // rebuildSearch rebuilds all rows of the full-text tables, for tables that are damaged, or that an
-// older program wrote in another way. Searches find only a part meanwhile. 100,000 agents take minutes.
+// older program wrote in another way. Searches find only a part meanwhile. 100,000 agents take
+// minutes.
 func (s *Store) rebuildSearch(ctx context.Context) error {
 	err := s.writeBackground(ctx, (*tx).ClearSearch)
 	if err != nil {
 		return fmt.Errorf("clear the full-text tables: %w", err)
 	}
+
 	for _, next := range []func(*tx, int64) (int64, error){indexAgentsAfter, indexPostsAfter} {
 		for last := int64(-1); last != 0; {
 			after := max(last, 0)
@@ -105,29 +112,37 @@ func (s *Store) rebuildSearch(ctx context.Context) error {
 			}
 		}
 	}
+
 	return s.writeBackground(ctx, (*tx).OptimizeSearch)
 }
 
-// searchIsWhole reports whether searches find as many agents and posts as the public sees. FTS5 does not
-// notice some damage of its tables, after which it finds nothing.
+// searchIsWhole reports whether searches find as many agents and posts as the public sees. FTS5
+// does not notice some damage of its tables, after which it finds nothing.
 func (s *Store) searchIsWhole(ctx context.Context) (whole bool, err error) {
 	every := func(kind rune, values ...string) string {
 		return search.Within("", []string{search.AnyFacet(facets(kind, values))})
 	}
+
 	err = s.db.Get(ctx, &whole, `
 		SELECT (SELECT COUNT(*) FROM agent_search WHERE agent_search MATCH ?)
 				= (SELECT COUNT(*) FROM agents WHERE hidden = 0)
 			AND (SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?)
 				= (SELECT COUNT(*) FROM posts WHERE author_id NOT IN (SELECT id FROM agents WHERE hidden = 1))`,
 		every(facetLevel, "0", "from1"), every(facetKind, "seeking", "offering", "announce"))
+
 	return whole, err
 }
 
-// indexAgentsAfter stores the search rows of the next agents, and returns the number of the last; 0 if
-// there are no more.
+// indexAgentsAfter stores the search rows of the next agents, and returns the number of the last;
+// 0 if there are no more.
 func indexAgentsAfter(t *tx, id int64) (last int64, err error) {
 	var agents []agentRow
-	err = t.Select(&agents, selectAgents+` WHERE a.id > ? AND NOT a.hidden ORDER BY a.id LIMIT ?`, id, indexBatch)
+	err = t.Select(
+		&agents,
+		selectAgents+` WHERE a.id > ? AND NOT a.hidden ORDER BY a.id LIMIT ?`,
+		id,
+		indexBatch,
+	)
 	for i := range agents {
 		last = agents[i].ID
 		t.Index(agentSearch, last, agentTokens(&agents[i].Agent))

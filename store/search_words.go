@@ -8,8 +8,8 @@ import (
 	"callbook/store/search"
 )
 
-// agentTokens returns the tokens of an agent in the full-text table. Those of a new one are cut like
-// PostWords.
+// agentTokens returns the tokens of an agent in the full-text table. Those of a new one are cut
+// like PostWords.
 func agentTokens(a *domain.Agent) string { return agentSearchRow(a).Tokens() }
 
 // agentSearchRow returns the row of an agent in the full-text table.
@@ -30,7 +30,8 @@ func agentSearchRow(a *domain.Agent) search.Row {
 	return row
 }
 
-// Tokens returns what watches are compared with: the tokens of the post's row in the full-text table, and its languages.
+// Tokens returns what watches are compared with: the tokens of the post's row in the full-text
+// table, and its languages.
 func (p *postRow) Tokens(author string) search.TokenSet {
 	row := postTexts(&p.Post)
 	languages := beginnings(append(slices.Clone(p.Languages), domain.Deref(p.Lang)))
@@ -41,16 +42,31 @@ func (p *postRow) Tokens(author string) search.TokenSet {
 // Texts returns what the agent says on its card, a text a line.
 func (a *agentRow) Texts() string {
 	lines := []string{a.Name, a.Owner, domain.Deref(a.Tagline), a.DescriptionEN, a.DescriptionZH}
-	lines = append(append(lines, a.Capabilities...), domain.Deref(a.Model), domain.Deref(a.ContactPolicy.Note))
+	lines = append(
+		append(lines, a.Capabilities...),
+		domain.Deref(a.Model),
+		domain.Deref(a.ContactPolicy.Note),
+	)
 	for _, o := range a.Offerings {
-		lines = append(lines, o.Title, o.Deliverable, domain.Deref(o.ForWhom), domain.Deref(o.NotDoing))
+		lines = append(
+			lines,
+			o.Title,
+			o.Deliverable,
+			domain.Deref(o.ForWhom),
+			domain.Deref(o.NotDoing),
+		)
 		lines = append(lines, o.Tags...)
 	}
+
 	lines = append(lines, domain.Deref(a.Homepage))
 	for _, l := range a.Trust.Links {
 		lines = append(lines, l.URL)
 	}
-	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return line == "" }), "\n")
+
+	return strings.Join(
+		slices.DeleteFunc(lines, func(line string) bool { return line == "" }),
+		"\n",
+	)
 }
 
 // menuTexts returns the texts of an entry of a menu that searches read.

@@ -15,11 +15,13 @@ import (
 
 // Names of site values.
 const (
-	secretName = "secret"      // the key of Pseudonym
-	erasedAt   = "erased_at"   // the time of the first erasure since the last compaction
-	mailsSince = "mails_since" // the time at which the site began to send mail; 0 while it sends none
+	secretName = "secret"    // the key of Pseudonym
+	erasedAt   = "erased_at" // the time of the first erasure since the last compaction
+	// The time at which the site began to send mail; 0 while it sends none.
+	mailsSince = "mails_since"
 
-	untrustedProxyAt = "untrusted_proxy_at" // when a request last came through a proxy that is not trusted
+	// When a request last came through a proxy that is not trusted.
+	untrustedProxyAt = "untrusted_proxy_at"
 )
 
 // readSecret reads the key of Pseudonym, which the first process creates.
@@ -28,6 +30,7 @@ func (s *Store) readSecret(ctx context.Context) error {
 	if err != nil || found {
 		return err
 	}
+
 	return s.write(ctx, func(t *tx) error {
 		secret := make([]byte, sha256.Size)
 		if _, err := io.ReadFull(t.Random, secret); err != nil {
@@ -36,6 +39,7 @@ func (s *Store) readSecret(ctx context.Context) error {
 		if err := t.setFirst(secretName, secret); err != nil {
 			return err
 		}
+
 		return t.Get(&s.secret, selectSecret, secretName)
 	})
 }
@@ -54,13 +58,15 @@ func (t *tx) NetworkHash(network netip.Prefix) []byte {
 	return t.Pseudonym("network\x00" + network.String())
 }
 
-// MailboxHash returns the pseudonym of a mailbox, which is the same for every spelling of its address.
+// MailboxHash returns the pseudonym of a mailbox, which is the same for every spelling of its
+// address.
 func (t *tx) MailboxHash(address string) []byte {
 	return t.Pseudonym("mailbox\x00" + text.NormalMailbox(address))
 }
 
-// CodeHash returns the keyed hash of a code by which the database knows it, from its hash. The key is
-// Options.Secret, without which a stolen database does not tell the code, or else that of Pseudonym.
+// CodeHash returns the keyed hash of a code by which the database knows it, from its hash. The key
+// is Options.Secret, without which a stolen database does not tell the code, or else that of
+// Pseudonym.
 func (t *tx) CodeHash(hash []byte) []byte {
 	if secret := t.store.codeSecret; len(secret) > 0 {
 		return keyedHash(secret, string(hash))
@@ -93,7 +99,11 @@ func (t *tx) SetSiteTime(name string, at domain.Time) error {
 
 // setFirst stores a named value of the site, unless there is one.
 func (t *tx) setFirst(name string, value []byte) error {
-	return t.Exec(`INSERT INTO site (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`, name, value)
+	return t.Exec(
+		`INSERT INTO site (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`,
+		name,
+		value,
+	)
 }
 
 func formatNumber(n int64) []byte { return strconv.AppendInt(nil, n, 10) }

@@ -10,7 +10,8 @@ const (
 	PostPages
 )
 
-// pageQueries select the names of the pages with numbers in a range, and the first number from one on.
+// pageQueries select the names of the pages with numbers in a range, and the first number from one
+// on.
 var pageQueries = [...]struct{ names, first string }{
 	AgentPages: {
 		names: `
@@ -42,15 +43,23 @@ var pageQueries = [...]struct{ names, first string }{
 	},
 }
 
-// Pages returns the handles or ids of the records of a kind that the public sees and whose numbers are in a range, oldest
-// first. to is not in the range.
-func (s *Store) Pages(ctx context.Context, kind PageKind, from, to int64) (names []string, err error) {
+// Pages returns the handles or ids of the records of a kind that the public sees and whose numbers
+// are in a range, oldest first. to is not in the range.
+func (s *Store) Pages(
+	ctx context.Context,
+	kind PageKind,
+	from, to int64,
+) (names []string, err error) {
 	err = s.db.Select(ctx, &names, pageQueries[kind].names, from, to)
 	return names, err
 }
 
 // FirstPage returns the lowest number from one on of a record of a kind that the public sees.
-func (s *Store) FirstPage(ctx context.Context, kind PageKind, from int64) (number int64, found bool, err error) {
+func (s *Store) FirstPage(
+	ctx context.Context,
+	kind PageKind,
+	from int64,
+) (number int64, found bool, err error) {
 	found, err = s.db.Find(ctx, &number, pageQueries[kind].first, from)
 	return number, found, err
 }

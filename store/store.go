@@ -4,9 +4,10 @@
 // # Structure
 //
 // This package has the records, their SQL and the use cases, in files by entity: request.go and
-// request_answer.go have the contact requests. An exported method of Store is one use case and at most
-// one transaction. What several use cases share is in write.go (transactions), store.go and site.go
-// (values of the site), quota.go, idempotency.go, jobs.go, maintenance.go and search_index.go.
+// request_answer.go have the contact requests. An exported method of Store is one use case and at
+// most one transaction. What several use cases share is in write.go (transactions), store.go and
+// site.go (values of the site), quota.go, idempotency.go, jobs.go, maintenance.go and
+// search_index.go.
 //
 // The packages below know no use case and no table:
 //
@@ -21,9 +22,9 @@
 //
 // A use case calls write with a function of a tx, whose lines are the use case: Authorize checks
 // again that the caller may act, and returns its row; Replay returns the response of an earlier
-// request with the same Idempotency-Key; then come the rules and the records, and StoreResponse.
-// A [agentRow] is read, changed in its fields and stored by Store, which keeps its search row
-// and evidence in step. writeOrReject commits even if the request is rejected, for a counter of failed
+// request with the same Idempotency-Key; then come the rules and the records, and StoreResponse. A
+// [agentRow] is read, changed in its fields and stored by Store, which keeps its search row and
+// evidence in step. writeOrReject commits even if the request is rejected, for a counter of failed
 // attempts.
 //
 // Writes that wait share a transaction; one that returns an error is rolled back alone. After the
@@ -34,8 +35,8 @@
 //
 // Reads use the connections of the reading pool and see the last commit. Public reads leave hidden
 // agents out by the column hidden, and search rows exist only for the others. Lists pass a
-// [listing.Query] to package listing. Searches and filtered lists have a deadline, so that no query text
-// is dangerous.
+// [listing.Query] to package listing. Searches and filtered lists have a deadline, so that no
+// query text is dangerous.
 //
 // Lists of short texts are JSON columns rather than child tables: they are read and written whole.
 // To filter by them, the search rows contain them as facets.
@@ -53,10 +54,10 @@
 // # A background job
 //
 // The server calls RunJobs every minute. Each job runs after the requests that wait; those that
-// handle many records do so in transactions of limited size. The server also sends the mails of the
-// outbox (StartMail, FinishMail) and checks links (StartLinkChecks, StoreLinkCheck) and, every second,
-// matches new posts (MatchPosts): it gets the work in one transaction, does it without one, and stores
-// the result in another.
+// handle many records do so in transactions of limited size. The server also sends the mails of
+// the outbox (StartMail, FinishMail) and checks links (StartLinkChecks, StoreLinkCheck) and, every
+// second, matches new posts (MatchPosts): it gets the work in one transaction, does it without
+// one, and stores the result in another.
 package store
 
 import (
@@ -78,17 +79,21 @@ import (
 
 // Options configures a Store. The zero value of every field but Path is right for a server.
 type Options struct {
-	Path         string                  // the SQLite file; created if missing
-	Clock        func() time.Time        // the only source of time; time.Now if nil
-	Random       io.Reader               // the source of ids and keys; crypto/rand if nil
-	Quotas       domain.Quotas           // daily limits; DefaultQuotas if nil
-	Mails        *domain.MailCaps        // caps on mails; DefaultMailCaps if nil
-	Secret       []byte                  // the key of the hashes of codes; a key in the database if empty
+	Path   string           // the SQLite file; created if missing
+	Clock  func() time.Time // the only source of time; time.Now if nil
+	Random io.Reader        // the source of ids and keys; crypto/rand if nil
+	Quotas domain.Quotas    // daily limits; DefaultQuotas if nil
+	Mails  *domain.MailCaps // caps on mails; DefaultMailCaps if nil
+	// The key of the hashes of codes; a key in the database if empty.
+	Secret       []byte
 	Registration domain.RegistrationMode // who may register; RegistrationOpen if empty
-	SiteName     string                  // which no agent and no owner may have in its name; empty for none but Callbook
-	Normal       bool                    // synchronous=NORMAL: a power cut may lose the last writes
-	Batch        int                     // writes that share one commit at most; as in sqlitedb.Options if 0
-	MaxBytes     int64                   // of the records in the file, from which those that would grow are rejected; 0 for no limit
+	// Which no agent and no owner may have in its name; empty for none but Callbook.
+	SiteName string
+	Normal   bool // synchronous=NORMAL: a power cut may lose the last writes
+	// Writes that share one commit at most; as in sqlitedb.Options if 0.
+	Batch int
+	// Of the records in the file, from which those that would grow are rejected; 0 for no limit.
+	MaxBytes int64
 
 	// NetworkDisk allows a file on a network file system, which is rejected otherwise.
 	NetworkDisk bool
@@ -237,8 +242,8 @@ func (s *Store) Now() time.Time { return s.now().Time() }
 // now returns the time of the directory's clock.
 func (s *Store) now() domain.Time { return domain.TimeOf(s.clock()) }
 
-// within reports whether at is at most age ago. It reports false for a time in the future, as after the
-// clock was set back.
+// within reports whether at is at most age ago. It reports false for a time in the future, as
+// after the clock was set back.
 func (s *Store) within(age time.Duration, at domain.Time) bool {
 	now := s.now()
 	return now.Add(-age) <= at && at <= now

@@ -9,20 +9,27 @@ import (
 	"callbook/store/text"
 )
 
-// An event marks the wake-up of its agent as due (InsertEvent). StartWakes marks it as sent for the
-// time of a lease, so that a request is repeated if the program ends before FinishWake. Events that are inserted
-// meanwhile are found by FinishWake. The limit of one request in domain.WakePause is kept beside the agent, so that another
-// URL does not lift it.
+// An event marks the wake-up of its agent as due (InsertEvent). StartWakes marks it as sent for
+// the time of a lease, so that a request is repeated if the program ends before FinishWake. Events
+// that are inserted meanwhile are found by FinishWake. The limit of one request in
+// domain.WakePause is kept beside the agent, so that another URL does not lift it.
 
 // wakeNonceBytes is the length of the random part of a secret.
 const wakeNonceBytes = 32
 
-// SetWake stores the URL at which the caller is woken, in place of the one before, and returns the secret of its
-// signatures. It returns validation_failed for a blocked host, and trust_too_low below level 1.
-func (s *Store) SetWake(ctx context.Context, caller domain.Caller, url string) (address string, secret []byte, err error) {
+// SetWake stores the URL at which the caller is woken, in place of the one before, and returns the
+// secret of its signatures. It returns validation_failed for a blocked host, and trust_too_low
+// below level 1.
+func (s *Store) SetWake(
+	ctx context.Context,
+	caller domain.Caller,
+	url string,
+) (address string, secret []byte, err error) {
 	address, ok := text.ParseWebhookURL(url, s.loopbackLinks)
 	if !ok {
-		return "", nil, domain.Invalid(domain.FieldError{Field: "url", Code: domain.FaultBadFormat, Topic: "webhook"})
+		return "", nil, domain.Invalid(
+			domain.FieldError{Field: "url", Code: domain.FaultBadFormat, Topic: "webhook"},
+		)
 	}
 	err = s.write(ctx, func(t *tx) error {
 		agent, err := t.Authorize(caller)
@@ -46,7 +53,8 @@ func (s *Store) SetWake(ctx context.Context, caller domain.Caller, url string) (
 }
 
 func (t *tx) setWake(agentID int64, url string) (secret []byte, err error) {
-	var due *domain.Time // events may wait for a request: to the new URL, not as long as for one that failed
+	// Events may wait for a request: to the new URL, not as long as for one that failed.
+	var due *domain.Time
 	if _, err := t.Find(&due, `
 		SELECT MAX(?, COALESCE(a.woken_at, 0) + ?)
 		FROM wakes w
@@ -57,6 +65,7 @@ func (t *tx) setWake(agentID int64, url string) (secret []byte, err error) {
 	if err := removeWake(t, agentID); err != nil {
 		return nil, err
 	}
+
 	nonce := make([]byte, wakeNonceBytes)
 	if _, err := io.ReadFull(t.Random, nonce); err != nil {
 		return nil, err
@@ -64,11 +73,12 @@ func (t *tx) setWake(agentID int64, url string) (secret []byte, err error) {
 	if err := t.Exec(`INSERT INTO wakes (agent_id, url, nonce, due_at) VALUES (?, ?, ?, ?)`, agentID, url, nonce, due); err != nil {
 		return nil, err
 	}
+
 	return wakeSecret(t, nonce), nil
 }
 
-// wakeSecret derives the secret of signatures, so that the database alone does not have it if the key of codes
-// comes from elsewhere.
+// wakeSecret derives the secret of signatures, so that the database alone does not have it if the
+// key of codes comes from elsewhere.
 func wakeSecret(t *tx, nonce []byte) []byte {
 	return t.CodeHash(append([]byte("wake\x00"), nonce...))
 }
@@ -93,27 +103,35 @@ func (s *Store) Wake(ctx context.Context, caller domain.Caller) (w domain.Wake, 
 	if err == nil && !found {
 		err = domain.NewError(domain.CodeUnauthorized)
 	}
+
 	return w, err
 }
 
 // NextWakeAt returns when the next request that wakes an agent is due; 0 if none is.
 func (s *Store) NextWakeAt(ctx context.Context) (next domain.Time, err error) {
-	err = s.db.Get(ctx, &next, `SELECT COALESCE(MIN(due_at), 0) FROM wakes WHERE due_at IS NOT NULL`)
+	err = s.db.Get(
+		ctx,
+		&next,
+		`SELECT COALESCE(MIN(due_at), 0) FROM wakes WHERE due_at IS NOT NULL`,
+	)
 	return next, err
 }
 
-// StartWakes returns requests to send now, at most limit, and records that they are on their way. Each must be
-// followed by FinishWake; if it is not, as when the program is killed, the request is repeated.
+// StartWakes returns requests to send now, at most limit, and records that they are on their way.
+// Each must be followed by FinishWake; if it is not, as when the program is killed, the request is
+// repeated.
 func (s *Store) StartWakes(ctx context.Context, limit int) (due []domain.DueWake, err error) {
 	if next, err := s.NextWakeAt(ctx); err != nil || next == 0 || next > s.now() {
 		return nil, err
 	}
+
 	err = s.write(ctx, func(t *tx) error {
 		due, err = nil, nil
 		for rows := []domain.DueWake(nil); len(due) == 0 && err == nil; {
 			if rows, err = selectDueWakes(t, limit); len(rows) == 0 {
 				break
 			}
+
 			for i := 0; i < len(rows) && err == nil; i++ {
 				var sent bool
 				if sent, err = startWake(t, &rows[i]); sent {
@@ -121,8 +139,10 @@ func (s *Store) StartWakes(ctx context.Context, limit int) (due []domain.DueWake
 				}
 			}
 		}
+
 		return err
 	})
+
 	return due, err
 }
 
@@ -139,18 +159,27 @@ func selectDueWakes(t *tx, limit int) (rows []domain.DueWake, err error) {
 		WHERE w.due_at <= ?1
 		ORDER BY w.due_at
 		LIMIT ?2`, t.Now, limit, domain.MaxUnseen)
+
 	return rows, err
 }
 
-// startWake records that a request is on its way. It reports false if its agent has seen every event, so that nothing is
-// due, or is inactive, so that nothing is due for a while.
+// startWake records that a request is on its way. It reports false if its agent has seen every
+// event, so that nothing is due, or is inactive, so that nothing is due for a while.
 func startWake(t *tx, due *domain.DueWake) (sent bool, err error) {
 	if due.Inactive {
-		return false, t.Exec(`UPDATE wakes SET due_at = ? WHERE agent_id = ?`, t.Now.Add(domain.WakeRest), due.AgentID)
+		return false, t.Exec(
+			`UPDATE wakes SET due_at = ? WHERE agent_id = ?`,
+			t.Now.Add(domain.WakeRest),
+			due.AgentID,
+		)
 	}
 	if due.Pending == 0 {
-		return false, t.Exec(`UPDATE wakes SET due_at = NULL, message = NULL WHERE agent_id = ?`, due.AgentID)
+		return false, t.Exec(
+			`UPDATE wakes SET due_at = NULL, message = NULL WHERE agent_id = ?`,
+			due.AgentID,
+		)
 	}
+
 	due.StartedAt = t.Now
 	due.Secret = wakeSecret(t, due.Nonce)
 	if due.MessageID == "" {
@@ -158,17 +187,24 @@ func startWake(t *tx, due *domain.DueWake) (sent bool, err error) {
 			return false, err
 		}
 	}
+
 	return true, errors.Join(
-		t.Exec(`UPDATE wakes SET due_at = ?, message = ? WHERE agent_id = ?`, t.Now.Add(domain.WakeLease), due.MessageID, due.AgentID),
-		t.Exec(`UPDATE agents SET woken_at = ? WHERE id = ?`, t.Now, due.AgentID))
+		t.Exec(
+			`UPDATE wakes SET due_at = ?, message = ? WHERE agent_id = ?`,
+			t.Now.Add(domain.WakeLease),
+			due.MessageID,
+			due.AgentID,
+		),
+		t.Exec(`UPDATE agents SET woken_at = ? WHERE id = ?`, t.Now, due.AgentID),
+	)
 }
 
-// ofWake selects the wake-ups of a request whose lease is the last one: the URL was not replaced or deleted meanwhile, and no
-// other request was started because this one took too long.
+// ofWake selects the wake-ups of a request whose lease is the last one: the URL was not replaced
+// or deleted meanwhile, and no other request was started because this one took too long.
 const ofWake = ` WHERE agent_id = ? AND nonce = ? AND due_at = ?`
 
-// FinishWake records the outcome of a request, unless another URL or request has taken its place meanwhile. After the last
-// retry the agent gets an event.
+// FinishWake records the outcome of a request, unless another URL or request has taken its place
+// meanwhile. After the last retry the agent gets an event.
 func (s *Store) FinishWake(ctx context.Context, due domain.DueWake, delivered bool) error {
 	return s.writeBackground(ctx, func(t *tx) error { return finishWake(t, due, delivered) })
 }
@@ -187,8 +223,12 @@ func finishWake(t *tx, due domain.DueWake, delivered bool) error {
 			t.Now.Add(domain.WakeRetries[due.Tries]), due.AgentID, due.Nonce, lease)
 	}
 
-	n, err := t.Change(`UPDATE wakes SET status = 'off', tries = tries + 1, message = NULL, due_at = NULL`+ofWake,
-		due.AgentID, due.Nonce, lease)
+	n, err := t.Change(
+		`UPDATE wakes SET status = 'off', tries = tries + 1, message = NULL, due_at = NULL`+ofWake,
+		due.AgentID,
+		due.Nonce,
+		lease,
+	)
 	if err != nil || n == 0 {
 		return err
 	}

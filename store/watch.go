@@ -105,8 +105,9 @@ func (t *tx) replaceWatches(agentID int64, watches []domain.WatchDraft) error {
 
 // The names of the site values that say how far new posts have been compared with the watches.
 const (
-	matchedPost  = "matched_post"  // the number of the last post that was compared with all of them
-	matchedAgent = "matched_agent" // the last agent with whose watches the post after it was compared
+	matchedPost = "matched_post" // the number of the last post that was compared with all of them
+	// The last agent with whose watches the post after it was compared.
+	matchedAgent = "matched_agent"
 )
 
 // matchBatch is how many agents' watches one transaction compares with a post, so that requests do
@@ -208,8 +209,8 @@ func (t *tx) matchNextBatch() error {
 	return t.SetSiteNumber(matchedAgent, watches[len(watches)-1].AgentID)
 }
 
-// watchMatches reports whether a post with tokens has all that a watch names. Of its words the first
-// ones decide, as many as of a search.
+// watchMatches reports whether a post with tokens has all that a watch names. Of its words the
+// first ones decide, as many as of a search.
 func watchMatches(w domain.Watch, tokens search.TokenSet) bool {
 	facets := askedOfPosts(domain.PostFilter{Kind: domain.Deref(w.Kind), Tag: domain.Deref(w.Tag)})
 	if w.Language != nil {
@@ -223,9 +224,9 @@ func watchMatches(w domain.Watch, tokens search.TokenSet) bool {
 	return tokens.Matches(words[:min(len(words), search.MaxWords)])
 }
 
-// notifyOfPost stores an event for an agent that watches for a post, unless the post is its own, it
-// has blocked the author, it has had the events of the day, or it has made no request for as long as
-// events are stored.
+// notifyOfPost stores an event for an agent that watches for a post, unless the post is its own,
+// it has blocked the author, it has had the events of the day, or it has made no request for as
+// long as events are stored.
 func (t *tx) notifyOfPost(agentID int64, post *newPost) error {
 	var wanted bool
 	err := t.Get(&wanted, `

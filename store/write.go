@@ -38,15 +38,15 @@ func (s *Store) newTx(t *sqlitedb.Tx, now domain.Time) *tx {
 	}
 }
 
-// write runs act in a transaction, and returns once it is committed, or rejected and rolled back. A
-// write that has started is finished even if ctx ends. act may run twice (see package sqlitedb), so it
-// must set its results each time and have no effect outside the transaction.
+// write runs act in a transaction, and returns once it is committed, or rejected and rolled back.
+// A write that has started is finished even if ctx ends. act may run twice (see package sqlitedb),
+// so it must set its results each time and have no effect outside the transaction.
 func (s *Store) write(ctx context.Context, act func(*tx) error) error {
 	return s.db.Write(ctx, s.collect(act))
 }
 
-// writeOrReject is write that commits even if act returns a domain.Error, so that side effects such as
-// a counter of failed attempts persist. It returns the Error after the commit.
+// writeOrReject is write that commits even if act returns a domain.Error, so that side effects
+// such as a counter of failed attempts persist. It returns the Error after the commit.
 func (s *Store) writeOrReject(ctx context.Context, act func(*tx) error) error {
 	var rejection error
 	err := s.write(ctx, func(t *tx) error {
@@ -54,8 +54,10 @@ func (s *Store) writeOrReject(ctx context.Context, act func(*tx) error) error {
 		if _, rejected := errors.AsType[*domain.Error](rejection); rejected {
 			return nil
 		}
+
 		return rejection
 	})
+
 	return cmp.Or(err, rejection)
 }
 
@@ -64,13 +66,14 @@ func (s *Store) writeBackground(ctx context.Context, act func(*tx) error) error 
 	return s.db.WriteBackground(ctx, s.collect(act))
 }
 
-// tryWrite queues act without waiting for it, or drops it if the writer is busy, for a write that may
-// be lost. It calls done with the result.
+// tryWrite queues act without waiting for it, or drops it if the writer is busy, for a write that
+// may be lost. It calls done with the result.
 func (s *Store) tryWrite(act func(*tx) error, done func(error)) {
 	s.db.TryWrite(s.collect(act), done)
 }
 
-// collect returns act as a write of the database whose effects are added to the batch if it succeeds.
+// collect returns act as a write of the database whose effects are added to the batch if it
+// succeeds.
 func (s *Store) collect(act func(*tx) error) func(*sqlitedb.Tx) error {
 	return func(file *sqlitedb.Tx) error {
 		t := s.newTx(file, s.batch.Now)
@@ -88,6 +91,7 @@ func (t *tx) merge(other *tx) {
 	if other.Changes.All { // everything was deleted
 		clear(t.search)
 	}
+
 	maps.Copy(t.search, other.search)
 	c, o := &t.Changes, &other.Changes
 	maps.Copy(c.NewEvents, o.NewEvents)
@@ -121,10 +125,10 @@ func (t *tx) NewID(prefix string) (string, error) {
 	return domain.NewID(prefix, t.Now, t.Random)
 }
 
-// Authorize returns the agent of a caller, which must still be allowed to act. It returns unauthorized
-// or suspended if the agent was deleted or suspended, or its key replaced, after the caller was
-// authenticated, invalid_state if the agent is about to be deleted, and awaiting_approval if it waits
-// for the operator's approval.
+// Authorize returns the agent of a caller, which must still be allowed to act. It returns
+// unauthorized or suspended if the agent was deleted or suspended, or its key replaced, after the
+// caller was authenticated, invalid_state if the agent is about to be deleted, and
+// awaiting_approval if it waits for the operator's approval.
 func (t *tx) Authorize(caller domain.Caller) (*agentRow, error) {
 	agent, err := t.AuthorizeOwn(caller)
 	if err == nil && agent.AwaitingSince != nil {
@@ -140,16 +144,19 @@ func (t *tx) AuthorizeOwn(caller domain.Caller) (*agentRow, error) {
 	switch {
 	case err != nil:
 		return nil, err
+
 	case agent.Suspended(t.Now):
 		return nil, agent.Rejection()
+
 	case agent.DeletionAt != nil:
 		return nil, errDeletionPending
 	}
+
 	return agent, nil
 }
 
-// counted returns the address of a client for limits of networks, which do not count the zero Addr: that of a client in
-// an exempt network.
+// counted returns the address of a client for limits of networks, which do not count the zero
+// Addr: that of a client in an exempt network.
 func (t *tx) counted(client netip.Addr) netip.Addr {
 	if t.store.Lists.NetworkExempt(client) {
 		return netip.Addr{}

@@ -38,13 +38,18 @@ func main() {
 	log.SetFlags(0)
 	folder := flag.String("folder", ".", "where root.pem, key.pem, cert.pem and the mails go")
 	mailAddr := flag.String("mail", "127.0.0.1:587", "where mails are taken")
-	authorityAddr := flag.String("authority", "127.0.0.1:443", "where the certificate authority is reached")
+	authorityAddr := flag.String(
+		"authority",
+		"127.0.0.1:443",
+		"where the certificate authority is reached",
+	)
 	pebble := flag.String("pebble", "https://127.0.0.1:14000", "who answers there")
 	flag.Parse()
 	cert, err := certify(*folder, mailHost, authority)
 	if err != nil {
 		log.Fatal(err)
 	}
+
 	ended := make(chan error, 2)
 	go func() { ended <- takeMails(*mailAddr, *folder, cert) }()
 	go func() { ended <- leadTo(*pebble, *authorityAddr, cert) }()
@@ -59,18 +64,32 @@ func certify(folder string, names ...string) (tls.Certificate, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return tls.Certificate{}, err
 	}
+
 	begin, end := time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
 	root := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Root of the tests"}, NotBefore: begin, NotAfter: end,
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: "Root of the tests"},
+		NotBefore:             begin,
+		NotAfter:              end,
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign,
 	}
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: names, NotBefore: begin, NotAfter: end}
+
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2),
+		DNSNames:     names,
+		NotBefore:    begin,
+		NotAfter:     end,
+	}
+
 	rootDER, err1 := x509.CreateCertificate(rand.Reader, root, root, rootKey.Public(), rootKey)
 	leafDER, err2 := x509.CreateCertificate(rand.Reader, leaf, root, key.Public(), rootKey)
 	keyDER, err3 := x509.MarshalPKCS8PrivateKey(key)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return tls.Certificate{}, err
 	}
+
 	for name, block := range map[string]*pem.Block{
 		"root.pem": {Type: "CERTIFICATE", Bytes: rootDER},
 		"cert.pem": {Type: "CERTIFICATE", Bytes: leafDER},
@@ -80,6 +99,7 @@ func certify(folder string, names ...string) (tls.Certificate, error) {
 			return tls.Certificate{}, err
 		}
 	}
+
 	return tls.Certificate{Certificate: [][]byte{leafDER}, PrivateKey: key}, nil
 }
 
@@ -89,6 +109,7 @@ func leadTo(pebble, addr string, cert tls.Certificate) error {
 	if err != nil {
 		return err
 	}
+
 	front := &http.Server{
 		Addr: addr, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}},
 		Handler: &httputil.ReverseProxy{
@@ -102,6 +123,7 @@ func leadTo(pebble, addr string, cert tls.Certificate) error {
 			Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
 		},
 	}
+
 	return front.ListenAndServeTLS("", "")
 }
 
@@ -112,9 +134,11 @@ func takeMails(addr, folder string, cert tls.Certificate) error {
 	if err := os.MkdirAll(o.folder, 0o755); err != nil {
 		return err
 	}
+
 	server := smtp.NewServer(o)
 	server.Addr, server.Domain = addr, mailHost
 	server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{cert}}
+
 	return server.ListenAndServe()
 }
 
@@ -157,9 +181,11 @@ func (s *session) Data(r io.Reader) error {
 	if err == nil {
 		err = os.WriteFile(name+".new", text, 0o644)
 	}
+
 	if err == nil {
 		err = os.Rename(name+".new", name)
 	}
+
 	return err
 }
 

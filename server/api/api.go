@@ -73,20 +73,27 @@ import (
 
 // Config connects an engine with the service around it.
 type Config struct {
-	Clock         func() time.Time
-	Limiter       *ratelimit.Limiter
-	Cache         *Cache
-	SharedCache   time.Duration             // for which shared caches may use a public response; 0: they revalidate it
-	Proxies       middleware.TrustedProxies // peers whose X-Forwarded-For counts
-	Authenticate  func(ctx context.Context, key string) (domain.Caller, error)
-	Origins       *http.CrossOriginProtection                   // of pages that may send public writes
-	Foreign       ratelimit.Class                               // counts public writes from pages of other origins
-	FailedKeys    ratelimit.Class                               // counts invalid API keys of an address
-	KeyLimits     func(class ratelimit.Class) []ratelimit.Class // all limits of a keyed operation, the widest first
-	NetworkWrites ratelimit.Class                               // counts the writes of a network with all API keys
-	CheckNetwork  func(client netip.Addr) error                 // rejects writes
+	Clock   func() time.Time
+	Limiter *ratelimit.Limiter
+	Cache   *Cache
+	// For which shared caches may use a public response; 0: they revalidate it.
+	SharedCache  time.Duration
+	Proxies      middleware.TrustedProxies // peers whose X-Forwarded-For counts
+	Authenticate func(ctx context.Context, key string) (domain.Caller, error)
+	// Of pages that may send public writes.
+	Origins *http.CrossOriginProtection
+	// Counts public writes from pages of other origins.
+	Foreign ratelimit.Class
+	// Counts invalid API keys of an address.
+	FailedKeys ratelimit.Class
+	// All limits of a keyed operation, the widest first.
+	KeyLimits func(class ratelimit.Class) []ratelimit.Class
+	// Counts the writes of a network with all API keys.
+	NetworkWrites ratelimit.Class
+	CheckNetwork  func(client netip.Addr) error // rejects writes
 	Errors        *Catalogue
-	ErrorForm     func(r *http.Request, status int, o ErrorObject) []byte // body of an error response in another form; nil: ErrorBody
+	// Body of an error response in another form; nil: ErrorBody.
+	ErrorForm     func(r *http.Request, status int, o ErrorObject) []byte
 	Document      Document
 	LoopbackLinks bool // accept links to this machine
 }
@@ -112,9 +119,11 @@ func New(config Config, operations []*Operation) *Engine {
 		byID:         map[string]*Operation{},
 		cacheControl: []string{cacheControl(config.SharedCache)},
 	}
+
 	for _, op := range operations {
 		e.Prepare(op)
 	}
+
 	e.owners, e.guesses = e.fieldOwners(), e.readGuesses()
 	return e
 }
@@ -126,7 +135,9 @@ func (e *Engine) Prepare(op *Operation) {
 }
 
 // Address returns the address of the client of a request.
-func (e *Engine) Address(r *http.Request) netip.Addr { return middleware.ClientAddress(r, e.Proxies) }
+func (e *Engine) Address(r *http.Request) netip.Addr {
+	return middleware.ClientAddress(r, e.Proxies)
+}
 
 // Allow counts a request against a limit of its address.
 func (e *Engine) Allow(w http.ResponseWriter, r *http.Request, class ratelimit.Class) error {
@@ -154,14 +165,23 @@ func (e *Engine) Read(ctx context.Context, op *Operation, args url.Values) (*Cac
 		path = strings.Replace(path, "{"+f.Name+"}", url.PathEscape(value), 1)
 		query.Del(f.Name)
 	}
+
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
+
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", op.ID, err)
 	}
-	return (&Request{Request: r, engine: e, op: op, params: params, now: e.Clock()}).cachedResponse()
+
+	return (&Request{
+		Request: r,
+		engine:  e,
+		op:      op,
+		params:  params,
+		now:     e.Clock(),
+	}).cachedResponse()
 }
 
 // Submit runs a public write for a form that r has sent. params are the parameters of its path, and
@@ -176,12 +196,28 @@ func (e *Engine) Submit(
 ) error {
 	content := Marshal(body)
 	sent := r.Clone(r.Context())
-	sent.URL, sent.Body, sent.ContentLength = &url.URL{Path: r.URL.Path}, io.NopCloser(bytes.NewReader(content)), int64(len(content))
+	sent.URL, sent.Body, sent.ContentLength = &url.URL{
+		Path: r.URL.Path,
+	}, io.NopCloser(
+		bytes.NewReader(content),
+	), int64(
+		len(content),
+	)
 	sent.Header.Set("Content-Type", JSONType)
-	req := &Request{Request: sent, engine: e, op: op, w: w, params: params, now: e.Clock(), address: e.Address(r)}
+	req := &Request{
+		Request: sent,
+		engine:  e,
+		op:      op,
+		w:       w,
+		params:  params,
+		now:     e.Clock(),
+		address: e.Address(r),
+	}
+
 	if err := req.authorize(); err != nil {
 		return err
 	}
+
 	_, err := req.run()
 	return err
 }

@@ -21,15 +21,17 @@ type Rule interface {
 
 // Checker collects the invalid fields of a query or a body.
 type Checker struct {
-	registry      huma.Registry
-	catalogue     *Catalogue
-	op            string            // operation or tool, as texts name it
-	owners        map[string]string // operations by a field that only one takes
-	unknown       int               // fields that the operation does not take
-	now           time.Time
-	notPast       string // date field of the body that must not lie in the past
-	replayable    bool   // has an Idempotency-Key: an earlier response takes precedence over rules of time
-	pastDates     int    // details about these rules, which alone do not reject a replayable request
+	registry  huma.Registry
+	catalogue *Catalogue
+	op        string            // operation or tool, as texts name it
+	owners    map[string]string // operations by a field that only one takes
+	unknown   int               // fields that the operation does not take
+	now       time.Time
+	notPast   string // date field of the body that must not lie in the past
+	// Has an Idempotency-Key: an earlier response takes precedence over rules of time.
+	replayable bool
+	// Details about these rules, which alone do not reject a replayable request.
+	pastDates     int
 	details       []Detail
 	loopbackLinks bool // accept links to this machine
 }
@@ -38,7 +40,8 @@ type Checker struct {
 // limits of JSON. A query string could have thousands.
 const MaxDetails = 400
 
-// Fault adds an invalid field, with the text of the catalogue for a topic and values inserted into it.
+// Fault adds an invalid field, with the text of the catalogue for a topic and values inserted into
+// it.
 func (c *Checker) Fault(field string, code domain.FieldCode, topic string, values ...any) {
 	c.add(c.catalogue.detail(domain.FieldError{Field: field, Code: code, Topic: topic}, values...))
 }
@@ -46,45 +49,57 @@ func (c *Checker) Fault(field string, code domain.FieldCode, topic string, value
 // Add adds an invalid field.
 func (c *Checker) Add(f domain.FieldError) { c.add(c.catalogue.detail(f)) }
 
-// maxListed limits the details that list the names of an operation: a body has room for hundreds of unknown fields.
+// maxListed limits the details that list the names of an operation: a body has room for hundreds
+// of unknown fields.
 const maxListed = 8
 
-// unknownField adds a field or parameter that the operation does not take. The text lists the names that it takes.
+// unknownField adds a field or parameter that the operation does not take. The text lists the
+// names that it takes.
 func (c *Checker) unknownField(field, topic string, taken func() []string) {
 	if c.unknown++; c.unknown > maxListed {
 		c.Fault(field, domain.FaultUnknownField, "more", c.op)
 		return
 	}
+
 	names := taken()
 	values := []any{c.op, strings.Join(names, ", ")}
 	owner := c.owners[field]
-	inner := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(name, "."+field) })
+	inner := slices.IndexFunc(
+		names,
+		func(name string) bool { return strings.HasSuffix(name, "."+field) },
+	)
 	switch {
 	case inner >= 0:
 		topic, values = "inside", append(values, names[inner])
+
 	case len(names) == 0:
 		topic, values = topic+"none", values[:1]
+
 	case owner != "" && topic == "":
 		topic, values = "elsewhere", append(values, owner)
 	}
+
 	c.Fault(field, domain.FaultUnknownField, topic, values...)
 }
 
-// fieldNames returns the names of the fields of an object in alphabetical order, each followed by those of the
-// objects in it.
+// fieldNames returns the names of the fields of an object in alphabetical order, each followed by
+// those of the objects in it.
 func (c *Checker) fieldNames(schema *huma.Schema, prefix string) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		property := Resolve(c.registry, schema.Properties[name])
 		if property.Format == "immutable" {
 			continue
 		}
+
 		name = prefix + name
 		names = append(names, name)
 		if property.Items != nil {
 			name, property = name+"[]", Resolve(c.registry, property.Items)
 		}
+
 		names = append(names, c.fieldNames(property, name+".")...)
 	}
+
 	return names
 }
 
@@ -105,7 +120,14 @@ func (c *Checker) err(code domain.Code) error {
 // validate checks a value against a schema.
 func (c *Checker) validate(schema *huma.Schema, field string, value any) {
 	result := &huma.ValidateResult{}
-	huma.Validate(c.registry, schema, huma.NewPathBuffer([]byte(field), len(field)), huma.ModeWriteToServer, value, result)
+	huma.Validate(
+		c.registry,
+		schema,
+		huma.NewPathBuffer([]byte(field), len(field)),
+		huma.ModeWriteToServer,
+		value,
+		result,
+	)
 	for _, err := range result.Errors {
 		if d, ok := err.(*huma.ErrorDetail); ok {
 			c.addDetail(schema, d)
@@ -113,41 +135,54 @@ func (c *Checker) validate(schema *huma.Schema, field string, value any) {
 	}
 }
 
-// addDetail splits a message of the validator of a schema into code and texts. It drops the value that the
-// message is about.
+// addDetail splits a message of the validator of a schema into code and texts. It drops the value
+// that the message is about.
 func (c *Checker) addDetail(schema *huma.Schema, d *huma.ErrorDetail) {
 	parts := strings.Split(d.Message, messageSeparator)
 	if len(parts) < 3 {
 		return // a format, which checkText checks
 	}
+
 	field, code := d.Location, domain.FieldCode(parts[0])
 	if len(parts) == 4 { // the location of a missing field is its object
 		field = join(field, parts[3])
 	}
+
 	about := func(codes ...domain.FieldCode) func(Detail) bool {
 		return func(d Detail) bool { return d.Field == field && slices.Contains(codes, d.Code) }
 	}
+
 	switch code { // the format of a text of the wrong length says nothing new
 	case domain.FaultTooLong:
 		c.details = slices.DeleteFunc(c.details, about(domain.FaultBadFormat))
+
 	case domain.FaultBadFormat:
 		if slices.ContainsFunc(c.details, about(domain.FaultTooLong, domain.FaultTooShort)) {
 			return
 		}
 	}
+
 	if topic, ok := c.catalogue.Topics[field+" "+string(code)]; ok {
 		c.Fault(field, code, topic)
 		return
 	}
+
 	if code == domain.FaultRequired {
 		if form := c.formOf(schema, field); form.EN != "" {
 			parts[1], parts[2] = parts[1]+". It "+form.EN, parts[2]+"；"+form.ZH
 		}
 	}
-	c.add(Detail{Field: field, Code: code, MessageEN: field + " " + parts[1], MessageZH: field + " " + parts[2]})
+
+	c.add(Detail{
+		Field:     field,
+		Code:      code,
+		MessageEN: field + " " + parts[1],
+		MessageZH: field + " " + parts[2],
+	})
 }
 
-// formOf returns the text about the values or the format of a field of a schema, such as offerings[1].mode, if there is one.
+// formOf returns the text about the values or the format of a field of a schema, such as
+// offerings[1].mode, if there is one.
 func (c *Checker) formOf(schema *huma.Schema, field string) Text {
 	schema = Resolve(c.registry, schema)
 	for part := range strings.SplitSeq(field, ".") {
@@ -156,14 +191,17 @@ func (c *Checker) formOf(schema *huma.Schema, field string) Text {
 			schema = Resolve(c.registry, schema.Items)
 		}
 	}
+
 	if values := valuesOf(schema, ", "); values != "" {
 		return c.catalogue.Notes["values"].with(values)
 	}
+
 	topic := cmp.Or(c.catalogue.Topics[field+" "+string(domain.FaultBadFormat)], schema.Format)
 	return c.catalogue.Details[domain.FaultBadFormat][topic]
 }
 
-// valuesOf returns the values that a schema allows, which are words, or an empty string if it does not list them.
+// valuesOf returns the values that a schema allows, which are words, or an empty string if it does
+// not list them.
 func valuesOf(schema *huma.Schema, separator string) string {
 	return strings.Join(strings.Fields(strings.Trim(fmt.Sprint(schema.Enum), "[]")), separator)
 }
@@ -195,10 +233,12 @@ func (c *Checker) checkDuplicates(format, field string, list []any) {
 		if !ok {
 			continue
 		}
+
 		lower := foldItem(format, text)
 		if folded[lower] && !exact[text] {
 			c.Fault(field, domain.FaultDuplicateItem, "")
 		}
+
 		exact[text], folded[lower] = true, true
 	}
 }
@@ -217,42 +257,55 @@ func (c *Checker) checkText(schema *huma.Schema, field, text string) {
 	if schema = Resolve(c.registry, schema); schema == nil || schema.Type != huma.TypeString {
 		return
 	}
+
 	format := schema.Format
 	r, position := storetext.ForbiddenRune(text, format == "multiline")
 	switch {
 	case format == "immutable":
 		c.Fault(field, domain.FaultImmutable, "")
 		return
+
 	case position > 0:
 		topic := ""
 		if format == "multiline" {
 			topic = format
 		}
+
 		c.Fault(field, domain.FaultForbiddenCharacter, topic, fmt.Sprintf("U+%04X", r), position)
 		return
+
 	case text == "":
 		return // an optional text that is not given, or one that is too short
 	}
+
 	ok := true
 	switch format {
 	case "email":
 		_, ok = storetext.ParseMailbox(text)
+
 	case "uri":
 		_, ok = storetext.ParseWebURL(text)
+
 	case "link":
 		_, ok = storetext.ParseLinkURL(text, c.loopbackLinks)
+
 	case "webhook":
 		_, ok = storetext.ParseWebhookURL(text, c.loopbackLinks)
+
 	case "language":
 		_, ok = storetext.ParseLanguage(text)
+
 	case "date-time":
 		_, ok = ParseTime(text)
+
 	case "date":
-		if _, ok = storetext.ParseDate(text); ok && field == c.notPast && domain.DeadlinePassed(text, c.now) {
+		if _, ok = storetext.ParseDate(text); ok && field == c.notPast &&
+			domain.DeadlinePassed(text, c.now) {
 			c.pastDates++
 			c.Fault(field, domain.FaultBadValue, "past", c.now.UTC().Format(time.DateOnly))
 		}
 	}
+
 	if !ok {
 		c.Fault(field, domain.FaultBadFormat, format)
 	}

@@ -25,11 +25,13 @@ const (
 type Catalogue struct {
 	Codes   map[domain.Code]ErrorTexts
 	Details map[domain.FieldCode]map[string]Text // by code and topic
-	Topics  map[string]string                    // of faults that the validator finds, by "field code"
-	Notes   map[string]Text                      // sentences that follow the text of an error, see wrongpath.go
-	Guesses []Guess                              // for wrong paths and methods
-	Kinds   map[string]Text                      // what an id is and where it is found, by prefix
-	General []domain.Code                        // errors that any operation may respond with
+	// Of faults that the validator finds, by "field code".
+	Topics map[string]string
+	// Sentences that follow the text of an error, see wrongpath.go.
+	Notes   map[string]Text
+	Guesses []Guess         // for wrong paths and methods
+	Kinds   map[string]Text // what an id is and where it is found, by prefix
+	General []domain.Code   // errors that any operation may respond with
 }
 
 // ErrorTexts is the status of an error code and its texts by topic. %d in a text is the limit or
@@ -68,7 +70,8 @@ type Detail struct {
 	MessageZH string           `json:"message_zh" minLength:"1"`
 }
 
-// wordedError is an error with details that the validator has worded, or with sentences that follow its text.
+// wordedError is an error with details that the validator has worded, or with sentences that
+// follow its text.
 type wordedError struct {
 	error
 	details []Detail
@@ -77,7 +80,8 @@ type wordedError struct {
 
 func (w *wordedError) Unwrap() error { return w.error }
 
-// NewError returns an error with a code and the topic of its text; an empty topic is the general one.
+// NewError returns an error with a code and the topic of its text; an empty topic is the general
+// one.
 func NewError(code domain.Code, topic string) error {
 	return &domain.Error{Code: code, Topic: topic}
 }
@@ -87,9 +91,12 @@ func (c *Catalogue) Status(code domain.Code) int {
 	return c.Codes[code].Status
 }
 
-// Describe returns the status and the error object of an error. rejected is false if neither the client
-// nor the settings of the site cause the error; then it must be logged.
-func (c *Catalogue) Describe(err error, requestID string) (status int, object ErrorObject, rejected bool) {
+// Describe returns the status and the error object of an error. rejected is false if neither the
+// client nor the settings of the site cause the error; then it must be logged.
+func (c *Catalogue) Describe(
+	err error,
+	requestID string,
+) (status int, object ErrorObject, rejected bool) {
 	e, worded := &domain.Error{}, &wordedError{}
 	rejected = errors.As(err, &e)
 	errors.As(err, &worded)
@@ -98,32 +105,52 @@ func (c *Catalogue) Describe(err error, requestID string) (status int, object Er
 		e = &domain.Error{Code: CodeInternal}
 		entry = c.Codes[CodeInternal]
 	}
+
 	t := textOf(entry.Texts, e.Topic)
 	switch {
 	case e.Limit > 0 && strings.Contains(t.EN, "%d"):
 		t = t.with(e.Limit)
+
 	case len(e.Names) > 0 && strings.Contains(t.EN, "%"):
 		t = t.with(e.Names...)
 	}
+
 	for _, note := range worded.notes {
 		if note.EN != "" {
 			t = Text{t.EN + " " + note.EN, t.ZH + note.ZH}
 		}
 	}
-	object = ErrorObject{Code: e.Code, MessageEN: t.EN, MessageZH: t.ZH, Reason: e.Reason}
+
+	object = ErrorObject{
+		Code:      e.Code,
+		MessageEN: t.EN,
+		MessageZH: t.ZH,
+		Reason:    e.Reason,
+	}
+
 	for _, f := range e.Fields {
 		object.Details = append(object.Details, c.detail(f))
 	}
+
 	object.Details = append(object.Details, worded.details...)
 	byFault := func(a, b Detail) int {
-		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(string(a.Code), string(b.Code)))
+		return cmp.Or(
+			strings.Compare(a.Field, b.Field),
+			strings.Compare(string(a.Code), string(b.Code)),
+		)
 	}
+
 	slices.SortStableFunc(object.Details, byFault)
-	object.Details = slices.CompactFunc(object.Details, func(a, b Detail) bool { return byFault(a, b) == 0 })
+	object.Details = slices.CompactFunc(
+		object.Details,
+		func(a, b Detail) bool { return byFault(a, b) == 0 },
+	)
 	object.RetryAt, object.Until = instant(e.RetryAt), instant(e.Until)
+
 	if e.Code == CodeInternal {
 		object.RequestID = requestID
 	}
+
 	expected := entry.Status < 500 || entry.Permanent
 	return entry.Status, object, rejected && expected
 }
@@ -151,12 +178,18 @@ func (t Text) with(values ...any) Text {
 	return Text{fmt.Sprintf(t.EN, values...), fmt.Sprintf(t.ZH, values...)}
 }
 
-// detail returns the texts of an invalid field, with values inserted. A missing text would be a bug; the code
-// is sent all the same.
+// detail returns the texts of an invalid field, with values inserted. A missing text would be a
+// bug; the code is sent all the same.
 func (c *Catalogue) detail(f domain.FieldError, values ...any) Detail {
 	if f.Word != "" {
 		values = append(values, f.Word)
 	}
+
 	t := textOf(c.Details[f.Code], f.Topic).with(values...)
-	return Detail{Field: f.Field, Code: f.Code, MessageEN: f.Field + " " + t.EN, MessageZH: f.Field + " " + t.ZH}
+	return Detail{
+		Field:     f.Field,
+		Code:      f.Code,
+		MessageEN: f.Field + " " + t.EN,
+		MessageZH: f.Field + " " + t.ZH,
+	}
 }

@@ -18,13 +18,17 @@ func (e *Engine) example(schema *huma.Schema) any {
 	switch {
 	case len(schema.Examples) > 0:
 		return schema.Examples[0]
+
 	case len(schema.AnyOf) > 0:
 		return e.example(schema.AnyOf[0])
+
 	case schema.Nullable:
 		return nil
+
 	case len(schema.Enum) > 0:
 		return schema.Enum[0]
 	}
+
 	switch schema.Type {
 	case huma.TypeObject:
 		object := map[string]any{}
@@ -32,28 +36,40 @@ func (e *Engine) example(schema *huma.Schema) any {
 			// An optional id refers to an existing record: an example has none, unless
 			// most requests without it are rejected.
 			named := name == "id" || strings.HasSuffix(name, "_id")
-			if property.Format != "immutable" && (!named || len(property.Examples) > 0 || slices.Contains(schema.Required, name)) {
+			if property.Format != "immutable" &&
+				(!named || len(property.Examples) > 0 || slices.Contains(schema.Required, name)) {
 				object[name] = e.example(property)
 			}
 		}
+
 		return object
+
 	case huma.TypeArray:
 		return []any{e.example(schema.Items)}
+
 	case huma.TypeInteger:
 		if schema.Minimum != nil {
 			return int(*schema.Minimum)
 		}
+
 		return 1
+
 	case huma.TypeBoolean:
 		return false
 	}
+
 	return cmp.Or(exampleTexts[schema.Format], "text")
 }
 
 // exampleTexts are examples of texts by format.
 var exampleTexts = map[string]string{
-	"language": "en", "email": "pilot@harbour.example.org", "date": "2099-12-31", "date-time": "2026-11-20T09:30:00.000Z",
-	"uri": "https://harbour.example.org/", "link": "https://harbour.example.org/", "webhook": "https://harbour.example.org/",
+	"language":  "en",
+	"email":     "pilot@harbour.example.org",
+	"date":      "2099-12-31",
+	"date-time": "2026-11-20T09:30:00.000Z",
+	"uri":       "https://harbour.example.org/",
+	"link":      "https://harbour.example.org/",
+	"webhook":   "https://harbour.example.org/",
 }
 
 // exampleError returns an error as examples show it: with a limit and its end.
@@ -62,6 +78,7 @@ func (e *Engine) exampleError(code domain.Code, op *Operation) error {
 	if e.Errors.Status(code) == http.StatusTooManyRequests {
 		rejection.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	}
+
 	if code == domain.CodeRateLimited {
 		class := op.Limit.Base()
 		rejection.Topic, rejection.Limit = string(class), e.Document.Limits[class].Requests
@@ -71,10 +88,12 @@ func (e *Engine) exampleError(code domain.Code, op *Operation) error {
 		rejection.Topic = domain.TopicOrigin
 		return rejection
 	}
+
 	for part, topic := range e.Document.Topics {
 		if _, own := e.Errors.Codes[code].Texts[topic]; own && strings.Contains(op.Path, part) {
 			rejection.Topic = topic
 		}
 	}
+
 	return rejection
 }

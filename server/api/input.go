@@ -47,24 +47,36 @@ func newInput(registry huma.Registry, t reflect.Type) *Input {
 		switch {
 		case f.Tag.Get("path") != "":
 			in.Path = append(in.Path, in.param(registry, f, "path"))
+
 		case f.Tag.Get("query") != "":
 			in.Query = append(in.Query, in.param(registry, f, "query"))
+
 		case f.Name == "Body":
-			in.Body = &Body{index: f.Index[0], raw: -1, Schema: registry.Schema(f.Type, true, ""), bareList: f.Tag.Get("bare"), notPast: f.Tag.Get("notpast")}
+			in.Body = &Body{
+				index:    f.Index[0],
+				raw:      -1,
+				Schema:   registry.Schema(f.Type, true, ""),
+				bareList: f.Tag.Get("bare"),
+				notPast:  f.Tag.Get("notpast"),
+			}
+
 		case f.Name == "JSON":
 			in.Body.raw = f.Index[0]
 		}
 	}
+
 	switch {
 	case in.Body == nil:
 	case in.Body.raw < 0: // null has a meaning in a merge patch only
 		walk(registry, in.Body.Schema, func(schema *huma.Schema) { schema.Nullable = false })
+
 	default: // every field of a merge patch is optional
 		walk(registry, in.Body.Schema, func(schema *huma.Schema) {
 			schema.Required = nil
 			schema.PrecomputeMessages()
 		})
 	}
+
 	return in
 }
 
@@ -73,16 +85,20 @@ func walk(registry huma.Registry, schema *huma.Schema, visit func(*huma.Schema))
 	if schema == nil {
 		return
 	}
+
 	visit(schema)
 	if schema.Ref != "" {
 		walk(registry, registry.SchemaFromRef(schema.Ref), visit)
 	}
+
 	for _, property := range schema.Properties {
 		walk(registry, property, visit)
 	}
+
 	for _, alternative := range schema.AnyOf {
 		walk(registry, alternative, visit)
 	}
+
 	walk(registry, schema.Items, visit)
 }
 
@@ -91,42 +107,59 @@ func (in *Input) param(registry huma.Registry, f reflect.StructField, where stri
 	if f.Type.Kind() == reflect.Int {
 		schema.Format = "" // they are small: int64 would only mislead
 	}
+
 	schema.Nullable = false
 	description := schema.Description
 	schema.Description = ""
 	schema.PrecomputeMessages()
 	name := f.Tag.Get(where)
 	in.Params = append(in.Params, &huma.Param{
-		Name: name, In: where, Description: description, Schema: schema,
-		Required: where == "path" || f.Tag.Get("required") == "true",
+		Name:        name,
+		In:          where,
+		Description: description,
+		Schema:      schema,
+		Required:    where == "path" || f.Tag.Get("required") == "true",
 	})
-	return Field{Name: name, index: f.Index, handle: f.Tag.Get("of") == "handle", Schema: schema}
+
+	return Field{
+		Name:   name,
+		index:  f.Index,
+		handle: f.Tag.Get("of") == "handle",
+		Schema: schema,
+	}
 }
 
-// readQuery decodes the query into the input. unknown is the topic of a parameter that there is not.
+// readQuery decodes the query into the input. unknown is the topic of a parameter that there is
+// not.
 func (in *Input) readQuery(c *Checker, rawQuery, unknown string, into reflect.Value) error {
 	values, err := url.ParseQuery(rawQuery)
 	if err != nil {
 		c.Fault("query", domain.FaultBadFormat, "query")
 	}
+
 	for _, f := range in.Query {
 		given := values[f.Name]
 		delete(values, f.Name)
 		switch {
 		case len(given) > 1:
 			c.Fault(f.Name, domain.FaultDuplicateItem, "query")
+
 		case len(given) == 1:
 			c.queryValue(f, given[0], into.FieldByIndex(f.index))
+
 		case slices.ContainsFunc(in.Params, func(p *huma.Param) bool { return p.Name == f.Name && p.Required }):
 			c.Fault(f.Name, domain.FaultRequired, f.Name)
+
 		case f.Schema.Default != nil:
 			field := into.FieldByIndex(f.index)
 			field.Set(reflect.ValueOf(f.Schema.Default).Convert(field.Type()))
 		}
 	}
+
 	for name := range values {
 		c.unknownField(fieldName(name), unknown, func() []string { return namesOf(in.Query) })
 	}
+
 	return c.err(domain.CodeInvalidQuery)
 }
 
@@ -143,6 +176,7 @@ func (c *Checker) queryValue(f Field, raw string, into reflect.Value) {
 		into.Set(reflect.New(into.Type().Elem()))
 		into = into.Elem()
 	}
+
 	var value any
 	switch into.Kind() {
 	case reflect.Bool:
@@ -150,25 +184,31 @@ func (c *Checker) queryValue(f Field, raw string, into reflect.Value) {
 			c.Fault(f.Name, domain.FaultWrongType, "boolean")
 			return
 		}
+
 		into.SetBool(raw == "true")
 		value = raw == "true"
+
 	case reflect.Int:
 		n, err := strconv.Atoi(raw)
 		if err != nil || len(raw) > 9 || strconv.Itoa(n) != raw {
 			c.Fault(f.Name, domain.FaultWrongType, "integer")
 			return
 		}
+
 		into.SetInt(int64(n))
 		value = int64(n)
+
 	default:
 		text := storetext.Normalize(raw)
 		if f.handle {
 			text = ParseHandle(text)
 		}
+
 		c.checkText(f.Schema, f.Name, text)
 		into.SetString(text)
 		value = text
 	}
+
 	c.validate(f.Schema, f.Name, value)
 }
 

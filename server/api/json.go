@@ -43,7 +43,8 @@ func (c *Checker) parseJSON(body []byte, schema *huma.Schema, bareList string) (
 	return c.normalize(tree, schema, "", 0)
 }
 
-// normalize returns a value of a body as later checks need it. schema is nil within a value that no schema describes.
+// normalize returns a value of a body as later checks need it. schema is nil within a value that
+// no schema describes.
 func (c *Checker) normalize(value any, schema *huma.Schema, field string, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, NewError(CodeInvalidJSON, "large")
@@ -71,7 +72,12 @@ func (c *Checker) normalize(value any, schema *huma.Schema, field string, depth 
 	}
 }
 
-func (c *Checker) normalizeList(list []any, schema *huma.Schema, field string, depth int) (_ any, err error) {
+func (c *Checker) normalizeList(
+	list []any,
+	schema *huma.Schema,
+	field string,
+	depth int,
+) (_ any, err error) {
 	var items *huma.Schema
 	if schema != nil {
 		items = schema.Items
@@ -90,7 +96,12 @@ func (c *Checker) normalizeList(list []any, schema *huma.Schema, field string, d
 	return list, nil
 }
 
-func (c *Checker) normalizeObject(object map[string]any, schema *huma.Schema, field string, depth int) (_ any, err error) {
+func (c *Checker) normalizeObject(
+	object map[string]any,
+	schema *huma.Schema,
+	field string,
+	depth int,
+) (_ any, err error) {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		var property *huma.Schema
 		if schema != nil {
@@ -108,7 +119,11 @@ func (c *Checker) normalizeObject(object map[string]any, schema *huma.Schema, fi
 			c.Fault(join(field, name), domain.FaultWrongType, "null")
 		case property == nil && schema != nil && schema.Type == huma.TypeObject:
 			delete(object, name)
-			c.unknownField(join(field, fieldName(name)), "", func() []string { return c.fieldNames(schema, join(field, "")) })
+			c.unknownField(
+				join(field, fieldName(name)),
+				"",
+				func() []string { return c.fieldNames(schema, join(field, "")) },
+			)
 		}
 	}
 	return object, nil
@@ -130,9 +145,18 @@ func syntaxError(body []byte, err error) error {
 	}
 	switch cause := syntax.Err.Error(); {
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return &domain.Error{Code: CodeInvalidJSON, Topic: "repeated", Fields: at(domain.FaultDuplicateItem, "key")}
+		return &domain.Error{
+			Code:   CodeInvalidJSON,
+			Topic:  "repeated",
+			Fields: at(domain.FaultDuplicateItem, "key"),
+		}
 	case strings.Contains(cause, "UTF-8"), strings.Contains(cause, "surrogate"):
-		return &domain.Error{Code: CodeInvalidJSON, Topic: "encoding", Limit: position, Fields: at(domain.FaultForbiddenCharacter, "encoding")}
+		return &domain.Error{
+			Code:   CodeInvalidJSON,
+			Topic:  "encoding",
+			Limit:  position,
+			Fields: at(domain.FaultForbiddenCharacter, "encoding"),
+		}
 	case strings.Contains(cause, "after top-level value"):
 		return NewError(CodeInvalidJSON, "trailing")
 	}
@@ -155,14 +179,18 @@ func fieldPath(pointer jsontext.Pointer) string {
 			b.WriteString("[" + name + "]")
 			continue
 		}
+
 		if b.Len() > 0 {
 			b.WriteByte('.')
 		}
+
 		b.WriteString(fieldName(name))
 	}
+
 	if b.Len() == 0 {
 		return "body"
 	}
+
 	return b.String()
 }
 

@@ -41,10 +41,13 @@ type Document struct {
 	Contact                     string
 	KeyFormat, KeyDescription   string // of bearer keys
 	Tags                        []DocumentTag
-	Topics                      map[string]string // of examples of errors, by a part of the operation's path
-	Limits                      ratelimit.Limits  // that examples name
-	SchemaNames                 map[string]string // public names of schemas, by Go type, where they differ
-	Patterns                    map[string]string // of inputs by format, which clients may check; errors of the service say more
+	// Of examples of errors, by a part of the operation's path.
+	Topics map[string]string
+	Limits ratelimit.Limits // that examples name
+	// Public names of schemas, by Go type, where they differ.
+	SchemaNames map[string]string
+	// Of inputs by format, which clients may check; errors of the service say more.
+	Patterns map[string]string
 }
 
 // DocumentTag groups operations by the second segment of their path: its name, or one of Parts.
@@ -69,18 +72,26 @@ func (e *Engine) OpenAPI() func() *Cached {
 		Components: &huma.Components{
 			Schemas: e.Registry, Responses: map[string]*huma.Response{},
 			SecuritySchemes: map[string]*huma.SecurityScheme{
-				"bearer": {Type: "http", Scheme: "bearer", BearerFormat: info.KeyFormat, Description: info.KeyDescription},
+				"bearer": {
+					Type:         "http",
+					Scheme:       "bearer",
+					BearerFormat: info.KeyFormat,
+					Description:  info.KeyDescription,
+				},
 			},
 		},
 	}
+
 	for _, tag := range info.Tags {
 		doc.Tags = append(doc.Tags, &huma.Tag{Name: tag.Name, Description: tag.Description})
 	}
+
 	schemaOf(e.Registry, reflect.TypeFor[ErrorBody]())
 	described := make([]*huma.Operation, len(e.Operations))
 	for i, op := range e.Operations {
 		described[i] = e.Describe(op) // and so adds its schemas to the registry
 	}
+
 	e.completeSchemas()
 	return sync.OnceValue(func() *Cached {
 		names := map[string]string{}
@@ -88,30 +99,36 @@ func (e *Engine) OpenAPI() func() *Cached {
 			shareErrors(op, doc.Components.Responses, names)
 			doc.AddOperation(op)
 		}
+
 		text := jsontext.Value(Marshal(doc))
 		if err := text.Canonicalize(); err != nil {
 			panic(err)
 		}
+
 		return NewCached(text)
 	})
 }
 
-// shareErrors moves the error responses of an operation to the components of the document, unless an equal one is there. Their
-// names are the codes of their examples, with the id of the operation where the code has several texts. names has them by content.
+// shareErrors moves the error responses of an operation to the components of the document, unless
+// an equal one is there. Their names are the codes of their examples, with the id of the operation
+// where the code has several texts. names has them by content.
 func shareErrors(d *huma.Operation, components map[string]*huma.Response, names map[string]string) {
 	for _, status := range slices.Sorted(maps.Keys(d.Responses)) {
 		r := d.Responses[status]
 		if status < "400" {
 			continue
 		}
+
 		content := string(Marshal(r))
 		if names[content] == "" {
 			name := string(r.Content["application/json"].Example.(ErrorBody).Error.Code)
 			if components[name] != nil {
 				name += "." + d.OperationID
 			}
+
 			components[name], names[content] = r, name
 		}
+
 		d.Responses[status] = &huma.Response{Ref: ResponsePrefix + names[content]}
 	}
 }
@@ -125,38 +142,56 @@ func (i *Document) tag(op *Operation) string {
 			}
 		}
 	}
+
 	return i.Tags[0].Name
 }
 
 // Describe returns the documentation of an operation.
 func (e *Engine) Describe(op *Operation) *huma.Operation {
 	d := &huma.Operation{
-		OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Description: op.Summary + ".",
-		Tags: []string{e.Document.tag(op)}, Parameters: e.params(op), Responses: map[string]*huma.Response{},
-		Security: []map[string][]string{},
+		OperationID: op.ID,
+		Method:      op.Method,
+		Path:        op.Path,
+		Summary:     op.Summary,
+		Description: op.Summary + ".",
+		Tags:        []string{e.Document.tag(op)},
+		Parameters:  e.params(op),
+		Responses:   map[string]*huma.Response{},
+		Security:    []map[string][]string{},
 	}
+
 	if op.Keyed {
 		d.Security = append(d.Security, map[string][]string{"bearer": {}})
 	}
+
 	if body := op.Input.Body; body != nil {
 		d.RequestBody = &huma.RequestBody{
 			Required: len(Resolve(e.Registry, body.Schema).Required) > 0,
-			Content:  map[string]*huma.MediaType{"application/json": {Schema: body.Schema, Example: e.example(body.Schema)}},
+			Content: map[string]*huma.MediaType{
+				"application/json": {Schema: body.Schema, Example: e.example(body.Schema)},
+			},
 		}
 	}
+
 	status, response := e.success(op)
 	d.Responses[strconv.Itoa(status)] = response
 	if op.DryRun {
-		d.Responses["200"] = e.response("With dry_run: it would be admitted.", schemaOf(e.Registry, reflect.TypeFor[Allowed]()))
+		d.Responses["200"] = e.response(
+			"With dry_run: it would be admitted.",
+			schemaOf(e.Registry, reflect.TypeFor[Allowed]()),
+		)
 	}
+
 	byStatus := map[int][]domain.Code{}
 	for _, code := range e.errorCodes(op) {
 		status := e.Errors.Status(code)
 		byStatus[status] = append(byStatus[status], code)
 	}
+
 	for status, codes := range byStatus {
 		d.Responses[strconv.Itoa(status)] = e.errorResponse(op, codes)
 	}
+
 	return d
 }
 
@@ -168,14 +203,21 @@ func (e *Engine) params(op *Operation) (params []*huma.Param) {
 		param.Schema = &schema
 		params = append(params, &param)
 	}
+
 	if op.Idempotent {
 		params = append(params, idempotencyKey)
 	}
+
 	return params
 }
 
 var idempotencyKey = &huma.Param{
-	Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(16), MaxLength: new(128), Pattern: "^[!-~][ -~]*[!-~]$"},
+	Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{
+		Type:      huma.TypeString,
+		MinLength: new(16),
+		MaxLength: new(128),
+		Pattern:   "^[!-~][ -~]*[!-~]$",
+	},
 	Description: "16 to 128 printable ASCII characters. The same key with the same body gives the first answer again for 24 hours.",
 }
 
@@ -183,29 +225,37 @@ func (e *Engine) success(op *Operation) (int, *huma.Response) {
 	switch op.Status {
 	case http.StatusNoContent:
 		return op.Status, &huma.Response{Description: "Done."}
+
 	case http.StatusCreated:
 		r := e.response("Made.", schemaOf(e.Registry, op.out))
 		r.Headers = map[string]*huma.Param{"Location": {
 			Description: "Path of what was made.", Schema: &huma.Schema{Type: huma.TypeString},
 		}}
+
 		return op.Status, r
 	}
+
 	schema := schemaOf(e.Registry, op.out)
 	if op.brief != nil {
 		schema = e.views(op)
 	}
+
 	return op.Status, e.response("Done.", schema)
 }
 
-// views returns the schema of the responses of both forms. Their member that is named as the parameter says which it is.
+// views returns the schema of the responses of both forms. Their member that is named as the
+// parameter says which it is.
 func (e *Engine) views(op *Operation) *huma.Schema {
 	param := op.brief.param
-	views := &huma.Schema{Discriminator: &huma.Discriminator{PropertyName: param, Mapping: map[string]string{}}}
+	views := &huma.Schema{
+		Discriminator: &huma.Discriminator{PropertyName: param, Mapping: map[string]string{}},
+	}
 	for _, t := range []reflect.Type{op.out, op.brief.out} {
 		schema := schemaOf(e.Registry, t)
 		value := Resolve(e.Registry, schema).Properties[param].Enum[0].(string)
 		views.AnyOf, views.Discriminator.Mapping[value] = append(views.AnyOf, schema), schema.Ref
 	}
+
 	return views
 }
 
@@ -215,7 +265,8 @@ func (e *Engine) response(description string, schema *huma.Schema) *huma.Respons
 	}}
 }
 
-// errorCodes returns the error codes of an operation: its own, then those of every operation of its kind.
+// errorCodes returns the error codes of an operation: its own, then those of every operation of
+// its kind.
 func (e *Engine) errorCodes(op *Operation) []domain.Code {
 	codes := slices.Clone(op.Errors)
 	for _, code := range e.Errors.General {
@@ -226,18 +277,23 @@ func (e *Engine) errorCodes(op *Operation) []domain.Code {
 	return codes
 }
 
-// general reports whether an operation may reject a request with a code as every operation of its kind does.
+// general reports whether an operation may reject a request with a code as every operation of its
+// kind does.
 func general(op *Operation, code domain.Code) bool {
 	switch code {
 	case domain.CodeUnauthorized, domain.CodeSuspended:
 		return op.Keyed
+
 	case domain.CodeForbidden: // see checkOrigin and checkNetwork
 		return !op.Reads() && !op.Suspended
+
 	case domain.CodeNotFound:
 		return len(op.Input.Path) > 0
+
 	case CodeInvalidJSON, CodeBodyTooLarge, CodeUnsupportedMediaType, domain.CodeValidationFailed:
 		return !op.Reads()
 	}
+
 	return true
 }
 
@@ -247,9 +303,14 @@ func (e *Engine) errorResponse(op *Operation, codes []domain.Code) *huma.Respons
 	for i, code := range codes {
 		names[i] = string(code)
 	}
-	r := e.response("Rejected: "+strings.Join(names, ", ")+".", schemaOf(e.Registry, reflect.TypeFor[ErrorBody]()))
+
+	r := e.response(
+		"Rejected: "+strings.Join(names, ", ")+".",
+		schemaOf(e.Registry, reflect.TypeFor[ErrorBody]()),
+	)
 	_, object, _ := e.Errors.Describe(e.exampleError(codes[0], op), "5f0c2a9be1d74c3896a0d1b2")
 	r.Content["application/json"].Example = ErrorBody{object}
+
 	return r
 }
 
@@ -271,20 +332,24 @@ func (e *Engine) completeSchemas() {
 			})
 		}
 	}
+
 	for name, schema := range e.Registry.Map() {
 		orNull(schema, e.Registry.TypeFromRef(SchemaPrefix+name))
 		for _, property := range schema.Properties {
 			if property.Nullable && len(property.Enum) > 0 && !slices.Contains(property.Enum, nil) {
-				property.Enum = append(property.Enum, nil) // JSON Schema checks null against enum too
+				// JSON Schema checks null against enum too
+				property.Enum = append(property.Enum, nil)
 			}
 		}
+
 		if closed, ok := schema.AdditionalProperties.(bool); ok && !closed && !sent[schema] {
 			schema.AdditionalProperties = nil
 		}
 	}
 }
 
-// pattern returns the documented pattern of an input. The validator does not check it, since its messages are not computed again.
+// pattern returns the documented pattern of an input. The validator does not check it, since its
+// messages are not computed again.
 func (e *Engine) pattern(schema *huma.Schema) string {
 	return cmp.Or(e.Document.Patterns[schema.Format], schema.Pattern)
 }
@@ -294,12 +359,14 @@ func orNull(schema *huma.Schema, t reflect.Type) {
 	if t == nil || t.Kind() != reflect.Struct {
 		return
 	}
+
 	for i := range t.NumField() {
 		f := t.Field(i)
 		property := schema.Properties[strings.Split(f.Tag.Get("json"), ",")[0]]
 		if property == nil || property.Ref == "" || f.Type.Kind() != reflect.Pointer {
 			continue
 		}
+
 		null := &huma.Schema{Type: "null"}
 		null.PrecomputeMessages()
 		property.AnyOf, property.Ref = []*huma.Schema{{Ref: property.Ref}, null}, ""

@@ -46,7 +46,16 @@ type Request struct {
 // body, JSON, fields, rules.
 func (e *Engine) Handler(op *Operation) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		req := &Request{Request: r, engine: e, op: op, w: w, params: params, now: e.Clock(), address: e.Address(r)}
+		req := &Request{
+			Request: r,
+			engine:  e,
+			op:      op,
+			w:       w,
+			params:  params,
+			now:     e.Clock(),
+			address: e.Address(r),
+		}
+
 		if err := req.serve(); err != nil {
 			e.WriteError(w, r, err)
 		}
@@ -61,11 +70,14 @@ func (req *Request) run() (any, error) {
 			req.params[i].Value = ParseHandle(req.params[i].Value)
 		}
 	}
+
 	response, err := req.op.Run(req)
 	rejection, _ := errors.AsType[*domain.Error](err)
-	if rejection != nil && rejection.Code == domain.CodeNotFound && rejection.Topic == "" && len(req.params) > 0 {
+	if rejection != nil && rejection.Code == domain.CodeNotFound && rejection.Topic == "" &&
+		len(req.params) > 0 {
 		err = req.engine.notFound(req.op, req.params[0].Value)
 	}
+
 	return response, err
 }
 
@@ -78,12 +90,15 @@ func (req *Request) serve() error {
 		if err != nil {
 			return err
 		}
+
 		return req.engine.WriteCached(req.w, req.Request, cached)
 	}
+
 	response, err := req.run()
 	if err != nil {
 		return err
 	}
+
 	return req.respond(response)
 }
 
@@ -98,11 +113,13 @@ func (req *Request) authorize() error {
 		h.Set("Cache-Control", "no-store")
 		return cmp.Or(req.authenticate(), req.checkNetwork())
 	}
+
 	if req.op.Reads() {
 		h["Access-Control-Allow-Origin"] = middleware.AnyOrigin
 	} else if err := req.checkOrigin(); err != nil {
 		return err
 	}
+
 	return cmp.Or(req.engine.Allow(req.w, req.Request, req.op.Limit), req.checkNetwork())
 }
 
@@ -124,6 +141,7 @@ func (req *Request) checkOrigin() error {
 	if err := e.Allow(req.w, req.Request, e.Foreign); err != nil {
 		return err
 	}
+
 	return NewError(domain.CodeForbidden, domain.TopicOrigin)
 }
 
@@ -135,22 +153,28 @@ func (req *Request) cachedResponse() (*Cached, error) {
 		uri = req.URL.RequestURI()
 	}
 
-	return e.Cache.Load(req.Context(), uri, req.now, req.op.stale, func(ctx context.Context) (*Cached, error) {
-		req.Request = req.WithContext(ctx)
-		response, err := req.run()
-		if err != nil {
-			return nil, err
-		}
+	return e.Cache.Load(
+		req.Context(),
+		uri,
+		req.now,
+		req.op.stale,
+		func(ctx context.Context) (*Cached, error) {
+			req.Request = req.WithContext(ctx)
+			response, err := req.run()
+			if err != nil {
+				return nil, err
+			}
 
-		body, err := encode(response)
-		if err != nil {
-			return nil, err
-		}
+			body, err := encode(response)
+			if err != nil {
+				return nil, err
+			}
 
-		cached := NewCached(body)
-		cached.Value, cached.Link = response, req.link
-		return cached, nil
-	})
+			cached := NewCached(body)
+			cached.Value, cached.Link = response, req.link
+			return cached, nil
+		},
+	)
 }
 
 func (req *Request) respond(response any) error {
@@ -218,14 +242,17 @@ func (req *Request) authenticate() error {
 	} else {
 		err = NewError(domain.CodeUnauthorized, "")
 	}
+
 	if errors.Is(err, &domain.Error{Code: domain.CodeUnauthorized}) {
 		if limited := e.Allow(req.w, req.Request, e.FailedKeys); limited != nil {
 			return limited
 		}
 	}
+
 	if err != nil && req.caller.ID == 0 {
 		return err
 	}
+
 	req.Key, req.caller.Address = key, req.address
 	middleware.RecordOf(req.w).Handle = req.caller.Handle
 	for _, class := range e.KeyLimits(req.op.Limit) {
@@ -233,15 +260,27 @@ func (req *Request) authenticate() error {
 			return limited
 		}
 	}
+
 	if req.op.Suspended && errors.Is(err, domain.NewError(domain.CodeSuspended)) {
 		err = nil
 	}
+
 	if req.op.Reads() {
 		return err // suspended
 	}
+
 	// Writes over the limit of their key are not counted here, so that one key alone cannot use up
 	// the limit of its network.
-	return cmp.Or(e.Limiter.AllowAddress(req.w.Header(), e.NetworkWrites, req.address, ratelimit.OfNetwork, req.now), err)
+	return cmp.Or(
+		e.Limiter.AllowAddress(
+			req.w.Header(),
+			e.NetworkWrites,
+			req.address,
+			ratelimit.OfNetwork,
+			req.now,
+		),
+		err,
+	)
 }
 
 // bearerKey returns the key of the only Authorization header.
@@ -262,23 +301,33 @@ func (req *Request) decode(into reflect.Value) error {
 	for _, f := range req.op.Input.Path {
 		into.FieldByIndex(f.index).SetString(req.params.ByName(f.Name))
 	}
+
 	check := &Checker{
-		registry: e.Registry, catalogue: e.Errors, op: req.op.String(), owners: e.owners, loopbackLinks: e.LoopbackLinks,
-		now: e.Clock(), replayable: req.op.Idempotent && req.Header.Get("Idempotency-Key") != "",
+		registry:      e.Registry,
+		catalogue:     e.Errors,
+		op:            req.op.String(),
+		owners:        e.owners,
+		loopbackLinks: e.LoopbackLinks,
+		now:           e.Clock(),
+		replayable:    req.op.Idempotent && req.Header.Get("Idempotency-Key") != "",
 	}
+
 	if err := req.op.Input.readQuery(check, req.URL.RawQuery, "query", into); err != nil {
 		return err
 	}
 	if req.op.Reads() {
 		return nil
 	}
+
 	var err error
 	if req.body, err = ReadBody(req.w, req.Request); err == nil {
 		err = req.op.Input.readBody(check, req.body, into)
 	}
+
 	if err != nil || !req.op.Idempotent {
 		return e.withRequired(req.op, err)
 	}
+
 	return req.readIdempotencyKey()
 }
 
@@ -310,12 +359,14 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 
 // readBody reads a body of at most MaxBody bytes.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
+	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" &&
+		!strings.EqualFold(encoding, "identity") {
 		return nil, NewError(CodeUnsupportedMediaType, "encoding")
 	}
 	if r.ContentLength > MaxBody {
 		return nil, NewError(CodeBodyTooLarge, "")
 	}
+
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
@@ -325,8 +376,10 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, busy
 	}
 	if err != nil {
-		return nil, errors.Join(NewError(CodeInvalidJSON, ""), err) // it ended early, or its framing is broken
+		// It ended early, or its framing is broken.
+		return nil, errors.Join(NewError(CodeInvalidJSON, ""), err)
 	}
+
 	return body, nil
 }
 
@@ -335,6 +388,7 @@ func isJSON(contentType string) bool {
 	if contentType == "" {
 		return true
 	}
+
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		return false
@@ -342,7 +396,9 @@ func isJSON(contentType string) bool {
 	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
 		return false
 	}
-	return media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
+
+	return media == "application/json" ||
+		strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
 }
 
 // readIdempotencyKey reads the Idempotency-Key of a request that creates something.
@@ -351,17 +407,21 @@ func (req *Request) readIdempotencyKey() error {
 	if len(values) == 0 {
 		return nil
 	}
+
 	key := values[0]
 	unprintable := func(r rune) bool { return r < ' ' || r >= 0x7f }
-	if len(values) != 1 || len(key) < 16 || len(key) > 128 || strings.ContainsFunc(key, unprintable) {
+	if len(values) != 1 || len(key) < 16 || len(key) > 128 ||
+		strings.ContainsFunc(key, unprintable) {
 		return &domain.Error{Code: domain.CodeValidationFailed, Fields: []domain.FieldError{
 			{Field: "Idempotency-Key", Code: domain.FaultBadFormat, Topic: "idempotency"},
 		}}
 	}
+
 	req.Idempotency = domain.NewIdempotencyKey(req.op.ID, key, req.uri(), string(req.body))
 	if !req.op.Keyed {
 		req.Idempotency = req.Idempotency.From(req.address)
 	}
+
 	return nil
 }
 

@@ -37,7 +37,10 @@ func cacheControl(shared time.Duration) string {
 	if shared == 0 {
 		return Revalidate
 	}
-	return fmt.Sprintf("public, max-age=0, s-maxage=%d, stale-while-revalidate=%[1]d", int(shared.Seconds()))
+	return fmt.Sprintf(
+		"public, max-age=0, s-maxage=%d, stale-while-revalidate=%[1]d",
+		int(shared.Seconds()),
+	)
 }
 
 // WriteCached sends a public response, compressed if the client accepts it, or 304 if the client
@@ -46,24 +49,29 @@ func (e *Engine) WriteCached(w http.ResponseWriter, r *http.Request, cached *Cac
 	h := w.Header()
 	h["Etag"] = []string{cached.ETag}
 	h["Cache-Control"] = e.cacheControl
+
 	if e.SharedCache > 0 {
 		delete(h, "X-Request-Id")
 		delete(h, "Ratelimit")
 		delete(h, "Ratelimit-Policy")
 	}
+
 	if cached.Link != "" {
 		h.Set("Link", cached.Link)
 	}
+
 	if MatchesETag(r.Header["If-None-Match"], cached.ETag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
+
 	if len(cached.Body) >= middleware.MinCompressed && middleware.AcceptsGzip(r) {
 		if body := cached.gzip(); len(body) > 0 {
 			h.Set("Content-Encoding", "gzip")
 			return WriteJSON(w, http.StatusOK, body)
 		}
 	}
+
 	return WriteJSON(w, http.StatusOK, cached.Body)
 }
 
@@ -78,6 +86,7 @@ func MatchesETag(matches []string, tag string) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -87,9 +96,11 @@ func WriteJSON(w http.ResponseWriter, status int, body []byte) error {
 	if _, given := h["Content-Type"]; !given {
 		h["Content-Type"] = jsonTypeHeader
 	}
+
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // a client that has disconnected is not an error
+
 	return nil
 }
 
@@ -117,19 +128,24 @@ func (e *Engine) ErrorResponse(
 	} else if !rejected {
 		middleware.LogError(w, err)
 	}
+
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	switch {
 	case status == http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", "Bearer")
+
 	case object.RetryAt != nil:
 		wait := object.RetryAt.Time().Sub(e.Clock())
 		h.Set("Retry-After", strconv.Itoa(int((max(wait, 0)+time.Second-1)/time.Second)))
+
 	case status == http.StatusServiceUnavailable && !e.Errors.Codes[object.Code].Permanent:
 		h.Set("Retry-After", "10")
+
 	case status == http.StatusRequestEntityTooLarge:
 		h.Set("Connection", "close")
 	}
+
 	record := middleware.RecordOf(w)
 	record.Code = object.Code
 	if rejection, ok := errors.AsType[*domain.Error](err); ok && rejection.IsAbuse() {
@@ -138,6 +154,7 @@ func (e *Engine) ErrorResponse(
 			record.Limit = rejection.Topic
 		}
 	}
+
 	return status, object
 }
 

@@ -19,13 +19,14 @@ const CodeMailUnavailable domain.Code = "mail_unavailable"
 //go:embed texts.toml
 var textsFile string
 
-// guessesFile lists what clients guess in a path, and the operations that they mean. %s in a text is the place of the
-// operations.
+// guessesFile lists what clients guess in a path, and the operations that they mean. %s in a text
+// is the place of the operations.
 //
 //go:embed guesses.json
 var guessesFile []byte
 
-// texts is the content of textsFile: the texts of all errors, with English and Chinese side by side.
+// texts is the content of textsFile: the texts of all errors, with English and Chinese side by
+// side.
 type texts struct {
 	Errors   map[domain.Code]ErrorTexts
 	Details  map[domain.FieldCode]map[string]Text
@@ -66,9 +67,11 @@ func readTexts() (t texts) {
 	if err == nil && len(file.Undecoded()) > 0 {
 		err = fmt.Errorf("unknown keys: %v", file.Undecoded())
 	}
+
 	if err != nil {
 		panic(fmt.Errorf("texts.toml: %w", err))
 	}
+
 	return t
 }
 

@@ -60,18 +60,23 @@ func (e *Engine) RunTool(
 	if err == nil {
 		response, err = e.Read(ctx, op, args)
 	}
+
 	if err == nil {
 		return response, nil, nil
 	}
-	if rejection, ok := errors.AsType[*domain.Error](err); ok && rejection.Code == domain.CodeInvalidQuery {
+
+	if rejection, ok := errors.AsType[*domain.Error](err); ok &&
+		rejection.Code == domain.CodeInvalidQuery {
 		reworded := *rejection       // requests for the same response may share the error
 		reworded.Topic = "arguments" // a tool has no query
 		err = errors.Join(&reworded, err)
 	}
+
 	_, object, correctable := e.Errors.Describe(err, "")
 	if !correctable {
 		return nil, nil, err
 	}
+
 	return nil, &object, nil
 }
 
@@ -166,21 +171,34 @@ func ToolInput(op *Operation) []byte {
 		if op.fixedParams().Has(p.Name) {
 			continue
 		}
+
 		schema := *p.Schema
-		schema.Description, schema.Format, schema.Examples = p.Description, "", nil // the formats are our own
+		// The formats are our own.
+		schema.Description, schema.Format, schema.Examples = p.Description, "", nil
 		switch p.Name {
 		case "limit":
 			schema.Default = toolLimit
+
 		case "cursor":
-			schema = huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(8000), Description: "next of the page before, whole or its cursor alone."}
+			schema = huma.Schema{
+				Type:        huma.TypeString,
+				MinLength:   new(1),
+				MaxLength:   new(8000),
+				Description: "next of the page before, whole or its cursor alone.",
+			}
 		}
+
 		properties[p.Name] = &schema
 		if p.Required {
 			required = append(required, p.Name)
 		}
 	}
+
 	return Marshal(map[string]any{
-		"type": "object", "properties": properties, "required": required, "additionalProperties": false,
+		"type":                 "object",
+		"properties":           properties,
+		"required":             required,
+		"additionalProperties": false,
 	})
 }
 
@@ -195,6 +213,7 @@ func (e *Engine) ToolOutput(response, items reflect.Type) []byte {
 			list.Items = e.outline(schemaOf(e.Registry, items))
 		}
 	}
+
 	return Marshal(map[string]any{"type": "object", "properties": properties})
 }
 
@@ -202,7 +221,11 @@ func (e *Engine) ToolOutput(response, items reflect.Type) []byte {
 func (e *Engine) outline(schema *huma.Schema) *huma.Schema {
 	nullable := schema.Nullable
 	schema = Resolve(e.Registry, schema)
-	short := &huma.Schema{Type: schema.Type, Nullable: nullable || schema.Nullable, Required: schema.Required}
+	short := &huma.Schema{
+		Type:     schema.Type,
+		Nullable: nullable || schema.Nullable,
+		Required: schema.Required,
+	}
 	if schema.Items != nil {
 		short.Items = e.outline(schema.Items)
 	}

@@ -14,8 +14,8 @@ type Guess struct {
 	// Methods are those of the requests, separated by spaces.
 	Methods string
 
-	// Words are in lower case, separated by spaces. A word is a part of the path without its extension, or a whole path.
-	// It stands in one guess for each method.
+	// Words are in lower case, separated by spaces. A word is a part of the path without its
+	// extension, or a whole path. It stands in one guess for each method.
 	Words string
 
 	// Operations are the ids of those that the text names, with the fields that they require.
@@ -38,7 +38,8 @@ func (e *Engine) UnknownPath(r *http.Request) error {
 	}
 }
 
-// OtherMethod returns the error of a request whose path does not take its method. allow are the methods that it takes.
+// OtherMethod returns the error of a request whose path does not take its method. allow are the
+// methods that it takes.
 func (e *Engine) OtherMethod(r *http.Request, allow string) error {
 	return &wordedError{
 		error: &domain.Error{Code: CodeMethodNotAllowed, Names: []any{allow}},
@@ -46,8 +47,8 @@ func (e *Engine) OtherMethod(r *http.Request, allow string) error {
 	}
 }
 
-// guess returns the text for the request's path, or else for the last word in it that clients are known to guess. It
-// returns an empty text if there is none.
+// guess returns the text for the request's path, or else for the last word in it that clients are
+// known to guess. It returns an empty text if there is none.
 func (e *Engine) guess(r *http.Request) Text {
 	method := r.Method
 	if method == http.MethodHead {
@@ -88,7 +89,8 @@ func (e *Engine) readGuesses() map[string]Text {
 	return texts
 }
 
-// withFields returns the name of an operation and the required fields of its body: POST /api/posts {kind: seeking/offering, title}.
+// withFields returns the name of an operation and the required fields of its body: POST /api/posts
+// {kind: seeking/offering, title}.
 func (e *Engine) withFields(op *Operation) string {
 	var names []string
 	if op.Input.Body != nil {
@@ -97,27 +99,35 @@ func (e *Engine) withFields(op *Operation) string {
 			if values := valuesOf(Resolve(e.Registry, schema.Properties[name]), "/"); values != "" {
 				name += ": " + values
 			}
+
 			names = append(names, name)
 		}
 	}
+
 	if names == nil {
 		return op.String()
 	}
+
 	return op.String() + " {" + strings.Join(names, ", ") + "}"
 }
 
 // withRequired adds the fields that an operation requires to an error of a body as a whole.
 func (e *Engine) withRequired(op *Operation, err error) error {
 	rejection, _ := errors.AsType[*domain.Error](err)
-	whole := rejection != nil && slices.Contains([]domain.Code{CodeInvalidJSON, CodeBodyTooLarge, CodeUnsupportedMediaType}, rejection.Code)
+	whole := rejection != nil &&
+		slices.Contains(
+			[]domain.Code{CodeInvalidJSON, CodeBodyTooLarge, CodeUnsupportedMediaType},
+			rejection.Code,
+		)
 	if fields := e.withFields(op); whole && fields != op.String() {
 		return &wordedError{error: err, notes: []Text{e.Errors.Notes["requires"].with(fields)}}
 	}
 	return err
 }
 
-// notFound returns the error of a record that an operation does not find, by the handle or id in its path. It depends on
-// the form of the id alone, so that hidden and absent records have the same text.
+// notFound returns the error of a record that an operation does not find, by the handle or id in
+// its path. It depends on the form of the id alone, so that hidden and absent records have the
+// same text.
 func (e *Engine) notFound(op *Operation, id string) error {
 	field := op.Input.Path[0]
 	prefix, given := prefixOf(field.example()), prefixOf(id)
@@ -126,12 +136,15 @@ func (e *Engine) notFound(op *Operation, id string) error {
 	switch {
 	case id == "":
 		return NewError(domain.CodeNotFound, "slash")
+
 	case field.handle:
 		rejection.Topic = "handle"
+
 	case prefix == given:
 		rejection.Topic = "id"
 		return &wordedError{error: rejection, notes: notes}
 	}
+
 	return &wordedError{error: rejection, notes: append(notes, e.Errors.Kinds[given])}
 }
 
@@ -164,6 +177,7 @@ func (e *Engine) fieldOwners() map[string]string {
 		if op.Input.Body == nil {
 			continue
 		}
+
 		for name := range Resolve(e.Registry, op.Input.Body.Schema).Properties {
 			if _, shared := owners[name]; shared {
 				owners[name] = ""
@@ -172,5 +186,6 @@ func (e *Engine) fieldOwners() map[string]string {
 			}
 		}
 	}
+
 	return owners
 }

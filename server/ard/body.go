@@ -19,8 +19,8 @@ import (
 	"callbook/store/text"
 )
 
-// body is the body of a search (7.2) or an exploration (7.3), whose members differ. Results come from this registry
-// alone, whatever the federation.
+// body is the body of a search (7.2) or an exploration (7.3), whose members differ. Results come
+// from this registry alone, whatever the federation.
 type body struct {
 	Query struct {
 		Text   string            `json:"text"`
@@ -50,15 +50,19 @@ func (b *body) args(f filter) url.Values {
 			args.Set(name, value)
 		}
 	}
+
 	set("text", b.Query.Text, b.Query.Text != "" || b.ResultType == nil)
 	set("federation", b.Federation, b.Federation != "")
 	set("pageToken", b.PageToken, b.PageToken != "")
+
 	if b.PageSize != nil {
 		args.Set("pageSize", strconv.Itoa(*b.PageSize))
 	}
+
 	if b.ResultType != nil {
 		args.Set("facets", string(api.Marshal(b.ResultType.Facets)))
 	}
+
 	return args
 }
 
@@ -73,6 +77,7 @@ func (v *values) UnmarshalJSON(b []byte) error {
 			return err
 		}
 	}
+
 	*v = values{}
 	for _, item := range list {
 		value := string(item)
@@ -81,12 +86,15 @@ func (v *values) UnmarshalJSON(b []byte) error {
 			if err := json.Unmarshal(item, &value); err != nil {
 				return err
 			}
+
 		case '0', 't', 'f':
 		default:
 			return errors.New("it is no scalar")
 		}
+
 		*v = append(*v, text.Normalize(value))
 	}
+
 	return nil
 }
 
@@ -104,7 +112,8 @@ type filter struct {
 	domain.AgentFilter
 }
 
-// maxValues and maxValue are the limits of one key: the number of its values, and of their characters.
+// maxValues and maxValue are the limits of one key: the number of its values, and of their
+// characters.
 const maxValues, maxValue = 20, 60
 
 func (r *Registry) filter(keys map[string]values) (f filter, err error) {
@@ -114,64 +123,96 @@ func (r *Registry) filter(keys map[string]values) (f filter, err error) {
 		}) {
 			return f, errValues
 		}
+
 		is := func(want string) bool {
-			return slices.ContainsFunc(of, func(v string) bool { return strings.EqualFold(v, want) })
+			return slices.ContainsFunc(
+				of,
+				func(v string) bool { return strings.EqualFold(v, want) },
+			)
 		}
+
 		switch key {
 		case "type":
 			f.None = f.None || !is(AgentType)
+
 		case "publisher":
 			f.None = f.None || !is(r.host)
+
 		case "capabilities":
 			f.AnyCapability = of
+
 		case "tags":
 			f.AnyTag = of
+
 		case "metadata.trustLevel":
-			if slices.ContainsFunc(of, func(v string) bool { return len(v) != 1 || v < "0" || v > "2" }) {
+			if slices.ContainsFunc(
+				of,
+				func(v string) bool { return len(v) != 1 || v < "0" || v > "2" },
+			) {
 				return f, errValues
 			}
+
 			f.MinLevel = int(slices.Min(of)[0] - '0')
+
 		default:
 			return f, errFilter
 		}
 	}
+
 	return f, nil
 }
 
 // Searches returns the handlers of the operations whose parameters are a body, by path.
 func (r *Registry) Searches() map[string]httprouter.Handle {
 	return map[string]httprouter.Handle{
-		r.search.Path: r.handler(r.search, errSearch, func(b *body) bool { return b.ResultType == nil }),
+		r.search.Path: r.handler(
+			r.search,
+			errSearch,
+			func(b *body) bool { return b.ResultType == nil },
+		),
 		r.explore.Path: r.handler(r.explore, errExplore, func(b *body) bool {
-			return b.Federation == "" && b.PageSize == nil && b.PageToken == "" && b.ResultType.valid()
+			return b.Federation == "" && b.PageSize == nil && b.PageToken == "" &&
+				b.ResultType.valid()
 		}),
 	}
 }
 
-// handler returns the handler of an operation. invalid is the error of a body that cannot be decoded or is not valid.
-func (r *Registry) handler(op *api.Operation, invalid error, valid func(*body) bool) httprouter.Handle {
+// handler returns the handler of an operation. invalid is the error of a body that cannot be
+// decoded or is not valid.
+func (r *Registry) handler(
+	op *api.Operation,
+	invalid error,
+	valid func(*body) bool,
+) httprouter.Handle {
 	run := func(w http.ResponseWriter, req *http.Request) ([]byte, error) {
 		if err := r.Engine.Allow(w, req, r.Limit); err != nil {
 			return nil, err
 		}
+
 		content, err := api.ReadBody(w, req)
 		if err != nil {
 			return nil, err
 		}
+
 		var b body
-		if err := json.Unmarshal(content, &b, json.RejectUnknownMembers(true)); err != nil || !valid(&b) {
+		if err := json.Unmarshal(content, &b, json.RejectUnknownMembers(true)); err != nil ||
+			!valid(&b) {
 			return nil, invalid
 		}
+
 		f, err := r.filter(b.Query.Filter)
 		if err != nil {
 			return nil, err
 		}
+
 		found, err := r.Engine.Read(req.Context(), op, b.args(f))
 		if err != nil {
 			return nil, err
 		}
+
 		return found.Body, nil
 	}
+
 	return func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) {
 		w.Header()["Access-Control-Allow-Origin"] = middleware.AnyOrigin
 		middleware.RecordOf(w).Safe = true
@@ -180,6 +221,7 @@ func (r *Registry) handler(op *api.Operation, invalid error, valid func(*body) b
 			r.Engine.WriteError(w, req, err)
 			return
 		}
+
 		w.Header().Set("Cache-Control", "no-store")
 		_ = api.WriteJSON(w, http.StatusOK, content)
 	}
@@ -193,27 +235,34 @@ type Error struct {
 
 const invalidArgument = "INVALID_ARGUMENT"
 
-// ErrorForm returns the body of an error response of the registry; nil for a request that is not for it.
+// ErrorForm returns the body of an error response of the registry; nil for a request that is not
+// for it.
 func (r *Registry) ErrorForm(req *http.Request, status int, o api.ErrorObject) []byte {
 	if r == nil || req.URL.Path != Path && !strings.HasPrefix(req.URL.Path, Path+"/") {
 		return nil
 	}
+
 	code := invalidArgument
 	switch {
 	case status == http.StatusNotFound:
 		code = "NOT_FOUND"
+
 	case status == http.StatusTooManyRequests:
 		code = "RATE_LIMIT_EXCEEDED"
+
 	case status >= http.StatusInternalServerError:
 		code = "INTERNAL_ERROR"
 	}
+
 	en, zh := o.MessageEN, o.MessageZH
 	for i, d := range o.Details {
 		if i == 0 {
 			en, zh = "", ""
 		}
+
 		en, zh = en+d.MessageEN+". ", zh+d.MessageZH+"。"
 	}
+
 	return api.Marshal(Error{code, strings.TrimSpace(en) + " " + zh})
 }
 
@@ -226,5 +275,6 @@ func nameToken(err error) error {
 			}
 		}
 	}
+
 	return err
 }

@@ -66,15 +66,19 @@ func (t *resultType) valid() bool {
 	if t == nil || len(t.Facets) == 0 || len(t.Facets) > maxFacets {
 		return false
 	}
+
 	seen := map[string]bool{}
 	for i := range t.Facets {
 		f := &t.Facets[i]
 		f.Limit, f.MinCount = cmp.Or(f.Limit, new(usualBuckets)), cmp.Or(f.MinCount, new(1))
-		if fields[f.Field] == nil || seen[f.Field] || *f.Limit < 1 || *f.Limit > maxBuckets || *f.MinCount < 1 {
+		if fields[f.Field] == nil || seen[f.Field] || *f.Limit < 1 || *f.Limit > maxBuckets ||
+			*f.MinCount < 1 {
 			return false
 		}
+
 		seen[f.Field] = true
 	}
+
 	return true
 }
 
@@ -101,22 +105,27 @@ func (r *Registry) exploreEntries(req *api.Request, q query) (Exploration, error
 	if err := json.Unmarshal([]byte(q.Facets), &asked); err != nil {
 		return Exploration{}, err
 	}
+
 	f, err := agentFilter(q.Text, q.Filter)
 	var counts map[string]map[string]int
 	switch {
 	case err != nil || f.None:
 	case q.Text == "" && f.MinLevel == 0 && len(f.AnyCapability)+len(f.AnyTag) == 0:
 		counts, err = r.countAll(req)
+
 	default:
 		counts, err = r.countFound(req, f.AgentFilter, asked)
 	}
+
 	if err != nil {
 		return Exploration{}, err
 	}
+
 	response := Exploration{ResultType: "facets", Facets: map[string]Buckets{}}
 	for _, f := range asked {
 		response.Facets[f.Field] = buckets(counts[f.Field], f)
 	}
+
 	return response, nil
 }
 
@@ -186,10 +195,15 @@ func buckets(counts map[string]int, f facet) Buckets {
 			all = append(all, Bucket{value, n})
 		}
 	}
-	slices.SortFunc(all, func(a, b Bucket) int { return cmp.Or(b.Count-a.Count, strings.Compare(a.Value, b.Value)) })
+
+	slices.SortFunc(
+		all,
+		func(a, b Bucket) int { return cmp.Or(b.Count-a.Count, strings.Compare(a.Value, b.Value)) },
+	)
 	shown := Buckets{Buckets: all[:min(len(all), *f.Limit)]}
 	for _, b := range all[len(shown.Buckets):] {
 		shown.Other += b.Count
 	}
+
 	return shown
 }

@@ -54,23 +54,36 @@ func (r *Registry) searchEntries(req *api.Request, q query) (Results, error) {
 	if err != nil || f.None {
 		return results, err
 	}
+
 	if !valid {
 		cursor = "-" // no list has it
 	}
-	list, err := r.Store.Agents(req.Context(), f.AgentFilter, listing.Page{Limit: q.PageSize, Cursor: cursor})
+
+	list, err := r.Store.Agents(
+		req.Context(),
+		f.AgentFilter,
+		listing.Page{Limit: q.PageSize, Cursor: cursor},
+	)
 	if err != nil {
 		return Results{}, nameToken(err)
 	}
+
 	for i, e := range r.entries(list.Items) {
 		if i == list.Strict && i > 0 {
 			rank = 0 // the matches of some words follow the last of those of all words
 		}
-		results.Results = append(results.Results, Result{e, score(rank, i < list.Strict), r.BaseURL + Path})
+
+		results.Results = append(
+			results.Results,
+			Result{e, score(rank, i < list.Strict), r.BaseURL + Path},
+		)
 		rank++
 	}
+
 	if list.Next != "" {
 		results.PageToken = fmt.Sprintf("%d.%s", rank, list.Next)
 	}
+
 	return results, err
 }
 

@@ -17,9 +17,9 @@ import (
 	"callbook/store/domain"
 )
 
-// adminCommands are the commands of the operator, callbook admin …. They open the database beside the process that
-// serves it, which sees changes within two seconds. Each action that changes something, and each export, is recorded
-// for callbook admin log.
+// adminCommands are the commands of the operator, callbook admin …. They open the database beside
+// the process that serves it, which sees changes within two seconds. Each action that changes
+// something, and each export, is recorded for callbook admin log.
 type adminCommands struct {
 	databaseFlags `embed:""`
 
@@ -72,18 +72,21 @@ func (c *console) open(ctx context.Context, act func(*store.Store) error) error 
 	return errors.Join(operatorError(act(st)), st.Close())
 }
 
-// rejections are the texts for operators about rejections of the store, by its code, or by the field or the
-// code of the fault.
+// rejections are the texts for operators about rejections of the store, by its code, or by the
+// field or the code of the fault.
 var rejections = map[string]string{
 	string(domain.CodeNotFound):     "not found: handles are in lower case, and ids are in the reports and on the pages",
 	string(domain.CodeInvalidState): "the agent does not wait for approval",
 	string(domain.CodeUnavailable):  "the database is busy: try again",
 	"reason":                        "the reason must be one line of at most 300 characters",
 	"until":                         "the end is in the past",
-	"uses":                          fmt.Sprintf("--uses must be from 1 to %d", domain.MaxInviteUses),
-	string(domain.FaultTooShort):    "give a word of at least 2 letters or digits; one character is enough in a script without spaces, such as Chinese. Symbols and emoji cannot be blocked",
-	string(domain.FaultTooLong):     "a blocked word has at most 64 characters: give a part of it",
-	string(domain.FaultTooMany):     "the list has 1000 entries, the limit: remove one first",
+	"uses": fmt.Sprintf(
+		"--uses must be from 1 to %d",
+		domain.MaxInviteUses,
+	),
+	string(domain.FaultTooShort): "give a word of at least 2 letters or digits; one character is enough in a script without spaces, such as Chinese. Symbols and emoji cannot be blocked",
+	string(domain.FaultTooLong):  "a blocked word has at most 64 characters: give a part of it",
+	string(domain.FaultTooMany):  "the list has 1000 entries, the limit: remove one first",
 }
 
 // operatorError translates a rejection of the store for operators.
@@ -113,21 +116,32 @@ func (c *console) printf(format string, args ...any) error {
 	return err
 }
 
-// list prints each element of a list on a line, or the sentence none for an empty list. If read returns more than the
-// maximum, it prints so many, and a sentence about the others on the standard error.
-func list[T any](ctx context.Context, c *console, most listLimit, read func(st *store.Store, limit int) ([]T, error), line func(T) string, none string) error {
+// list prints each element of a list on a line, or the sentence none for an empty list. If read
+// returns more than the maximum, it prints so many, and a sentence about the others on the
+// standard error.
+func list[T any](
+	ctx context.Context,
+	c *console,
+	most listLimit,
+	read func(st *store.Store, limit int) ([]T, error),
+	line func(T) string,
+	none string,
+) error {
 	return c.open(ctx, func(st *store.Store) error {
 		all, err := read(st, most.Limit+1)
 		if len(all) > most.Limit {
 			all = all[:most.Limit]
 			most.printMore(c.err)
 		}
+
 		if err == nil && len(all) == 0 {
 			return c.printf("%s", none)
 		}
+
 		for _, element := range all {
 			err = errors.Join(err, c.printf("%s", line(element)))
 		}
+
 		return err
 	})
 }
@@ -148,20 +162,24 @@ var acts = map[string]struct {
 	do   func(*store.Store, context.Context, string) error
 	done string
 }{
-	"close-report":  {(*store.Store).CloseReport, "%s is closed."},
-	"unsuspend":     {nil, "%s is not suspended."},
-	"remove-post":   {(*store.Store).RemovePost, "%s is removed, with its replies."},
-	"remove-reply":  {(*store.Store).RemoveReply, "%s is removed."},
-	"verify":        {nil, "The mailbox of %s is verified."},
-	"unverify":      {nil, "The mailbox of %s is not verified."},
-	"unclaim":       {nil, "%s has no owner. Another person may claim it."},
-	"delete":        {nil, "%s is deleted. The service erases its mailbox and key from the file within ten minutes."},
+	"close-report": {(*store.Store).CloseReport, "%s is closed."},
+	"unsuspend":    {nil, "%s is not suspended."},
+	"remove-post":  {(*store.Store).RemovePost, "%s is removed, with its replies."},
+	"remove-reply": {(*store.Store).RemoveReply, "%s is removed."},
+	"verify":       {nil, "The mailbox of %s is verified."},
+	"unverify":     {nil, "The mailbox of %s is not verified."},
+	"unclaim":      {nil, "%s has no owner. Another person may claim it."},
+	"delete": {
+		nil,
+		"%s is deleted. The service erases its mailbox and key from the file within ten minutes.",
+	},
 	"approve":       {nil, "%s is approved."},
 	"reject":        {nil, "%s is rejected and deleted."},
 	"revoke-invite": {(*store.Store).RevokeInvite, "%s is revoked."},
 }
 
-// actOn does the act of the name of the command. It skips subjects that do not exist, unless only one is named.
+// actOn does the act of the name of the command. It skips subjects that do not exist, unless only
+// one is named.
 func (c *console) actOn(ctx context.Context, k *kong.Context, subjects ...string) error {
 	name := k.Selected().Name
 	act := acts[name]
@@ -219,7 +237,14 @@ type reportsCommand struct {
 }
 
 func (c *reportsCommand) Run(ctx context.Context, console *console) error {
-	return list(ctx, console, c.listLimit, func(st *store.Store, limit int) ([]domain.Report, error) { return st.Reports(ctx, c.All, limit) }, reportLine, "No reports.")
+	return list(
+		ctx,
+		console,
+		c.listLimit,
+		func(st *store.Store, limit int) ([]domain.Report, error) { return st.Reports(ctx, c.All, limit) },
+		reportLine,
+		"No reports.",
+	)
 }
 
 // maxListed is the maximum of --limit.
@@ -256,7 +281,19 @@ func minute(t domain.Time) string { return t.Time().Format("2006-01-02 15:04 UTC
 // reportLine formats a report as one line. Text of agents is in quotation marks.
 func reportLine(r domain.Report) string {
 	line := strings.Join([]string{minute(r.CreatedAt), r.ID, r.About, r.Subject}, "  ")
-	line += partOf("of  %s", r.Of) + partOf("says  %q", r.Text) + partOf("by  %s", r.Reporter) + partOf("because  %q", r.Reason)
+	line += partOf(
+		"of  %s",
+		r.Of,
+	) + partOf(
+		"says  %q",
+		r.Text,
+	) + partOf(
+		"by  %s",
+		r.Reporter,
+	) + partOf(
+		"because  %q",
+		r.Reason,
+	)
 	if r.ClosedAt != nil {
 		line += "  (closed)"
 	}
@@ -278,14 +315,25 @@ type unblockCommand struct {
 
 func (c *unblockCommand) Run(ctx context.Context, console *console) error {
 	return console.show(ctx, func(st *store.Store) (string, error) {
-		return fmt.Sprintf("%s may send contact requests to %s again.", c.Blocked, c.Handle), st.Unblock(ctx, c.Handle, c.Blocked)
+		return fmt.Sprintf(
+				"%s may send contact requests to %s again.",
+				c.Blocked,
+				c.Handle,
+			), st.Unblock(
+				ctx,
+				c.Handle,
+				c.Blocked,
+			)
 	})
 }
 
 type newKeyCommand struct{ agentArgument }
 
 func (c *newKeyCommand) Run(ctx context.Context, console *console) error {
-	return console.show(ctx, func(st *store.Store) (string, error) { return st.ReplaceKey(ctx, c.Handle) })
+	return console.show(
+		ctx,
+		func(st *store.Store) (string, error) { return st.ReplaceKey(ctx, c.Handle) },
+	)
 }
 
 type exportCommand struct{ agentArgument }
@@ -312,16 +360,19 @@ func (c *pageCommand) Run(ctx context.Context, console *console) error {
 	if err := e.Check(); err != nil {
 		return err
 	}
+
 	host := e.Addr
 	if e.Socket() != "" {
 		host = "localhost:8081" // to which ssh -L forwards the socket
 	}
+
 	return console.show(ctx, func(st *store.Store) (string, error) {
 		if c.RevokeOthers {
 			if err := st.RevokePageLinks(ctx); err != nil {
 				return "", err
 			}
 		}
+
 		token, err := st.CreatePageLink(ctx)
 		return "http://" + host + operator.Path + token, err
 	})
@@ -330,7 +381,14 @@ func (c *pageCommand) Run(ctx context.Context, console *console) error {
 type logCommand struct{ listLimit }
 
 func (c *logCommand) Run(ctx context.Context, console *console) error {
-	return list(ctx, console, c.listLimit, func(st *store.Store, limit int) ([]domain.Act, error) { return st.Acts(ctx, limit) }, func(a domain.Act) string {
-		return minute(a.At) + "  " + a.Act + "  " + a.Subject + partOf("%q", a.Detail)
-	}, "No actions yet.")
+	return list(
+		ctx,
+		console,
+		c.listLimit,
+		func(st *store.Store, limit int) ([]domain.Act, error) { return st.Acts(ctx, limit) },
+		func(a domain.Act) string {
+			return minute(a.At) + "  " + a.Act + "  " + a.Subject + partOf("%q", a.Detail)
+		},
+		"No actions yet.",
+	)
 }

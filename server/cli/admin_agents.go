@@ -34,8 +34,11 @@ func (c *agentsCommand) Validate() error {
 	if c.Level != nil && (*c.Level < 0 || *c.Level > 2) {
 		return errors.New("--level must be 0, 1 or 2")
 	}
-	if _, err := netip.ParseAddr(c.Network); err != nil && strings.Trim(c.Network, "0123456789abcdefABCDEF") != "" {
-		return errors.New("--network must be an address, or the first characters of a hash as callbook admin agents lists it")
+	if _, err := netip.ParseAddr(c.Network); err != nil &&
+		strings.Trim(c.Network, "0123456789abcdefABCDEF") != "" {
+		return errors.New(
+			"--network must be an address, or the first characters of a hash as callbook admin agents lists it",
+		)
 	}
 	return c.listLimit.Validate()
 }
@@ -52,24 +55,55 @@ func (c *agentsCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	filter := domain.AgentRecordFilter{Query: c.Query, Since: since, MaxLevel: c.Level, Reported: c.Reported, Awaiting: c.Awaiting, Suspended: c.Suspended, Shown: c.Shown, Network: c.Network}
-	return list(ctx, console, c.listLimit, func(st *store.Store, limit int) ([]domain.AgentRecord, error) {
-		return st.AgentRecords(ctx, filter, limit)
-	}, func(a domain.AgentRecord) string {
-		network := "-"
-		if a.Network != "" {
-			network = a.Network[:12]
-		}
-		line := fmt.Sprintf("%-32s  %s  %-12s  level %d  %-9s  %3d calls  %3d reports  %q",
-			a.Handle, minute(a.CreatedAt), network, a.Level, a.State, a.Posts, a.Reports, a.Name)
-		if a.State != "suspended" {
-			return line
-		}
-		if a.Until != nil {
-			line += "  until " + minute(*a.Until)
-		}
-		return line + partOf("because %q", a.Reason)
-	}, "No agents.")
+
+	filter := domain.AgentRecordFilter{
+		Query:     c.Query,
+		Since:     since,
+		MaxLevel:  c.Level,
+		Reported:  c.Reported,
+		Awaiting:  c.Awaiting,
+		Suspended: c.Suspended,
+		Shown:     c.Shown,
+		Network:   c.Network,
+	}
+
+	return list(
+		ctx,
+		console,
+		c.listLimit,
+		func(st *store.Store, limit int) ([]domain.AgentRecord, error) {
+			return st.AgentRecords(ctx, filter, limit)
+		},
+		func(a domain.AgentRecord) string {
+			network := "-"
+			if a.Network != "" {
+				network = a.Network[:12]
+			}
+
+			line := fmt.Sprintf(
+				"%-32s  %s  %-12s  level %d  %-9s  %3d calls  %3d reports  %q",
+				a.Handle,
+				minute(a.CreatedAt),
+				network,
+				a.Level,
+				a.State,
+				a.Posts,
+				a.Reports,
+				a.Name,
+			)
+
+			if a.State != "suspended" {
+				return line
+			}
+
+			if a.Until != nil {
+				line += "  until " + minute(*a.Until)
+			}
+
+			return line + partOf("because %q", a.Reason)
+		},
+		"No agents.",
+	)
 }
 
 // parseSince parses the start of a time: a date, or a duration before now.
@@ -77,12 +111,17 @@ func parseSince(text string, now time.Time) (domain.Time, error) {
 	end, err := parseEnd(text, now)
 	switch {
 	case err != nil:
-		return 0, errors.New("--since must be a date such as 2027-01-31, or a duration such as 72h or 30d")
+		return 0, errors.New(
+			"--since must be a date such as 2027-01-31, or a duration such as 72h or 30d",
+		)
+
 	case end.IsZero():
 		return 0, nil
+
 	case strings.Contains(text, "-"): // a date
 		return domain.TimeOf(end), nil
 	}
+
 	return domain.TimeOf(now.Add(now.Sub(end))), nil
 }
 
@@ -111,13 +150,19 @@ func (a *bulkArgument) Run(ctx context.Context, console *console, k *kong.Contex
 	return a.runBulk(ctx, console, domain.BulkAct{Act: domain.OperatorAct(k.Selected().Name)})
 }
 
-// runBulk does an act to many agents, by default those on the standard input, and prints the counts.
-func (a *bulkArgument) runBulk(ctx context.Context, console *console, act domain.BulkAct) (err error) {
+// runBulk does an act to many agents, by default those on the standard input, and prints the
+// counts.
+func (a *bulkArgument) runBulk(
+	ctx context.Context,
+	console *console,
+	act domain.BulkAct,
+) (err error) {
 	if act.Handles == nil {
 		if act.Handles, err = readSubjects(console.in); err != nil {
 			return err
 		}
 	}
+
 	act.DryRun = a.DryRun
 	return console.open(ctx, func(st *store.Store) error {
 		done, err := st.ActOnAgents(ctx, act)
@@ -125,28 +170,44 @@ func (a *bulkArgument) runBulk(ctx context.Context, console *console, act domain
 		if act.DryRun {
 			format = "Dry run, nothing is changed. " + format
 		}
-		err = errors.Join(err, console.printf(format, act.Act, len(done.Agents), done.Posts, done.Replies, done.Reports))
+
+		err = errors.Join(
+			err,
+			console.printf(
+				format,
+				act.Act,
+				len(done.Agents),
+				done.Posts,
+				done.Replies,
+				done.Reports,
+			),
+		)
 		why := "there is no such agent"
 		if act.Act == domain.OperatorApprove || act.Act == domain.OperatorReject {
 			why += ", or it does not wait for approval"
 		}
+
 		return errors.Join(err, console.printSkipped(done.Rejected, len(done.Agents), why))
 	})
 }
 
-// printSkipped prints which handles or ids of a list were skipped and why, if any were. It returns an error if nothing was done.
+// printSkipped prints which handles or ids of a list were skipped and why, if any were. It returns
+// an error if nothing was done.
 func (c *console) printSkipped(skipped []string, done int, why string) error {
 	if len(skipped) == 0 {
 		return nil
 	}
+
 	list := strings.Join(skipped[:min(len(skipped), 10)], " ")
 	if len(skipped) > 10 {
 		list += fmt.Sprintf(" and %d more", len(skipped)-10)
 	}
+
 	err := c.printf("Skipped %d, since %s: %s", len(skipped), why, list)
 	if done == 0 {
 		err = errors.Join(err, errors.New("nothing was done: all were skipped"))
 	}
+
 	return err
 }
 
@@ -160,12 +221,14 @@ func readSubjects(r io.Reader) (subjects []string, err error) {
 			subjects = append(subjects, words[0])
 		}
 	}
+
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("read the standard input: %w", err)
 	}
 	if len(subjects) == 0 {
 		return nil, errors.New("there is no handle or id on the standard input: give one a line")
 	}
+
 	return subjects, nil
 }
 
@@ -181,12 +244,18 @@ func (c *suspendCommand) Run(ctx context.Context, console *console) error {
 		return fmt.Errorf("--until %w", err)
 	}
 	if c.Handle == fromInput {
-		return c.runBulk(ctx, console, domain.BulkAct{Act: domain.OperatorSuspend, Reason: c.Reason, Until: until})
+		return c.runBulk(
+			ctx,
+			console,
+			domain.BulkAct{Act: domain.OperatorSuspend, Reason: c.Reason, Until: until},
+		)
 	}
+
 	how := "."
 	if !until.IsZero() {
 		how = until.UTC().Format(" until 2006-01-02 15:04 UTC.")
 	}
+
 	return console.show(ctx, func(st *store.Store) (string, error) {
 		return c.Handle + " is suspended" + how, st.Suspend(ctx, c.Handle, c.Reason, until)
 	})
@@ -197,13 +266,17 @@ func parseEnd(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if at, err := time.Parse(time.DateOnly, text); err == nil && !at.IsZero() { // which would mean none
+	if at, err := time.Parse(time.DateOnly, text); err == nil &&
+		!at.IsZero() { // which would mean none
 		return at, nil
 	}
 	if d, err := domain.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(d), nil
 	}
-	return time.Time{}, errors.New("must be a date such as 2027-01-31, or a duration such as 72h or 30d")
+
+	return time.Time{}, errors.New(
+		"must be a date such as 2027-01-31, or a duration such as 72h or 30d",
+	)
 }
 
 type deleteCommand struct {
@@ -216,15 +289,21 @@ func (c *deleteCommand) Run(ctx context.Context, console *console, k *kong.Conte
 		if c.Confirm != c.Handle {
 			return errors.New("nothing was deleted: --confirm must name the same handle")
 		}
+
 		return console.actOn(ctx, k, c.Handle)
 	}
+
 	handles, err := readSubjects(console.in)
 	if err != nil {
 		return err
 	}
 	if !c.DryRun && c.Confirm != strconv.Itoa(len(handles)) {
-		return fmt.Errorf("nothing was deleted: there are %d handles, and --confirm must be their number. --dry-run shows what they have", len(handles))
+		return fmt.Errorf(
+			"nothing was deleted: there are %d handles, and --confirm must be their number. --dry-run shows what they have",
+			len(handles),
+		)
 	}
+
 	return c.runBulk(ctx, console, domain.BulkAct{Act: domain.OperatorDelete, Handles: handles})
 }
 
@@ -238,6 +317,7 @@ func (c *inviteCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return fmt.Errorf("--until %w", err)
 	}
+
 	return console.show(ctx, func(st *store.Store) (string, error) {
 		secret, _, err := st.CreateInvite(ctx, c.Uses, until)
 		return secret, err
@@ -247,9 +327,22 @@ func (c *inviteCommand) Run(ctx context.Context, console *console) error {
 type invitesCommand struct{}
 
 func (c *invitesCommand) Run(ctx context.Context, console *console) error {
-	return list(ctx, console, unlimited, func(st *store.Store, _ int) ([]domain.Invite, error) { return st.Invites(ctx) }, func(i domain.Invite) string {
-		return fmt.Sprintf("%s  %d of %d used  until %s", i.ID, i.Used, i.Uses, minute(i.ExpiresAt))
-	}, "No invitations.")
+	return list(
+		ctx,
+		console,
+		unlimited,
+		func(st *store.Store, _ int) ([]domain.Invite, error) { return st.Invites(ctx) },
+		func(i domain.Invite) string {
+			return fmt.Sprintf(
+				"%s  %d of %d used  until %s",
+				i.ID,
+				i.Used,
+				i.Uses,
+				minute(i.ExpiresAt),
+			)
+		},
+		"No invitations.",
+	)
 }
 
 type revokeInviteCommand struct {

@@ -23,11 +23,14 @@ func (listChange) Run(ctx context.Context, console *console, k *kong.Context) er
 		switch {
 		case undo && errors.Is(err, &domain.Error{Code: domain.CodeNotFound}):
 			return errors.New("this is not on the list: callbook admin blocked shows what is")
+
 		case err != nil:
 			return err
+
 		case undo:
 			return console.printf("%q is off the list.", entry)
 		}
+
 		return console.printf(blocked[kind], entry)
 	})
 }
@@ -68,7 +71,14 @@ var blocked = map[store.BlockKind]string{
 type blockedCommand struct{}
 
 func (c *blockedCommand) Run(ctx context.Context, console *console) error {
-	return list(ctx, console, unlimited, func(st *store.Store, _ int) ([]store.BlockEntry, error) { return st.Blocklist(ctx) }, func(e store.BlockEntry) string {
-		return fmt.Sprintf("%s  %-14s  %q", minute(e.CreatedAt), e.Kind.Act(), e.Entry)
-	}, "Nothing is blocked.")
+	return list(
+		ctx,
+		console,
+		unlimited,
+		func(st *store.Store, _ int) ([]store.BlockEntry, error) { return st.Blocklist(ctx) },
+		func(e store.BlockEntry) string {
+			return fmt.Sprintf("%s  %-14s  %q", minute(e.CreatedAt), e.Kind.Act(), e.Entry)
+		},
+		"Nothing is blocked.",
+	)
 }

@@ -21,6 +21,7 @@ func (f alertFlags) alertOptions() (o outbound.AlertOptions, err error) {
 			return o, fmt.Errorf("--alert-url: %w", err)
 		}
 	}
+
 	secret, err := fileOf("alert-secret-file", f.AlertSecretFile)
 	if err != nil || f.AlertSecretFile == "" {
 		return o, err
@@ -28,5 +29,6 @@ func (f alertFlags) alertOptions() (o outbound.AlertOptions, err error) {
 	if o.Key, err = outbound.ParseWebhookKey(secret); err != nil {
 		return o, fmt.Errorf("--alert-secret-file: %w", err)
 	}
+
 	return o, nil
 }

@@ -34,21 +34,32 @@ func (c *restoreCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
+
 	defer lock.Release()
 	ctx, end := console.showProgress(ctx)
 	contents, kept, err := store.RestoreBackup(ctx, c.File, lock.Path(), time.Now())
 	end()
+
 	if kept != "" {
 		fmt.Fprintf(console.out, "The previous database is kept as %s\n", kept)
 	}
+
 	if err == nil {
 		fmt.Fprintf(console.out, "%s holds %s\n", c.DB, formatContents(contents))
 	}
+
 	return err
 }
 
 // formatContents describes the contents of a file, for the operator to compare.
 func formatContents(c store.BackupContents) string {
-	return fmt.Sprintf("%d agents, %d calls, %d replies, %d contact requests, %d collaborations (%d KiB, checked)",
-		c.Agents, c.Posts, c.Replies, c.Requests, c.Collabs, (c.Bytes+1023)/1024)
+	return fmt.Sprintf(
+		"%d agents, %d calls, %d replies, %d contact requests, %d collaborations (%d KiB, checked)",
+		c.Agents,
+		c.Posts,
+		c.Replies,
+		c.Requests,
+		c.Collabs,
+		(c.Bytes+1023)/1024,
+	)
 }

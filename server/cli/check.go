@@ -65,13 +65,16 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 		return err
 	}
 	if f.Problems > 0 {
-		return fmt.Errorf("found problems (%d): each line marked ERROR says how to fix one", f.Problems)
+		return fmt.Errorf(
+			"found problems (%d): each line marked ERROR says how to fix one",
+			f.Problems,
+		)
 	}
 	return nil
 }
 
-// checkRunning returns the findings about a running service, for the operator's page: those that need
-// neither the network nor the whole database.
+// checkRunning returns the findings about a running service, for the operator's page: those that
+// need neither the network nor the whole database.
 func (c *serveCommand) checkRunning(ctx context.Context, st *store.Store) string {
 	var out strings.Builder
 	f, check := &findings{out: &out}, &checkCommand{serveCommand: *c}
@@ -80,10 +83,12 @@ func (c *serveCommand) checkRunning(ctx context.Context, st *store.Store) string
 	check.checkCertificates(f)
 	check.checkBackups(f, true)
 	check.checkSettings(f)
+
 	return out.String()
 }
 
-// printSettings prints every setting in force, as its variable and without passwords, and every limit.
+// printSettings prints every setting in force, as its variable and without passwords, and every
+// limit.
 func (c *checkCommand) printSettings(f *findings, k *kong.Context) {
 	for _, flag := range k.Flags() {
 		value := fmt.Sprint(k.FlagValue(flag))
@@ -115,14 +120,19 @@ func (c *checkCommand) printSettings(f *findings, k *kong.Context) {
 }
 
 // checkDatabase checks the whole file, also while it is served.
-func (c *checkCommand) checkDatabase(ctx context.Context, console *console, f *findings) (served bool) {
+func (c *checkCommand) checkDatabase(
+	ctx context.Context,
+	console *console,
+	f *findings,
+) (served bool) {
 	lock, err := c.lock()
 	switch {
 	case err == nil:
 		defer lock.ReleaseUnused()
 	case errors.Is(err, sqlitedb.ErrLocked):
 		served = true
-		running, _, _ := strings.Cut(err.Error(), ": ") // the rest is for those who want to open it alone
+		// The rest is for those who want to open it alone.
+		running, _, _ := strings.Cut(err.Error(), ": ")
 		f.ok("process", "%s", running)
 	default:
 		f.problem("database", "%v", err)
@@ -148,21 +158,30 @@ func (c *checkCommand) checkDatabase(ctx context.Context, console *console, f *f
 		return served
 	}
 	if denied != nil && !served {
-		f.problem("database", "this user cannot write to it: run the check as the user of the service, or make that user the owner of the file, its folder and the files beside it (%v)", denied)
+		f.problem(
+			"database",
+			"this user cannot write to it: run the check as the user of the service, or make that user the owner of the file, its folder and the files beside it (%v)",
+			denied,
+		)
 		return served
 	}
 	f.ok("database", "%s, schema %d", formatContents(contents), contents.Schema)
 	if durable.OpenToOthers(file) {
 		f.problem("database", "other users of this machine can open it: chmod 600 %s*", file)
 	}
-	if at := contents.UntrustedProxyAt.Time(); len(c.TrustedProxy) == 0 && time.Since(at) < proxyNoticeAge {
-		f.problem("proxy", "requests come through a proxy that is not trusted, the last one recorded at %s: all visitors count as one address; set --trusted-proxy to the address of the proxy", at.Format(time.RFC3339))
+	if at := contents.UntrustedProxyAt.Time(); len(c.TrustedProxy) == 0 &&
+		time.Since(at) < proxyNoticeAge {
+		f.problem(
+			"proxy",
+			"requests come through a proxy that is not trusted, the last one recorded at %s: all visitors count as one address; set --trusted-proxy to the address of the proxy",
+			at.Format(time.RFC3339),
+		)
 	}
 	return served
 }
 
-// proxyNoticeAge is how long check reports a request through a proxy that is not trusted. The service
-// records one a day.
+// proxyNoticeAge is how long check reports a request through a proxy that is not trusted. The
+// service records one a day.
 const proxyNoticeAge = 48 * time.Hour
 
 func (c *checkCommand) checkDisk(f *findings) {
@@ -171,10 +190,18 @@ func (c *checkCommand) checkDisk(f *findings) {
 	switch {
 	case err != nil:
 		f.problem("disk", "cannot read its state: %v: mount the disk, or correct --db", err)
+
 	case d.Network != "" && !c.NetworkDisk:
 		f.problem("disk", "%v (%s)", sqlitedb.ErrNetworkDisk, d.Network)
+
 	case d.Free < d.Least():
-		f.problem("disk", "%d MiB are free, at least %d MiB are needed: free some space", d.Free>>20, d.Least()>>20)
+		f.problem(
+			"disk",
+			"%d MiB are free, at least %d MiB are needed: free some space",
+			d.Free>>20,
+			d.Least()>>20,
+		)
+
 	default:
 		f.ok("disk", "%d MiB are free", d.Free>>20)
 	}
@@ -190,7 +217,11 @@ func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
 		err = mail.Check(ctx, sink)
 	}
 	if err != nil {
-		f.problem("mail", "%v: correct --mail or the mail server; until then mails wait and expire", err)
+		f.problem(
+			"mail",
+			"%v: correct --mail or the mail server; until then mails wait and expire",
+			err,
+		)
 		return
 	}
 	f.ok("mail", "ready to send mails")
@@ -201,10 +232,12 @@ func (c *checkCommand) checkMailPools(ctx context.Context, f *findings) {
 	if !sqlitedb.Exists(c.DB) {
 		return
 	}
+
 	st, err := store.Open(ctx, store.Options{Path: c.DB, Beside: true, Mails: c.mailCaps()})
 	if err != nil {
 		return // the check of the database reports it
 	}
+
 	defer st.Close()
 	f.mailPools(ctx, st)
 }
@@ -215,11 +248,19 @@ func (f *findings) mailPools(ctx context.Context, st *store.Store) {
 	if err != nil {
 		f.problem("mails", "cannot count them: %v: run the check again", err)
 	}
+
 	for _, p := range pools {
 		purpose := mailPurposes[p.Pool]
 		switch {
 		case p.Until != 0:
-			f.note("mails", "all %d mails a day for %s are sent: the next one goes out at %s; see mails in the table [limits]", p.Limit, purpose, p.Until)
+			f.note(
+				"mails",
+				"all %d mails a day for %s are sent: the next one goes out at %s; see mails in the table [limits]",
+				p.Limit,
+				purpose,
+				p.Until,
+			)
+
 		case p.Limit > 0:
 			f.ok("mails", "%d of %d mails a day for %s are left", p.Left, p.Limit, purpose)
 		}
@@ -261,50 +302,88 @@ func (c *checkCommand) checkAddresses(f *findings) {
 		case err == nil:
 			defer listener.Close() // in the end: no two can have the same
 			f.ok("address", "%s is free", e.Addr)
+
 		case errors.Is(err, fs.ErrPermission): // perhaps this user alone
 			f.note("address", "this user cannot listen on %s: %s", e.Addr, e.Remedy(err))
+
 		default:
-			f.problem("address", "cannot listen on %s (%v): %s, unless the service manager listens for the service", e.Addr, err, e.Remedy(err))
+			f.problem(
+				"address",
+				"cannot listen on %s (%v): %s, unless the service manager listens for the service",
+				e.Addr,
+				err,
+				e.Remedy(err),
+			)
 		}
 	}
 }
 
-// checkCertificates checks the stored certificates, without a request to the network: only from outside it
-// is visible whether the name points to this machine and the ports are open.
+// checkCertificates checks the stored certificates, without a request to the network: only from
+// outside it is visible whether the name points to this machine and the ports are open.
 func (c *checkCommand) checkCertificates(f *findings) {
 	folder := c.certificates().Folder()
 	if len(c.Domain) > 0 && durable.OpenToOthers(folder) {
-		f.problem("https", "other users of this machine can read the folder of the keys: chmod 700 %s", folder)
+		f.problem(
+			"https",
+			"other users of this machine can read the folder of the keys: chmod 700 %s",
+			folder,
+		)
 	}
+
 	for _, name := range c.Domain {
 		cert, err := service.SavedCertificate(folder, name)
 		switch {
 		case errors.Is(err, fs.ErrPermission):
 			f.problem("https", "%v: run the check as the user of the service", err)
+
 		case err != nil:
-			f.note("https", "%s has no certificate yet: callbook serve obtains one within a minute of its start if the name points to this machine and port 443 or 80 is open to the internet; it retries after a minute, then after hours", name)
+			f.note(
+				"https",
+				"%s has no certificate yet: callbook serve obtains one within a minute of its start if the name points to this machine and port 443 or 80 is open to the internet; it retries after a minute, then after hours",
+				name,
+			)
+
 		default:
 			checkCertificate(f, name, cert, time.Now())
 		}
 	}
 }
 
-// checkCertificate checks the name and the expiry of a certificate. Renewal starts 30 days before its end, or
-// when a third of the lifetime is left if that is later.
+// checkCertificate checks the name and the expiry of a certificate. Renewal starts 30 days before
+// its end, or when a third of the lifetime is left if that is later.
 func checkCertificate(f *findings, name string, cert *x509.Certificate, now time.Time) {
 	late := min(10*24*time.Hour, cert.NotAfter.Sub(cert.NotBefore)/4)
 	end := cert.NotAfter.Format(time.DateOnly)
 	switch {
 	case cert.VerifyHostname(name) != nil:
-		f.problem("https", "the certificate stored for %s is for %s: remove its file, and restart callbook serve", name, strings.Join(cert.DNSNames, ", "))
+		f.problem(
+			"https",
+			"the certificate stored for %s is for %s: remove its file, and restart callbook serve",
+			name,
+			strings.Join(cert.DNSNames, ", "),
+		)
+
 	case cert.NotAfter.Sub(now) < late:
-		f.problem("https", "the certificate of %s expires on %s: callbook serve renews it while it runs, and logs why it cannot", name, end)
+		f.problem(
+			"https",
+			"the certificate of %s expires on %s: callbook serve renews it while it runs, and logs why it cannot",
+			name,
+			end,
+		)
+
 	default:
-		f.ok("https", "%s has a certificate by %s, valid until %s", name, service.CertificateIssuer(cert), end)
+		f.ok(
+			"https",
+			"%s has a certificate by %s, valid until %s",
+			name,
+			service.CertificateIssuer(cert),
+			end,
+		)
 	}
 }
 
-// checkBackups checks the scheduled backups. A service that runs has made the first one at its start.
+// checkBackups checks the scheduled backups. A service that runs has made the first one at its
+// start.
 func (c *checkCommand) checkBackups(f *findings, served bool) {
 	if c.BackupDir == "" {
 		return // checkSettings reports it
@@ -322,11 +401,20 @@ func (c *checkCommand) checkBackups(f *findings, served bool) {
 	case errors.Is(err, syscall.EROFS):
 		f.problem("backups", "%v", sqlitedb.ErrFull)
 	case err != nil:
-		f.problem("backups", "this user cannot use the folder: run the check as the user of the service, or make that user the owner of the folder (%v)", err)
+		f.problem(
+			"backups",
+			"this user cannot use the folder: run the check as the user of the service, or make that user the owner of the folder (%v)",
+			err,
+		)
 	case newest.IsZero() && !served:
 		f.note("backups", "there is none yet in %s", c.BackupDir)
 	case newest.IsZero():
-		f.problem("backups", "there is none in %s though the service runs: unless it has just started, %s", c.BackupDir, failing)
+		f.problem(
+			"backups",
+			"there is none in %s though the service runs: unless it has just started, %s",
+			c.BackupDir,
+			failing,
+		)
 	case time.Since(newest) > 2*time.Duration(c.BackupEvery):
 		f.problem("backups", "the newest is of %s: %s", made, failing)
 	default:

@@ -19,8 +19,8 @@ import (
 	"callbook/server/service"
 )
 
-// commands is the command line. Every flag has an environment variable CALLBOOK_<FLAG>. The flag takes precedence
-// over it, and it over the file of settings.
+// commands is the command line. Every flag has an environment variable CALLBOOK_<FLAG>. The flag
+// takes precedence over it, and it over the file of settings.
 type commands struct {
 	Serve      serveCommand      `cmd:"" default:"withargs" help:"Serve the directory (the default)."`
 	Dev        devCommand        `cmd:"" help:"Serve a temporary directory on this machine, to test agents: demo agents, no rate limits, no file of settings."`
@@ -50,9 +50,12 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 	var c commands
 	file := &configFile{}
 	exited := -1
-	parser, err := kong.New(&c,
+	parser, err := kong.New(
+		&c,
 		kong.Name("callbook"),
-		kong.Description("A public directory for AI agents that anyone can host. Agents register under a callsign, publish a service menu, post calls, and reach each other only through contact requests that the recipient accepts."),
+		kong.Description(
+			"A public directory for AI agents that anyone can host. Agents register under a callsign, publish a service menu, post calls, and reach each other only through contact requests that the recipient accepts.",
+		),
 		kong.DefaultEnvars("CALLBOOK"),
 		kong.Vars{"version": versionLine()},
 		kong.Resolvers(kong.ResolverFunc(file.resolve)),
@@ -62,16 +65,23 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		kong.Exit(func(status int) { exited = status }),
 		kong.Bind(file),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(&console{in: os.Stdin, out: stdout, err: stderr, demo: demo}),
+		kong.Bind(&console{
+			in:   os.Stdin,
+			out:  stdout,
+			err:  stderr,
+			demo: demo,
+		}),
 	)
 	if err != nil {
 		fmt.Fprintln(stderr, "callbook:", err)
 		return statusInternal
 	}
+
 	var possible []string
 	if isHelpOf(args) {
 		possible, args = topicNames(), append(args[1:len(args):len(args)], "--help")
 	}
+
 	command, err := parser.Parse(args)
 	if exited >= 0 {
 		return exited
@@ -79,26 +89,33 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 	if file.err != nil {
 		err = file.err
 	}
+
 	if err == nil {
 		err = unknownVariables(parser.Model, os.Environ())
 	}
+
 	if err != nil {
 		help, err := usageError(parser.Model, err, possible)
 		printError(stderr, err)
 		fmt.Fprintln(stderr, help)
+
 		return statusUsage
 	}
+
 	if err := command.Run(); err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		fmt.Fprintln(stderr, "callbook: stopped before it finished")
-		if name := command.Selected().Name; name != "serve" && name != "dev" { // they end no other way
+		if name := command.Selected().Name; name != "serve" &&
+			name != "dev" { // they end no other way
 			return statusFailed
 		}
 	} else if err != nil {
 		if _, ok := errors.AsType[*exec.ExitError](err); !ok { // the command of callbook dev --exec has printed its own
 			printError(stderr, err)
 		}
+
 		return exitOf(err).status
 	}
+
 	return 0
 }
 
@@ -108,9 +125,11 @@ func decodePath(ctx *kong.DecodeContext, target reflect.Value) error {
 	if err := ctx.Scan.PopValueInto("path", &path); err != nil {
 		return err
 	}
+
 	if path != "" {
 		path = kong.ExpandPath(path)
 	}
+
 	target.SetString(path)
 	return nil
 }
@@ -141,11 +160,13 @@ func unknownVariables(app *kong.Application, environ []string) error {
 	for _, flag := range settings(app) {
 		known = append(known, flag.Envs...)
 	}
+
 	for _, pair := range environ {
 		name, _, _ := strings.Cut(pair, "=")
 		if strings.HasPrefix(name, "CALLBOOK_") && !slices.Contains(known, name) {
 			return fmt.Errorf("unknown variable %s%s", name, suggestion(name, "", known))
 		}
 	}
+
 	return nil
 }

@@ -18,8 +18,15 @@ func (c *compactCommand) Run(ctx context.Context, console *console) error {
 		before, after, err := st.Compact(ctx)
 		end()
 		if err == nil {
-			fmt.Fprintf(console.out, "%s: %d KiB before, %d KiB after\n", c.DB, (before+1023)/1024, (after+1023)/1024)
+			fmt.Fprintf(
+				console.out,
+				"%s: %d KiB before, %d KiB after\n",
+				c.DB,
+				(before+1023)/1024,
+				(after+1023)/1024,
+			)
 		}
+
 		return err
 	})
 }

@@ -11,17 +11,21 @@ import (
 //go:embed completion
 var scripts embed.FS
 
-// completionScript returns the text that sets up completion in a shell: bash, zsh or fish. It asks the program
-// for candidates.
+// completionScript returns the text that sets up completion in a shell: bash, zsh or fish. It asks
+// the program for candidates.
 func completionScript(shell string) (string, error) {
 	text, err := scripts.ReadFile("completion/" + shell)
 	return string(text), err
 }
 
-// completionCandidates returns the words that may take the place of the last one, a line each, with a help text
-// after a tab. The shell completes the name of a file if there are none. After callbook help, they are
-// commands and topics, with their summaries.
-func completionCandidates(app *kong.Application, topics [][2]string, words []string) (lines string) {
+// completionCandidates returns the words that may take the place of the last one, a line each,
+// with a help text after a tab. The shell completes the name of a file if there are none. After
+// callbook help, they are commands and topics, with their summaries.
+func completionCandidates(
+	app *kong.Application,
+	topics [][2]string,
+	words []string,
+) (lines string) {
 	typed := words[len(words)-1]
 	add := func(word, help string) {
 		if strings.HasPrefix(word, typed) && !strings.Contains("\n"+lines, "\n"+word+"\t") {

@@ -17,8 +17,9 @@ import (
 	"callbook/store/search"
 )
 
-// configFile reads flags from the TOML file of --config or, without one, from systemConfig if that exists. Its keys are the
-// names of the flags. One file serves all commands. The command line and the environment take precedence.
+// configFile reads flags from the TOML file of --config or, without one, from systemConfig if that
+// exists. Its keys are the names of the flags. One file serves all commands. The command line and
+// the environment take precedence.
 type configFile struct {
 	path   string
 	values map[string]any
@@ -38,7 +39,11 @@ func (f *configFile) resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (
 
 	text, ok := settingText(f.values[flag.Name])
 	if !ok {
-		f.err = fmt.Errorf("%s: %s must be a text in quotation marks, an integer, true, false, or a list of texts", f.path, flag.Name) // the value may be a password
+		f.err = fmt.Errorf(
+			"%s: %s must be a text in quotation marks, an integer, true, false, or a list of texts",
+			f.path,
+			flag.Name,
+		) // the value may be a password
 	}
 	return text, nil
 }
@@ -48,8 +53,10 @@ func settingText(value any) (text any, ok bool) {
 	switch value := value.(type) {
 	case nil:
 		return nil, true
+
 	case string, bool, int64:
 		return fmt.Sprint(value), true
+
 	case []any:
 		var texts []string
 		for _, element := range value {
@@ -57,27 +64,35 @@ func settingText(value any) (text any, ok bool) {
 			if !ok {
 				return nil, false
 			}
+
 			texts = append(texts, text)
 		}
+
 		return strings.Join(texts, ","), true
 	}
+
 	return nil, false
 }
 
 const configName = "config"
 
-// systemConfig is the file of settings of the machine. On Windows there is none: every user may create that folder.
+// systemConfig is the file of settings of the machine. On Windows there is none: every user may
+// create that folder.
 var systemConfig = map[bool]string{false: "/etc/callbook.toml"}[runtime.GOOS == "windows"]
 
 // read reads the file, if the command takes one, and one is named or the machine has one.
 func (f *configFile) read(ctx *kong.Context) error {
-	at := slices.IndexFunc(ctx.Flags(), func(flag *kong.Flag) bool { return flag.Name == configName })
+	at := slices.IndexFunc(
+		ctx.Flags(),
+		func(flag *kong.Flag) bool { return flag.Name == configName },
+	)
 	if at < 0 {
 		return nil
 	}
 	f.path, _ = ctx.FlagValue(ctx.Flags()[at]).(string)
 	given := rank(ctx, configName) > 0
-	if _, err := os.Stat(systemConfig); !given && !errors.Is(err, fs.ErrNotExist) { // or this user may not open it
+	if _, err := os.Stat(systemConfig); !given &&
+		!errors.Is(err, fs.ErrNotExist) { // or this user may not open it
 		f.path = systemConfig
 		f.values[configName] = f.path
 	}
@@ -87,7 +102,11 @@ func (f *configFile) read(ctx *kong.Context) error {
 
 	values := map[string]any{}
 	if _, err := toml.DecodeFile(f.path, &values); errors.Is(err, fs.ErrPermission) && !given {
-		return fmt.Errorf("read the settings in %s: %w: run the command as root or the user of the service, or give --config=\"\" to read no file", f.path, err)
+		return fmt.Errorf(
+			"read the settings in %s: %w: run the command as root or the user of the service, or give --config=\"\" to read no file",
+			f.path,
+			err,
+		)
 	} else if err != nil {
 		return fmt.Errorf("read the settings in %s: %w", f.path, err)
 	}
@@ -99,13 +118,15 @@ func (f *configFile) read(ctx *kong.Context) error {
 	return f.readLimits()
 }
 
-// limitFactor is the key in the table [limits] that stands for the setting limits, since one file cannot have both.
+// limitFactor is the key in the table [limits] that stands for the setting limits, since one file
+// cannot have both.
 const limitFactor = "factor"
 
 // maxLimit is the maximum of a single limit.
 const maxLimit = 1_000_000_000
 
-// readLimits reads the single limits in the table [limits], whose keys are their names with hyphens.
+// readLimits reads the single limits in the table [limits], whose keys are their names with
+// hyphens.
 func (f *configFile) readLimits() error {
 	table, ok := f.values["limits"].(map[string]any)
 	if !ok {
@@ -127,13 +148,23 @@ func (f *configFile) readLimits() error {
 		delete(table, key)
 		number, ok := value.(int64)
 		if !ok || number < 0 || number > maxLimit {
-			return fmt.Errorf("%s: %s in [limits] must be an integer from 0 (off) to %d", f.path, key, maxLimit)
+			return fmt.Errorf(
+				"%s: %s in [limits] must be an integer from 0 (off) to %d",
+				f.path,
+				key,
+				maxLimit,
+			)
 		}
 		f.limits[limit.Name] = int(number)
 	}
 
 	for key := range table {
-		return fmt.Errorf("%s: unknown limit %s in [limits]%s", f.path, key, suggestion(key, "", known))
+		return fmt.Errorf(
+			"%s: unknown limit %s in [limits]%s",
+			f.path,
+			key,
+			suggestion(key, "", known),
+		)
 	}
 	return nil
 }
@@ -166,40 +197,51 @@ func settings(app *kong.Application) (flags []*kong.Flag) {
 	return flags
 }
 
-// minSimilarity is the similarity, from 0 to 1, from which a known name is suggested for an unknown one.
+// minSimilarity is the similarity, from 0 to 1, from which a known name is suggested for an
+// unknown one.
 const minSimilarity = 0.55
 
-// suggestion returns a hint at the known name that is most similar to a misspelt one, if one is, with a prefix. It is the same
-// for commands, topics, flags, variables and keys of the file of settings.
+// suggestion returns a hint at the known name that is most similar to a misspelt one, if one is,
+// with a prefix. It is the same for commands, topics, flags, variables and keys of the file of
+// settings.
 func suggestion(misspelt, prefix string, known []string) string {
 	best, name := minSimilarity, ""
 	for _, k := range known {
 		most := max(len(misspelt), len(k))
 		like := 1 - float64(search.Distance(misspelt, k, most))/float64(most)
 		if len(misspelt) > 3 && strings.HasPrefix(k, misspelt) {
-			like = max(like, minSimilarity+0.01) // an abbreviation, unless another name is more similar
+			// An abbreviation, unless another name is more similar.
+			like = max(like, minSimilarity+0.01)
 		}
+
 		if like > best {
 			best, name = like, k
 		}
 	}
+
 	if name == "" {
 		return ""
 	}
+
 	return fmt.Sprintf(", did you mean %s%s?", prefix, name)
 }
 
-// rank returns the precedence of the place where a flag is set: 3 for the command line, 2 for a variable, 1 for the
-// file of settings, 0 for none.
+// rank returns the precedence of the place where a flag is set: 3 for the command line, 2 for a
+// variable, 1 for the file of settings, 0 for none.
 func rank(k *kong.Context, name string) int {
 	for _, p := range k.Path {
 		if p.Flag != nil && p.Flag.Name == name {
 			return map[bool]int{true: 1, false: 3}[p.Resolved]
 		}
 	}
-	if slices.ContainsFunc(k.Flags(), func(f *kong.Flag) bool { return f.Name == name && isSet(f.Envs) }) {
+
+	if slices.ContainsFunc(
+		k.Flags(),
+		func(f *kong.Flag) bool { return f.Name == name && isSet(f.Envs) },
+	) {
 		return 2
 	}
+
 	return 0
 }
 

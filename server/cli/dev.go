@@ -55,12 +55,21 @@ func (c *devCommand) check() error {
 	if c.Exec != nil && strings.TrimSpace(*c.Exec) == "" {
 		return errors.New("--exec takes a command of the shell, such as 'go test ./...'")
 	}
-	if empty := c.AllowHost != nil && len(c.AllowHost) == 0; empty || slices.ContainsFunc(c.AllowHost, func(name string) bool { return !allowedHost.MatchString(name) }) {
-		return errors.New("--allow-host takes a host name without a scheme and a port, such as callbook or host.docker.internal")
+	if empty := c.AllowHost != nil && len(c.AllowHost) == 0; empty ||
+		slices.ContainsFunc(
+			c.AllowHost,
+			func(name string) bool { return !allowedHost.MatchString(name) },
+		) {
+		return errors.New(
+			"--allow-host takes a host name without a scheme and a port, such as callbook or host.docker.internal",
+		)
 	}
 	if host, _, _ := net.SplitHostPort(c.Addr); !text.IsLoopback(host) && len(c.AllowHost) == 0 {
-		return errors.New("dev serves this machine only: give --addr a loopback address such as 127.0.0.1:8080, or name the host by which containers reach it with --allow-host; to serve others, use callbook serve")
+		return errors.New(
+			"dev serves this machine only: give --addr a loopback address such as 127.0.0.1:8080, or name the host by which containers reach it with --allow-host; to serve others, use callbook serve",
+		)
 	}
+
 	return nil
 }
 
@@ -101,10 +110,18 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	defer lock.Release()
 	fresh := !sqlitedb.Exists(path)
 	if c.Empty && !fresh {
-		log.Warn().Str("db", path).Msg("the file has a directory, which stays: --empty is for a new file and for POST /dev/reset")
+		log.Warn().
+			Str("db", path).
+			Msg("the file has a directory, which stays: --empty is for a new file and for POST /dev/reset")
 	}
 	clock, limits := &devmode.Clock{}, domain.LimitsAt(c.Limits, nil)
-	options := store.Options{Path: path, Clock: clock.Now, Quotas: limits, Normal: true, LoopbackLinks: true}
+	options := store.Options{
+		Path:          path,
+		Clock:         clock.Now,
+		Quotas:        limits,
+		Normal:        true,
+		LoopbackLinks: true,
+	}
 	if c.Limits == "off" {
 		options.Mails = &domain.MailCaps{}
 	}
@@ -142,7 +159,8 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	}
 
 	front := server.Front{Listener: listener}
-	here := "http://" + service.Reachable(listener.Addr()) // this machine may not know the name for the others
+	// This machine may not know the name for the others.
+	here := "http://" + service.Reachable(listener.Addr())
 	if c.Exec == nil {
 		c.printWelcome(console.out, here, base, dev.Agents())
 		return dev.Serve(ctx, front)
@@ -153,18 +171,27 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	return dev.Exec(ctx, *c.Exec, here, console.out, console.err, front)
 }
 
-// printWelcome prints the address, a demo agent of each trust level, and where the rest is. Scripts parse the
-// first line.
+// printWelcome prints the address, a demo agent of each trust level, and where the rest is.
+// Scripts parse the first line.
 func (c *devCommand) printWelcome(out io.Writer, here, base string, agents []devmode.Agent) {
 	text := "Callbook for testing agents: " + here + "\n"
 	if here != base {
 		text += "Other machines, such as containers, reach it at " + base + ", as its links say.\n"
 	}
-	text += fmt.Sprintf("%d demo agents, rate limits %s. Stop with Ctrl-C.\n", len(agents), c.Limits)
+	text += fmt.Sprintf(
+		"%d demo agents, rate limits %s. Stop with Ctrl-C.\n",
+		len(agents),
+		c.Limits,
+	)
 	for level := range 3 {
 		at := slices.IndexFunc(agents, func(a devmode.Agent) bool { return a.Level == level })
 		if at >= 0 {
-			text += fmt.Sprintf("  %-24s level %d  %s\n", agents[at].Handle, level, agents[at].APIKey)
+			text += fmt.Sprintf(
+				"  %-24s level %d  %s\n",
+				agents[at].Handle,
+				level,
+				agents[at].APIKey,
+			)
 		}
 	}
 	if c.DB != "" {

@@ -12,7 +12,8 @@ type findings struct {
 	out  io.Writer
 	json bool // print all at the end, as JSON
 
-	Settings map[string]string `json:"settings"` // in force, by variable, or limits.NAME; without passwords
+	// In force, by variable, or limits.NAME; without passwords.
+	Settings map[string]string `json:"settings"`
 	Findings []finding         `json:"findings"`
 	Problems int               `json:"problems"`
 }

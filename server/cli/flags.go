@@ -40,15 +40,18 @@ func (f siteFlags) operator() (o documents.Operator, err error) {
 	return o, o.Check()
 }
 
-// fileOf returns the content of the file that a flag names, without space around it; empty without a file.
+// fileOf returns the content of the file that a flag names, without space around it; empty without
+// a file.
 func fileOf(flag, path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
+
 	text, err := os.ReadFile(kong.ExpandPath(path))
 	if err != nil {
 		return "", fmt.Errorf("read --%s: %w", flag, err)
 	}
+
 	return strings.TrimSpace(string(text)), nil
 }
 
@@ -69,17 +72,19 @@ type mailFlags struct {
 	MailFrom string `help:"Sender of the site's mails, such as Callbook <callbook@example.org>." placeholder:"ADDRESS"`
 }
 
-// resolve drops --mail-file if --mail is set in a place that takes precedence: a flag, then a variable, then the file
-// of settings. It rejects both in one place.
+// resolve drops --mail-file if --mail is set in a place that takes precedence: a flag, then a
+// variable, then the file of settings. It rejects both in one place.
 func (f *mailFlags) resolve(k *kong.Context) error {
 	setting, file := rank(k, "mail"), rank(k, "mail-file")
 	switch {
 	case f.MailFile == "":
 	case setting > file:
 		f.MailFile = ""
+
 	case setting == file:
 		return errors.New("--mail and --mail-file are set in the same place: leave out one of them")
 	}
+
 	return nil
 }
 
@@ -88,10 +93,12 @@ func (f mailFlags) openMail(log zerolog.Logger) (mail.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	sink, err := mail.Open(setting, f.MailFrom, log)
 	if err == nil {
 		log.Info().Str("mail", mail.Describe(setting)).Msg("mails are sent")
 	}
+
 	return sink, err
 }
 
@@ -100,13 +107,15 @@ func (f mailFlags) setting() (string, error) {
 		return f.Mail, nil
 	}
 	if isMailSetting(f.MailFile) {
-		return "", errors.New("--mail-file takes the name of a file that contains the setting; give the setting itself to --mail")
+		return "", errors.New(
+			"--mail-file takes the name of a file that contains the setting; give the setting itself to --mail",
+		)
 	}
 	return fileOf("mail-file", f.MailFile)
 }
 
-// isMailSetting reports whether the name of a file is a mail setting, which may hold a password and must not be
-// printed.
+// isMailSetting reports whether the name of a file is a mail setting, which may hold a password
+// and must not be printed.
 func isMailSetting(file string) bool { return strings.Contains(file, "://") }
 
 // mailCaps returns the caps on mails, with the limit of the operator.
@@ -127,7 +136,12 @@ type backupFlags struct {
 }
 
 func (f backupFlags) schedule(db string) store.BackupSchedule {
-	return store.BackupSchedule{Path: db, Folder: f.BackupDir, Every: time.Duration(f.BackupEvery), Keep: f.BackupKeep}
+	return store.BackupSchedule{
+		Path:   db,
+		Folder: f.BackupDir,
+		Every:  time.Duration(f.BackupEvery),
+		Keep:   f.BackupKeep,
+	}
 }
 
 // logFlags are the settings of the log.
@@ -160,10 +174,12 @@ func (s *size) UnmarshalText(text []byte) error {
 		*s = autoSize
 		return nil
 	}
+
 	n, err := humanize.ParseBytes(string(text))
 	if err != nil || n > math.MaxInt64 {
 		return fmt.Errorf("%q is not a size such as 10GB or 512MiB", text)
 	}
+
 	*s = size(n)
 	return nil
 }

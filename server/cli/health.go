@@ -11,8 +11,8 @@ import (
 	"callbook/server/service"
 )
 
-// healthCommand checks that a running service responds, for the health check of a container, whose image has no other
-// program. It takes the settings of serve.
+// healthCommand checks that a running service responds, for the health check of a container, whose
+// image has no other program. It takes the settings of serve.
 type healthCommand struct {
 	serveCommand `embed:""`
 }

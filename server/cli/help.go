@@ -10,7 +10,8 @@ import (
 	"callbook/server/documents"
 )
 
-// helpCommand prints a page of the manual, which the site serves below /docs, a part of one, or the help of a command.
+// helpCommand prints a page of the manual, which the site serves below /docs, a part of one, or
+// the help of a command.
 type helpCommand struct {
 	Topic []string `arg:"" optional:"" help:"The topic or command. Default: a list of them. topics: a list of the topics."`
 }
@@ -35,9 +36,11 @@ func topicNames() (names []string) {
 	return names
 }
 
-// isHelpOf reports whether callbook help with these arguments is callbook COMMAND --help. kong then prints it, or the error.
+// isHelpOf reports whether callbook help with these arguments is callbook COMMAND --help. kong
+// then prints it, or the error.
 func isHelpOf(args []string) bool {
-	return len(args) > 1 && args[0] == "help" && !strings.HasPrefix(args[1], "-") && !slices.Contains(topicNames(), args[1])
+	return len(args) > 1 && args[0] == "help" && !strings.HasPrefix(args[1], "-") &&
+		!slices.Contains(topicNames(), args[1])
 }
 
 // Validate implements a hook of kong, which runs once the arguments are parsed.

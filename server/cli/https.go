@@ -16,8 +16,8 @@ type httpsFlags struct {
 	HTTPAddr      string   `name:"http-addr" help:"With --domain: address of the listener that redirects HTTP to HTTPS and answers the certificate authority, or off. Default: :80." placeholder:"ADDR"`
 }
 
-// AfterApply implements a hook of kong, which runs once the flags are parsed. It sets defaults that depend on other
-// flags.
+// AfterApply implements a hook of kong, which runs once the flags are parsed. It sets defaults
+// that depend on other flags.
 func (c *serveCommand) AfterApply(k *kong.Context, file *configFile) error {
 	c.single = file.limits
 	if err := c.mailFlags.resolve(k); err != nil {
@@ -27,14 +27,17 @@ func (c *serveCommand) AfterApply(k *kong.Context, file *configFile) error {
 		c.Addr = cmp.Or(c.Addr, "127.0.0.1:8080")
 		return nil
 	}
+
 	for i, name := range c.Domain {
 		if ascii, err := idna.Lookup.ToASCII(name); err == nil {
 			c.Domain[i] = ascii
 		}
 	}
+
 	c.Addr = cmp.Or(c.Addr, ":443")
 	c.HTTPAddr = cmp.Or(c.HTTPAddr, ":80")
 	c.BaseURL = cmp.Or(c.BaseURL, "https://"+c.Domain[0])
+
 	return nil
 }
 

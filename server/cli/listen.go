@@ -19,5 +19,6 @@ func (c *serveCommand) endpoints(certificates *service.Certificates) (all []serv
 			all = append(all, e)
 		}
 	}
+
 	return all
 }

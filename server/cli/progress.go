@@ -18,9 +18,9 @@ const progressPeriod = 10 * time.Second
 // clearLine moves the cursor of a terminal to the beginning of its line, and clears the line.
 const clearLine = "\r\x1b[K"
 
-// showProgress returns a context whose operations show their progress, and a function that clears it.
-// A terminal shows one line that is rewritten. Elsewhere, line gets one every progressPeriod, so that a
-// short operation shows nothing.
+// showProgress returns a context whose operations show their progress, and a function that clears
+// it. A terminal shows one line that is rewritten. Elsewhere, line gets one every progressPeriod,
+// so that a short operation shows nothing.
 func showProgress(
 	ctx context.Context,
 	out io.Writer,
@@ -40,7 +40,12 @@ func showProgress(
 		text := step
 		if 0 < done && done < total {
 			left := time.Duration(float64(now.Sub(began)) * float64(total-done) / float64(done))
-			text = fmt.Sprintf("%s: %d %%, about %s left", step, 100*done/total, left.Round(time.Second))
+			text = fmt.Sprintf(
+				"%s: %d %%, about %s left",
+				step,
+				100*done/total,
+				left.Round(time.Second),
+			)
 		}
 
 		if terminal {

@@ -6,8 +6,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// completionCommand prints the completion of a shell, which runs the same command for the candidates of the words that are
-// typed.
+// completionCommand prints the completion of a shell, which runs the same command for the
+// candidates of the words that are typed.
 type completionCommand struct {
 	Shell string   `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 	Words []string `arg:"" optional:"" passthrough:"" help:"Print the candidates for the last of these words instead, after --."`
@@ -30,6 +30,7 @@ func (c completionCommand) Run(console *console, k *kong.Context) (err error) {
 	} else if text, err = completionScript(c.Shell); err != nil {
 		return err
 	}
+
 	_, err = io.WriteString(console.out, text)
 	return err
 }

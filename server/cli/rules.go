@@ -11,11 +11,13 @@ import (
 	"callbook/server/service"
 )
 
-// checkRules returns the errors of settings that are out of range, and of those that need or exclude each other.
+// checkRules returns the errors of settings that are out of range, and of those that need or
+// exclude each other.
 func (c *serveCommand) checkRules() error {
 	socket := (service.Endpoint{Flag: service.SiteFlag, Addr: c.Addr}).Socket() != ""
 	cache := time.Duration(c.SharedCache)
 	var errs []error
+
 	for _, rule := range []struct {
 		broken bool
 		text   string
@@ -35,14 +37,18 @@ func (c *serveCommand) checkRules() error {
 			errs = append(errs, errors.New(rule.text))
 		}
 	}
+
 	for _, e := range c.endpoints(nil) {
 		errs = append(errs, e.Check())
 	}
+
 	if err := server.CheckBaseURL(c.BaseURL); c.BaseURL != "" && err != nil {
 		errs = append(errs, fmt.Errorf("--base-url: %w", err))
 	}
+
 	if len(c.Domain) > 0 {
 		errs = append(errs, c.certificates().Check(c.BaseURL))
 	}
+
 	return errors.Join(errs...)
 }

@@ -129,8 +129,12 @@ func (c *serveCommand) secret() ([]byte, error) {
 		return nil, err
 	}
 	if len(text) < minSecret {
-		return nil, fmt.Errorf("--secret-file: the secret must have at least %d characters; openssl rand -hex 32 creates one", minSecret)
+		return nil, fmt.Errorf(
+			"--secret-file: the secret must have at least %d characters; openssl rand -hex 32 creates one",
+			minSecret,
+		)
 	}
+
 	return []byte(text), nil
 }
 
@@ -138,65 +142,82 @@ func (c *serveCommand) secret() ([]byte, error) {
 func (c *serveCommand) exposedSecrets() (files []string) {
 	secrets := []string{c.SecretFile, c.MailFile, c.AlertSecretFile}
 	text, _ := os.ReadFile(c.Config)
-	if isMailSetting(c.Mail) && bytes.Contains(text, []byte(c.Mail)) || c.AlertURL != "" && bytes.Contains(text, []byte(c.AlertURL)) {
+	if isMailSetting(c.Mail) && bytes.Contains(text, []byte(c.Mail)) ||
+		c.AlertURL != "" && bytes.Contains(text, []byte(c.AlertURL)) {
 		secrets = append(secrets, c.Config)
 	}
+
 	for _, file := range secrets {
 		info, err := os.Stat(kong.ExpandPath(file))
 		if file != "" && err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 {
 			files = append(files, file)
 		}
 	}
+
 	return files
 }
 
-// gcPercent is how much the heap grows, in percent of what is in use, before garbage is collected. With Go's default of 100,
-// collecting takes up to a sixth of the time of a response that is not cached.
+// gcPercent is how much the heap grows, in percent of what is in use, before garbage is collected.
+// With Go's default of 100, collecting takes up to a sixth of the time of a response that is not
+// cached.
 const gcPercent = 150
 
 func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Context) (err error) {
-	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP) // the service survives the reader of its log, and its terminal
+	// The service survives the reader of its log, and its terminal.
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 	log, closeLog := service.NewLog(console.err, service.LogFormat(c.Log), c.LogLevel)
 	defer closeLog()
 	p, err := c.plan(log)
 	if err != nil {
 		return err
 	}
+
 	p.server.Settings = settingsTables(k.Model)
 	lock, err := c.lock()
 	if err != nil {
 		return err
 	}
+
 	defer lock.Release()
 	p.store.MaxBytes = c.maxBytes(log)
 	for _, file := range c.exposedSecrets() {
-		log.Warn().Str("file", file).Msg("other users of this machine can read a file that contains a secret: take the permission away with chmod o-r")
+		log.Warn().
+			Str("file", file).
+			Msg("other users of this machine can read a file that contains a secret: take the permission away with chmod o-r")
 	}
+
 	certificates, err := service.NewCertificates(c.certificates(), log)
 	if err != nil {
 		return err
 	}
+
 	endpoints := c.endpoints(certificates)
 	if err := service.Listen(endpoints); errors.Is(err, service.ErrForeign) {
 		return fmt.Errorf("%w: %w", errSettings, err)
 	} else if err != nil {
 		return err
 	}
+
 	defer service.CloseAll(endpoints)
 	at := endpoints[0].Listener.Addr()
 	if p.server.BaseURL == "" {
 		p.server.BaseURL = "http://" + service.Reachable(at)
-		log.Info().Str("base_url", p.server.BaseURL).Msg("--base-url is not set: documents contain this address")
+		log.Info().
+			Str("base_url", p.server.BaseURL).
+			Msg("--base-url is not set: documents contain this address")
 	}
+
 	st, err := c.openStore(ctx, console.err, log, p.store)
 	if err != nil {
 		return err
 	}
+
 	lock.Keep()
 	defer func() {
 		err = c.withNextStep(errors.Join(err, st.Close()))
 		log.Info().Msg("callbook has stopped")
 	}()
+
 	p.alerts.Site, p.alerts.Log = p.server.BaseURL, log
 	p.server.Alerts = outbound.NewAlertWorker(p.alerts)
 	st.Watch(p.server.Alerts.Watch)
@@ -204,22 +225,31 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	if err != nil {
 		return err
 	}
-	log.Info().Str("address", at.String()).Str("base_url", p.server.BaseURL).Str("db", c.DB).Str("version", version()).Msg("callbook is serving")
+
+	log.Info().
+		Str("address", at.String()).
+		Str("base_url", p.server.BaseURL).
+		Str("db", c.DB).
+		Str("version", version()).
+		Msg("callbook is serving")
 	if isTerminal(console.out) {
 		fmt.Fprintf(console.out, "The directory: %s (Ctrl-C stops it)\n", p.server.BaseURL)
 	}
+
 	stop := service.NotifyManager(ctx, st, log)
 	defer stop()
 	go p.server.Alerts.Run(ctx)
 	certificates.Start(ctx, s, p.server.Alerts)
+
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+
 	return s.Serve(ctx, service.Fronts(endpoints, s)...)
 }
 
-// lock locks the database for this process. Backups without a database show that the database is missing, and so
-// does its lock file.
+// lock locks the database for this process. Backups without a database show that the database is
+// missing, and so does its lock file.
 func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
 	lock, err := sqlitedb.AcquireLock(c.DB)
 	if err != nil {
@@ -227,62 +257,99 @@ func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
 	}
 	if newest, _, _ := c.schedule(c.DB).Newest(time.Now()); newest != "" && !sqlitedb.Exists(c.DB) {
 		lock.Release()
-		return nil, c.withNextStep(fmt.Errorf("%w, but there are backups of it in %s: to start with a new database, move them away", sqlitedb.ErrGone, c.BackupDir))
+		return nil, c.withNextStep(
+			fmt.Errorf(
+				"%w, but there are backups of it in %s: to start with a new database, move them away",
+				sqlitedb.ErrGone,
+				c.BackupDir,
+			),
+		)
 	}
+
 	return lock, nil
 }
 
-// maxBytes returns the maximum size of the database file; 0 for no limit. It logs the automatic one.
+// maxBytes returns the maximum size of the database file; 0 for no limit. It logs the automatic
+// one.
 func (c *serveCommand) maxBytes(log zerolog.Logger) int64 {
 	if c.MaxSize != autoSize {
 		return int64(c.MaxSize)
 	}
+
 	file := sqlitedb.FileOf(c.DB)
 	disk, err := sqlitedb.DiskOf(filepath.Dir(file))
 	if err != nil {
-		log.Warn().Err(err).Msg("--max-size is not set and the free disk space is unknown: the size of the database is not limited")
+		log.Warn().
+			Err(err).
+			Msg("--max-size is not set and the free disk space is unknown: the size of the database is not limited")
 		return 0
 	}
+
 	room := disk.Free
 	if info, err := os.Stat(file); err == nil {
 		room += info.Size() // else the limit would grow at each start
 	}
+
 	most := min(max(room/2, minMaxSize), maxMaxSize)
-	log.Info().Int64("bytes", most).Int64("free_bytes", disk.Free).Msg("--max-size is not set: the database may take half of the disk space that is free without it")
+	log.Info().
+		Int64("bytes", most).
+		Int64("free_bytes", disk.Free).
+		Msg("--max-size is not set: the database may take half of the disk space that is free without it")
 	return most
 }
 
-// openStore opens the database, and logs its creation, upgrade and durability. terminal, if it is one, shows the progress
-// instead of the log.
-func (c *serveCommand) openStore(ctx context.Context, terminal io.Writer, log zerolog.Logger, o store.Options) (*store.Store, error) {
+// openStore opens the database, and logs its creation, upgrade and durability. terminal, if it is
+// one, shows the progress instead of the log.
+func (c *serveCommand) openStore(
+	ctx context.Context,
+	terminal io.Writer,
+	log zerolog.Logger,
+	o store.Options,
+) (*store.Store, error) {
 	if c.BackupDir != "" {
 		if err := durable.MakeFolder(c.BackupDir); err != nil {
 			if errors.Is(err, syscall.EIO) {
 				err = fmt.Errorf("%w: %w", sqlitedb.ErrDisk, err)
 			}
+
 			return nil, fmt.Errorf("create the folder of --backup-dir: %w", err)
 		}
 	}
+
 	if !sqlitedb.Exists(c.DB) {
 		log.Info().Str("db", c.DB).Msg("there is no database yet: creating one")
 	}
+
 	ctx, end := showProgress(ctx, terminal, func(text string) { log.Info().Msg(text) })
 	o.Rebuilding = func() {
-		log.Warn().Msg("the search index is damaged: rebuilding it; searches find only a part meanwhile")
+		log.Warn().
+			Msg("the search index is damaged: rebuilding it; searches find only a part meanwhile")
 	}
+
 	o.Checking = func(bytes int64, took time.Duration, done bool) {
-		log.Info().Int64("bytes", bytes).Float64("seconds", took.Seconds()).Msg(map[bool]string{false: "reading the whole database in the background to find damage", true: "the database is not damaged"}[done])
+		log.Info().
+			Int64("bytes", bytes).
+			Float64("seconds", took.Seconds()).
+			Msg(map[bool]string{false: "reading the whole database in the background to find damage", true: "the database is not damaged"}[done])
 	}
+
 	st, err := store.Open(ctx, o)
 	end()
 	if err != nil {
 		return nil, c.withNextStep(err)
 	}
+
 	if from, to, copied := st.Upgraded(); from > 0 && from != to {
-		log.Info().Int64("from", from).Int64("to", to).Str("copy", copied).Msg("upgraded the database")
+		log.Info().
+			Int64("from", from).
+			Int64("to", to).
+			Str("copy", copied).
+			Msg("upgraded the database")
 	}
+
 	if o.Normal {
 		log.Warn().Msg("durability is normal: a power cut may lose the last writes")
 	}
+
 	return st, nil
 }

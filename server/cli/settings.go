@@ -16,24 +16,28 @@ type settingGroup struct {
 	Flags []*kong.Flag
 }
 
-// settingGroups returns the flags of callbook serve by group, in the order in which they first appear.
+// settingGroups returns the flags of callbook serve by group, in the order in which they first
+// appear.
 func settingGroups(app *kong.Application) (all []settingGroup) {
 	for _, flag := range app.DefaultCmd.Flags {
 		title := "General"
 		if flag.Group != nil {
 			title = strings.TrimSuffix(flag.Group.Title, ":")
 		}
+
 		at := slices.IndexFunc(all, func(g settingGroup) bool { return g.Title == title })
 		if at < 0 {
 			at, all = len(all), append(all, settingGroup{Title: title})
 		}
+
 		all[at].Flags = append(all[at].Flags, flag)
 	}
+
 	return all
 }
 
-// settingsTables returns the settings of callbook serve as Markdown: a table for each group of flags, and one of the
-// single limits.
+// settingsTables returns the settings of callbook serve as Markdown: a table for each group of
+// flags, and one of the single limits.
 func settingsTables(app *kong.Application) (tables string) {
 	escape := strings.NewReplacer("|", `\|`, "<", `\<`).Replace
 	for _, g := range settingGroups(app) {
@@ -49,7 +53,12 @@ func settingsTables(app *kong.Application) (tables string) {
 
 	tables += "\n### Single limits\n\n| key in `[limits]` | meaning |\n| --- | --- |\n"
 	for _, limit := range domain.Limits {
-		tables += fmt.Sprintf("| `%s` | %s Default: `%d`. |\n", limit.Key(), escape(limit.Help), limit.Default)
+		tables += fmt.Sprintf(
+			"| `%s` | %s Default: `%d`. |\n",
+			limit.Key(),
+			escape(limit.Help),
+			limit.Default,
+		)
 	}
 	return tables
 }

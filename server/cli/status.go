@@ -45,8 +45,18 @@ var exits = []exit{
 	{err: sqlitedb.ErrForeign, status: statusData},
 	{err: sqlitedb.ErrNewerSchema, status: statusData},
 	{err: sqlitedb.ErrGone, status: statusGone, next: "to restore a backup: %s"},
-	{err: sqlitedb.ErrReplaced, status: statusDisk, again: true, next: "if the database is still at its path, start again; otherwise move it back, or restore a backup: %s"},
-	{err: sqlitedb.ErrDisk, status: statusDisk, again: true, next: "look for disk errors (dmesg), then start again, which checks the whole database"},
+	{
+		err:    sqlitedb.ErrReplaced,
+		status: statusDisk,
+		again:  true,
+		next:   "if the database is still at its path, start again; otherwise move it back, or restore a backup: %s",
+	},
+	{
+		err:    sqlitedb.ErrDisk,
+		status: statusDisk,
+		again:  true,
+		next:   "look for disk errors (dmesg), then start again, which checks the whole database",
+	},
 	{err: sqlitedb.ErrFull, status: statusDisk, again: true},
 	{err: sqlitedb.ErrNoRoom, status: statusDisk, again: true},
 	{err: sqlitedb.ErrLocked, status: statusServed, again: true},
@@ -55,20 +65,25 @@ var exits = []exit{
 
 func exitOf(err error) exit {
 	if command, ok := errors.AsType[*exec.ExitError](err); ok { // of callbook dev --exec
-		if status, ok := command.Sys().(syscall.WaitStatus); ok && status.Signaled() { // as a shell reports it
+		if status, ok := command.Sys().(syscall.WaitStatus); ok &&
+			status.Signaled() { // as a shell reports it
 			return exit{status: 128 + int(status.Signal())}
 		}
+
 		return exit{status: max(command.ExitCode(), statusFailed)}
 	}
+
 	for _, e := range exits {
 		if errors.Is(err, e.err) {
 			return e
 		}
 	}
+
 	return exit{status: statusFailed, again: true}
 }
 
-// withNextStep adds the next step for the operator to the error of a database that cannot be served.
+// withNextStep adds the next step for the operator to the error of a database that cannot be
+// served.
 func (c *serveCommand) withNextStep(err error) error {
 	next := exitOf(err).next
 	if err == nil || next == "" {

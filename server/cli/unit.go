@@ -16,7 +16,8 @@ var serviceUnit string
 //go:embed callbook.socket
 var socketUnit string
 
-// unitCommand prints the units of systemd, so that the program is the only file to copy to a server.
+// unitCommand prints the units of systemd, so that the program is the only file to copy to a
+// server.
 type unitCommand struct {
 	Socket bool `env:"-" help:"Print callbook.socket instead: systemd keeps the addresses open while the service restarts."`
 }
@@ -31,14 +32,17 @@ func (c unitCommand) Run(console *console) error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("read the name servers: %w", err)
 		}
+
 		unit = allowNameServers(serviceUnit, string(resolver))
 	}
+
 	_, err := fmt.Fprint(console.out, unit)
 	return err
 }
 
-// allowNameServers adds the name servers of resolv.conf to the addresses that the service may reach. Those of many
-// cloud machines have a private or link-local address, which the unit denies; allowing a public one changes nothing.
+// allowNameServers adds the name servers of resolv.conf to the addresses that the service may
+// reach. Those of many cloud machines have a private or link-local address, which the unit denies;
+// allowing a public one changes nothing.
 func allowNameServers(unit, resolver string) string {
 	const last = "IPAddressAllow=localhost\n"
 	allowed := ""
@@ -47,12 +51,21 @@ func allowNameServers(unit, resolver string) string {
 		if len(words) < 2 || words[0] != "nameserver" {
 			continue
 		}
+
 		if server, err := netip.ParseAddr(words[1]); err == nil && !server.IsLoopback() {
-			allowed += fmt.Sprintf("IPAddressAllow=%s\n", server.Unmap().WithZone("")) // systemd takes no zones
+			// Systemd takes no zones.
+			allowed += fmt.Sprintf("IPAddressAllow=%s\n", server.Unmap().WithZone(""))
 		}
 	}
+
 	if allowed == "" {
 		return unit
 	}
-	return strings.Replace(unit, last, last+"# The name servers of "+resolvConf+" when this was printed.\n"+allowed, 1)
+
+	return strings.Replace(
+		unit,
+		last,
+		last+"# The name servers of "+resolvConf+" when this was printed.\n"+allowed,
+		1,
+	)
 }

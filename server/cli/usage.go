@@ -12,47 +12,67 @@ import (
 // addrNames are the names that other programs have for --addr.
 var addrNames = []string{"port", "p", "listen", "bind", "host"}
 
-// usageError returns an error of the command line with the most similar name, and before it a sentence with the command that
-// prints the help for it. kong itself takes the name of an unknown command for an argument of callbook serve. topics are names
-// that are also possible.
+// usageError returns an error of the command line with the most similar name, and before it a
+// sentence with the command that prints the help for it. kong itself takes the name of an unknown
+// command for an argument of callbook serve. topics are names that are also possible.
 func usageError(app *kong.Application, err error, topics []string) (help string, text error) {
 	parsed, ok := errors.AsType[*kong.ParseError](err)
 	if !ok {
 		return "Run callbook help settings for all settings.", err
 	}
+
 	command := app.Node
 	if selected := parsed.Context.Selected(); selected != nil {
 		command = selected
 	}
+
 	first, _, _ := strings.Cut(err.Error(), ", did you mean")
 	if flag, ok := strings.CutPrefix(first, "unknown flag "); ok {
 		if command.DefaultCmd != nil {
 			command = command.DefaultCmd
 		}
+
 		var known []string
 		for _, f := range slices.Concat(command.AllFlags(true)...) {
 			known = append(known, f.Name)
 		}
+
 		name := strings.TrimLeft(flag, "-")
 		if slices.Contains(addrNames, name) && slices.Contains(known, "addr") {
 			name = "addr"
 		}
+
 		return helpOf(command), errors.New(first + suggestion(name, "--", known))
 	}
+
 	word, ok := strings.CutPrefix(first, "unexpected argument ")
-	if ok && command.Parent == app.Node && command.Parent.DefaultCmd == command && !slices.Contains(parsed.Context.Args, command.Name) {
+	if ok && command.Parent == app.Node && command.Parent.DefaultCmd == command &&
+		!slices.Contains(parsed.Context.Args, command.Name) {
 		command = app.Node
 	}
+
 	if ok && command == app.Node && slices.Contains(topicNames(), word) {
-		return "Run callbook help " + word + " to read it.", fmt.Errorf("%q is a topic, not a command", word)
+		return "Run callbook help " + word + " to read it.", fmt.Errorf(
+			"%q is a topic, not a command",
+			word,
+		)
 	}
 	if ok && len(command.Children) > 0 {
 		kinds := "no command"
 		if topics != nil && command == app.Node {
 			kinds = "no command and no topic"
 		}
-		return helpOf(command), fmt.Errorf("%q is %s%s", word, kinds, suggestion(word, "", append(commandNames(command), topics...)))
+
+		return helpOf(
+				command,
+			), fmt.Errorf(
+				"%q is %s%s",
+				word,
+				kinds,
+				suggestion(word, "", append(commandNames(command), topics...)),
+			)
 	}
+
 	return helpOf(command), err
 }
 
@@ -61,10 +81,12 @@ func helpOf(command *kong.Node) string {
 	if command.Parent == nil {
 		return "Run callbook help for the commands and topics."
 	}
+
 	takes := "arguments"
 	if len(command.Children) > 0 {
 		takes = "commands"
 	}
+
 	return fmt.Sprintf("Run %s --help for its %s and flags.", command.FullPath(), takes)
 }
 

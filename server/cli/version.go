@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Set by .release/build from the repository: the version that the go command stamps depends on the clone.
+// Set by .release/build from the repository: the version that the go command stamps depends on the
+// clone.
 var release, commit string
 
 type versionCommand struct{}
@@ -33,9 +34,11 @@ func version() string {
 	if release != "" {
 		return release
 	}
+
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "devel"
 	}
+
 	return cmp.Or(strings.Trim(info.Main.Version, "()"), "devel")
 }

@@ -12,8 +12,8 @@ import (
 	"callbook/store/listing"
 )
 
-// A counterpart acts on requests that have waited for reactionTime of the dev clock. Without a client that moves the
-// clock, it looks every lookTime of the real one.
+// A counterpart acts on requests that have waited for reactionTime of the dev clock. Without a
+// client that moves the clock, it looks every lookTime of the real one.
 const (
 	reactionTime = time.Minute
 	lookTime     = time.Second
@@ -26,7 +26,8 @@ type counterpart struct {
 	orders   bool   // it sends a contact request in return, whose texts try to give orders
 }
 
-// counterparts are the demo agents that act by themselves, by handle. never-answers is none of them.
+// counterparts are the demo agents that act by themselves, by handle. never-answers is none of
+// them.
 var counterparts = map[string]counterpart{
 	"always-accepts":  {},
 	"declines-busy":   {declines: "busy"},
@@ -52,12 +53,14 @@ func (d *Server) Serve(ctx context.Context, fronts ...server.Front) error {
 			d.gate.RLock()
 			_ = d.act(ctx) // the next look tries again
 			d.gate.RUnlock()
+
 			select {
 			case <-time.After(lookTime):
 			case <-ctx.Done():
 			}
 		}
 	})
+
 	defer func() { stop(); acting.Wait() }()
 	return d.Server.Serve(ctx, fronts...)
 }
@@ -75,6 +78,7 @@ func (d *Server) act(ctx context.Context) error {
 			}
 		}
 	}
+
 	return errors.Join(failed...)
 }
 
@@ -83,25 +87,36 @@ func (d *Server) actAs(ctx context.Context, agent Agent, how counterpart) (errs 
 	if err != nil {
 		return []error{err}
 	}
+
 	before := domain.Time(d.store.Now().Add(-reactionTime).UnixMilli())
-	requests, err := d.store.Requests(ctx, caller, store.RequestFilter{Status: domain.RequestPending}, listing.Page{Limit: 100})
+	requests, err := d.store.Requests(
+		ctx,
+		caller,
+		store.RequestFilter{Status: domain.RequestPending},
+		listing.Page{Limit: 100},
+	)
 	errs = append(errs, err)
+
 	for _, request := range requests.Items {
 		if request.CreatedAt > before {
 			continue
 		}
+
 		if how.declines == "" {
 			_, err = d.store.ActOnRequest(ctx, caller, request.ID, domain.ActAccept, "")
 		} else {
 			_, err = d.store.ActOnRequest(ctx, caller, request.ID, domain.ActDecline, how.declines)
 		}
+
 		if errs = append(errs, err); how.orders {
 			errs = append(errs, d.giveOrders(ctx, caller, request.From.Handle))
 		}
 	}
+
 	if !how.confirms {
 		return errs
 	}
+
 	collabs, err := d.store.OwnCollabs(ctx, caller, domain.CollabPending, listing.Page{Limit: 100})
 	errs = append(errs, err)
 	for _, collab := range collabs.Items {
@@ -110,6 +125,7 @@ func (d *Server) actAs(ctx context.Context, agent Agent, how counterpart) (errs 
 			errs = append(errs, err)
 		}
 	}
+
 	return errs
 }
 
@@ -119,10 +135,12 @@ func (d *Server) giveOrders(ctx context.Context, caller domain.Caller, handle st
 	if err != nil {
 		return err
 	}
+
 	draft := injection
 	if len(card.Offerings) > 0 {
 		draft.OfferingID = card.Offerings[0].ID
 	}
+
 	_, _, err = d.store.SendRequest(ctx, caller, handle, draft, domain.IdempotencyKey{})
 	return err
 }

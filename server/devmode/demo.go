@@ -23,19 +23,22 @@ type demoAgent struct {
 	Offerings     []domain.OfferingDraft `json:"offerings"`
 	ContactPolicy jsontext.Value         `json:"contact_policy"`
 	Verified      bool                   `json:"verified"`
-	OwnerEmail    string                 `json:"owner_email"`   // of the owner who is asked to claim it; empty: none
-	ClaimPending  bool                   `json:"claim_pending"` // the owner has not confirmed
-	JoinedDaysAgo float64                `json:"joined_days_ago"`
+	// Of the owner who is asked to claim it; empty: none.
+	OwnerEmail    string  `json:"owner_email"`
+	ClaimPending  bool    `json:"claim_pending"` // the owner has not confirmed
+	JoinedDaysAgo float64 `json:"joined_days_ago"`
 }
 
-// demoStep is one step of the history of the demo, an entry of history.json: what an agent does at a time.
+// demoStep is one step of the history of the demo, an entry of history.json: what an agent does at
+// a time.
 type demoStep struct {
-	DaysAgo        float64        `json:"days_ago"`
-	By             string         `json:"by"` // handle of the agent that acts
-	Act            string         `json:"act"`
-	ID             string         `json:"id"`       // by which later steps name what this one makes
-	To             string         `json:"to"`       // the other agent, or the id of an earlier step
-	Text           string         `json:"text"`     // of a reply, the summary of a collaboration, or a reason
+	DaysAgo float64 `json:"days_ago"`
+	By      string  `json:"by"` // handle of the agent that acts
+	Act     string  `json:"act"`
+	ID      string  `json:"id"` // by which later steps name what this one makes
+	To      string  `json:"to"` // the other agent, or the id of an earlier step
+	// Of a reply, the summary of a collaboration, or a reason.
+	Text           string         `json:"text"`
 	Offering       *int           `json:"offering"` // place in the menu of the other agent
 	DeadlineInDays *int           `json:"deadline_in_days"`
 	Draft          jsontext.Value `json:"draft"` // of a call or a contact request
@@ -43,8 +46,8 @@ type demoStep struct {
 	joins *demoAgent
 }
 
-// load fills an empty directory with the demo, with its counterparts alone, or with nothing: it replays every
-// step in order while the clock runs through the past half year.
+// load fills an empty directory with the demo, with its counterparts alone, or with nothing: it
+// replays every step in order while the clock runs through the past half year.
 func (d *Server) load(ctx context.Context, demo, counterparts bool) error {
 	var agents, others []demoAgent
 	var steps []demoStep
@@ -64,9 +67,17 @@ func (d *Server) load(ctx context.Context, demo, counterparts bool) error {
 		agents = append(agents, others...)
 	}
 	for _, a := range agents {
-		steps = append(steps, demoStep{DaysAgo: a.JoinedDaysAgo, By: a.Handle, Act: "join", joins: &a})
+		steps = append(steps, demoStep{
+			DaysAgo: a.JoinedDaysAgo,
+			By:      a.Handle,
+			Act:     "join",
+			joins:   &a,
+		})
 	}
-	slices.SortStableFunc(steps, func(a, b demoStep) int { return cmp.Compare(b.DaysAgo, a.DaysAgo) })
+	slices.SortStableFunc(
+		steps,
+		func(a, b demoStep) int { return cmp.Compare(b.DaysAgo, a.DaysAgo) },
+	)
 
 	d.agents = nil
 	loader := &demoLoader{
@@ -81,7 +92,13 @@ func (d *Server) load(ctx context.Context, demo, counterparts bool) error {
 	for _, step := range steps {
 		d.options.Clock.offset.Store(-int64(step.DaysAgo * float64(domain.Day)))
 		if err := loader.run(ctx, step); err != nil {
-			return fmt.Errorf("load the demo: %s of %s %v days ago: %w", step.Act, step.By, step.DaysAgo, err)
+			return fmt.Errorf(
+				"load the demo: %s of %s %v days ago: %w",
+				step.Act,
+				step.By,
+				step.DaysAgo,
+				err,
+			)
 		}
 	}
 
@@ -119,14 +136,29 @@ func (l *demoLoader) run(ctx context.Context, step demoStep) (err error) {
 		l.ids[step.ID], err = l.request(ctx, caller, step)
 	case "collab":
 		var collab domain.Collab
-		collab, _, err = l.store.RecordCollab(ctx, caller, domain.CollabDraft{Partner: step.To, Summary: step.Text}, domain.IdempotencyKey{})
+		collab, _, err = l.store.RecordCollab(
+			ctx,
+			caller,
+			domain.CollabDraft{Partner: step.To, Summary: step.Text},
+			domain.IdempotencyKey{},
+		)
 		l.ids[step.ID] = collab.ID
 	case "reply":
-		_, _, err = l.store.CreateReply(ctx, caller, on, domain.ReplyDraft{Body: step.Text}, domain.IdempotencyKey{})
+		_, _, err = l.store.CreateReply(
+			ctx,
+			caller,
+			on,
+			domain.ReplyDraft{Body: step.Text},
+			domain.IdempotencyKey{},
+		)
 	case "accept", "decline", "withdraw", "report":
 		_, err = l.store.ActOnRequest(ctx, caller, on, domain.RequestAction(step.Act), step.Text)
 	case "agree":
-		err = l.actAsOwner(ctx, step.By, domain.OwnerSubmission{Act: domain.OwnerAgree, Request: on})
+		err = l.actAsOwner(
+			ctx,
+			step.By,
+			domain.OwnerSubmission{Act: domain.OwnerAgree, Request: on},
+		)
 	case "confirm":
 		_, err = l.store.DecideCollab(ctx, caller, on, domain.CollabConfirmed)
 	case "decline_collab":
@@ -138,7 +170,11 @@ func (l *demoLoader) run(ctx context.Context, step demoStep) (err error) {
 }
 
 // post publishes a call, and returns its id.
-func (l *demoLoader) post(ctx context.Context, caller domain.Caller, step demoStep) (id string, err error) {
+func (l *demoLoader) post(
+	ctx context.Context,
+	caller domain.Caller,
+	step demoStep,
+) (id string, err error) {
 	draft := domain.PostDraft{Deadline: l.deadline(step)}
 	if err := json.Unmarshal(step.Draft, &draft, json.RejectUnknownMembers(true)); err != nil {
 		return "", err
@@ -148,14 +184,20 @@ func (l *demoLoader) post(ctx context.Context, caller domain.Caller, step demoSt
 }
 
 // request sends a contact request, and returns its id.
-func (l *demoLoader) request(ctx context.Context, caller domain.Caller, step demoStep) (id string, err error) {
+func (l *demoLoader) request(
+	ctx context.Context,
+	caller domain.Caller,
+	step demoStep,
+) (id string, err error) {
 	draft := domain.ContactRequestDraft{Deadline: l.deadline(step)}
 	if err := json.Unmarshal(step.Draft, &draft, json.RejectUnknownMembers(true)); err != nil {
 		return "", err
 	}
+
 	if step.Offering != nil {
 		draft.OfferingID = l.menus[step.To][*step.Offering].ID
 	}
+
 	request, _, err := l.store.SendRequest(ctx, caller, step.To, draft, domain.IdempotencyKey{})
 	return request.ID, err
 }
@@ -180,7 +222,11 @@ func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 
 	caller, err := l.store.Authenticate(ctx, r.Key)
 	if err == nil && len(a.Offerings) > 0 {
-		l.menus[a.Handle], err = l.store.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: a.Offerings})
+		l.menus[a.Handle], err = l.store.ReplaceOfferings(
+			ctx,
+			caller,
+			domain.Menu{Offerings: a.Offerings},
+		)
 	}
 	if err == nil && a.Verified {
 		err = l.store.ActOnAgent(ctx, domain.OperatorVerify, a.Handle)
@@ -190,7 +236,11 @@ func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 	}
 	if err == nil && len(a.ContactPolicy) > 0 {
 		patch := fmt.Appendf(nil, `{"contact_policy":%s}`, a.ContactPolicy)
-		_, err = l.store.UpdateAgent(ctx, caller, func(s *domain.Settings) error { return api.DecodeJSON(patch, s) })
+		_, err = l.store.UpdateAgent(
+			ctx,
+			caller,
+			func(s *domain.Settings) error { return api.DecodeJSON(patch, s) },
+		)
 	}
 	return err
 }
@@ -212,7 +262,11 @@ func (l *demoLoader) claim(ctx context.Context, caller domain.Caller, a demoAgen
 }
 
 // actAsOwner submits a form of the owner's page of an agent.
-func (l *demoLoader) actAsOwner(ctx context.Context, handle string, call domain.OwnerSubmission) error {
+func (l *demoLoader) actAsOwner(
+	ctx context.Context,
+	handle string,
+	call domain.OwnerSubmission,
+) error {
 	page, err := l.store.OwnerPage(ctx, l.owners[handle])
 	if err != nil {
 		return err

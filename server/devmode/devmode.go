@@ -1,7 +1,7 @@
-// Package devmode wraps a Server for callbook dev: a demo directory whose keys are known, a
-// clock that tests can move, and a reset. Its paths below /dev are not part of the API: they
-// need no key, have no limits, and no document names them, except that the guide and the response to
-// POST /api/me/verify name /dev/mail. Package server does not know it.
+// Package devmode wraps a Server for callbook dev: a demo directory whose keys are known, a clock
+// that tests can move, and a reset. Its paths below /dev are not part of the API: they need no
+// key, have no limits, and no document names them, except that the guide and the response to POST
+// /api/me/verify name /dev/mail. Package server does not know it.
 //
 // A further path is a row of endpoints, which GET /dev lists.
 //
@@ -36,7 +36,8 @@ import (
 	storetext "callbook/store/text"
 )
 
-// Server is a server for testing agents. It serves this machine, and others only by the names of Options.Hosts.
+// Server is a server for testing agents. It serves this machine, and others only by the names of
+// Options.Hosts.
 type Server struct {
 	*server.Server
 	options Options
@@ -62,20 +63,32 @@ type Options struct {
 
 // New builds a Server. Its store has to allow links to this machine.
 func New(st *store.Store, o server.Options, options Options) (*Server, error) {
-	d := &Server{options: options, log: o.Log, store: st, journal: journal{counts: map[string]map[domain.Code]int{}}}
+	d := &Server{
+		options: options,
+		log:     o.Log,
+		store:   st,
+		journal: journal{counts: map[string]map[domain.Code]int{}},
+	}
+
 	d.router = d.routes()
 	o.Mail, o.LinkCheck.Loopback = options.Mail, true
 	o.MailNote = api.Text{
 		EN: " This directory is for tests and mails nothing: GET " + o.BaseURL + prefix + "mail lists the mails with their codes and links.",
 		ZH: "这是测试用的通讯录，不会真正发出邮件：用 GET " + o.BaseURL + prefix + "mail 查看全部邮件及其中的验证码和链接。",
 	}
-	o.Operator.About = cmp.Or(o.Operator.About, "This directory is for tests: [API keys, mails, the clock and a reset]("+o.BaseURL+pagePath+").\n\n"+
-		"这是测试用的通讯录：[API 密钥、邮件、时钟与重置]("+o.BaseURL+pagePath+")。")
+
+	o.Operator.About = cmp.Or(
+		o.Operator.About,
+		"This directory is for tests: [API keys, mails, the clock and a reset]("+o.BaseURL+pagePath+").\n\n"+
+			"这是测试用的通讯录：[API 密钥、邮件、时钟与重置]("+o.BaseURL+pagePath+")。",
+	)
+
 	o.Wrap, o.Uncrawled = d.guard, []string{pagePath}
 	var err error
 	if d.pages, err = web.New(web.Options{BaseURL: o.BaseURL, Name: o.Operator.SiteName(), Notice: pageNotice}); err != nil {
 		return nil, err
 	}
+
 	d.Server, err = server.New(st, o)
 	return d, err
 }
@@ -104,7 +117,8 @@ func (c *Clock) Advance(d time.Duration) { c.offset.Add(int64(d)) }
 // Agents returns the demo agents in order of registration, before the server serves.
 func (d *Server) Agents() []Agent { return d.agents }
 
-// listAgents lists the demo agents that still exist, with their present levels and their initial keys.
+// listAgents lists the demo agents that still exist, with their present levels and their initial
+// keys.
 func (d *Server) listAgents(ctx context.Context, _ url.Values) ([]Agent, error) {
 	agents := []Agent{}
 	for _, agent := range d.agents {
@@ -115,9 +129,11 @@ func (d *Server) listAgents(ctx context.Context, _ url.Values) ([]Agent, error) 
 		if err != nil {
 			return nil, err
 		}
+
 		agent.Level = card.Trust.Level
 		agents = append(agents, agent)
 	}
+
 	return agents, nil
 }
 
@@ -133,17 +149,53 @@ type endpoint struct {
 func (d *Server) endpoints() []endpoint {
 	const get, post = http.MethodGet, http.MethodPost
 	return []endpoint{
-		{get, prefix + "agents", nil, "List the demo agents with their API keys and trust levels", list("agents", d.listAgents)},
-		{get, prefix + "mail", []string{"to"}, "List the mails with their codes and links, newest first", list("mail", d.listMail)},
+		{
+			get,
+			prefix + "agents",
+			nil,
+			"List the demo agents with their API keys and trust levels",
+			list("agents", d.listAgents),
+		},
+		{
+			get,
+			prefix + "mail",
+			[]string{"to"},
+			"List the mails with their codes and links, newest first",
+			list("mail", d.listMail),
+		},
 		{get, prefix + "clock", nil, "Read the clock, and how far it is ahead", d.readClock},
 		{post, prefix + "clock", nil, `Advance the clock: {"advance": "24h"}`, d.advance},
 		{get, prefix + "faults", nil, "List the faults", list("faults", d.listFaults)},
-		{post, prefix + "faults", nil, "Make the next requests fail: status, delay_ms or drop; operation, times, rate and seed", d.addFault},
+		{
+			post,
+			prefix + "faults",
+			nil,
+			"Make the next requests fail: status, delay_ms or drop; operation, times, rate and seed",
+			d.addFault,
+		},
 		{http.MethodDelete, prefix + "faults", nil, "Remove all faults", d.clearFaults},
 		{post, prefix + "faults/clear", nil, "Remove all faults, for a form", d.clearFaults},
-		{get, prefix + "calls", []string{"handle", "operation", "status"}, "List the newest requests with what was wrong", list("calls", d.listCalls)},
-		{get, prefix + "report", nil, "Count requests and errors by operation since the start, and list the operations never called", d.report},
-		{post, prefix + "reset", nil, `Start over, as after the start, or with {"demo": true}, {"demo": false} or {"counterparts": true}`, d.reset},
+		{
+			get,
+			prefix + "calls",
+			[]string{"handle", "operation", "status"},
+			"List the newest requests with what was wrong",
+			list("calls", d.listCalls),
+		},
+		{
+			get,
+			prefix + "report",
+			nil,
+			"Count requests and errors by operation since the start, and list the operations never called",
+			d.report,
+		},
+		{
+			post,
+			prefix + "reset",
+			nil,
+			`Start over, as after the start, or with {"demo": true}, {"demo": false} or {"counterparts": true}`,
+			d.reset,
+		},
 	}
 }
 
@@ -158,24 +210,37 @@ func (d *Server) routes() *httprouter.Router {
 	router := &httprouter.Router{
 		HandleMethodNotAllowed: true, HandleOPTIONS: true,
 		MethodNotAllowed: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			d.WriteError(w, r, &domain.Error{Code: api.CodeMethodNotAllowed, Topic: "dev", Names: []any{w.Header().Get("Allow")}})
+			d.WriteError(
+				w,
+				r,
+				&domain.Error{
+					Code:  api.CodeMethodNotAllowed,
+					Topic: "dev",
+					Names: []any{w.Header().Get("Allow")},
+				},
+			)
 		}),
 		NotFound: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			d.WriteError(w, r, api.NewError(domain.CodeNotFound, "dev"))
 		}),
 	}
+
 	for _, e := range d.endpoints() {
 		if router.Handle(e.Method, e.Path, d.handle(e)); e.Method == http.MethodGet {
 			router.HEAD(e.Path, d.handle(e))
 		}
 	}
+
 	router.GET(pagePath, d.showPage)
 	router.HEAD(pagePath, d.showPage)
 	return router
 }
 
 // list returns an action that reads a list, which is the one member of its result.
-func list[T any](name string, read func(ctx context.Context, query url.Values) ([]T, error)) func(*http.Request, []byte) (any, error) {
+func list[T any](
+	name string,
+	read func(ctx context.Context, query url.Values) ([]T, error),
+) func(*http.Request, []byte) (any, error) {
 	return func(r *http.Request, _ []byte) (any, error) {
 		items, err := read(r.Context(), r.URL.Query())
 		return map[string]any{name: items}, err
@@ -193,23 +258,26 @@ type Mail struct {
 	At domain.Time `json:"at"`
 }
 
-// listMail lists the mails of the site, newest first: all of them, or those to the address that the parameter to of the query
-// has. It delivers queued mails before, so that a client finds the mail that it requested.
+// listMail lists the mails of the site, newest first: all of them, or those to the address that
+// the parameter to of the query has. It delivers queued mails before, so that a client finds the
+// mail that it requested.
 func (d *Server) listMail(ctx context.Context, query url.Values) ([]Mail, error) {
 	if err := d.DeliverMail(ctx); err != nil {
 		return nil, err
 	}
+
 	mails := []Mail{}
 	for _, m := range d.options.Mail.Messages() {
 		if !query.Has("to") || strings.EqualFold(m.To, query.Get("to")) {
 			mails = append(mails, Mail{m, domain.Time(m.At.UnixMilli())})
 		}
 	}
+
 	return mails, nil
 }
 
-// handle returns a handler that responds with the result of an endpoint. A form of the page has the members of the JSON
-// as its fields, and leads back to the page.
+// handle returns a handler that responds with the result of an endpoint. A form of the page has
+// the members of the JSON as its fields, and leads back to the page.
 func (d *Server) handle(e endpoint) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -218,8 +286,10 @@ func (d *Server) handle(e endpoint) httprouter.Handle {
 		switch {
 		case err != nil:
 			d.WriteError(w, r, err)
+
 		case form:
 			http.Redirect(w, r, d.pages.View(r).To(pagePath), http.StatusSeeOther)
+
 		default:
 			_ = api.WriteJSON(w, http.StatusOK, append(api.Marshal(result), '\n'))
 		}
@@ -233,13 +303,16 @@ func (e endpoint) run(w http.ResponseWriter, r *http.Request, form bool) (any, e
 			return nil, invalidQuery(strings.Join(known, ", "))
 		}
 	}
+
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxBody))
 	if err != nil {
 		return nil, api.NewError(api.CodeBodyTooLarge, "")
 	}
+
 	if form {
 		body = formJSON(body)
 	}
+
 	return e.act(r, body)
 }
 
@@ -250,10 +323,12 @@ func (d *Server) advance(r *http.Request, body []byte) (any, error) {
 	if err := d.move(context.WithoutCancel(r.Context()), body); err != nil {
 		return nil, err
 	}
-	// Outside the gate: a link may lead to this very server, and an agent that is woken may use it before it responds.
+	// Outside the gate: a link may lead to this very server, and an agent that is woken may use it
+	// before it responds.
 	if err := d.SendRequests(r.Context()); err != nil {
 		return nil, err
 	}
+
 	return d.readClock(r, nil)
 }
 
@@ -261,7 +336,10 @@ func (d *Server) advance(r *http.Request, body []byte) (any, error) {
 func (d *Server) readClock(*http.Request, []byte) (any, error) {
 	d.gate.RLock() // during a reset the clock runs through the past
 	defer d.gate.RUnlock()
-	return map[string]any{"now": domain.Time(d.store.Now().UnixMilli()), "offset": time.Duration(d.options.Clock.offset.Load()).String()}, nil
+	return map[string]any{
+		"now":    domain.Time(d.store.Now().UnixMilli()),
+		"offset": time.Duration(d.options.Clock.offset.Load()).String(),
+	}, nil
 }
 
 // move advances the clock and runs the due jobs, except requests to other servers.
@@ -271,20 +349,24 @@ func (d *Server) move(ctx context.Context, body []byte) error {
 	var in struct {
 		Advance string `json:"advance"`
 	}
+
 	invalid := domain.FieldError{Field: "advance", Code: domain.FaultBadFormat, Topic: "duration"}
 	if err := decode(body, &in, "clock", invalid); err != nil {
 		return err
 	}
+
 	step, err := domain.ParseDuration(in.Advance)
 	total := time.Duration(d.options.Clock.offset.Load()) + step
 	if err != nil || step < 0 || step > maxAdvance || total > maxAdvance {
 		return domain.Invalid(invalid)
 	}
+
 	// Counterparts act before requests to them expire.
 	soon := min(step, reactionTime)
 	d.options.Clock.Advance(soon)
 	err = d.act(ctx)
 	d.options.Clock.Advance(step - soon)
+
 	return errors.Join(err, d.act(ctx), d.RunLocalJobs(ctx), d.save())
 }
 
@@ -294,17 +376,21 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 		Demo         *bool `json:"demo"`
 		Counterparts bool  `json:"counterparts"`
 	}
+
 	if len(body) > 0 {
 		if err := decode(body, &in, "reset", domain.FieldError{Field: "demo", Code: domain.FaultWrongType, Topic: "boolean"}); err != nil {
 			return nil, err
 		}
 	}
+
 	ctx := context.WithoutCancel(r.Context()) // half of a demo would be of no use
 	d.gate.Lock()
 	defer d.gate.Unlock()
+
 	if err := d.store.Clear(ctx); err != nil {
 		return nil, err
 	}
+
 	d.ResetLimits() // ids of agents are reused
 	d.options.Mail.Clear()
 	_, _ = d.clearFaults(r, nil) // it has no errors
@@ -312,37 +398,47 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	d.journal.entries = nil // a suite that resets between its tests reads the counts at its end
 	d.journal.mu.Unlock()
 	demo := !d.options.Empty && !in.Counterparts
+
 	if in.Demo != nil {
 		demo = *in.Demo
 	}
+
 	if err := d.load(ctx, demo, demo || in.Counterparts); err != nil {
 		return nil, err
 	}
+
 	return map[string]any{
-		"agents": len(d.agents), "demo": demo, "counterparts": demo || in.Counterparts, "now": domain.Time(d.store.Now().UnixMilli()),
-		"cleared": []string{"directory", "mail", "clock", "faults", "calls"}, "unchanged": []string{"report"},
+		"agents":       len(d.agents),
+		"demo":         demo,
+		"counterparts": demo || in.Counterparts,
+		"now":          domain.Time(d.store.Now().UnixMilli()),
+		"cleared":      []string{"directory", "mail", "clock", "faults", "calls"},
+		"unchanged":    []string{"report"},
 	}, nil
 }
 
-// decode parses the body of an endpoint. The error of a member of the wrong type is invalid, with that member as its field if
-// the parser names one; that of an unknown member has the topic.
+// decode parses the body of an endpoint. The error of a member of the wrong type is invalid, with
+// that member as its field if the parser names one; that of an unknown member has the topic.
 func decode(body []byte, into any, topic string, invalid domain.FieldError) error {
 	err := json.Unmarshal(body, into, json.RejectUnknownMembers(true))
 	if err == nil {
 		return nil
 	}
+
 	if semantic, ok := errors.AsType[*json.SemanticError](err); ok && semantic.JSONPointer != "" {
 		invalid.Field = semantic.JSONPointer.LastToken()
 	}
+
 	if errors.Is(err, json.ErrUnknownName) {
 		invalid.Code, invalid.Topic = domain.FaultUnknownField, topic
 	}
+
 	return domain.Invalid(invalid)
 }
 
-// guard rejects requests that do not come for this machine by one of its names, or for one of the allowed hosts: a page elsewhere
-// that a browser shows must not reach the keys, by its own name (DNS rebinding) or as a foreign
-// origin.
+// guard rejects requests that do not come for this machine by one of its names, or for one of the
+// allowed hosts: a page elsewhere that a browser shows must not reach the keys, by its own name
+// (DNS rebinding) or as a foreign origin.
 func (d *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := d.operationOf(r)
@@ -362,23 +458,32 @@ func (d *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// needsNoGate reports whether a request must not hold the gate: one that moves the clock, one that waits for events, which
-// the move may cause, and a check of a link, which may lead to this very server.
+// needsNoGate reports whether a request must not hold the gate: one that moves the clock, one that
+// waits for events, which the move may cause, and a check of a link, which may lead to this very
+// server.
 func needsNoGate(r *http.Request) bool {
-	return slices.Contains([]string{"/dev/clock", "/dev/reset", "/api/me/events", "/api/me/links"}, r.URL.Path)
+	return slices.Contains(
+		[]string{"/dev/clock", "/dev/reset", "/api/me/events", "/api/me/links"},
+		r.URL.Path,
+	)
 }
 
-// isOwn reports whether a request comes for an own host, and not from a page of another site. The referrer policy of the
-// pages makes browsers send their forms without an origin, but they declare it the same.
+// isOwn reports whether a request comes for an own host, and not from a page of another site. The
+// referrer policy of the pages makes browsers send their forms without an origin, but they declare
+// it the same.
 func (d *Server) isOwn(r *http.Request) bool {
 	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
 	switch u, err := url.Parse(origin); {
 	case !d.isOwnHost(r.Host):
 		return false
+
 	case origin == "": // writes elsewhere are checked like those of any site
-		return site != "cross-site" || r.Method == http.MethodGet || r.Method == http.MethodHead || !strings.HasPrefix(r.URL.Path+"/", prefix)
+		return site != "cross-site" || r.Method == http.MethodGet || r.Method == http.MethodHead ||
+			!strings.HasPrefix(r.URL.Path+"/", prefix)
+
 	case origin == "null":
 		return site == "same-origin"
+
 	default:
 		return err == nil && d.isOwnHost(u.Host)
 	}
@@ -387,5 +492,9 @@ func (d *Server) isOwn(r *http.Request) bool {
 // isOwnHost reports whether a host is this machine, or has one of the names that are allowed.
 func (d *Server) isOwnHost(host string) bool {
 	name := (&url.URL{Host: host}).Hostname()
-	return storetext.IsLoopback(name) || slices.ContainsFunc(d.options.Hosts, func(allowed string) bool { return strings.EqualFold(allowed, name) })
+	return storetext.IsLoopback(name) ||
+		slices.ContainsFunc(
+			d.options.Hosts,
+			func(allowed string) bool { return strings.EqualFold(allowed, name) },
+		)
 }

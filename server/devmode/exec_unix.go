@@ -10,8 +10,9 @@ import (
 	"github.com/mattn/go-isatty"
 )
 
-// stopWhole has the end of the context end all processes of a command: a shell ends before the programs that it has started.
-// They form a group, except on a terminal, which interrupts them itself. kill ends those that do not end.
+// stopWhole has the end of the context end all processes of a command: a shell ends before the
+// programs that it has started. They form a group, except on a terminal, which interrupts them
+// itself. kill ends those that do not end.
 func stopWhole(run *exec.Cmd) (kill func()) {
 	group := 1
 	if !isatty.IsTerminal(os.Stdin.Fd()) {

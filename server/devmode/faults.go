@@ -47,14 +47,17 @@ type Fault struct {
 	Matched int `json:"matched"` // requests, failed or not
 	Left    int `json:"left"`    // failures that are still to come
 
-	draws map[string]*rand.Rand // by operation, so that requests to others do not shift its sequence
+	// By operation, so that requests to others do not shift its sequence.
+	draws map[string]*rand.Rand
 }
 
-// hits counts a request to an operation and reports whether it fails. The same seed produces the same sequence.
+// hits counts a request to an operation and reports whether it fails. The same seed produces the
+// same sequence.
 func (f *Fault) hits(operation string) bool {
 	if f.Left == 0 || f.Operation != "" && f.Operation != operation {
 		return false
 	}
+
 	draw := f.draws[operation]
 	if draw == nil {
 		hash := fnv.New64a()
@@ -62,10 +65,12 @@ func (f *Fault) hits(operation string) bool {
 		draw = rand.New(rand.NewPCG(uint64(f.Seed), hash.Sum64()))
 		f.draws[operation] = draw
 	}
+
 	f.Matched++
 	if draw.Float64() >= f.Rate {
 		return false
 	}
+
 	f.Left--
 	return true
 }
@@ -76,7 +81,8 @@ type faults struct {
 	all []Fault
 }
 
-// next counts a request to an operation and returns a copy of the first fault that it meets, or nil.
+// next counts a request to an operation and returns a copy of the first fault that it meets, or
+// nil.
 func (f *faults) next(operation string) *Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,6 +92,7 @@ func (f *faults) next(operation string) *Fault {
 			return &hit
 		}
 	}
+
 	return nil
 }
 
@@ -113,14 +120,17 @@ func (d *Server) addFault(_ *http.Request, body []byte) (any, error) {
 	if invalid := d.invalidFields(rule); len(invalid) > 0 {
 		return nil, domain.Invalid(invalid...)
 	}
+
 	fault := Fault{FaultRule: rule, Left: rule.Times, draws: map[string]*rand.Rand{}}
 	d.faults.mu.Lock()
 	defer d.faults.mu.Unlock()
 	d.faults.all = append(d.faults.all, fault)
+
 	return fault, nil
 }
 
-// invalidFields returns the errors of the fields of a rule that are not right; fault is the rule as a whole.
+// invalidFields returns the errors of the fields of a rule that are not right; fault is the rule
+// as a whole.
 func (d *Server) invalidFields(f FaultRule) (invalid []domain.FieldError) {
 	effects := 0
 	for _, set := range []bool{f.Status != 0, f.DelayMS != 0, f.Drop != ""} {
@@ -128,6 +138,7 @@ func (d *Server) invalidFields(f FaultRule) (invalid []domain.FieldError) {
 			effects++
 		}
 	}
+
 	for field, valid := range map[string]bool{
 		"fault":     effects == 1,
 		"operation": f.Operation == "" || slices.Contains(d.operationIDs(), f.Operation),
@@ -138,9 +149,13 @@ func (d *Server) invalidFields(f FaultRule) (invalid []domain.FieldError) {
 		"times":     f.Times > 0 && f.Times <= maxTimes,
 	} {
 		if !valid {
-			invalid = append(invalid, domain.FieldError{Field: field, Code: domain.FaultBadValue, Topic: "fault"})
+			invalid = append(
+				invalid,
+				domain.FieldError{Field: field, Code: domain.FaultBadValue, Topic: "fault"},
+			)
 		}
 	}
+
 	return invalid
 }
 
@@ -158,22 +173,30 @@ func (d *Server) operationOf(r *http.Request) *api.Operation {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
+
 	for _, op := range d.Operations() {
-		if op.Method == method && slices.EqualFunc(parts, strings.Split(op.Path, "/"), func(part, want string) bool {
-			return part == want || strings.HasPrefix(want, "{") && part != ""
-		}) {
+		if op.Method == method &&
+			slices.EqualFunc(parts, strings.Split(op.Path, "/"), func(part, want string) bool {
+				return part == want || strings.HasPrefix(want, "{") && part != ""
+			}) {
 			return op
 		}
 	}
+
 	return nil
 }
 
-// error returns the error that a fault responds with. A rate limit ends after a second, so that tests can wait for it.
+// error returns the error that a fault responds with. A rate limit ends after a second, so that
+// tests can wait for it.
 func (f *Fault) error(op *api.Operation, now time.Time) error {
 	rejection := &domain.Error{Code: faultCodes[f.Status]}
 	if rejection.Code == domain.CodeRateLimited {
 		class := op.Limit.Base()
-		rejection.Topic, rejection.Limit, rejection.RetryAt = string(class), server.DefaultLimits[class].Requests, now.Add(time.Second)
+		rejection.Topic, rejection.Limit, rejection.RetryAt = string(
+			class,
+		), server.DefaultLimits[class].Requests, now.Add(
+			time.Second,
+		)
 	}
 	return rejection
 }

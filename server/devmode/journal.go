@@ -23,22 +23,25 @@ import (
 // maxEntries is how many requests the journal has, and maxPath the bytes of a path in it.
 const maxEntries, maxPath = 1000, 200
 
-// Entry is a request as GET /dev/calls lists it. It has no secret: no query, no header, and no body.
+// Entry is a request as GET /dev/calls lists it. It has no secret: no query, no header, and no
+// body.
 type Entry struct {
-	At        domain.Time      `json:"at"`
-	Method    string           `json:"method"`
-	Path      string           `json:"path"`
-	Operation string           `json:"operation,omitzero"` // id; empty: none of the API
-	Handle    string           `json:"handle,omitzero"`    // of the agent whose key it had
-	Status    int              `json:"status"`             // 0: the connection was closed before the operation ran
-	Replayed  bool             `json:"replayed,omitzero"`  // the response to an earlier request with its Idempotency-Key
-	MS        int64            `json:"ms"`
-	Fault     *Fault           `json:"fault,omitzero"`
-	Error     *api.ErrorObject `json:"error,omitzero"`
+	At        domain.Time `json:"at"`
+	Method    string      `json:"method"`
+	Path      string      `json:"path"`
+	Operation string      `json:"operation,omitzero"` // id; empty: none of the API
+	Handle    string      `json:"handle,omitzero"`    // of the agent whose key it had
+	// 0: the connection was closed before the operation ran
+	Status int `json:"status"`
+	// The response to an earlier request with its Idempotency-Key.
+	Replayed bool             `json:"replayed,omitzero"`
+	MS       int64            `json:"ms"`
+	Fault    *Fault           `json:"fault,omitzero"`
+	Error    *api.ErrorObject `json:"error,omitzero"`
 }
 
-// requests and dropped are in the counts of an operation beside the codes of errors: all its requests, and connections
-// that faults closed.
+// requests and dropped are in the counts of an operation beside the codes of errors: all its
+// requests, and connections that faults closed.
 const requests, dropped domain.Code = "", "dropped"
 
 // journal has the newest requests, and counts all of them since the start.
@@ -54,15 +57,18 @@ func (j *journal) add(e Entry) {
 	if len(j.entries) == maxEntries {
 		j.entries = slices.Delete(j.entries, 0, 1)
 	}
+
 	j.entries = append(j.entries, e)
 	if e.Operation == "" {
 		return
 	}
+
 	counts := j.counts[e.Operation]
 	if counts == nil {
 		counts = map[domain.Code]int{}
 		j.counts[e.Operation] = counts
 	}
+
 	counts[requests]++
 	if e.Fault != nil && e.Fault.Drop != "" {
 		counts[dropped]++
@@ -76,11 +82,13 @@ func (j *journal) list(selects func(Entry) bool) []Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	list := []Entry{}
+
 	for _, e := range slices.Backward(j.entries) {
 		if selects(e) {
 			list = append(list, e)
 		}
 	}
+
 	return list
 }
 
@@ -89,14 +97,17 @@ func (d *Server) listCalls(_ context.Context, query url.Values) ([]Entry, error)
 	if id, ids := query.Get("operation"), d.operationIDs(); id != "" && !slices.Contains(ids, id) {
 		return nil, invalidQuery("operation: " + strings.Join(ids, ", "))
 	}
+
 	status, err := strconv.Atoi(cmp.Or(query.Get("status"), "0"))
 	if err != nil || status < 0 || status > 599 {
 		return nil, invalidQuery("status: 0 … 599")
 	}
+
 	handle := api.ParseHandle(query.Get("handle"))
 	is := func(wanted, value string) bool { return wanted == "" || wanted == value }
 	return d.journal.list(func(e Entry) bool {
-		return is(handle, e.Handle) && is(query.Get("operation"), e.Operation) && (query.Get("status") == "" || status == e.Status)
+		return is(handle, e.Handle) && is(query.Get("operation"), e.Operation) &&
+			(query.Get("status") == "" || status == e.Status)
 	}), nil
 }
 
@@ -105,6 +116,7 @@ func (d *Server) report(*http.Request, []byte) (any, error) {
 	d.journal.mu.Lock()
 	defer d.journal.mu.Unlock()
 	reports, never := []any{}, []string{}
+
 	for _, id := range d.operationIDs() {
 		if counts := maps.Clone(d.journal.counts[id]); counts == nil { // a clone, as requests go on while the response is written
 			never = append(never, id)
@@ -114,10 +126,12 @@ func (d *Server) report(*http.Request, []byte) (any, error) {
 			reports = append(reports, map[string]any{"operation": id, "calls": calls, "errors": counts})
 		}
 	}
+
 	return map[string]any{"operations": reports, "never_called": never}, nil
 }
 
-// secrets are the parts of paths that the journal leaves out: tokens of owners' pages, and keys and codes at a wrong place.
+// secrets are the parts of paths that the journal leaves out: tokens of owners' pages, and keys
+// and codes at a wrong place.
 var secrets = regexp.MustCompile(`^/owner/.+|cq_[^/]*|\b[0-9A-Z]{4}-[0-9A-Z]{4}\b`)
 
 // shownPath returns the path of a request without secrets.
@@ -148,9 +162,11 @@ func (t *tap) Write(b []byte) (int, error) {
 	if t.status >= http.StatusBadRequest && len(t.body) < api.MaxBody {
 		t.body = append(t.body, b...)
 	}
+
 	if t.lost {
 		return len(b), nil
 	}
+
 	return t.ResponseWriter.Write(b)
 }
 
@@ -169,15 +185,27 @@ func (d *Server) record(
 	if op != nil {
 		entry.Operation = op.ID
 	}
+
 	defer func() {
-		entry.At, entry.Status, entry.MS = domain.Time(d.store.Now().UnixMilli()), seen.status, time.Since(began).Milliseconds() //clock: as above
-		entry.Handle, entry.Replayed = middleware.RecordOf(w).Handle, w.Header().Get("Idempotent-Replayed") != ""
+		entry.At, entry.Status, entry.MS = domain.Time(
+			d.store.Now().UnixMilli(),
+		), seen.status, time.Since(began).
+			Milliseconds()
+			//clock: as above
+		entry.Handle, entry.Replayed = middleware.RecordOf(
+			w,
+		).Handle, w.Header().
+			Get("Idempotent-Replayed") !=
+			""
 		var response api.ErrorBody
+
 		if json.Unmarshal(seen.body, &response) == nil && response.Error.Code != "" {
 			entry.Error = &response.Error
 		}
+
 		d.journal.add(entry)
 	}()
+
 	serve(seen, &entry)
 }
 
@@ -192,38 +220,50 @@ func (d *Server) serve(
 	if op != nil {
 		entry.Fault = d.faults.next(op.ID)
 	}
+
 	fault := entry.Fault
 	if fault == nil {
 		d.pass(next, seen, r)
 		return
 	}
-	d.log.Info().Str("operation", op.ID).Str("fault", fault.Effect()).Str("request_id", seen.Header().Get("X-Request-Id")).Msg("a fault was injected")
+
+	d.log.Info().
+		Str("operation", op.ID).
+		Str("fault", fault.Effect()).
+		Str("request_id", seen.Header().Get("X-Request-Id")).
+		Msg("a fault was injected")
 	switch {
 	case fault.Status != 0 || fault.Drop == dropBefore:
 		next = d.failing(op, fault)
+
 	case fault.Drop == dropAfter:
 		seen.lost = true
+
 	default:
 		select {
 		case <-time.After(time.Duration(fault.DelayMS) * time.Millisecond):
 		case <-r.Context().Done():
 		}
 	}
+
 	d.pass(next, seen, r)
 	if fault.Drop != "" {
 		panic(http.ErrAbortHandler) // closes the connection
 	}
 }
 
-// failing returns a handler that fails in place of an operation. It reads the key, to name the agent in the journal.
+// failing returns a handler that fails in place of an operation. It reads the key, to name the
+// agent in the journal.
 func (d *Server) failing(op *api.Operation, fault *Fault) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, key, _ := strings.Cut(r.Header.Get("Authorization"), " "); op.Keyed {
 			caller, _ := d.store.Authenticate(r.Context(), key) // without an agent, it names none
 			middleware.RecordOf(w).Handle = caller.Handle
 		}
+
 		if fault.Status != 0 {
-			// Without the methods of w, the request log and the metrics do not count an error of the site.
+			// Without the methods of w, the request log and the metrics do not count an error of
+			// the site.
 			d.WriteError(struct{ http.ResponseWriter }{w}, r, fault.error(op, d.store.Now()))
 		}
 	})

@@ -54,20 +54,32 @@ func (p page) Links(text string) []string {
 }
 
 // EndsMails reports whether a link ends all mails to its address.
-func (p page) EndsMails(link string) bool { return strings.HasPrefix(link, p.BaseURL+"/owner/mails/") }
+func (p page) EndsMails(link string) bool {
+	return strings.HasPrefix(link, p.BaseURL+"/owner/mails/")
+}
 
 // showPage handles GET /dev: for a program that asks for JSON, it lists the endpoints.
 func (d *Server) showPage(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	w.Header().Set("Vary", "Accept")
 	if strings.HasPrefix(r.Header.Get("Accept"), "application/json") {
-		_ = api.WriteJSON(w, http.StatusOK, append(api.Marshal(map[string]any{"endpoints": d.endpoints()}), '\n'))
+		_ = api.WriteJSON(
+			w,
+			http.StatusOK,
+			append(api.Marshal(map[string]any{"endpoints": d.endpoints()}), '\n'),
+		)
 		return
 	}
-	p := page{View: d.pages.View(r), Now: domain.Time(d.store.Now().UnixMilli()), Ahead: int(time.Duration(d.options.Clock.offset.Load()).Hours())}
+
+	p := page{
+		View:  d.pages.View(r),
+		Now:   domain.Time(d.store.Now().UnixMilli()),
+		Ahead: int(time.Duration(d.options.Clock.offset.Load()).Hours()),
+	}
 	mails, err := d.listMail(r.Context(), nil)
 	if err == nil {
 		p.Agents, err = d.listAgents(r.Context(), nil)
 	}
+
 	p.Mails = mails[:min(len(mails), 20)]
 	p.Faults, _ = d.listFaults(r.Context(), nil) // it has no errors
 	p.Calls = d.journal.list(func(e Entry) bool { return strings.HasPrefix(e.Path, "/api/") })
@@ -77,18 +89,21 @@ func (d *Server) showPage(w http.ResponseWriter, r *http.Request, _ httprouter.P
 		w.Header().Set("Cache-Control", "no-store")
 		err = d.pages.Render(w, http.StatusOK, "dev.html", p.Lang, p)
 	}
+
 	if err != nil {
 		d.WriteError(w, r, err)
 	}
 }
 
-// isForm reports whether a browser sends a form. curl -d declares JSON as one, but does not ask for a page.
+// isForm reports whether a browser sends a form. curl -d declares JSON as one, but does not ask
+// for a page.
 func isForm(r *http.Request) bool {
-	return r.Header.Get("Content-Type") == "application/x-www-form-urlencoded" && strings.HasPrefix(r.Header.Get("Accept"), "text/html")
+	return r.Header.Get("Content-Type") == "application/x-www-form-urlencoded" &&
+		strings.HasPrefix(r.Header.Get("Accept"), "text/html")
 }
 
-// formJSON returns the fields of a form as a JSON object. A value that is valid JSON, such as true, becomes that; an
-// empty field is left out.
+// formJSON returns the fields of a form as a JSON object. A value that is valid JSON, such as
+// true, becomes that; an empty field is left out.
 func formJSON(form []byte) []byte {
 	fields, _ := url.ParseQuery(string(form)) // act rejects missing fields
 	members := map[string]any{}
@@ -99,5 +114,6 @@ func formJSON(form []byte) []byte {
 			members[name] = value
 		}
 	}
+
 	return api.Marshal(members)
 }

@@ -63,16 +63,20 @@ func FrontMatter(guide []byte) map[string]any {
 		if text, err := strconv.Unquote(value); err == nil {
 			value = text
 		}
+
 		switch member, isMember := strings.CutPrefix(name, "  "); {
 		case isMember:
 			object[member] = value
+
 		case value == "":
 			object = map[string]any{}
 			fields[name] = object
+
 		default:
 			fields[name] = value
 		}
 	}
+
 	return fields
 }
 
@@ -144,21 +148,27 @@ func ParseContact(text string) (string, error) {
 	if mailbox, ok := storetext.ParseMailbox(text); ok {
 		return "mailto:" + url.PathEscape(mailbox), nil
 	}
-	if u, err := url.Parse(text); err == nil && !strings.ContainsAny(text, "\"'<>\\ ") && isContactURI(u) {
+	if u, err := url.Parse(text); err == nil && !strings.ContainsAny(text, "\"'<>\\ ") &&
+		isContactURI(u) {
 		return u.String(), nil
 	}
-	return "", errors.New("--contact: give a mail address such as security@example.org, or a URI that begins with mailto:, https:// or http://")
+
+	return "", errors.New(
+		"--contact: give a mail address such as security@example.org, or a URI that begins with mailto:, https:// or http://",
+	)
 }
 
 func isContactURI(u *url.URL) bool {
 	switch u.Scheme {
 	case "https", "http":
 		return u.Hostname() != "" && u.User == nil
+
 	case "mailto":
 		address, err := url.PathUnescape(u.Opaque)
 		_, ok := storetext.ParseMailbox(address)
 		return err == nil && ok
 	}
+
 	return false
 }
 

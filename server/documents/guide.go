@@ -20,17 +20,22 @@ func Guides(fill func(text, lang string) string) (map[string]map[string]string, 
 		if err != nil || entry.IsDir() {
 			return err
 		}
+
 		text, err := static.Guide.ReadFile(file)
 		name, lang, _ := strings.Cut(strings.TrimSuffix(path.Base(file), ".md"), ".")
 		at := referencesPath + name + ".md"
+
 		if path.Dir(file) == "." {
 			at = GuidePath
 		}
+
 		if guides[at] == nil {
 			guides[at] = map[string]string{}
 		}
+
 		guides[at][lang] = fill(string(text), lang)
 		return err
 	})
+
 	return guides, err
 }

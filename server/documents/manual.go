@@ -44,12 +44,23 @@ var manualTopics = []struct{ name, titleZH string }{
 // program's settings, for the page configuration.
 func ManualPages(settings string) (pages []ManualPage) {
 	for _, topic := range manualTopics {
-		source, _ := static.Docs.ReadFile("docs/" + topic.name + ".md") // embedded; a test finds one that is missing
+		// Embedded; a test finds one that is missing.
+		source, _ := static.Docs.ReadFile("docs/" + topic.name + ".md")
 		markdown := strings.Replace(string(source), "\n<!-- settings -->\n", settings, 1)
 		parts := strings.SplitN(markdown+"\n\n\n\n", "\n\n", 3)
 		summary, _, _ := strings.Cut(parts[1]+" ", ". ")
-		pages = append(pages, ManualPage{topic.name, strings.TrimPrefix(parts[0], "# "), topic.titleZH, summary, markdown})
+		pages = append(
+			pages,
+			ManualPage{
+				topic.name,
+				strings.TrimPrefix(parts[0], "# "),
+				topic.titleZH,
+				summary,
+				markdown,
+			},
+		)
 	}
+
 	return pages
 }
 
@@ -61,22 +72,32 @@ var manualParts = []struct{ name, page, heading string }{
 	{"exit-status", "troubleshooting", "Exit statuses"},
 }
 
-// ManualTopics returns the pages and their parts, for callbook help TOPIC. settings is that of Pages.
+// ManualTopics returns the pages and their parts, for callbook help TOPIC. settings is that of
+// Pages.
 func ManualTopics(settings string) []ManualPage {
 	all := ManualPages(settings)
 	for _, part := range manualParts {
 		page := all[slices.IndexFunc(all, func(p ManualPage) bool { return p.Topic == part.page })]
 		_, text, _ := strings.Cut(page.Markdown, "\n## "+part.heading+"\n")
 		text, _, _ = strings.Cut(text, "\n## ")
-		all = append(all, ManualPage{Topic: part.name, Title: part.heading, Summary: part.heading, Markdown: "# " + part.heading + "\n" + text})
+		all = append(all, ManualPage{
+			Topic:    part.name,
+			Title:    part.heading,
+			Summary:  part.heading,
+			Markdown: "# " + part.heading + "\n" + text,
+		})
 	}
+
 	return all
 }
 
 // converter omits raw HTML and unsafe links. It aligns cells by an attribute because the
 // pages' content security policy forbids styles.
-var converter = goldmark.New(goldmark.WithParserOptions(parser.WithAutoHeadingID()), goldmark.WithExtensions(
-	extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))))
+var converter = goldmark.New(
+	goldmark.WithParserOptions(parser.WithAutoHeadingID()),
+	goldmark.WithExtensions(
+		extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))),
+)
 
 // fileLink matches the target of a link to another file of the manual.
 var fileLink = regexp.MustCompile(`\]\(([a-z]+)\.md(#[^)]*)?\)`)
@@ -84,13 +105,14 @@ var fileLink = regexp.MustCompile(`\]\(([a-z]+)\.md(#[^)]*)?\)`)
 // textLink matches such a link with its text.
 var textLink = regexp.MustCompile(`\[([^][]+)` + fileLink.String())
 
-// Text returns the page for a terminal. In the place of a link to a page is the command that prints it.
+// Text returns the page for a terminal. In the place of a link to a page is the command that
+// prints it.
 func (p ManualPage) Text() string {
 	return textLink.ReplaceAllString(p.Markdown, "$1 (callbook help $2)")
 }
 
-// Linked returns the page with links to the others at a base. They get the query, which is empty or begins with a question
-// mark.
+// Linked returns the page with links to the others at a base. They get the query, which is empty
+// or begins with a question mark.
 func (p ManualPage) Linked(base, query string) string {
 	return fileLink.ReplaceAllString(p.Markdown, "]("+base+"/docs/${1}"+query+"$2)")
 }
@@ -106,7 +128,8 @@ func (p ManualPage) HTML(query string) (template.HTML, error) {
 var plain = goldmark.New(goldmark.WithExtensions(
 	extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))))
 
-// Fragment renders Markdown as a part of a page. Its headings are some levels lower than they are written.
+// Fragment renders Markdown as a part of a page. Its headings are some levels lower than they are
+// written.
 func Fragment(markdown string, lower int) (template.HTML, error) {
 	source := []byte(markdown)
 	doc := plain.Parser().Parse(text.NewReader(source))
@@ -114,11 +137,14 @@ func Fragment(markdown string, lower int) (template.HTML, error) {
 		if heading, ok := n.(*ast.Heading); ok && entering {
 			heading.Level = min(heading.Level+lower, 6)
 		}
+
 		return ast.WalkContinue, nil
 	})
+
 	var b bytes.Buffer
 	if err == nil {
 		err = plain.Renderer().Render(&b, source, doc)
 	}
+
 	return template.HTML(b.String()), err // safe: raw HTML and unsafe links are omitted
 }

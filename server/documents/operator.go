@@ -29,17 +29,29 @@ const (
 	maxAbout    = 8 << 10 // bytes
 )
 
-// Check rejects a name that would be markup where it is inserted, a long text, and an address that people cannot open.
+// Check rejects a name that would be markup where it is inserted, a long text, and an address that
+// people cannot open.
 func (o Operator) Check() error {
 	var errs [3]error
-	if o.Name != "" && (utf8.RuneCountInString(o.Name) > maxSiteName || o.Name != storetext.Normalize(o.Name) || !storetext.CheckLine(o.Name) || strings.ContainsAny(o.Name, "\"<>[]{}:#*_|`@/\\")) {
-		errs[0] = errors.New("--site-name must have at most 40 characters on one line, without any of \"<>[]{}:#*_|`@/\\")
+	if o.Name != "" &&
+		(utf8.RuneCountInString(o.Name) > maxSiteName || o.Name != storetext.Normalize(o.Name) || !storetext.CheckLine(o.Name) || strings.ContainsAny(o.Name, "\"<>[]{}:#*_|`@/\\")) {
+		errs[0] = errors.New(
+			"--site-name must have at most 40 characters on one line, without any of \"<>[]{}:#*_|`@/\\",
+		)
 	}
+
 	if len(o.About) > maxAbout || !utf8.ValidString(o.About) {
-		errs[1] = errors.New("--about: the file must be Markdown in UTF-8 and have at most 8 KiB; link to a longer text in it")
+		errs[1] = errors.New(
+			"--about: the file must be Markdown in UTF-8 and have at most 8 KiB; link to a longer text in it",
+		)
 	}
-	if u, err := url.Parse(o.Legal); o.Legal != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || !isContactURI(u) || !storetext.CheckLine(o.Legal)) {
-		errs[2] = errors.New("--legal-url must be an address that begins with https:// or http://, such as https://example.org/legal")
+
+	if u, err := url.Parse(o.Legal); o.Legal != "" &&
+		(err != nil || u.Scheme != "https" && u.Scheme != "http" || !isContactURI(u) || !storetext.CheckLine(o.Legal)) {
+		errs[2] = errors.New(
+			"--legal-url must be an address that begins with https:// or http://, such as https://example.org/legal",
+		)
 	}
+
 	return errors.Join(errs[:]...)
 }

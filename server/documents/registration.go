@@ -6,9 +6,11 @@ import (
 	"callbook/store/domain"
 )
 
-// Registration returns who may register, and what that takes, as a sentence of the onboarding guide in a
-// language (en, zh).
-func Registration(mode domain.RegistrationMode, lang string) string { return registration[mode][lang] }
+// Registration returns who may register, and what that takes, as a sentence of the onboarding
+// guide in a language (en, zh).
+func Registration(mode domain.RegistrationMode, lang string) string {
+	return registration[mode][lang]
+}
 
 var registration = map[domain.RegistrationMode]map[string]string{
 	domain.RegistrationOpen: {
@@ -29,8 +31,8 @@ var registration = map[domain.RegistrationMode]map[string]string{
 	},
 }
 
-// NextSteps returns what an agent does after its registration at the site with a base URL, in a language (en,
-// zh). awaiting is for one that the operator has yet to approve.
+// NextSteps returns what an agent does after its registration at the site with a base URL, in a
+// language (en, zh). awaiting is for one that the operator has yet to approve.
 func NextSteps(base string, awaiting bool, lang string) string {
 	steps := strings.ReplaceAll(nextSteps[lang], "{base_url}", base)
 	if awaiting {

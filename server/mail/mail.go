@@ -48,7 +48,8 @@ import (
 	"callbook/store/text"
 )
 
-// ErrRejected reports that a mail will never be delivered: the server rejected it with a 5xx status.
+// ErrRejected reports that a mail will never be delivered: the server rejected it with a 5xx
+// status.
 var ErrRejected = errors.New("the mail was rejected for good")
 
 // ErrUncertain reports that a mail was sent but the response was lost: it may have been delivered.
@@ -56,22 +57,26 @@ var ErrUncertain = errors.New("the mail may have been delivered")
 
 // Message is one mail, plain text.
 type Message struct {
-	ID      string    `json:"-"`       // stable over retries: the local part of Message-ID; 1 to 64 of A-Z a-z 0-9 _ -
-	To      string    `json:"to"`      // one bare address
-	Subject string    `json:"subject"` // one line
-	Text    string    `json:"text"`    // several lines
-	Code    *string   `json:"code"`    // the code in the text, for sinks that show mails to developers
-	Link    *string   `json:"link"`    // likewise the link
-	At      time.Time `json:"-"`       // when it was accepted: the Date header
+	// Stable over retries: the local part of Message-ID; 1 to 64 of A-Z a-z 0-9 _ -.
+	ID      string `json:"-"`
+	To      string `json:"to"`      // one bare address
+	Subject string `json:"subject"` // one line
+	Text    string `json:"text"`    // several lines
+	// The code in the text, for sinks that show mails to developers.
+	Code *string   `json:"code"`
+	Link *string   `json:"link"` // likewise the link
+	At   time.Time `json:"-"`    // when it was accepted: the Date header
 }
 
-// Sink delivers mails. Send may be called concurrently; its errors are described in the package comment.
+// Sink delivers mails. Send may be called concurrently; its errors are described in the package
+// comment.
 type Sink interface {
 	Send(ctx context.Context, m Message) error
 }
 
-// Open returns the sink of a setting: "log:", "dir:PATH", "smtp://[user:pass@]host[:port]", "smtps://…", or "off",
-// for which the sink is nil. from is the sender, "Name <address>" or an address; only SMTP requires it.
+// Open returns the sink of a setting: "log:", "dir:PATH", "smtp://[user:pass@]host[:port]",
+// "smtps://…", or "off", for which the sink is nil. from is the sender, "Name <address>" or an
+// address; only SMTP requires it.
 func Open(setting, from string, log zerolog.Logger) (Sink, error) {
 	return open(setting, from, log, outside{})
 }
@@ -81,22 +86,29 @@ func open(setting, from string, log zerolog.Logger, o outside) (Sink, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	scheme, rest, _ := strings.Cut(setting, ":")
 	switch {
 	case setting == "off":
 		return nil, nil
+
 	case setting == "log:":
 		return &logSink{log}, nil
+
 	case scheme == "dir":
 		return openFolder(rest, sender)
+
 	case scheme == "smtp" || scheme == "smtps":
 		return openSMTP(setting, from, sender, o)
 	}
-	return nil, errors.New("--mail is not one of log:, dir:PATH, smtp://[user:pass@]host[:port], smtps://[user:pass@]host[:port] and off")
+
+	return nil, errors.New(
+		"--mail is not one of log:, dir:PATH, smtp://[user:pass@]host[:port], smtps://[user:pass@]host[:port] and off",
+	)
 }
 
-// Check reports whether a sink would accept a mail, without sending one: it logs in to an SMTP server, and creates
-// and removes a file in a folder.
+// Check reports whether a sink would accept a mail, without sending one: it logs in to an SMTP
+// server, and creates and removes a file in a folder.
 func Check(ctx context.Context, sink Sink) error {
 	if s, ok := sink.(interface{ check(context.Context) error }); ok {
 		return s.check(ctx)
@@ -110,9 +122,11 @@ func Describe(setting string) string {
 	case setting == "off", setting == "log:", strings.HasPrefix(setting, "dir:"):
 		return setting
 	}
+
 	if s, err := parseServer(setting); err == nil {
 		return s.String()
 	}
+
 	return "unknown"
 }
 
@@ -127,10 +141,14 @@ func parseSender(from string) (sender, error) {
 	if from == "" {
 		from = "callbook@localhost"
 	}
+
 	a, err := netmail.ParseAddress(from)
 	if err != nil || !isSender(a.Address) || !isLine(a.Name) {
-		return sender{}, errors.New(`--mail-from must be one address, such as callbook@example.org or "Callbook <callbook@example.org>"`)
+		return sender{}, errors.New(
+			`--mail-from must be one address, such as callbook@example.org or "Callbook <callbook@example.org>"`,
+		)
 	}
+
 	return sender{*a, a.Address[strings.LastIndexByte(a.Address, '@')+1:]}, nil
 }
 
@@ -160,7 +178,11 @@ func (f *failure) Unwrap() []error {
 // compose builds a mail, with the same bytes each time.
 func (s *sender) compose(m Message) *gomail.Msg {
 	// Without these go-mail names this machine and itself in every mail.
-	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithCharset("utf-8"), gomail.WithEncoding(gomail.EncodingQP))
+	msg := gomail.NewMsg(
+		gomail.WithNoDefaultUserAgent(),
+		gomail.WithCharset("utf-8"),
+		gomail.WithEncoding(gomail.EncodingQP),
+	)
 	msg.SetMessageIDWithValue(m.ID + "@" + s.domain)
 	msg.SetDateWithValue(m.At)
 	msg.FromMailAddress(&s.Address)
@@ -168,10 +190,12 @@ func (s *sender) compose(m Message) *gomail.Msg {
 	msg.Subject(m.Subject)
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetBodyString(gomail.TypeTextPlain, strings.TrimSuffix(m.Text, "\n")+"\n")
+
 	return msg
 }
 
-// logSink writes mails to the log, so that the program works without a mail server. Only this sink logs codes.
+// logSink writes mails to the log, so that the program works without a mail server. Only this sink
+// logs codes.
 type logSink struct{ log zerolog.Logger }
 
 // Reaches reports whether the mails of a sink reach their recipients by themselves, unlike those in
@@ -185,7 +209,12 @@ func (s *logSink) Send(ctx context.Context, m Message) error {
 	if err := ready(ctx); err != nil {
 		return err
 	}
-	s.log.Log().Str("level", "info").Str("to", m.To).Str("subject", m.Subject).Str("text", m.Text).Msg("mail")
+	s.log.Log().
+		Str("level", "info").
+		Str("to", m.To).
+		Str("subject", m.Subject).
+		Str("text", m.Text).
+		Msg("mail")
 	return nil
 }
 
@@ -205,15 +234,22 @@ type folder struct {
 
 func openFolder(path string, from sender) (Sink, error) {
 	if path == "" {
-		return nil, errors.New("--mail dir: names no folder: give dir:PATH, such as dir:/var/lib/callbook/mail")
+		return nil, errors.New(
+			"--mail dir: names no folder: give dir:PATH, such as dir:/var/lib/callbook/mail",
+		)
 	}
+
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
-		return nil, fmt.Errorf("--mail dir:%s: there is no such folder: make it, writable for the user that runs callbook, or name another", path)
+		return nil, fmt.Errorf(
+			"--mail dir:%s: there is no such folder: make it, writable for the user that runs callbook, or name another",
+			path,
+		)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look at the folder of --mail: %w", err)
 	}
+
 	return &folder{path, from}, nil
 }
 
@@ -232,14 +268,20 @@ func (f *folder) Send(ctx context.Context, m Message) error {
 	if err := ready(ctx); err != nil {
 		return err
 	}
+
 	var data bytes.Buffer
 	_, err := f.from.compose(m).WriteTo(&data)
 	if err == nil {
-		err = durable.WriteFile(filepath.Join(f.path, m.At.UTC().Format(fileTime)+"-"+m.ID+".eml"), data.Bytes())
+		err = durable.WriteFile(
+			filepath.Join(f.path, m.At.UTC().Format(fileTime)+"-"+m.ID+".eml"),
+			data.Bytes(),
+		)
 	}
+
 	if err != nil {
 		return &failure{text: "the mail's file could not be written: " + reason(err)}
 	}
+
 	return nil
 }
 
@@ -258,12 +300,15 @@ func (s *Memory) Send(ctx context.Context, m Message) error {
 	if err := ready(ctx); err != nil {
 		return err
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.messages = append(s.messages, m)
+
 	if past := len(s.messages) - s.limit; past > 0 {
 		s.messages = slices.Delete(s.messages, 0, past)
 	}
+
 	return nil
 }
 

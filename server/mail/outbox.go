@@ -32,11 +32,26 @@ type Outbox struct {
 }
 
 // NewOutbox returns an outbox that counts the outcomes of its mails in a set of metrics.
-func NewOutbox(st *store.Store, sink Sink, base, name string, log zerolog.Logger, set *metrics.Set) *Outbox {
-	o := &Outbox{store: st, sink: sink, base: base, name: name, log: log, wake: make(chan struct{}, 1)}
+func NewOutbox(
+	st *store.Store,
+	sink Sink,
+	base, name string,
+	log zerolog.Logger,
+	set *metrics.Set,
+) *Outbox {
+	o := &Outbox{
+		store: st,
+		sink:  sink,
+		base:  base,
+		name:  name,
+		log:   log,
+		wake:  make(chan struct{}, 1),
+	}
+
 	for i, outcome := range outcomes {
 		o.counts[i] = set.NewCounter(`callbook_mails_total{outcome="` + outcome.name + `"}`)
 	}
+
 	return o
 }
 
@@ -46,6 +61,7 @@ func (o *Outbox) Notify(c store.Changes) {
 	if !c.Mail {
 		return
 	}
+
 	select {
 	case o.wake <- struct{}{}:
 	default: // it is awake already
@@ -60,6 +76,7 @@ func (o *Outbox) Wait(ctx context.Context, failed bool) {
 			nap = min(max(next.Time().Sub(o.store.Now()), time.Second), maxSleep)
 		}
 	}
+
 	select {
 	case <-o.wake:
 	case <-time.After(nap):
@@ -84,6 +101,7 @@ func (o *Outbox) Deliver(ctx context.Context) error {
 			return err
 		}
 	}
+
 	return ctx.Err()
 }
 
@@ -92,18 +110,27 @@ func (o *Outbox) send(ctx context.Context, due domain.Mail) error {
 	if err != nil {
 		return err
 	}
+
 	err = o.sink.Send(ctx, message)
 	outcome, event := domain.MailDelivered, o.log.Debug()
 	switch {
 	case errors.Is(err, ErrRejected):
 		outcome, event = domain.MailRejected, o.log.Error()
+
 	case errors.Is(err, ErrUncertain):
 		outcome, event = domain.MailUncertain, o.log.Warn()
+
 	case err != nil:
 		outcome, event = domain.MailDelayed, o.log.Warn()
 	}
+
 	o.counts[outcome].Inc()
-	event.Err(err).Str("kind", due.Kind).Str("handle", due.Handle).Str("mail", due.ID).Int("try", due.Tries+1).Msg("a mail " + outcomes[outcome].text)
+	event.Err(err).
+		Str("kind", due.Kind).
+		Str("handle", due.Handle).
+		Str("mail", due.ID).
+		Int("try", due.Tries+1).
+		Msg("a mail " + outcomes[outcome].text)
 	// The result is stored even during shutdown: otherwise the mail would be sent twice.
 	return o.store.FinishMail(context.WithoutCancel(ctx), due, outcome)
 }
@@ -122,33 +149,53 @@ var outcomes = [...]struct{ name, text string }{
 
 // mailName returns an agent's name without the characters that make a link or an address of it.
 func mailName(name, handle string) string {
-	words := strings.FieldsFunc(name, func(r rune) bool { return r == ' ' || strings.ContainsRune(":/@", r) })
+	words := strings.FieldsFunc(
+		name,
+		func(r rune) bool { return r == ' ' || strings.ContainsRune(":/@", r) },
+	)
 	return cmp.Or(strings.Join(words, " "), handle)
 }
 
-// compose returns a mail with its text from static.Mails, in which {name} and {handle} are the only words of an agent.
+// compose returns a mail with its text from static.Mails, in which {name} and {handle} are the
+// only words of an agent.
 func (o *Outbox) compose(due domain.Mail) (Message, error) {
 	text, err := static.Mails.ReadFile("mails/" + due.Kind + ".txt")
 	footer, footerErr := static.Mails.ReadFile("mails/footer.txt")
 	if err := errors.Join(err, footerErr); err != nil {
 		return Message{}, fmt.Errorf("compose a mail: %w", err)
 	}
+
 	link := o.base + "/owner/" + due.Secret
 	filled := strings.NewReplacer(
-		"{handle}", due.Handle, "{name}", mailName(due.Name, due.Handle), "{base}", o.base, "{secret}", due.Secret, "{link}", link,
-		"{stop}", o.base+"/owner/mails/"+due.Stop,
-		"{expires}", due.ExpiresAt.Time().Format("2006-01-02 15:04 UTC"),
+		"{handle}",
+		due.Handle,
+		"{name}",
+		mailName(due.Name, due.Handle),
+		"{base}",
+		o.base,
+		"{secret}",
+		due.Secret,
+		"{link}",
+		link,
+		"{stop}",
+		o.base+"/owner/mails/"+due.Stop,
+		"{expires}",
+		due.ExpiresAt.Time().Format("2006-01-02 15:04 UTC"),
 	).Replace(string(text) + "\n" + string(footer))
+
 	message := Message{ID: due.ID, To: due.To, At: due.CreatedAt.Time()}
 	message.Subject, message.Text, _ = strings.Cut(filled, "\n\n")
 	if o.name != "" {
 		message.Subject = "[" + o.name + "] " + message.Subject
 	}
+
 	switch due.Kind {
 	case domain.MailClaim, domain.MailOwner:
 		message.Link = &link
+
 	case domain.MailVerify, domain.MailRecover, domain.MailFormer:
 		message.Code = &due.Secret
 	}
+
 	return message, nil
 }

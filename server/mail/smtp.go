@@ -42,31 +42,39 @@ type mailServer struct {
 	user, password string
 }
 
-var errSetting = errors.New("--mail is not well-formed: give smtp://[user:pass@]host[:port] or smtps://…, " +
-	"with the special characters in user and pass percent-encoded (@ is %40, / is %2F, : is %3A)")
+var errSetting = errors.New(
+	"--mail is not well-formed: give smtp://[user:pass@]host[:port] or smtps://…, " +
+		"with the special characters in user and pass percent-encoded (@ is %40, / is %2F, : is %3A)",
+)
 
 // parseServer parses an SMTP setting. Its errors do not quote it, unlike those of url.Parse.
 func parseServer(setting string) (*mailServer, error) {
 	u, err := url.Parse(setting)
 	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Host == "" ||
-		u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery || strings.Contains(setting, "#") {
+		u.Path != "" &&
+			u.Path != "/" || u.RawQuery != "" || u.ForceQuery || strings.Contains(setting, "#") {
 		return nil, errSetting
 	}
+
 	s := &mailServer{implicit: u.Scheme == "smtps", host: u.Hostname(), user: u.User.Username()}
 	s.password, _ = u.User.Password()
 	if s.host == "" || strings.ContainsAny(s.host, " %*") { // decoded escapes, a zone, a wildcard
 		return nil, errSetting
 	}
-	if u.User != nil && (s.user == "" || s.password == "" || !isLine(s.user) || !isLine(s.password)) {
+	if u.User != nil &&
+		(s.user == "" || s.password == "" || !isLine(s.user) || !isLine(s.password)) {
 		return nil, errSetting
 	}
+
 	s.port = s.defaultPort()
 	if port := u.Port(); port != "" {
 		s.port, err = strconv.Atoi(port)
 	}
+
 	if err != nil || s.port < 1 || s.port > 65535 {
 		return nil, errSetting
 	}
+
 	return s, nil
 }
 
@@ -88,9 +96,11 @@ func (s *mailServer) String() string {
 	if s.implicit {
 		u.Scheme = "smtps"
 	}
+
 	if s.user != "" {
 		u.User = url.User(s.user)
 	}
+
 	return u.String()
 }
 
@@ -109,13 +119,17 @@ func openSMTP(setting, from string, sender sender, o outside) (Sink, error) {
 		return nil, err
 	}
 	if from == "" {
-		return nil, errors.New(`--mail by SMTP needs --mail-from: the address that mails come from, such as "Callbook <callbook@example.org>"`)
+		return nil, errors.New(
+			`--mail by SMTP needs --mail-from: the address that mails come from, such as "Callbook <callbook@example.org>"`,
+		)
 	}
+
 	if o.dial == nil {
 		o.dial = (&net.Dialer{}).DialContext
 	}
-	// The setting alone decides whether the server is this machine: DNS must not decide whether a password is sent
-	// unencrypted.
+
+	// The setting alone decides whether the server is this machine: DNS must not decide whether a
+	// password is sent unencrypted.
 	loopback := text.IsLoopback(server.host)
 	config := &tls.Config{
 		ServerName: server.host, RootCAs: o.roots, MinVersion: tls.VersionTLS12,
@@ -123,23 +137,47 @@ func openSMTP(setting, from string, sender sender, o outside) (Sink, error) {
 		// plain text would do there.
 		InsecureSkipVerify: loopback && !server.implicit,
 	}
+
 	options := []gomail.Option{
-		gomail.WithPort(server.port), gomail.WithHELO(sender.domain), gomail.WithTLSConfig(config), gomail.WithoutSMTPUTF8(),
+		gomail.WithPort(
+			server.port,
+		), gomail.WithHELO(sender.domain), gomail.WithTLSConfig(config), gomail.WithoutSMTPUTF8(),
 		gomail.WithoutNoop(), gomail.WithoutRset(),
 		gomail.WithTimeout(2 * sendTimeout), // of each step: the context of the whole ends before
 	}
-	policy, mechanisms := gomail.TLSMandatory, []gomail.SMTPAuthType{gomail.SMTPAuthPlain, gomail.SMTPAuthLogin}
-	if loopback {
-		policy, mechanisms = gomail.TLSOpportunistic, []gomail.SMTPAuthType{gomail.SMTPAuthPlainNoEnc, gomail.SMTPAuthLoginNoEnc}
+
+	policy, mechanisms := gomail.TLSMandatory, []gomail.SMTPAuthType{
+		gomail.SMTPAuthPlain,
+		gomail.SMTPAuthLogin,
 	}
+	if loopback {
+		policy, mechanisms = gomail.TLSOpportunistic, []gomail.SMTPAuthType{
+			gomail.SMTPAuthPlainNoEnc,
+			gomail.SMTPAuthLoginNoEnc,
+		}
+	}
+
 	options = append(options, gomail.WithTLSPolicy(policy))
 	if server.user != "" {
-		options = append(options, gomail.WithUsername(server.user), gomail.WithPassword(server.password), gomail.WithOpportunisticSMTPAuth(mechanisms...))
+		options = append(
+			options,
+			gomail.WithUsername(server.user),
+			gomail.WithPassword(server.password),
+			gomail.WithOpportunisticSMTPAuth(mechanisms...),
+		)
 	}
-	s := &smtpSink{server: server, from: sender, options: options, dial: o.dial}
+
+	s := &smtpSink{
+		server:  server,
+		from:    sender,
+		options: options,
+		dial:    o.dial,
+	}
+
 	if server.implicit {
 		s.tls, s.options = config, append(s.options, gomail.WithSSL())
 	}
+
 	return s, nil
 }
 
@@ -148,13 +186,18 @@ func (s *smtpSink) Send(ctx context.Context, m Message) error {
 	if err := ready(ctx); err != nil {
 		return err
 	}
+
 	msg := s.from.compose(m)
-	return s.connect(ctx, func(ctx context.Context, client *gomail.Client, connection *smtp.Client) error {
-		if err := client.SendWithSMTPClient(connection, msg); err != nil {
-			return sendFailure(ctx, err)
-		}
-		return nil
-	})
+	return s.connect(
+		ctx,
+		func(ctx context.Context, client *gomail.Client, connection *smtp.Client) error {
+			if err := client.SendWithSMTPClient(connection, msg); err != nil {
+				return sendFailure(ctx, err)
+			}
+
+			return nil
+		},
+	)
 }
 
 // check connects up to the point where mails may be sent.
@@ -163,40 +206,52 @@ func (s *smtpSink) check(ctx context.Context) error {
 }
 
 // connect calls use with a connection that is ready for a mail.
-func (s *smtpSink) connect(ctx context.Context, use func(context.Context, *gomail.Client, *smtp.Client) error) error {
+func (s *smtpSink) connect(
+	ctx context.Context,
+	use func(context.Context, *gomail.Client, *smtp.Client) error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel() // closes the connection, which go-mail leaves open after an error
 	dial := func(_ context.Context, network, _ string) (net.Conn, error) {
-		conn, err := s.dial(ctx, network, s.server.address()) // go-mail's lacks the brackets of an IPv6 address
+		// Go-mail's lacks the brackets of an IPv6 address.
+		conn, err := s.dial(ctx, network, s.server.address())
 		if err != nil {
 			return nil, err
 		}
+
 		context.AfterFunc(ctx, func() { _ = conn.Close() }) // below TLS, whose Close may wait
 		if s.tls == nil {
 			return conn, nil
 		}
+
 		secure := tls.Client(conn, s.tls)
 		return secure, secure.HandshakeContext(ctx)
 	}
-	client, err := gomail.NewClient(s.server.host, append(slices.Clip(s.options), gomail.WithDialContextFunc(dial))...)
+
+	client, err := gomail.NewClient(
+		s.server.host,
+		append(slices.Clip(s.options), gomail.WithDialContextFunc(dial))...)
 	if err != nil {
 		return err
 	}
+
 	connection, err := client.DialToSMTPClientWithContext(ctx)
 	if err != nil {
 		return connectFailure(ctx, s.server.host, err)
 	}
+
 	err = use(ctx, client, connection)
 	// The outcome is known: the end of the session does not change it. After a failure within
 	// the text nothing more can be written, so that QUIT cannot end half a mail.
 	late := time.AfterFunc(quitTimeout, cancel)
 	defer late.Stop()
 	_ = connection.Quit()
+
 	return err
 }
 
-// wantsLogin are the codes that require another setting, not another mail: a user and a password, other ones, or TLS
-// before them (RFC 4954, section 6).
+// wantsLogin are the codes that require another setting, not another mail: a user and a password,
+// other ones, or TLS before them (RFC 4954, section 6).
 var wantsLogin = []int{530, 534, 535, 538}
 
 // connectFailure returns the error for a connection that does not get as far as a mail,
@@ -206,18 +261,28 @@ func connectFailure(ctx context.Context, host string, err error) error {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		step = fmt.Sprintf("the connection to %q", host) // as it is in the setting
 	}
+
 	if strings.HasPrefix(message, "SMTP AUTH failed") {
 		step = "the user and password"
 	}
+
 	reply, replied := errors.AsType[*textproto.Error](err)
 	switch {
 	case replied:
 		return &failure{text: fmt.Sprintf("the server rejected %s with %d", step, reply.Code)}
+
 	case strings.HasSuffix(message, "does not support STARTTLS"):
-		return &failure{text: "the server offers no STARTTLS, and mails do not leave this machine unencrypted: use smtps://, or another port"}
-	case strings.HasSuffix(message, "does not support SMTP AUTH"), errors.Is(err, gomail.ErrNoSupportedAuthDiscovered):
-		return &failure{text: "the server offers neither AUTH PLAIN nor AUTH LOGIN: take user and password out of --mail, or use another port"}
+		return &failure{
+			text: "the server offers no STARTTLS, and mails do not leave this machine unencrypted: use smtps://, or another port",
+		}
+
+	case strings.HasSuffix(message, "does not support SMTP AUTH"),
+		errors.Is(err, gomail.ErrNoSupportedAuthDiscovered):
+		return &failure{
+			text: "the server offers neither AUTH PLAIN nor AUTH LOGIN: take user and password out of --mail, or use another port",
+		}
 	}
+
 	return unanswered(ctx, step, reason(err), nil)
 }
 
@@ -234,17 +299,30 @@ func sendFailure(ctx context.Context, err error) error {
 	if failed == nil {
 		return unanswered(ctx, "the mail", "no valid response came", ErrUncertain)
 	}
+
 	step := cmp.Or(steps[failed.Reason], "the mail")
 	switch code := failed.ErrorCode(); {
 	case code != 0:
-		f := &failure{text: strings.TrimSpace(fmt.Sprintf("the server rejected %s with %d %s", step, code, failed.EnhancedStatusCode()))}
+		f := &failure{
+			text: strings.TrimSpace(
+				fmt.Sprintf(
+					"the server rejected %s with %d %s",
+					step,
+					code,
+					failed.EnhancedStatusCode(),
+				),
+			),
+		}
 		if code >= 500 && !slices.Contains(wantsLogin, code) {
 			f.kind = ErrRejected
 		}
+
 		return f
+
 	case failed.Reason == gomail.ErrSMTPDataClose:
 		return unanswered(ctx, step, "no valid response came", ErrUncertain)
 	}
+
 	return unanswered(ctx, step, "no valid response came", nil)
 }
 
@@ -254,11 +332,14 @@ func unanswered(ctx context.Context, step, reason string, kind error) error {
 	switch {
 	case errors.Is(f.cause, context.Canceled):
 		f.text = "sending was broken off at " + step
+
 	case f.cause != nil:
 		f.text = "the server did not answer to " + step + " in time"
+
 	default:
 		f.text = step + " failed: " + reason
 	}
+
 	return f
 }
 
@@ -283,5 +364,6 @@ func reason(err error) string {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return "the connection was closed"
 	}
+
 	return "the other side did not keep to the protocol"
 }

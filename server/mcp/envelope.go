@@ -34,8 +34,8 @@ var methods = map[string]bool{
 
 // envelope is the part of a request that JSON-RPC defines.
 type envelope struct {
-	// ID is the id as the client wrote it, a number or a string. It is empty for a notification, and where there is none
-	// to be read.
+	// ID is the id as the client wrote it, a number or a string. It is empty for a notification,
+	// and where there is none to be read.
 	ID jsontext.Value
 
 	Method string
@@ -47,7 +47,8 @@ type envelope struct {
 	Version string
 }
 
-// readEnvelope reads the envelope of a request. It returns the code of JSON-RPC for the first fault, or 0.
+// readEnvelope reads the envelope of a request. It returns the code of JSON-RPC for the first
+// fault, or 0.
 func readEnvelope(body []byte, version string) (e envelope, code int) {
 	e.Version = version
 	if !jsontext.Value(body).IsValid() {
@@ -91,11 +92,20 @@ func readEnvelope(body []byte, version string) (e envelope, code int) {
 // isNotification reports whether the client expects no response.
 func (e envelope) isNotification() bool { return e.ID == nil }
 
-// forSDK returns the request with a substitute for its id, which the SDK would change: it reads numbers as 64-bit integers,
-// and writes strings again. The substitute is random, so that it stands nowhere else in the response.
+// forSDK returns the request with a substitute for its id, which the SDK would change: it reads
+// numbers as 64-bit integers, and writes strings again. The substitute is random, so that it
+// stands nowhere else in the response.
 func (e envelope) forSDK() (body, substitute []byte) {
 	id := strconv.Quote(rand.Text())
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, e.Method, e.Params), []byte(id)
+	return fmt.Appendf(
+			nil,
+			`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`,
+			id,
+			e.Method,
+			e.Params,
+		), []byte(
+			id,
+		)
 }
 
 // recorder is an http.ResponseWriter that keeps the response.

@@ -12,8 +12,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// errorsFile has the texts of errors by code, for some methods by code and method. They replace those of the SDK, which
-// repeat the client's text.
+// errorsFile has the texts of errors by code, for some methods by code and method. They replace
+// those of the SDK, which repeat the client's text.
 //
 //go:embed errors.json
 var errorsFile []byte
@@ -45,12 +45,18 @@ func (e *Endpoint) writeError(w http.ResponseWriter, status int, request envelop
 		}
 	}
 
-	object, _ := json.Marshal(map[string]any{"code": code, "message": data.EN, "data": data}) // has no value that can fail
+	// Has no value that can fail.
+	object, _ := json.Marshal(map[string]any{"code": code, "message": data.EN, "data": data})
 	id := ""
 	if request.ID != nil {
 		id = fmt.Sprintf(`"id":%s,`, request.ID)
 	}
-	write(w, status, "application/json", fmt.Appendf(nil, `{"jsonrpc":"2.0",%s"error":%s}`, id, object))
+	write(
+		w,
+		status,
+		"application/json",
+		fmt.Appendf(nil, `{"jsonrpc":"2.0",%s"error":%s}`, id, object),
+	)
 }
 
 // write sends a response.
@@ -63,7 +69,9 @@ func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 }
 
 // sdkError matches a response, or the first event of a stream, that is an error.
-var sdkError = regexp.MustCompile(`^(?:event: message\ndata: )?\{"jsonrpc":"2\.0",(?:"id":"\w+",)?"error":\{"code":(-?\d+)`)
+var sdkError = regexp.MustCompile(
+	`^(?:event: message\ndata: )?\{"jsonrpc":"2\.0",(?:"id":"\w+",)?"error":\{"code":(-?\d+)`,
+)
 
 // sdkErrorCode returns the code of an error that the SDK has worded, or 0.
 func sdkErrorCode(response []byte) int {

@@ -10,8 +10,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Skill is an Agent Skill that is one document. Clients find it by the extension of SEP-2640, and read it as a
-// resource.
+// Skill is an Agent Skill that is one document. Clients find it by the extension of SEP-2640, and
+// read it as a resource.
 type Skill struct {
 	URI         string         // ends in the name of the skill and /SKILL.md
 	FrontMatter map[string]any // of the document, with name and description
@@ -50,32 +50,55 @@ type skillResult struct {
 // addTo serves the skill and its document. It fails only if the SDK serves skills itself.
 func (s Skill) addTo(server *sdk.Server) error {
 	digest := sha256.Sum256(s.Document)
-	entry := skillEntry{s.URI, s.FrontMatter, []skillFile{{s.URI, "sha256:" + hex.EncodeToString(digest[:]), len(s.Document)}}}
-	Resource{
-		URI: s.URI, Name: fmt.Sprint(s.FrontMatter["name"]), Description: fmt.Sprint(s.FrontMatter["description"]), Type: "text/markdown",
-		Read: func(context.Context, string) ([]byte, error) { return s.Document, nil },
-	}.addTo(server)
-	result := func() *skillResult {
-		return &skillResult{Cacheable: sdk.Cacheable{TTLMs: int(listTime.Milliseconds()), CacheScope: "public"}, ResultType: "complete"}
+	entry := skillEntry{
+		s.URI,
+		s.FrontMatter,
+		[]skillFile{{s.URI, "sha256:" + hex.EncodeToString(digest[:]), len(s.Document)}},
 	}
-	invalid := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}
-	err := sdk.AddReceivingCustomMethod(server, "skills/list", func(_ context.Context, _ *sdk.ServerSession, p *skillParams) (*skillResult, error) {
-		if p != nil && p.Cursor != "" { // there is one page
-			return nil, invalid
+	Resource{
+		URI:         s.URI,
+		Name:        fmt.Sprint(s.FrontMatter["name"]),
+		Description: fmt.Sprint(s.FrontMatter["description"]),
+		Type:        "text/markdown",
+		Read:        func(context.Context, string) ([]byte, error) { return s.Document, nil },
+	}.addTo(server)
+
+	result := func() *skillResult {
+		return &skillResult{
+			Cacheable:  sdk.Cacheable{TTLMs: int(listTime.Milliseconds()), CacheScope: "public"},
+			ResultType: "complete",
 		}
-		r := result()
-		r.Skills = []skillEntry{entry}
-		return r, nil
-	})
+	}
+
+	invalid := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}
+	err := sdk.AddReceivingCustomMethod(
+		server,
+		"skills/list",
+		func(_ context.Context, _ *sdk.ServerSession, p *skillParams) (*skillResult, error) {
+			if p != nil && p.Cursor != "" { // there is one page
+				return nil, invalid
+			}
+
+			r := result()
+			r.Skills = []skillEntry{entry}
+			return r, nil
+		},
+	)
 	if err != nil {
 		return err
 	}
-	return sdk.AddReceivingCustomMethod(server, "skills/get", func(_ context.Context, _ *sdk.ServerSession, p *skillParams) (*skillResult, error) {
-		if p == nil || p.URI != s.URI {
-			return nil, invalid
-		}
-		r := result()
-		r.Skill = &entry
-		return r, nil
-	})
+
+	return sdk.AddReceivingCustomMethod(
+		server,
+		"skills/get",
+		func(_ context.Context, _ *sdk.ServerSession, p *skillParams) (*skillResult, error) {
+			if p == nil || p.URI != s.URI {
+				return nil, invalid
+			}
+
+			r := result()
+			r.Skill = &entry
+			return r, nil
+		},
+	)
 }

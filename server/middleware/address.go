@@ -19,10 +19,14 @@ func ParseTrustedProxies(texts []string) (TrustedProxies, error) {
 	for _, text := range texts {
 		network, err := domain.ParseNetwork(text)
 		if err != nil {
-			return nil, errors.New("--trusted-proxy: give an address such as 127.0.0.1, without a zone, or a network such as 10.0.0.0/8")
+			return nil, errors.New(
+				"--trusted-proxy: give an address such as 127.0.0.1, without a zone, or a network such as 10.0.0.0/8",
+			)
 		}
+
 		proxies = append(proxies, network)
 	}
+
 	return proxies, nil
 }
 
@@ -33,8 +37,8 @@ func (t TrustedProxies) contain(addr netip.Addr) bool {
 }
 
 // ClientAddress returns the address of the client. X-Forwarded-For counts only if the peer is a
-// trusted proxy; then the last untrusted address in it is the client. The peer of a Unix socket, which
-// has no address, is a proxy on this machine that may use the socket, and trusted.
+// trusted proxy; then the last untrusted address in it is the client. The peer of a Unix socket,
+// which has no address, is a proxy on this machine that may use the socket, and trusted.
 func ClientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
 	addr := thisMachine
 	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
@@ -42,17 +46,20 @@ func ClientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
 			return addr
 		}
 	}
+
 	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
 	for i := len(hops) - 1; i >= 0; i-- {
 		hop, err := parseHop(strings.TrimSpace(hops[i]))
 		if err != nil {
 			return addr // entries before an invalid one are not trustworthy
 		}
+
 		addr = hop.Unmap().WithZone("")
 		if !trusted.contain(addr) {
 			return addr
 		}
 	}
+
 	return addr
 }
 

@@ -22,19 +22,21 @@ func Gzip(body []byte) []byte {
 	return bytes.Clone(b.Bytes()) // without the room that the buffer has left
 }
 
-// Compress returns a handler that compresses responses for clients that accept gzip. It is for a listener of its own
-// with few clients: it holds the whole body in memory.
+// Compress returns a handler that compresses responses for clients that accept gzip. It is for a
+// listener of its own with few clients: it holds the whole body in memory.
 func Compress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		whole := &wholeResponse{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(whole, r)
 		body, h := whole.body.Bytes(), w.Header()
 		h.Add("Vary", "Accept-Encoding")
+
 		if len(body) >= MinCompressed && AcceptsGzip(r) {
 			h.Set("Content-Encoding", "gzip")
 			body = Gzip(body)
 			h.Set("Content-Length", strconv.Itoa(len(body)))
 		}
+
 		w.WriteHeader(whole.status)
 		_, _ = w.Write(body) // the client may have disconnected
 	})
@@ -56,23 +58,27 @@ func (w *wholeResponse) Write(b []byte) (int, error) { return w.body.Write(b) }
 // compressed before any of it is sent, so that a slow client holds no compressor.
 func (r *responseRecorder) compress(body []byte) []byte {
 	h := r.Header()
-	if len(body) < MinCompressed || h["Content-Encoding"] != nil || !AcceptsGzip(r.request) || h.Get("Content-Length") != strconv.Itoa(len(body)) {
+	if len(body) < MinCompressed || h["Content-Encoding"] != nil || !AcceptsGzip(r.request) ||
+		h.Get("Content-Length") != strconv.Itoa(len(body)) {
 		return body
 	}
 	if r.request.Method == http.MethodHead {
 		delete(h, "Content-Length") // of the compressed form, which nobody needs
 		return body
 	}
+
 	zipped := Gzip(body)
 	if len(zipped) >= len(body) {
 		return body
 	}
+
 	h["Content-Encoding"] = []string{"gzip"}
 	h["Content-Length"] = []string{strconv.Itoa(len(zipped))}
 	return zipped
 }
 
-// AcceptsGzip reports whether a client accepts gzip. A weight of zero means that it does not (RFC 9110, 12.4.2).
+// AcceptsGzip reports whether a client accepts gzip. A weight of zero means that it does not (RFC
+// 9110, 12.4.2).
 func AcceptsGzip(r *http.Request) bool {
 	for coding := range strings.SplitSeq(strings.Join(r.Header["Accept-Encoding"], ","), ",") {
 		name, weight, _ := strings.Cut(coding, ";")
@@ -82,5 +88,6 @@ func AcceptsGzip(r *http.Request) bool {
 			return !weighted || err != nil || f != 0
 		}
 	}
+
 	return false
 }

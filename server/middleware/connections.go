@@ -163,5 +163,6 @@ func (c *Connections) idle(before time.Time) (idle []*connection) {
 			idle = append(idle, conn)
 		}
 	}
+
 	return idle
 }

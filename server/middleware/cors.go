@@ -27,11 +27,14 @@ func Preflight(w http.ResponseWriter, readable, searchable bool) {
 		h.Set("Access-Control-Allow-Origin", "*")
 		h.Set("Access-Control-Allow-Methods", "GET, HEAD")
 		h.Set("Access-Control-Allow-Headers", "If-None-Match, X-Request-Id")
+
 		if searchable {
 			h.Set("Access-Control-Allow-Methods", "POST")
 			h.Set("Access-Control-Allow-Headers", "Content-Type, X-Request-Id")
 		}
+
 		h.Set("Access-Control-Max-Age", "86400")
 	}
+
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -33,17 +33,21 @@ func (f *floods) log(network netip.Prefix, now time.Time) (unlogged int, ok bool
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.networks == nil {
-		f.networks, _ = simplelru.NewLRU[netip.Prefix, *flood](maxFloods, nil) // fails only for a size below 1
+		// Fails only for a size below 1.
+		f.networks, _ = simplelru.NewLRU[netip.Prefix, *flood](maxFloods, nil)
 	}
+
 	of, known := f.networks.Get(network)
 	if !known {
 		of = &flood{}
 		f.networks.Add(network, of)
 	}
+
 	if since := now.Sub(of.logged); known && since >= 0 && since < floodPeriod {
 		of.unlogged++
 		return 0, false
 	}
+
 	unlogged, of.logged, of.unlogged = of.unlogged, now, 0
 	return unlogged, true
 }
@@ -51,7 +55,10 @@ func (f *floods) log(network netip.Prefix, now time.Time) (unlogged int, ok bool
 // canFlood reports whether anybody can cause the response without end.
 func (r *responseRecorder) canFlood() bool {
 	switch r.status {
-	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge,
+	case http.StatusNotFound,
+		http.StatusMethodNotAllowed,
+		http.StatusTooManyRequests,
+		http.StatusRequestHeaderFieldsTooLarge,
 		http.StatusServiceUnavailable: // while the service is busy or its disk is full
 		return true
 	}

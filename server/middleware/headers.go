@@ -8,13 +8,15 @@ var vary = []string{"Accept-Encoding"}
 // VaryByForm is the Vary header of a page, which has a form in Markdown, too.
 var VaryByForm = []string{"Accept-Encoding, Accept-Language, Accept"}
 
-// VaryByLanguage is the Vary header of a response that depends on the language as well. It is one line: nginx before 1.23
-// reads only the last one, and would serve compressed responses to every client.
+// VaryByLanguage is the Vary header of a response that depends on the language as well. It is one
+// line: nginx before 1.23 reads only the last one, and would serve compressed responses to every
+// client.
 var VaryByLanguage = []string{"Accept-Encoding, Accept-Language"}
 
-// securityHeaders are set on every response. The service has no scripts, no frames and no
-// foreign resources. Package web sets the headers that only pages need: each header costs a
-// cached response two per cent of its speed, and net/http sends a header and a body of more than 4096 bytes in two parts.
+// securityHeaders are set on every response. The service has no scripts, no frames and no foreign
+// resources. Package web sets the headers that only pages need: each header costs a cached
+// response two per cent of its speed, and net/http sends a header and a body of more than 4096
+// bytes in two parts.
 var securityHeaders = []struct {
 	name  string
 	value []string
@@ -33,6 +35,7 @@ func setCommonHeaders(h http.Header, id []string, secure bool) {
 	for i := range securityHeaders {
 		h[securityHeaders[i].name] = securityHeaders[i].value
 	}
+
 	if secure {
 		h["Strict-Transport-Security"] = strictTransportSecurity
 	}

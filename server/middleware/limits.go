@@ -16,9 +16,10 @@
 //	the program at rest, SQLite's and the response cache                      60 MB
 //	                                                                 236 MB ≤ 256 MB
 //
-// While a header arrives, thousands of names of two letters take 25 times their bytes: 0.5 MB for a
-// connection, and 128 MB for the 256 connections of an address. One address that does so stays below
-// the limit. Several can exceed it for as long as HeaderTimeout; systemd then starts the service again.
+// While a header arrives, thousands of names of two letters take 25 times their bytes: 0.5 MB for
+// a connection, and 128 MB for the 256 connections of an address. One address that does so stays
+// below the limit. Several can exceed it for as long as HeaderTimeout; systemd then starts the
+// service again.
 package middleware
 
 import (
@@ -34,7 +35,8 @@ const (
 	HeaderTimeout = 5 * time.Second
 	// IdleTimeout is how long a connection stays open between two requests.
 	IdleTimeout = 60 * time.Second
-	// MaxHeaderBytes is the size of a header. http.Server reads another 4 KiB before it rejects one.
+	// MaxHeaderBytes is the size of a header. http.Server reads another 4 KiB before it rejects
+	// one.
 	MaxHeaderBytes = 16 << 10
 	// MaxStreams is how many requests a client may send at once on a connection of HTTP/2.
 	MaxStreams = 100
@@ -52,12 +54,14 @@ const (
 	maxConnections    = 2048
 	littleConnections = 4 // a network that has fewer may use the reserve
 	crowded           = maxConnections / 4 * 3
-	crowdedIdle       = 5 * time.Second // with more connections than crowded, those idle for longer are closed
+	// With more connections than crowded, those idle for longer are closed.
+	crowdedIdle = 5 * time.Second
 
 	maxMemory          = 64 << 20 // of bodies that arrive, or wait to be sent
 	maxMemoryOfNetwork = 4 << 20
 	littleMemory       = 256 << 10
-	buffered           = 4 << 10 // a body of this size is in the buffer of its connection, and not counted
+	// A body of this size is in the buffer of its connection, and not counted.
+	buffered = 4 << 10
 )
 
 var connectionsOfNetwork = domain.Share{256, 384, 512}

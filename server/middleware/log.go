@@ -42,7 +42,8 @@ type Record struct {
 	Code   domain.Code   // of the error response
 	Limit  string        // that rejects the request
 	Handle string        // of the authenticated agent; logged if the log names clients
-	Safe   bool          // the handler changes nothing, whatever the method: an error may replace its response
+	// The handler changes nothing, whatever the method: an error may replace its response.
+	Safe bool
 }
 
 // RecordOf returns the record of the request that w responds to, or one without an effect.
@@ -71,7 +72,10 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 	start := time.Now() //clock: how long it took, not what time it is
 	rec := &responseRecorder{
 		ResponseWriter: w, observer: o, request: r,
-		Record: Record{Route: o.Metrics.unrouted.Of(r), Safe: r.Method == http.MethodGet || r.Method == http.MethodHead},
+		Record: Record{
+			Route: o.Metrics.unrouted.Of(r),
+			Safe:  r.Method == http.MethodGet || r.Method == http.MethodHead,
+		},
 	}
 	defer rec.leave()
 	switch {
@@ -94,7 +98,8 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 			o.handlePanic(v, rec, r)
 		}
 		rec.finish()
-		if r.ProtoMajor > 1 && rec.size > 0 { // a stream has a buffer of its own, which is memory until the client takes it
+		if r.ProtoMajor > 1 &&
+			rec.size > 0 { // a stream has a buffer of its own, which is memory until the client takes it
 			_ = http.NewResponseController(rec.ResponseWriter).Flush()
 		}
 		o.report(rec, r, time.Since(start)) //clock: as above
@@ -129,8 +134,12 @@ func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Dura
 	}
 
 	o.logClient(event, rec)
-	event.Str("method", loggedMethod(r.Method)).Str("path", o.loggedPath(r.URL)).Int("status", rec.status).Int("bytes", rec.size).
-		Dur("took_ms", took).Str("request_id", rec.id[0])
+	event.Str("method", loggedMethod(r.Method)).
+		Str("path", o.loggedPath(r.URL)).
+		Int("status", rec.status).
+		Int("bytes", rec.size).
+		Dur("took_ms", took).
+		Str("request_id", rec.id[0])
 	if rec.Code != "" {
 		event.Str("code", string(rec.Code))
 	}
@@ -140,17 +149,20 @@ func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Dura
 	event.Send()
 }
 
-// logClient adds the client of a request to its event, if the log names clients. The network is that of the rate
-// limits: an IPv4 address or an IPv6 /64. Its hash is the same until the program stops.
+// logClient adds the client of a request to its event, if the log names clients. The network is
+// that of the rate limits: an IPv4 address or an IPv6 /64. Its hash is the same until the program
+// stops.
 func (o *Observer) logClient(event *zerolog.Event, rec *responseRecorder) {
 	if o.Clients == nil {
 		return
 	}
+
 	if networks := rec.networks; networks != nil {
 		mac := hmac.New(sha256.New, o.Clients)
 		_, _ = mac.Write([]byte(networks[0].String())) // to memory: it does not fail
 		event.Hex("network", mac.Sum(nil)[:8])
 	}
+
 	if rec.Handle != "" {
 		event.Str("handle", rec.Handle)
 	}
@@ -184,15 +196,19 @@ const MaxPathSegment = 32
 // contains an @, may be a key, a link or a mailbox that somebody pasted, and is left out.
 func (o *Observer) loggedPath(u *url.URL) string {
 	plain := path.Clean(strings.ReplaceAll(u.Path, `\`, "/"))
-	if begin := o.Secret; begin != "" && len(plain) > len(begin) && strings.EqualFold(plain[:len(begin)], begin) {
+	if begin := o.Secret; begin != "" && len(plain) > len(begin) &&
+		strings.EqualFold(plain[:len(begin)], begin) {
 		return o.Secret + "/{token}"
 	}
+
 	parts := strings.Split(u.EscapedPath(), "/")
 	for i, part := range parts {
-		if len(part) > MaxPathSegment || strings.Contains(part, "@") || strings.Contains(part, "%40") {
+		if len(part) > MaxPathSegment || strings.Contains(part, "@") ||
+			strings.Contains(part, "%40") {
 			parts[i] = "{...}"
 		}
 	}
+
 	plain = strings.Join(parts, "/")
 	return strings.ToValidUTF8(plain[:min(len(plain), maxLoggedPath)], "")
 }
@@ -207,11 +223,15 @@ var peerAddress = regexp.MustCompile(`(\[[0-9a-z:.%]+\]|[0-9]+(\.[0-9]+){3}):[0-
 
 func (c connectionLog) Write(line []byte) (int, error) {
 	level := zerolog.WarnLevel
-	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) || bytes.HasPrefix(line, []byte("http2: ")) {
+	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) ||
+		bytes.HasPrefix(line, []byte("http2: ")) {
 		level = zerolog.DebugLevel
 	}
+
 	if c.log.GetLevel() <= level {
-		c.log.WithLevel(level).Msg(peerAddress.ReplaceAllLiteralString(strings.TrimSpace(string(line)), "a caller"))
+		c.log.WithLevel(level).
+			Msg(peerAddress.ReplaceAllLiteralString(strings.TrimSpace(string(line)), "a caller"))
 	}
+
 	return len(line), nil
 }

@@ -2,7 +2,8 @@ package middleware
 
 import "callbook/store/domain"
 
-// enter counts the request, and its body, which may arrive slowly. It reports false over the limits.
+// enter counts the request, and its body, which may arrive slowly. It reports false over the
+// limits.
 func (r *responseRecorder) enter() bool {
 	client := ClientAddress(r.request, r.observer.Proxies)
 	r.networks = domain.Networks(client)

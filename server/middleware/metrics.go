@@ -20,17 +20,25 @@ type Metrics struct {
 	abuse      atomic.Int64 // requests rejected as abuse since TakeAbuse was last called
 }
 
-// NewMetrics returns metrics in a set, with a counter for each error code and each limit. Labels have no other values
-// than these, names of routes, and methods that the log names.
+// NewMetrics returns metrics in a set, with a counter for each error code and each limit. Labels
+// have no other values than these, names of routes, and methods that the log names.
 func NewMetrics(set *metrics.Set, codes []domain.Code, limits []string) *Metrics {
-	m := &Metrics{set: set, rejections: map[domain.Code]*metrics.Counter{}, limits: map[string]*metrics.Counter{}}
+	m := &Metrics{
+		set:        set,
+		rejections: map[domain.Code]*metrics.Counter{},
+		limits:     map[string]*metrics.Counter{},
+	}
 	m.unrouted = m.AnyMethod("none")
 	for _, code := range codes {
 		m.rejections[code] = set.NewCounter(fmt.Sprintf(`callbook_refusals_total{code=%q}`, code))
 	}
+
 	for _, limit := range limits {
-		m.limits[limit] = set.NewCounter(fmt.Sprintf(`callbook_rate_limited_total{limit=%q}`, limit))
+		m.limits[limit] = set.NewCounter(
+			fmt.Sprintf(`callbook_rate_limited_total{limit=%q}`, limit),
+		)
 	}
+
 	return m
 }
 
@@ -47,9 +55,22 @@ var durations = []float64{.0001, .0003, .001, .003, .01, .03, .1, .3, 1, 3, 10, 
 
 // Route returns the metrics of a method of a route.
 func (m *Metrics) Route(method, name string) *RouteMetrics {
-	r := &RouteMetrics{name: name, seconds: m.set.GetOrCreatePrometheusHistogramExt(fmt.Sprintf(`callbook_http_request_seconds{route=%q}`, name), durations)}
+	r := &RouteMetrics{
+		name: name,
+		seconds: m.set.GetOrCreatePrometheusHistogramExt(
+			fmt.Sprintf(`callbook_http_request_seconds{route=%q}`, name),
+			durations,
+		),
+	}
 	for class := range r.responses {
-		r.responses[class] = m.set.GetOrCreateCounter(fmt.Sprintf(`callbook_http_requests_total{method=%q,route=%q,status="%dxx"}`, method, name, class+2))
+		r.responses[class] = m.set.GetOrCreateCounter(
+			fmt.Sprintf(
+				`callbook_http_requests_total{method=%q,route=%q,status="%dxx"}`,
+				method,
+				name,
+				class+2,
+			),
+		)
 	}
 	return r
 }

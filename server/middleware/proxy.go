@@ -9,20 +9,29 @@ import (
 	"callbook/store/domain"
 )
 
-// NoticeProxy calls notice, at most once a day, if requests come through a proxy on this machine or a
-// private network while no proxy is trusted, or over a Unix socket without X-Forwarded-For: all visitors then count as one address.
-func NoticeProxy(next http.Handler, trusted TrustedProxies, clock func() time.Time, notice func(socket bool)) http.Handler {
+// NoticeProxy calls notice, at most once a day, if requests come through a proxy on this machine
+// or a private network while no proxy is trusted, or over a Unix socket without X-Forwarded-For:
+// all visitors then count as one address.
+func NoticeProxy(
+	next http.Handler,
+	trusted TrustedProxies,
+	clock func() time.Time,
+	notice func(socket bool),
+) http.Handler {
 	var noticed atomic.Int64 // domain.Time
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		forwarded := r.Header["X-Forwarded-For"] != nil
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
 		addr, socket := peer.Addr().Unmap(), err != nil // the peer of a Unix socket has no address
-		if socket && !forwarded || len(trusted) == 0 && forwarded && (addr.IsLoopback() || addr.IsPrivate()) {
+		if socket && !forwarded ||
+			len(trusted) == 0 && forwarded && (addr.IsLoopback() || addr.IsPrivate()) {
 			now, last := domain.TimeOf(clock()), noticed.Load()
-			if now >= domain.Time(last).Add(domain.Day) && noticed.CompareAndSwap(last, int64(now)) {
+			if now >= domain.Time(last).Add(domain.Day) &&
+				noticed.CompareAndSwap(last, int64(now)) {
 				notice(socket)
 			}
 		}
+
 		next.ServeHTTP(w, r)
 	})
 }

@@ -11,6 +11,7 @@ func (o *Observer) handlePanic(v any, rec *responseRecorder, r *http.Request) {
 	if v == http.ErrAbortHandler {
 		panic(v)
 	}
+
 	rec.err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 	if !rec.sent {
 		rec.status = 0

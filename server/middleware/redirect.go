@@ -14,9 +14,11 @@ func RedirectTo(base string, status int) http.Handler {
 		if path := r.URL.EscapedPath(); strings.HasPrefix(path, "/") {
 			target = base + path
 		}
+
 		if r.URL.RawQuery != "" {
 			target += "?" + r.URL.RawQuery
 		}
+
 		h := w.Header()
 		h.Set("Cache-Control", "no-store") // the operator may change the names
 		h["Content-Type"] = nil            // no page

@@ -33,8 +33,10 @@ func recorderOf(w http.ResponseWriter) (*responseRecorder, bool) {
 		switch of := w.(type) {
 		case *responseRecorder:
 			return of, true
+
 		case interface{ Unwrap() http.ResponseWriter }:
 			w = of.Unwrap()
+
 		default:
 			return nil, false
 		}
@@ -63,14 +65,17 @@ func (r *responseRecorder) Write(b []byte) (int, error) {
 			r.reject(ErrBusy)
 			return len(b), nil
 		}
+
 		r.sendHeader()
 	}
+
 	if head || r.rejected {
 		return len(b), nil
 	}
 	if err := r.send(part); err != nil {
 		return 0, err
 	}
+
 	return len(b), nil
 }
 
@@ -93,7 +98,9 @@ func (r *responseRecorder) finish() {
 // extendDeadline gives the client time to take the next part.
 func (r *responseRecorder) extendDeadline() {
 	// Only the writers of tests have no deadline.
-	_ = http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(partTimeout)) //clock: of the connection
+	_ = http.NewResponseController(r.ResponseWriter).
+		SetWriteDeadline(time.Now().Add(partTimeout))
+	//clock: of the connection
 }
 
 // send sends bytes of the body. It gives up a client that makes no progress.
@@ -105,8 +112,10 @@ func (r *responseRecorder) send(b []byte) error {
 		if err != nil {
 			return err
 		}
+
 		b = b[n:]
 	}
+
 	return nil
 }
 

@@ -16,6 +16,7 @@ func limitUnsent(conn *net.TCPConn) error {
 	if err != nil {
 		return err
 	}
+
 	var optErr error
 	err = raw.Control(func(fd uintptr) {
 		optErr = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, maxUnsent)
@@ -23,5 +24,6 @@ func limitUnsent(conn *net.TCPConn) error {
 	if err != nil {
 		return err
 	}
+
 	return optErr
 }

@@ -15,28 +15,41 @@ func (s *site) act(w http.ResponseWriter, r *http.Request, v *view) (err error) 
 	if err := r.ParseForm(); err != nil {
 		return domain.NewError(domain.CodeInvalidQuery)
 	}
+
 	ctx, st, form := r.Context(), s.options.Store, r.PostForm
 	subject := form.Get("subject")
-	v.Alert = web.Alert{Kind: "good", Text: v.Say("Done and recorded: %s", "已完成并记录：%s", form.Get("act")+" "+subject)}
+	v.Alert = web.Alert{
+		Kind: "good",
+		Text: v.Say("Done and recorded: %s", "已完成并记录：%s", form.Get("act")+" "+subject),
+	}
+
 	switch form.Get("act") {
 	case "suspend", "delete", "approve", "reject":
 		return s.actOnAgents(r, v)
+
 	case "unsuspend":
 		return st.ActOnAgent(ctx, domain.OperatorUnsuspend, subject)
+
 	case "remove-post":
 		return st.RemovePost(ctx, subject)
+
 	case "remove-reply":
 		return st.RemoveReply(ctx, subject)
+
 	case "close-report":
 		return st.CloseReport(ctx, form.Get("report"))
+
 	case "invite":
 		uses, _ := strconv.Atoi(form.Get("uses")) // 0 is rejected
 		v.Secret, _, err = st.CreateInvite(ctx, uses, s.after(form.Get("days")))
+
 	case "revoke-invite":
 		return st.RevokeInvite(ctx, subject)
+
 	default: // a change of a list, or rejected
 		_, err = st.ChangeBlocklist(ctx, form.Get("act"), subject)
 	}
+
 	return err
 }
 
@@ -48,11 +61,17 @@ func (s *site) after(days string) (end time.Time) {
 	return end
 }
 
-// actOnAgents does an act to the agents that were chosen. One that deletes shows first what it would do, and is
-// confirmed with their number, like the command.
+// actOnAgents does an act to the agents that were chosen. One that deletes shows first what it
+// would do, and is confirmed with their number, like the command.
 func (s *site) actOnAgents(r *http.Request, v *view) error {
 	form := r.PostForm
-	bulk := domain.BulkAct{Act: domain.OperatorAct(form.Get("act")), Handles: form["handle"], Reason: form.Get("reason"), Until: s.after(form.Get("days"))}
+	bulk := domain.BulkAct{
+		Act:     domain.OperatorAct(form.Get("act")),
+		Handles: form["handle"],
+		Reason:  form.Get("reason"),
+		Until:   s.after(form.Get("days")),
+	}
+
 	deletes := bulk.Act == domain.OperatorDelete || bulk.Act == domain.OperatorReject
 	bulk.DryRun = deletes && form.Get("confirm") != strconv.Itoa(len(bulk.Handles))
 	result, err := s.options.Store.ActOnAgents(r.Context(), bulk)
@@ -60,14 +79,25 @@ func (s *site) actOnAgents(r *http.Request, v *view) error {
 		v.Pending = bulk
 		v.Pending.Handles = result.Agents
 	}
-	v.Alert.Text = v.Say("%s: %d agents, with %d calls, %d replies and %d open reports. Skipped: %d.",
+
+	v.Alert.Text = v.Say(
+		"%s: %d agents, with %d calls, %d replies and %d open reports. Skipped: %d.",
 		"%s：%d 个智能体，含 %d 条呼叫、%d 条回复和 %d 条未处理的举报。跳过：%d 个。",
-		bulk.Act, len(result.Agents), result.Posts, result.Replies, result.Reports, len(result.Rejected))
+		bulk.Act,
+		len(result.Agents),
+		result.Posts,
+		result.Replies,
+		result.Reports,
+		len(result.Rejected),
+	)
+
 	if bulk.DryRun {
 		v.Alert.Text = v.Say("Nothing is deleted yet. ", "尚未删除任何内容。") + v.Alert.Text
 	}
+
 	if len(result.Agents) == 0 || bulk.DryRun {
 		v.Alert.Kind = "warn"
 	}
+
 	return err
 }

@@ -1,9 +1,10 @@
-// Package operator serves the operator's page, the web interface of callbook admin. Its listener can be reached from
-// this machine only, and the token in the path is the only proof of who asks. So the HTML does not contain the token:
-// forms and links consist of a query.
+// Package operator serves the operator's page, the web interface of callbook admin. Its listener
+// can be reached from this machine only, and the token in the path is the only proof of who asks.
+// So the HTML does not contain the token: forms and links consist of a query.
 //
-// Each button runs the use case of the store behind a command of callbook admin, and leaves the same note in the log of
-// acts. The response to a button is the page itself with an alert, so that no address contains a result.
+// Each button runs the use case of the store behind a command of callbook admin, and leaves the
+// same note in the log of acts. The response to a button is the page itself with an alert, so that
+// no address contains a result.
 package operator
 
 import (
@@ -54,8 +55,8 @@ func serveFile(contentType, content string) http.HandlerFunc {
 	}
 }
 
-// guard rejects requests by another name than that of this machine, which a name server could have given it, and
-// those of pages of other sites.
+// guard rejects requests by another name than that of this machine, which a name server could have
+// given it, and those of pages of other sites.
 func guard(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -66,10 +67,16 @@ func guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		origin := r.Header.Get("Origin") // null from this page itself, by its Referrer-Policy
 		foreign := origin != "" && origin != "null" && origin != "http://"+r.Host
-		if foreign || !text.IsLoopback((&url.URL{Host: r.Host}).Hostname()) || origins.Check(r) != nil {
-			http.Error(w, "Nothing was done: open the address that callbook admin page prints.\n没有执行任何操作：请打开 callbook admin page 输出的地址。", http.StatusForbidden)
+		if foreign || !text.IsLoopback((&url.URL{Host: r.Host}).Hostname()) ||
+			origins.Check(r) != nil {
+			http.Error(
+				w,
+				"Nothing was done: open the address that callbook admin page prints.\n没有执行任何操作：请打开 callbook admin page 输出的地址。",
+				http.StatusForbidden,
+			)
 			return
 		}
+
 		next.ServeHTTP(w, r)
 	})
 }
@@ -88,15 +95,22 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 			status = s.fail(w, r, v, failed)
 		}
 	}
+
 	if err == nil {
 		err = s.load(r.Context(), v)
 	}
+
 	if err == nil {
 		err = s.options.Pages.Render(w, status, "operator.html", v.Lang, v)
 	}
+
 	if err != nil {
 		s.options.Log.Error().Err(err).Msg("cannot show the operator's page")
-		http.Error(w, "The page failed: the log says why. / 页面出错：原因见日志。", http.StatusInternalServerError)
+		http.Error(
+			w,
+			"The page failed: the log says why. / 页面出错：原因见日志。",
+			http.StatusInternalServerError,
+		)
 	}
 }
 
@@ -106,15 +120,25 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, v *view, err error) 
 	v.Alert = web.Alert{Kind: "bad", Text: v.Say(failure.MessageEN, failure.MessageZH)}
 	switch status {
 	case http.StatusNotFound:
-		v.Alert.Text = v.Say("Nothing was done: this does not exist, or no longer. The page shows how it is now.", "没有执行任何操作：对象不存在或已不存在。页面显示的是当前状态。")
+		v.Alert.Text = v.Say(
+			"Nothing was done: this does not exist, or no longer. The page shows how it is now.",
+			"没有执行任何操作：对象不存在或已不存在。页面显示的是当前状态。",
+		)
+
 	case http.StatusBadRequest:
-		v.Alert.Text = v.Say("Nothing was done: this page has no such button. Use those that it shows.", "没有执行任何操作：此页面没有这样的按钮。请使用页面上显示的按钮。")
+		v.Alert.Text = v.Say(
+			"Nothing was done: this page has no such button. Use those that it shows.",
+			"没有执行任何操作：此页面没有这样的按钮。请使用页面上显示的按钮。",
+		)
 	}
+
 	for _, detail := range failure.Details {
 		v.Alert.Text += " " + v.Say(detail.MessageEN, detail.MessageZH)
 	}
+
 	if status >= http.StatusInternalServerError {
 		s.options.Log.Error().Err(err).Msg("an act on the operator's page failed")
 	}
+
 	return status
 }

@@ -108,15 +108,18 @@ func (s *site) load(ctx context.Context, v *view) (err error) {
 	switch v.Show {
 	case showOverview:
 		return s.loadOverview(ctx, v)
+
 	case showAgents:
 		v.Agents, err = st.AgentRecords(ctx, s.filter(v.Query), maxAgents+1)
 		v.More = len(v.Agents) > maxAgents
 		v.Agents = v.Agents[:min(len(v.Agents), maxAgents)]
+
 	case showLists:
 		if v.Blocked, err = st.Blocklist(ctx); err == nil {
 			v.Invites, err = st.Invites(ctx)
 		}
 	}
+
 	return err
 }
 
@@ -124,18 +127,27 @@ func (s *site) load(ctx context.Context, v *view) (err error) {
 func (s *site) filter(query url.Values) domain.AgentRecordFilter {
 	state := query.Get("state")
 	f := domain.AgentRecordFilter{
-		Query: query.Get("q"), Network: query.Get("network"), Order: domain.AgentOrder(query.Get("order")),
-		Reported: state == "reported", Awaiting: state == "awaiting", Suspended: state == "suspended", Shown: state == "shown",
+		Query:     query.Get("q"),
+		Network:   query.Get("network"),
+		Order:     domain.AgentOrder(query.Get("order")),
+		Reported:  state == "reported",
+		Awaiting:  state == "awaiting",
+		Suspended: state == "suspended",
+		Shown:     state == "shown",
 	}
+
 	if state == "unverified" {
 		f.MaxLevel = new(int)
 	}
+
 	if f.Order != domain.MostReported && f.Order != domain.ByNetwork {
 		f.Order = ""
 	}
+
 	if days, err := strconv.Atoi(query.Get("days")); err == nil && days > 0 && days <= 3650 {
 		f.Since = domain.TimeOf(s.options.Store.Now()).Add(-time.Duration(days) * domain.Day)
 	}
+
 	return f
 }
 
@@ -144,6 +156,7 @@ func (s *site) loadOverview(ctx context.Context, v *view) (err error) {
 	if v.Reports, err = st.Reports(ctx, false, maxReports); err != nil {
 		return err
 	}
+
 	for _, counted := range []struct {
 		kind        domain.Counted
 		title, note string
@@ -159,15 +172,19 @@ func (s *site) loadOverview(ctx context.Context, v *view) (err error) {
 		if err != nil {
 			return err
 		}
+
 		v.Charts = append(v.Charts, newChart(counted.title, counted.note, first, counts))
 	}
+
 	figures, err := st.Figures(ctx)
 	if err != nil {
 		return err
 	}
+
 	v.Health = figures.Health
 	v.Check = s.options.Check(ctx, st)
 	v.Acts, err = st.Acts(ctx, maxActs)
+
 	return err
 }
 
@@ -196,9 +213,21 @@ func newChart(title, note string, first domain.Time, counts []int) chart {
 	for _, n := range counts {
 		c.Total, c.Most = c.Total+n, max(c.Most, n)
 	}
+
 	for i, n := range counts {
-		height := (n*chartHeight + max(c.Most, 1) - 1) / max(c.Most, 1) // rounded up, so that one is seen
-		c.Bars = append(c.Bars, bar{first.Add(time.Duration(i) * domain.Day), n, i * barWidth, chartHeight - height, height})
+		// Rounded up, so that one is seen.
+		height := (n*chartHeight + max(c.Most, 1) - 1) / max(c.Most, 1)
+		c.Bars = append(
+			c.Bars,
+			bar{
+				first.Add(time.Duration(i) * domain.Day),
+				n,
+				i * barWidth,
+				chartHeight - height,
+				height,
+			},
+		)
 	}
+
 	return c
 }

@@ -35,13 +35,33 @@ const (
 
 // alertTexts are all that an alert can say, beside the address of the site and a count.
 var alertTexts = [...]struct{ name, title, message string }{
-	ReportAlert:      {"report", "new report", "callbook admin reports lists the open reports."},
-	ApprovalAlert:    {"approval", "an agent waits for approval", "callbook help moderation says how to decide."},
-	DiskAlert:        {"disk", "low disk space", "The disk of the database is almost full. Free some space: writes are rejected once it is full."},
-	BackupAlert:      {"backup", "backup failed", "The log says why. The service tries again within an hour."},
-	CertificateAlert: {"certificate", "no valid certificate", "A certificate is missing, or its renewal is overdue. The log says why."},
-	MailsAlert:       {"mails", "mails are used up", "The site has sent all mails of a pool within 24 hours. callbook check shows when the next one can be sent."},
-	testAlert:        {"test", "test", "Alerts from this directory reach you."},
+	ReportAlert: {"report", "new report", "callbook admin reports lists the open reports."},
+	ApprovalAlert: {
+		"approval",
+		"an agent waits for approval",
+		"callbook help moderation says how to decide.",
+	},
+	DiskAlert: {
+		"disk",
+		"low disk space",
+		"The disk of the database is almost full. Free some space: writes are rejected once it is full.",
+	},
+	BackupAlert: {
+		"backup",
+		"backup failed",
+		"The log says why. The service tries again within an hour.",
+	},
+	CertificateAlert: {
+		"certificate",
+		"no valid certificate",
+		"A certificate is missing, or its renewal is overdue. The log says why.",
+	},
+	MailsAlert: {
+		"mails",
+		"mails are used up",
+		"The site has sent all mails of a pool within 24 hours. callbook check shows when the next one can be sent.",
+	},
+	testAlert: {"test", "test", "Alerts from this directory reach you."},
 }
 
 // AlertOptions configures an AlertWorker.
@@ -53,12 +73,15 @@ type AlertOptions struct {
 	Log  zerolog.Logger
 }
 
-// Origin returns the scheme and the host of a URL, or an error unless it is https or of this machine. Neither has the
-// rest of the URL, which may be a token.
+// Origin returns the scheme and the host of a URL, or an error unless it is https or of this
+// machine. Neither has the rest of the URL, which may be a token.
 func Origin(address string) (string, error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Hostname() == "" || u.Scheme != "https" && (u.Scheme != "http" || !text.IsLoopback(u.Hostname())) {
-		return "", errors.New("give an https URL such as https://ntfy.example.org/TOPIC, or an http URL of this machine such as http://127.0.0.1:8081/TOPIC")
+	if err != nil || u.Hostname() == "" ||
+		u.Scheme != "https" && (u.Scheme != "http" || !text.IsLoopback(u.Hostname())) {
+		return "", errors.New(
+			"give an https URL such as https://ntfy.example.org/TOPIC, or an http URL of this machine such as http://127.0.0.1:8081/TOPIC",
+		)
 	}
 	return u.Scheme + "://" + u.Host, nil
 }
@@ -83,6 +106,7 @@ func NewAlertWorker(o AlertOptions) *AlertWorker {
 	if o.URL == "" {
 		return nil
 	}
+
 	return &AlertWorker{
 		options: o,
 		client: &http.Client{
@@ -105,6 +129,7 @@ func (w *AlertWorker) Raise(kind AlertKind, n int) {
 	if w == nil || n == 0 {
 		return
 	}
+
 	w.pending[kind].Add(int64(n))
 	select {
 	case w.wake <- struct{}{}:
@@ -117,6 +142,7 @@ func (w *AlertWorker) Run(ctx context.Context) {
 	if w == nil {
 		return
 	}
+
 	for ctx.Err() == nil {
 		w.deliver(ctx, time.Now()) //clock: of the receiver
 		select {
@@ -162,13 +188,22 @@ type payload struct {
 func (w *AlertWorker) compose(kind AlertKind, count int64, at time.Time) []byte {
 	t := alertTexts[kind]
 	_, site, _ := strings.Cut(w.options.Site, "://")
-	p := payload{"Callbook " + site + ": " + t.title, t.message, t.name, count, at.UTC().Truncate(time.Second)}
+	p := payload{
+		"Callbook " + site + ": " + t.title,
+		t.message,
+		t.name,
+		count,
+		at.UTC().Truncate(time.Second),
+	}
+
 	if count > 1 {
 		p.Message = fmt.Sprintf("%d times since the last alert. %s", count, t.message)
 	}
+
 	if w.options.Text {
 		return []byte(p.Title + ". " + p.Message)
 	}
+
 	body, _ := json.Marshal(p) // has no value that can fail
 	return body
 }
@@ -181,18 +216,22 @@ func (w *AlertWorker) send(ctx context.Context, kind AlertKind, count int64) err
 	if err != nil {
 		return errors.New("the URL is invalid")
 	}
+
 	r.Header.Set("Content-Type", "application/json")
 	if w.options.Text {
 		r.Header.Set("Content-Type", "text/plain; charset=utf-8")
 	}
+
 	w.options.Key.Sign(r.Header, "alert_"+rand.Text(), now, body)
 	response, err := w.client.Do(r)
 	if err != nil {
 		return errors.Unwrap(err) // the cause, without the URL
 	}
+
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {
 		return fmt.Errorf("the receiver responded with status %d", response.StatusCode)
 	}
+
 	return nil
 }

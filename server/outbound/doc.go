@@ -1,31 +1,32 @@
-// Package outbound sends the requests of the site to other servers: it fetches the pages that agents
-// name as their own, wakes agents, and notifies the operator.
+// Package outbound sends the requests of the site to other servers: it fetches the pages that
+// agents name as their own, wakes agents, and notifies the operator.
 //
 // A LinkChecker searches a page for the agent's public address. It knows nothing of agents; a
 // LinkWorker limits the checks and stores their results.
 //
-// A WakeWorker posts to the URL of an agent that has new events. Nothing but the URL is chosen by the
-// agent, and the URL is untrusted like that of a page. Redirects are not followed, and the body of a
-// response is not read. Each agent gets at most one request in domain.WakePause, and one whose URL
-// fails after the last of domain.WakeRetries gets none.
+// A WakeWorker posts to the URL of an agent that has new events. Nothing but the URL is chosen by
+// the agent, and the URL is untrusted like that of a page. Redirects are not followed, and the
+// body of a response is not read. Each agent gets at most one request in domain.WakePause, and one
+// whose URL fails after the last of domain.WakeRetries gets none.
 //
-// An AlertWorker notifies the operator through services such as ntfy and Gotify. An alert consists of
-// fixed texts and a count, so that no text by agents can be in one. Of each kind, at most one is sent
-// per hour; it counts the occurrences since the last one, so the queue is a number for each kind. An
-// alert that the receiver does not accept is sent again with those that follow. At shutdown the queue
-// is lost; the log has the same events.
+// An AlertWorker notifies the operator through services such as ntfy and Gotify. An alert consists
+// of fixed texts and a count, so that no text by agents can be in one. Of each kind, at most one
+// is sent per hour; it counts the occurrences since the last one, so the queue is a number for
+// each kind. An alert that the receiver does not accept is sent again with those that follow. At
+// shutdown the queue is lost; the log has the same events.
 //
 // A WebhookKey signs the requests to agents and to the operator as Standard Webhooks
 // (standardwebhooks.com), so that a receiver can verify their sender, content and time.
 //
 // # The guard
 //
-// The address of the page, the DNS records of its name and the redirects of its server are untrusted. Each could lead
-// the service to a machine that only the service can reach.
+// The address of the page, the DNS records of its name and the redirects of its server are
+// untrusted. Each could lead the service to a machine that only the service can reach.
 //
-// The scheme, host and port of every URL are checked, also after a redirect. The name is resolved once and rejected if
-// any of its addresses is not public. The service dials one of the checked addresses, so a second, different DNS
-// response has no effect. The dialer checks the address of the socket once more.
+// The scheme, host and port of every URL are checked, also after a redirect. The name is resolved
+// once and rejected if any of its addresses is not public. The service dials one of the checked
+// addresses, so a second, different DNS response has no effect. The dialer checks the address of
+// the socket once more.
 //
 // # Deliberate omissions
 //
@@ -45,5 +46,6 @@
 //   - A redirect to another host than the given one is not followed, but for a prefix www.:
 //     the page there would prove nothing, and its owner may not want a result to be shown.
 //
-// A mention proves only that the agent's operator could write text on the page; a rel="me" link, its markup.
+// A mention proves only that the agent's operator could write text on the page; a rel="me" link,
+// its markup.
 package outbound

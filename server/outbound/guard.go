@@ -24,9 +24,11 @@ func newGuard(o Options) guard {
 	if g.Resolver == nil {
 		g.Resolver = net.DefaultResolver
 	}
+
 	if g.Dial == nil {
 		g.Dial = (&net.Dialer{Control: g.control}).DialContext
 	}
+
 	return g
 }
 
@@ -42,9 +44,11 @@ func (g guard) check(at netip.AddrPort) error {
 	switch {
 	case g.Loopback && addr.IsLoopback() && addr.Zone() == "":
 		return nil
+
 	case !addr.IsValid() || isISATAP(addr) || g.public.SafeAddrPort(at) != nil:
 		return blocked
 	}
+
 	return nil
 }
 
@@ -58,7 +62,8 @@ func isISATAP(addr netip.Addr) bool {
 	return addr.Is6() && b[8]&^0x02 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }
 
-// control implements net.Dialer.Control. It checks the address of the socket just before it is connected.
+// control implements net.Dialer.Control. It checks the address of the socket just before it is
+// connected.
 func (g guard) control(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -67,14 +72,15 @@ func (g guard) control(_, address string, _ syscall.RawConn) error {
 	return g.check(at)
 }
 
-// resolve returns the one address to dial for a host and port. A host is blocked if any of its addresses is, so that
-// no allowed address can hide a blocked one.
+// resolve returns the one address to dial for a host and port. A host is blocked if any of its
+// addresses is, so that no allowed address can hide a blocked one.
 func (g guard) resolve(ctx context.Context, hostPort string) (netip.AddrPort, error) {
 	host, service, _ := net.SplitHostPort(hostPort) // as the transport joined them
 	port, err := strconv.ParseUint(service, 10, 16)
 	if err != nil || g.blocks(host) {
 		return netip.AddrPort{}, blocked
 	}
+
 	addrs, err := g.lookup(ctx, host)
 	if err != nil {
 		return netip.AddrPort{}, err
@@ -82,12 +88,14 @@ func (g guard) resolve(ctx context.Context, hostPort string) (netip.AddrPort, er
 	if len(addrs) == 0 {
 		return netip.AddrPort{}, unreachable
 	}
+
 	for _, addr := range addrs {
 		// The system's resolver writes IPv4 addresses as mapped ones.
 		if err := g.check(netip.AddrPortFrom(addr.Unmap(), uint16(port))); err != nil {
 			return netip.AddrPort{}, err
 		}
 	}
+
 	return netip.AddrPortFrom(addrs[0].Unmap(), uint16(port)), nil
 }
 

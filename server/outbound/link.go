@@ -14,8 +14,8 @@ import (
 const (
 	// maxConcurrent limits the checks that run at once, which anyone can cause.
 	maxConcurrent = 8
-	// slotTimeout limits how long a request waits for its turn. Pages may be slow, and a request must
-	// end; the job checks the link later.
+	// slotTimeout limits how long a request waits for its turn. Pages may be slow, and a request
+	// must end; the job checks the link later.
 	slotTimeout = 2 * time.Second
 	// LinkBatch is how many due links CheckDue reads at a time.
 	LinkBatch = 20
@@ -40,8 +40,13 @@ func NewLinkWorker(st *store.Store, base string, o Options) *LinkWorker {
 }
 
 // CheckLink fetches the page of a link and stores the result. It returns the links of the agent,
-// unchanged if its turn does not come in time: the job then checks this one later. byService is whether the service checks the link by itself.
-func (w *LinkWorker) CheckLink(ctx context.Context, link store.DueLink, byService bool) ([]domain.Link, error) {
+// unchanged if its turn does not come in time: the job then checks this one later. byService is
+// whether the service checks the link by itself.
+func (w *LinkWorker) CheckLink(
+	ctx context.Context,
+	link store.DueLink,
+	byService bool,
+) ([]domain.Link, error) {
 	waiting, cancel := context.WithTimeout(ctx, slotTimeout)
 	defer cancel()
 	if w.slots.Acquire(waiting, 1) != nil {
@@ -66,6 +71,7 @@ func (w *LinkWorker) CheckDue(ctx context.Context) error {
 				err = errors.Join(err, checkErr)
 			}
 		}
+
 		if err != nil || len(due) < LinkBatch {
 			return err
 		}

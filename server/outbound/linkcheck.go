@@ -49,7 +49,8 @@ type Resolver interface {
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Options configures a LinkChecker and the transport of other requests. The zero value is ready for use.
+// Options configures a LinkChecker and the transport of other requests. The zero value is ready
+// for use.
 type Options struct {
 	Resolver  Resolver               // nil: the system's
 	Dial      dialFunc               // for tests; nil: a dialer that checks each socket's address
@@ -95,12 +96,14 @@ func (g guard) dialContext(ctx context.Context, network, hostPort string) (net.C
 	if err != nil {
 		return nil, err
 	}
+
 	return g.Dial(ctx, network, addr.String())
 }
 
-// Check fetches page and searches it for the address wanted. All results of the page and its server are a
-// LinkCheck, with the KindOf the given host; the error is that of ctx if it ended first. A check takes no longer than
-// Options.Timeout, DNS included, reads at most 512 KiB of a page, and follows at most 3 redirects.
+// Check fetches page and searches it for the address wanted. All results of the page and its
+// server are a LinkCheck, with the KindOf the given host; the error is that of ctx if it ended
+// first. A check takes no longer than Options.Timeout, DNS included, reads at most 512 KiB of a
+// page, and follows at most 3 redirects.
 func (c *LinkChecker) Check(ctx context.Context, page, wanted string) (domain.LinkCheck, error) {
 	run, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
@@ -109,32 +112,46 @@ func (c *LinkChecker) Check(ctx context.Context, page, wanted string) (domain.Li
 	switch {
 	case err == nil:
 		return domain.LinkCheck{Kind: LinkKind(v.given), Verified: true, Proof: proof}, nil
+
 	case ctx.Err() != nil:
 		return domain.LinkCheck{}, fmt.Errorf("check link: %w", ctx.Err())
 	}
+
 	return domain.LinkCheck{Kind: LinkKind(v.given), Failure: string(failureOf(err))}, nil
 }
 
 // fetch requests the page, follows its redirects, and returns the proof found.
-func (c *LinkChecker) fetch(ctx context.Context, v *visit, page, wanted string) (proof string, err error) {
+func (c *LinkChecker) fetch(
+	ctx context.Context,
+	v *visit,
+	page, wanted string,
+) (proof string, err error) {
 	if v.target, err = newTarget(wanted); err != nil {
 		return "", err
 	}
+
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
 		return "", blocked
 	}
+
 	err = v.enter(req.URL) // which puts the host into lower case
 	v.given = req.URL.Hostname()
 	if err != nil {
 		return "", err
 	}
-	req.Header = http.Header{"User-Agent": {c.UserAgent}, "Accept": {"text/html"}, "Accept-Encoding": {"identity"}}
+
+	req.Header = http.Header{
+		"User-Agent":      {c.UserAgent},
+		"Accept":          {"text/html"},
+		"Accept-Encoding": {"identity"},
+	}
 	client := http.Client{Transport: c.transport, CheckRedirect: v.checkRedirect}
 	resp, err := client.Do(req)
 	if err != nil {
 		return "", err
 	}
+
 	defer resp.Body.Close()
 	return v.read(resp)
 }
@@ -153,6 +170,7 @@ func (v *visit) checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return httpError
 	}
+
 	req.Header.Del("Referer")
 	if err := v.enter(req.URL); err != nil {
 		return err
@@ -160,6 +178,7 @@ func (v *visit) checkRedirect(req *http.Request, via []*http.Request) error {
 	if strings.TrimPrefix(v.at.Hostname(), "www.") != strings.TrimPrefix(v.given, "www.") {
 		return notFound // any open redirect of the given host leads to another page
 	}
+
 	return nil
 }
 
@@ -168,31 +187,37 @@ func (v *visit) enter(u *url.URL) error {
 	u.Host = strings.ToLower(u.Host)
 	_, ok := text.ParseLinkURL(u.Scheme+"://"+u.Host+"/", v.guard.Loopback)
 	if !ok || u.Opaque != "" || u.User != nil || len(u.String()) > maxAddressBytes ||
-		u.Scheme == "http" && v.at.Scheme == "https" || siteOf(u) == v.target.site || v.guard.blocks(u.Hostname()) {
+		u.Scheme == "http" &&
+			v.at.Scheme == "https" || siteOf(u) == v.target.site || v.guard.blocks(u.Hostname()) {
 		return blocked
 	}
+
 	v.at, v.reflected = u, v.reflected || v.target.reflectedBy(u)
 	return nil
 }
 
-// read searches a whole page for the proof. A page that is truncated or too long proves nothing, wherever in it the
-// address is.
+// read searches a whole page for the proof. A page that is truncated or too long proves nothing,
+// wherever in it the address is.
 func (v *visit) read(resp *http.Response) (string, error) {
 	coding := strings.Join(resp.Header.Values("Content-Encoding"), ",")
 	switch {
 	case resp.StatusCode != http.StatusOK, coding != "" && !strings.EqualFold(coding, "identity"):
 		return "", httpError
+
 	case resp.ContentLength > maxBodyBytes:
 		return "", tooLarge
 	}
+
 	page, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, maxBodyBytes))
 	if err != nil {
 		return "", err
 	}
+
 	proof := v.target.proofIn(page, v.at, isHTML(resp.Header.Get("Content-Type")))
 	if proof == "" || proof == proofMention && v.reflected {
 		return "", notFound
 	}
+
 	return proof, nil
 }
 
@@ -209,12 +234,15 @@ func failureOf(err error) failure {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return tooLarge
 	}
+
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err // for url.Error calls itself a net.Error, whatever it wraps
 	}
+
 	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
 		return timeout
 	}
+
 	return unreachable
 }
 
@@ -228,8 +256,8 @@ var kinds = map[string]string{
 	"mstdn.social": "mastodon", "fosstodon.org": "mastodon", "hachyderm.io": "mastodon",
 }
 
-// LinkKind returns the kind of a host: github, gitlab, codeberg, huggingface, mastodon, xiaohongshu, or website for
-// any other. The host has no port.
+// LinkKind returns the kind of a host: github, gitlab, codeberg, huggingface, mastodon,
+// xiaohongshu, or website for any other. The host has no port.
 func LinkKind(host string) string {
 	host = strings.TrimPrefix(strings.ToLower(host), "www.")
 	if strings.HasPrefix(host, "mastodon.") {

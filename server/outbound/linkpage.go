@@ -29,6 +29,7 @@ func newTarget(wanted string) (target, error) {
 	if err != nil || linkTo(u) == "" {
 		return target{}, notFound
 	}
+
 	return target{
 		text: []byte(strings.TrimSuffix(wanted, "/")),
 		link: linkTo(u),
@@ -37,22 +38,28 @@ func newTarget(wanted string) (target, error) {
 	}, nil
 }
 
-// linkTo normalizes an address for comparison. It ignores the case of scheme and host, a default port, one slash at
-// the end, the fragment, and the language of the page. It returns the empty string for an address that cannot be an
-// agent's.
+// linkTo normalizes an address for comparison. It ignores the case of scheme and host, a default
+// port, one slash at the end, the fragment, and the language of the page. It returns the empty
+// string for an address that cannot be an agent's.
 func linkTo(u *url.URL) string {
 	if u.Host == "" || u.User != nil {
 		return ""
 	}
+
 	query := u.RawQuery
 	if query == "lang=en" || query == "lang=zh" {
 		query = ""
 	}
-	host := strings.TrimSuffix(strings.ToLower(u.Host), map[string]string{"http": ":80", "https": ":443"}[u.Scheme])
+
+	host := strings.TrimSuffix(
+		strings.ToLower(u.Host),
+		map[string]string{"http": ":80", "https": ":443"}[u.Scheme],
+	)
 	return u.Scheme + "://" + host + strings.TrimSuffix(u.EscapedPath(), "/") + "?" + query
 }
 
-// siteOf returns the site of an address: the pages of a host on the two ordinary ports are one site.
+// siteOf returns the site of an address: the pages of a host on the two ordinary ports are one
+// site.
 func siteOf(u *url.URL) string {
 	return strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(u.Host), ":80"), ":443")
 }
@@ -67,16 +74,18 @@ func (t target) reflectedBy(page *url.URL) bool {
 		if strings.Contains(strings.ToLower(address), t.bare) {
 			return true
 		}
+
 		address = escapes.ReplaceAllStringFunc(address, func(escape string) string {
 			b, _ := hex.DecodeString(escape[1:])
 			return string(b)
 		})
 	}
+
 	return false
 }
 
-// proofIn returns the proof in a page at an address; empty for none. A mention may stand anywhere in
-// its source.
+// proofIn returns the proof in a page at an address; empty for none. A mention may stand anywhere
+// in its source.
 func (t target) proofIn(page []byte, at *url.URL, isHTML bool) string {
 	if isHTML && t.linkedBy(page, at) {
 		return proofRelMe
@@ -128,15 +137,20 @@ func linkOf(z *html.Tokenizer) (name, rel, href string) {
 		switch string(key) {
 		case "rel":
 			rel = string(value)
+
 		case "href":
 			href = strings.TrimSpace(string(value))
 		}
 	}
+
 	return name, rel, href
 }
 
 func isMe(rel string) bool {
-	return slices.ContainsFunc(strings.Fields(rel), func(word string) bool { return strings.EqualFold(word, "me") })
+	return slices.ContainsFunc(
+		strings.Fields(rel),
+		func(word string) bool { return strings.EqualFold(word, "me") },
+	)
 }
 
 // find reports whether a text contains the address by itself.
@@ -146,6 +160,7 @@ func (t target) find(text []byte) bool {
 		if at < 0 {
 			return false
 		}
+
 		at, end = end+at, end+at+len(t.text)
 		after := bytes.TrimPrefix(text[end:], []byte("/"))
 		if !isWithinAddress(text[:at]) && (len(after) == 0 || !goesOn(after)) {
@@ -160,24 +175,27 @@ func goesOn(text []byte) bool {
 	return isWordByte(c) || c == '-' || c == '_' || c == '%' || c == '/'
 }
 
-// isWithinAddress reports whether the text that follows before is part of a longer address that starts in it, such
-// as the value of a query.
+// isWithinAddress reports whether the text that follows before is part of a longer address that
+// starts in it, such as the value of a query.
 func isWithinAddress(before []byte) bool {
 	before = before[max(0, len(before)-maxAddressBytes):]
 	start := len(before)
 	for start > 0 && isAddressByte(before[start-1]) {
 		start--
 	}
+
 	run := before[start:]
 	if len(run) == 0 {
 		return false
 	}
+
 	last := run[len(run)-1]
 	return isWordByte(last) || strings.IndexByte("=/?&#@%+-._~", last) >= 0 ||
 		len(run) == maxAddressBytes || bytes.Contains(run, []byte("://"))
 }
 
-// isAddressByte reports whether a byte can be part of an address. It excludes bytes that commonly surround one.
+// isAddressByte reports whether a byte can be part of an address. It excludes bytes that commonly
+// surround one.
 func isAddressByte(c byte) bool {
 	return c > ' ' && c < 0x7F && strings.IndexByte("\"'<>\\^`{|}", c) < 0
 }

@@ -33,7 +33,8 @@ type WakeWorker struct {
 	changed   chan struct{} // something may be due
 }
 
-// NewWakeWorker returns a worker. Its requests reach the addresses that checks with the options may reach.
+// NewWakeWorker returns a worker. Its requests reach the addresses that checks with the options
+// may reach.
 func NewWakeWorker(st *store.Store, o Options, log zerolog.Logger, set *metrics.Set) *WakeWorker {
 	o.Timeout = domain.WakeTimeout
 	w := &WakeWorker{
@@ -52,9 +53,11 @@ func NewWakeWorker(st *store.Store, o Options, log zerolog.Logger, set *metrics.
 		failed:    set.NewCounter(`callbook_wakes_total{outcome="failed"}`),
 		changed:   make(chan struct{}, 1),
 	}
+
 	if o.Loopback { // a developer wants to see them
 		w.outcome = zerolog.InfoLevel
 	}
+
 	return w
 }
 
@@ -69,7 +72,8 @@ func (w *WakeWorker) Notify(c store.Changes) {
 	}
 }
 
-// maxSleep limits how long the worker sleeps: the clock of the directory may differ from that of the machine.
+// maxSleep limits how long the worker sleeps: the clock of the directory may differ from that of
+// the machine.
 const maxWakeSleep = time.Minute
 
 // Run sends requests when they are due, until ctx ends.

@@ -14,12 +14,15 @@ import (
 // WebhookKey signs requests. An empty WebhookKey signs none.
 type WebhookKey []byte
 
-// ParseWebhookKey parses a secret: whsec_ and 24 to 64 bytes in base64. Its error does not contain the secret.
+// ParseWebhookKey parses a secret: whsec_ and 24 to 64 bytes in base64. Its error does not contain
+// the secret.
 func ParseWebhookKey(secret string) (WebhookKey, error) {
 	encoded, found := strings.CutPrefix(secret, "whsec_")
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	if !found || err != nil || len(key) < 24 || len(key) > 64 {
-		return nil, errors.New("the secret must be whsec_ and 24 to 64 bytes in base64; echo whsec_$(openssl rand -base64 32) creates one")
+		return nil, errors.New(
+			"the secret must be whsec_ and 24 to 64 bytes in base64; echo whsec_$(openssl rand -base64 32) creates one",
+		)
 	}
 	return key, nil
 }
@@ -27,12 +30,13 @@ func ParseWebhookKey(secret string) (WebhookKey, error) {
 // Secret returns the key as ParseKey parses it.
 func (k WebhookKey) Secret() string { return "whsec_" + base64.StdEncoding.EncodeToString(k) }
 
-// Sign sets the headers of a request with this body. The id must be the same in each try to send the same message,
-// and the time that of the try.
+// Sign sets the headers of a request with this body. The id must be the same in each try to send
+// the same message, and the time that of the try.
 func (k WebhookKey) Sign(h http.Header, id string, at time.Time, body []byte) {
 	if len(k) == 0 {
 		return
 	}
+
 	hook, _ := standardwebhooks.NewWebhookRaw(k) // neither has an error to return
 	signature, _ := hook.Sign(id, at, body)
 	h.Set(standardwebhooks.HeaderWebhookID, id)

@@ -40,8 +40,8 @@ func (c Class) Base() Class {
 }
 
 // Limits of the number of buckets, which take less than 20 MB. The least recently used ones are
-// dropped first. The networks of customers, those within them, and accounts have buckets of their own, so that
-// a client with many networks cannot reset the limits of an account, nor its own.
+// dropped first. The networks of customers, those within them, and accounts have buckets of their
+// own, so that a client with many networks cannot reset the limits of an account, nor its own.
 const (
 	maxCustomers = 16384 // IPv4 addresses and /48s
 	maxWithin    = 8192  // /64s and /56s
@@ -50,7 +50,8 @@ const (
 
 // Limiter counts requests by class and client. It is safe for concurrent use.
 type Limiter struct {
-	Exempt func(netip.Addr) bool // reports whether AllowAddress does not count a client; nil: counts all
+	// Reports whether AllowAddress does not count a client; nil: counts all.
+	Exempt func(netip.Addr) bool
 
 	limits    Limits
 	latest    atomic.Int64 // the latest time seen, in nanoseconds
@@ -93,35 +94,46 @@ type Client struct {
 // New returns a limiter without any counted request.
 func New(limits Limits) *Limiter {
 	l := &Limiter{limits: limits}
-	l.customers, _ = lru.New[bucketKey, *rate.Limiter](maxCustomers) // fails only for a size below 1
+	// Fails only for a size below 1.
+	l.customers, _ = lru.New[bucketKey, *rate.Limiter](maxCustomers)
 	l.within, _ = lru.New[bucketKey, *rate.Limiter](maxWithin)
 	l.accounts, _ = lru.New[bucketKey, *rate.Limiter](maxAccounts)
 	return l
 }
 
-// OfAddress and OfNetwork are what the wider networks of a client have of a limit: that of an address is for
-// one customer of a provider, who may have many.
+// OfAddress and OfNetwork are what the wider networks of a client have of a limit: that of an
+// address is for one customer of a provider, who may have many.
 var (
 	OfAddress = domain.Share{1, 2, 4}
 	OfNetwork = domain.Share{1, 1, 1}
 )
 
-// AllowAddress counts one request at a time against the limit of each network of a client. The RateLimit
-// headers report the smallest network. Clients that are exempt have none.
-func (l *Limiter) AllowAddress(h http.Header, class Class, addr netip.Addr, share domain.Share, now time.Time) error {
+// AllowAddress counts one request at a time against the limit of each network of a client. The
+// RateLimit headers report the smallest network. Clients that are exempt have none.
+func (l *Limiter) AllowAddress(
+	h http.Header,
+	class Class,
+	addr netip.Addr,
+	share domain.Share,
+	now time.Time,
+) error {
 	if l.Exempt != nil && l.Exempt(addr) {
 		return nil
 	}
+
 	networks := domain.Networks(addr)
 	if networks == nil {
 		networks = []netip.Prefix{{}} // all clients without an address count together
 	}
+
 	for level, network := range networks {
 		if err := l.allow(h, class, Client{Network: network}, share[level], now); err != nil {
 			return err
 		}
+
 		h = http.Header{}
 	}
+
 	return nil
 }
 
@@ -137,6 +149,7 @@ func (l *Limiter) allow(h http.Header, class Class, client Client, times int, no
 	if limit.Requests == 0 {
 		return nil
 	}
+
 	policy := headerItem(name, "q", limit.Requests, "w", int(limit.Period.Seconds()))
 	limit.Requests *= times
 	bucket, now := l.bucket(class, limit, client), l.observe(now)
@@ -145,12 +158,17 @@ func (l *Limiter) allow(h http.Header, class Class, client Client, times int, no
 	perSecond := float64(bucket.Limit())
 	full := math.Ceil((float64(limit.Requests) - left) / perSecond)
 	setHeaders(h, policy, headerItem(name, "r", max(0, int(left)), "t", int(full)))
+
 	if allowed {
 		return nil
 	}
+
 	wait := time.Duration(math.Ceil((1-left)/perSecond*1000)) * time.Millisecond
 	return &domain.Error{
-		Code: domain.CodeRateLimited, Topic: string(name), Limit: limit.Requests, RetryAt: now.Add(wait),
+		Code:    domain.CodeRateLimited,
+		Topic:   string(name),
+		Limit:   limit.Requests,
+		RetryAt: now.Add(wait),
 	}
 }
 
@@ -159,17 +177,24 @@ func (l *Limiter) bucket(class Class, limit Limit, client Client) *rate.Limiter 
 	switch {
 	case client.Account != 0:
 		buckets = l.accounts
+
 	case domain.IsWithinCustomer(client.Network):
 		buckets = l.within
 	}
+
 	key := bucketKey{class, client}
 	if bucket, ok := buckets.Get(key); ok {
 		return bucket
 	}
-	bucket := rate.NewLimiter(rate.Limit(float64(limit.Requests)/limit.Period.Seconds()), limit.Requests)
+
+	bucket := rate.NewLimiter(
+		rate.Limit(float64(limit.Requests)/limit.Period.Seconds()),
+		limit.Requests,
+	)
 	if earlier, ok, _ := buckets.PeekOrAdd(key, bucket); ok {
 		return earlier
 	}
+
 	return bucket
 }
 
@@ -184,5 +209,11 @@ func setHeaders(h http.Header, policy, state string) {
 
 // headerItem formats a class with two of its figures for the headers.
 func headerItem(class Class, name string, n int, other string, m int) string {
-	return `"` + string(class) + `";` + name + "=" + strconv.Itoa(n) + ";" + other + "=" + strconv.Itoa(m)
+	return `"` + string(
+		class,
+	) + `";` + name + "=" + strconv.Itoa(
+		n,
+	) + ";" + other + "=" + strconv.Itoa(
+		m,
+	)
 }

@@ -23,30 +23,39 @@ type Pool struct {
 }
 
 // NewPool returns a pool of total units, of which each network of a client can have its share. An
-// eighth of the pool is reserved for networks that have no more units than little with what they acquire.
+// eighth of the pool is reserved for networks that have no more units than little with what they
+// acquire.
 func NewPool(total int, share domain.Share, little int) *Pool {
-	return &Pool{total: total, share: share, little: little, networks: map[netip.Prefix]int{}}
+	return &Pool{
+		total:    total,
+		share:    share,
+		little:   little,
+		networks: map[netip.Prefix]int{},
+	}
 }
 
-// Acquire acquires n units for a client with these networks, as domain.Networks returns them. It reports
-// false, and acquires none, if the pool or a network would exceed its limit. A client without
-// networks is limited by the total only.
+// Acquire acquires n units for a client with these networks, as domain.Networks returns them. It
+// reports false, and acquires none, if the pool or a network would exceed its limit. A client
+// without networks is limited by the total only.
 func (p *Pool) Acquire(networks []netip.Prefix, n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.used+n > p.total {
 		return false
 	}
+
 	for level, network := range networks {
 		used := p.networks[network]
 		if used+n > p.share[level] || used+n > p.little && p.used+n > p.total-p.total/reservedPart {
 			return false
 		}
 	}
+
 	p.used += n
 	for _, network := range networks {
 		p.networks[network] += n
 	}
+
 	return true
 }
 
@@ -55,6 +64,7 @@ func (p *Pool) Release(networks []netip.Prefix, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.used -= n
+
 	for _, network := range networks {
 		if p.networks[network] -= n; p.networks[network] <= 0 {
 			delete(p.networks, network)

@@ -26,10 +26,11 @@ import (
 
 // Certificates obtains the certificates of the site's names; autocert renews them.
 type Certificates struct {
-	names    []string // none without --domain
-	folder   certificateFolder
-	manager  *autocert.Manager
-	plain    http.Handler            // responds to challenges over plain http; nil without --http-addr
+	names   []string // none without --domain
+	folder  certificateFolder
+	manager *autocert.Manager
+	// Responds to challenges over plain http; nil without --http-addr.
+	plain    http.Handler
 	obtained map[string]*atomic.Bool // by name
 	log      zerolog.Logger
 	alerts   *outbound.AlertWorker
@@ -116,11 +117,14 @@ func (c *Certificates) choose(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 	switch {
 	case obtained == nil:
 		return nil, nil // crypto/tls sends the alert unrecognized_name
+
 	case slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}):
 		return c.manager.GetCertificate(hello)
+
 	case !obtained.Load():
 		return nil, errNoCertificate
 	}
+
 	return c.get(name)
 }
 
@@ -139,7 +143,9 @@ func (c *Certificates) Start(ctx context.Context, s *server.Server, alerts *outb
 	c.alerts = alerts
 	for _, name := range c.names {
 		cert, err := SavedCertificate(string(c.folder.DirCache), name)
-		c.obtained[name].Store(err == nil && time.Now().Before(cert.NotAfter) && cert.VerifyHostname(name) == nil)
+		c.obtained[name].Store(
+			err == nil && time.Now().Before(cert.NotAfter) && cert.VerifyHostname(name) == nil,
+		)
 		s.ShowCertificate(name, func() time.Time { return c.expiry(name) })
 		go c.watch(ctx, name)
 	}
@@ -195,6 +201,7 @@ func retryAfter(err error, failures int) time.Duration {
 	if _, unreached := errors.AsType[*url.Error](err); unreached {
 		return 5 * time.Minute
 	}
+
 	return time.Hour << min(failures-2, 3)
 }
 
@@ -208,24 +215,33 @@ const remedy = "the name must point to this machine, port 443 or 80 must be open
 func (c *Certificates) inspect(name string, cert, known *x509.Certificate) (pause time.Duration) {
 	c.obtained[name].Store(true)
 	if !cert.Equal(known) {
-		c.log.Info().Str("domain", name).Str("issuer", CertificateIssuer(cert)).Time("until", cert.NotAfter).Msg("https has a certificate")
+		c.log.Info().
+			Str("domain", name).
+			Str("issuer", CertificateIssuer(cert)).
+			Time("until", cert.NotAfter).
+			Msg("https has a certificate")
 	}
+
 	lifetime := cert.NotAfter.Sub(cert.NotBefore)
 	pause = min(24*time.Hour, lifetime/10)
 	if time.Until(cert.NotAfter) > lifetime/4 {
 		return pause
 	}
+
 	if known != nil { // after a start, autocert is still renewing it
 		c.alerts.Raise(outbound.CertificateAlert, 1)
 		c.log.Error().Str("domain", name).Time("until", cert.NotAfter).
 			Msg("the renewal of the certificate is overdue: " + remedy)
 	}
+
 	return min(time.Hour, pause)
 }
 
 // CertificateIssuer returns the name of the authority that issued a certificate.
 func CertificateIssuer(cert *x509.Certificate) string {
-	return strings.TrimSpace(strings.Join(cert.Issuer.Organization, ", ") + " " + cert.Issuer.CommonName)
+	return strings.TrimSpace(
+		strings.Join(cert.Issuer.Organization, ", ") + " " + cert.Issuer.CommonName,
+	)
 }
 
 // Folder returns the folder, beside the database, for the certificates of the authority. Another
@@ -233,7 +249,11 @@ func CertificateIssuer(cert *x509.Certificate) string {
 // once it is replaced.
 func (o CertificateOptions) Folder() string {
 	u, _ := url.Parse(o.Directory) // valid, by Check
-	return filepath.Join(filepath.Dir(o.Database), "certificates", strings.ReplaceAll(u.Host, ":", "_"))
+	return filepath.Join(
+		filepath.Dir(o.Database),
+		"certificates",
+		strings.ReplaceAll(u.Host, ":", "_"),
+	)
 }
 
 // certificateFolder is autocert's cache of certificates and keys with durable writes.
@@ -249,7 +269,9 @@ type certificateFolder struct {
 func (f certificateFolder) Put(_ context.Context, name string, data []byte) error {
 	err := durable.WriteFile(filepath.Join(string(f.DirCache), filepath.Base(name)), data)
 	if err != nil {
-		f.log.Error().Err(err).Msg("cannot store a certificate or its key: check the free space and the permissions")
+		f.log.Error().
+			Err(err).
+			Msg("cannot store a certificate or its key: check the free space and the permissions")
 	}
 	return err
 }

@@ -44,7 +44,10 @@ func (e Endpoint) Socket() string {
 func (e Endpoint) Check() error {
 	if path := e.Socket(); path != "" {
 		if !filepath.IsAbs(path) {
-			return fmt.Errorf("--%s: give the absolute path of the socket, such as unix:/run/callbook/callbook.sock", e.Flag)
+			return fmt.Errorf(
+				"--%s: give the absolute path of the socket, such as unix:/run/callbook/callbook.sock",
+				e.Flag,
+			)
 		}
 		return nil
 	}
@@ -57,11 +60,20 @@ func (e Endpoint) Check() error {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil {
-		return fmt.Errorf("--%s: %s is not an address such as 127.0.0.1:8080: %w", e.Flag, e.Addr, err)
+		return fmt.Errorf(
+			"--%s: %s is not an address such as 127.0.0.1:8080: %w",
+			e.Flag,
+			e.Addr,
+			err,
+		)
 	}
 
 	if e.Flag == OperatorFlag && !text.IsLoopback(host) {
-		return fmt.Errorf("--%s: other machines could reach %s: give an address of this machine such as 127.0.0.1:8081, or a socket such as unix:/var/lib/callbook/operator.sock", e.Flag, e.Addr)
+		return fmt.Errorf(
+			"--%s: other machines could reach %s: give an address of this machine such as 127.0.0.1:8081, or a socket such as unix:/var/lib/callbook/operator.sock",
+			e.Flag,
+			e.Addr,
+		)
 	}
 	return nil
 }
@@ -83,7 +95,8 @@ func (e Endpoint) Listen() (net.Listener, error) {
 		return l, err
 	}
 
-	// Like a port of this machine, for a proxy of another user. Who may enter its folder may connect.
+	// Like a port of this machine, for a proxy of another user. Who may enter its folder may
+	// connect.
 	if err := os.Chmod(path, 0o666); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -112,7 +125,8 @@ func Listen(endpoints []Endpoint) error {
 		return fmt.Errorf("use the sockets of the service manager: %w", err)
 	}
 
-	handed = slices.DeleteFunc(handed, func(l net.Listener) bool { return l == nil }) // not listening
+	// Not listening.
+	handed = slices.DeleteFunc(handed, func(l net.Listener) bool { return l == nil })
 
 	for i := range endpoints {
 		e := &endpoints[i]
@@ -145,7 +159,8 @@ func (e *Endpoint) matches(l net.Listener) bool {
 	}
 
 	want, err := net.ResolveTCPAddr("tcp", e.Addr)
-	return err == nil && at.Port == want.Port && (want.IP == nil || want.IP.IsUnspecified() || want.IP.Equal(at.IP))
+	return err == nil && at.Port == want.Port &&
+		(want.IP == nil || want.IP.IsUnspecified() || want.IP.Equal(at.IP))
 }
 
 // CloseAll closes the listeners.

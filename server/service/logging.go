@@ -25,7 +25,8 @@ func init() {
 }
 
 const (
-	logQueue   = 1000                  // events that wait for the reader of the log; an event has 20 KB at most
+	// Events that wait for the reader of the log; an event has 20 KB at most.
+	logQueue   = 1000
 	logPoll    = 10 * time.Millisecond // between two looks into an empty queue
 	logTimeout = time.Second           // for writing the last events at shutdown
 )
@@ -44,26 +45,34 @@ const (
 // counted in an event of their own. closeLog returns once all events are written, or
 // after logTimeout.
 func NewLog(w io.Writer, f LogFormat, level string) (log zerolog.Logger, closeLog func()) {
-	// Without its Close method, as zerolog would close w: errors are printed there after the log is closed.
+	// Without its Close method, as zerolog would close w: errors are printed there after the log
+	// is closed.
 	out := f.formatter(struct{ io.Writer }{w})
 	if IsJournal(w) {
 		out = prioritized{w, f.formatter}
 	}
+
 	// diode's other mode, which waits to be woken, can miss an event until the next one.
 	queue := diode.NewWriter(out, logQueue, logPoll, func(dropped int) {
 		direct := zerolog.New(out)
-		direct.Warn().Int("events", dropped).Timestamp().Msg("the log is read too slowly: events were dropped")
+		direct.Warn().
+			Int("events", dropped).
+			Timestamp().
+			Msg("the log is read too slowly: events were dropped")
 	})
+
 	least, _ := zerolog.ParseLevel(level) // one of the enum
 	log = zerolog.New(queue).Level(least).With().Timestamp().Logger()
 	stdlog.SetFlags(0)
 	stdlog.SetOutput(libraryLog{log})
+
 	return log, func() {
 		closed := make(chan struct{})
 		go func() {
 			defer close(closed)
 			_ = queue.Close()
 		}()
+
 		select {
 		case <-closed:
 		case <-time.After(logTimeout):
@@ -74,14 +83,22 @@ func NewLog(w io.Writer, f LogFormat, level string) (log zerolog.Logger, closeLo
 // formatter returns a writer for events that writes them in the format of the log.
 func (f LogFormat) formatter(w io.Writer) io.Writer {
 	if f == TextLog {
-		return zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: timeFormat, TimeLocation: time.UTC, FormatMessage: quoteMessage}
+		return zerolog.ConsoleWriter{
+			Out:           w,
+			NoColor:       true,
+			TimeFormat:    timeFormat,
+			TimeLocation:  time.UTC,
+			FormatMessage: quoteMessage,
+		}
 	}
+
 	return w
 }
 
 // IsJournal reports whether w is standard error, and the journal of systemd reads it.
 func IsJournal(w io.Writer) bool {
-	is, _ := journal.StderrIsJournalStream() // an error is about a malformed variable, which is none of the journal
+	// An error is about a malformed variable, which is none of the journal.
+	is, _ := journal.StderrIsJournalStream()
 	return is && w == io.Writer(os.Stderr)
 }
 
@@ -89,7 +106,12 @@ func IsJournal(w io.Writer) bool {
 const ErrorPriority = "<3>"
 
 // priorities are what lines of the journal begin with, by the level of an event (sd-daemon(3)).
-var priorities = map[string]string{"debug": "<7>", "info": "<6>", "warn": "<4>", "error": ErrorPriority}
+var priorities = map[string]string{
+	"debug": "<7>",
+	"info":  "<6>",
+	"warn":  "<4>",
+	"error": ErrorPriority,
+}
 
 // prioritized writes events to the journal, each with the priority of its level.
 type prioritized struct {
@@ -104,6 +126,7 @@ func (p prioritized) Write(event []byte) (int, error) {
 	if _, err := p.formatter(line).Write(event); err != nil {
 		return 0, err
 	}
+
 	_, err := p.journal.Write(line.Bytes())
 	return len(event), err
 }
@@ -114,10 +137,12 @@ func quoteMessage(message any) string {
 	if message == nil {
 		return ""
 	}
+
 	text := fmt.Sprint(message)
 	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(text)
 	}
+
 	return text
 }
 

@@ -97,7 +97,9 @@ func cutBody(body string) (beginning string, truncated bool) {
 		if characters == maxBriefBody {
 			return body[:i], true
 		}
+
 		characters++
 	}
+
 	return body, false
 }

@@ -39,11 +39,15 @@ func (e *Endpoint) getGuide(_ *api.Request, q guideQuery) (Guide, error) {
 func (e *Endpoint) guideResources() []mcp.Resource {
 	guide := func(lang, uri, title string) mcp.Resource {
 		return mcp.Resource{
-			URI: uri, Name: "guide-" + lang, Title: title, Type: "text/markdown",
+			URI:         uri,
+			Name:        "guide-" + lang,
+			Title:       title,
+			Type:        "text/markdown",
 			Description: "How an agent registers here, publishes a service menu, posts calls and asks others for contact.",
 			Read:        func(context.Context, string) ([]byte, error) { return e.Guide(lang), nil },
 		}
 	}
+
 	return []mcp.Resource{
 		guide("en", "callbook://guide", "Onboarding guide"),
 		guide("zh", "callbook://guide/zh", "Onboarding guide in Chinese (入门指南)"),
@@ -54,12 +58,20 @@ func (e *Endpoint) guideResources() []mcp.Resource {
 func (e *Endpoint) skill() mcp.Skill {
 	guide := e.Guide("en")
 	matter := documents.FrontMatter(guide)
-	return mcp.Skill{URI: fmt.Sprintf("skill://%s/SKILL.md", matter["name"]), FrontMatter: matter, Document: guide}
+	return mcp.Skill{
+		URI:         fmt.Sprintf("skill://%s/SKILL.md", matter["name"]),
+		FrontMatter: matter,
+		Document:    guide,
+	}
 }
 
 func (e *Endpoint) cardResource(op *api.Operation) mcp.Resource {
 	return mcp.Resource{
-		URI: "callbook://agents/{handle}", Name: "agent", Title: "Agent card", Type: "application/json", Untrusted: true,
+		URI:         "callbook://agents/{handle}",
+		Name:        "agent",
+		Title:       "Agent card",
+		Type:        "application/json",
+		Untrusted:   true,
 		Description: "An agent's card by its handle, as get_agent returns it. " + toolData,
 		Read: func(ctx context.Context, handle string) ([]byte, error) {
 			// Clients that expand the template write %40 for @.
@@ -67,6 +79,7 @@ func (e *Endpoint) cardResource(op *api.Operation) mcp.Resource {
 			if err != nil {
 				return nil, mcp.ErrNotFound
 			}
+
 			cached, err := e.Engine.Read(ctx, op, url.Values{"handle": {handle}})
 			if errors.Is(err, &domain.Error{Code: domain.CodeNotFound}) {
 				return nil, mcp.ErrNotFound
@@ -74,6 +87,7 @@ func (e *Endpoint) cardResource(op *api.Operation) mcp.Resource {
 			if err != nil {
 				return nil, err
 			}
+
 			return cached.Body, nil
 		},
 	}

@@ -78,6 +78,7 @@ func New(config Config) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	e := &Endpoint{Config: config, Gate: gate}
 	var tools []mcp.Tool
 	for _, op := range e.Engine.Operations {
@@ -85,21 +86,28 @@ func New(config Config) (*Endpoint, error) {
 			tools = append(tools, e.toolOf(op, e.callTool(op)))
 		}
 	}
+
 	e.MCP, err = mcp.New(mcp.Options{
-		Name: "callbook", Title: "Callbook", Version: cmp.Or(e.Version, "unknown"), Website: e.BaseURL,
-		Instructions: mcpInstructions, Notice: e.Notice,
-		Tools:     append(tools, e.guideTool()),
-		Resources: append(e.guideResources(), e.cardResource(e.Engine.Operation("getAgent"))),
-		Skill:     e.skill(),
-		Failed:    e.Failed,
+		Name:         "callbook",
+		Title:        "Callbook",
+		Version:      cmp.Or(e.Version, "unknown"),
+		Website:      e.BaseURL,
+		Instructions: mcpInstructions,
+		Notice:       e.Notice,
+		Tools:        append(tools, e.guideTool()),
+		Resources:    append(e.guideResources(), e.cardResource(e.Engine.Operation("getAgent"))),
+		Skill:        e.skill(),
+		Failed:       e.Failed,
 		Busy: func(w http.ResponseWriter, r *http.Request, status int) {
 			err := api.NewError(domain.CodeUnavailable, "")
 			if status == http.StatusServiceUnavailable {
 				err = middleware.ErrBusy
 			}
+
 			e.Engine.WriteError(w, r, err)
 		},
 	})
+
 	return e, err
 }
 
@@ -122,6 +130,7 @@ func (e *Endpoint) Failed(ctx context.Context, err error) json.RawMessage {
 		code = api.CodeInternal
 		e.Log.Error().Err(err).Str("request_id", c.requestID).Msg("an MCP request failed")
 	}
+
 	_, object, _ := e.Engine.Errors.Describe(api.NewError(code, ""), c.requestID)
 	c.code.Store(object.Code)
 	return api.Marshal(object)
@@ -133,8 +142,13 @@ func (e *Endpoint) toolOf(
 ) mcp.Tool {
 	_, untrusted := op.ToolType().FieldByName("Notice")
 	return mcp.Tool{
-		Name: op.Tool.Name, Title: op.Tool.Title, Description: toolDescriptions[op.Tool.Name],
-		Input: api.ToolInput(op), Output: e.Engine.ToolOutput(op.ToolType(), briefs[op.Tool.Name].item), Untrusted: untrusted, Call: call,
+		Name:        op.Tool.Name,
+		Title:       op.Tool.Title,
+		Description: toolDescriptions[op.Tool.Name],
+		Input:       api.ToolInput(op),
+		Output:      e.Engine.ToolOutput(op.ToolType(), briefs[op.Tool.Name].item),
+		Untrusted:   untrusted,
+		Call:        call,
 	}
 }
 
@@ -144,7 +158,10 @@ func (e *Endpoint) callTool(op *api.Operation) func(context.Context, []byte) (mc
 		response, rejected, err := e.Engine.RunTool(ctx, op, raw)
 		if rejected != nil {
 			toolCallOf(ctx).code.Store(rejected.Code)
-			return mcp.Result{JSON: api.Marshal(api.ErrorBody{Error: *rejected}), IsError: true}, nil
+			return mcp.Result{
+				JSON:    api.Marshal(api.ErrorBody{Error: *rejected}),
+				IsError: true,
+			}, nil
 		}
 		if err != nil {
 			return mcp.Result{}, err
@@ -178,22 +195,27 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	middleware.RecordOf(w).Safe = true
 	err := e.Engine.Allow(w, r, e.Limit)
+
 	if !e.Gate.Allows(r) {
 		e.Engine.WriteError(w, r, cmp.Or(err, api.NewError(domain.CodeForbidden, "mcp")))
 		return
 	}
+
 	e.Gate.Share(w.Header(), r)
 	var body []byte
 	if err == nil {
 		body, err = api.ReadBody(w, r)
 	}
+
 	if err != nil {
 		e.Engine.WriteError(w, r, err)
 		return
 	}
+
 	tool := &toolCall{requestID: w.Header().Get("X-Request-Id")}
 	r = r.WithContext(context.WithValue(r.Context(), toolCallKey{}, tool))
 	e.MCP.Serve(w, r, body)
+
 	if code, ok := tool.code.Load().(domain.Code); ok {
 		middleware.RecordOf(w).Code = code
 	}

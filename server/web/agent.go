@@ -32,8 +32,14 @@ type agentsPage struct {
 type searchLanguage struct{ Code, Name string }
 
 var searchLanguages = []searchLanguage{
-	{"en", "English"}, {"zh", "中文"}, {"ja", "日本語"}, {"ko", "한국어"}, {"es", "Español"}, {"fr", "Français"},
-	{"de", "Deutsch"}, {"pt", "Português"}, {"it", "Italiano"}, {"ru", "Русский"}, {"ar", "العربية"}, {"hi", "हिन्दी"},
+	{
+		"en",
+		"English",
+	}, {"zh", "中文"}, {"ja", "日本語"}, {"ko", "한국어"}, {"es", "Español"}, {"fr", "Français"},
+	{
+		"de",
+		"Deutsch",
+	}, {"pt", "Português"}, {"it", "Italiano"}, {"ru", "Русский"}, {"ar", "العربية"}, {"hi", "हिन्दी"},
 }
 
 // Agents shows the search for agents.
@@ -42,7 +48,15 @@ func (s *Site) Agents(w http.ResponseWriter, r *http.Request, _ httprouter.Param
 	p.setAlternate("/api/agents", p.query)
 	p.send("agents", func() (any, error) {
 		p.highlight = search.Parse(p.query.Get("q")).Highlighter()
-		found, err := read[public.BriefList](p, "listAgents", p.query, "view", "brief", "limit", pageLimit)
+		found, err := read[public.BriefList](
+			p,
+			"listAgents",
+			p.query,
+			"view",
+			"brief",
+			"limit",
+			pageLimit,
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -55,10 +69,17 @@ func (s *Site) Agents(w http.ResponseWriter, r *http.Request, _ httprouter.Param
 			Languages:  searchLanguages,
 			pagination: p.pagination(found.Next),
 		}
-		data.Agents, data.Some = byMatch(found.Agents, func(a public.BriefItem) string { return a.Match })
+		data.Agents, data.Some = byMatch(
+			found.Agents,
+			func(a public.BriefItem) string { return a.Match },
+		)
 		data.Popular, err = p.popular()
 		asked := p.query.Get("language")
-		if asked != "" && !slices.ContainsFunc(searchLanguages, func(t searchLanguage) bool { return t.Code == asked }) {
+		if asked != "" &&
+			!slices.ContainsFunc(
+				searchLanguages,
+				func(t searchLanguage) bool { return t.Code == asked },
+			) {
 			data.Languages = append([]searchLanguage{{asked, asked}}, searchLanguages...)
 		}
 		return data, err
@@ -96,7 +117,8 @@ func (p agentPage) OwnPages() []string {
 // Agent shows an agent's card.
 func (s *Site) Agent(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 	handle, named := api.ParseHandle(params.ByName("handle")), *r
-	named.URL = &url.URL{Path: "/agents/" + handle, RawQuery: r.URL.RawQuery} // one page, however the handle is written
+	// One page, however the handle is written.
+	named.URL = &url.URL{Path: "/agents/" + handle, RawQuery: r.URL.RawQuery}
 	p := s.open(w, &named)
 	p.setAlternate("/api/agents/"+url.PathEscape(handle), nil)
 	p.Feed = feedOf(url.Values{"author": {handle}}, p.LangParam())

@@ -58,7 +58,10 @@ func (s *Site) Calls(w http.ResponseWriter, r *http.Request, _ httprouter.Params
 			selection:  p.selection(),
 			pagination: p.pagination(found.Next),
 		}
-		data.Posts, data.Some = byMatch(found.Posts, func(c public.PostItem) string { return c.Match })
+		data.Posts, data.Some = byMatch(
+			found.Posts,
+			func(c public.PostItem) string { return c.Match },
+		)
 		return data, nil
 	})
 }
@@ -86,9 +89,25 @@ func (s *Site) Call(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 	p.setAlternate("/api/posts/"+url.PathEscape(id), p.query)
 	p.send("call", func() (any, error) {
 		p.setToday()
-		thread, err := read[public.PostThread](p, "getPost", p.query, "id", id, "limit", repliesLimit)
+		thread, err := read[public.PostThread](
+			p,
+			"getPost",
+			p.query,
+			"id",
+			id,
+			"limit",
+			repliesLimit,
+		)
 		if err == nil && lengthOf(thread) > longThread {
-			thread, err = read[public.PostThread](p, "getPost", p.query, "id", id, "limit", longLimit)
+			thread, err = read[public.PostThread](
+				p,
+				"getPost",
+				p.query,
+				"id",
+				id,
+				"limit",
+				longLimit,
+			)
 		}
 		if err != nil {
 			return nil, err

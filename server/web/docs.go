@@ -28,10 +28,15 @@ func (s *Site) Docs(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 		s.Reference(w, r, params)
 		return
 	}
-	i := slices.IndexFunc(s.options.Manual, func(page documents.ManualPage) bool { return page.Topic == topic })
+
+	i := slices.IndexFunc(
+		s.options.Manual,
+		func(page documents.ManualPage) bool { return page.Topic == topic },
+	)
 	if i < 0 && topic != "" {
 		p.err = &domain.Error{Code: domain.CodeNotFound}
 	}
+
 	p.send("docs", func() (any, error) {
 		data := docsPage{view: p.view, Pages: s.options.Manual, Topic: topic}
 		var err error
@@ -40,6 +45,7 @@ func (s *Site) Docs(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 			data.Source = data.Pages[i].Linked(p.BaseURL, query)
 			data.Content, err = data.Pages[i].HTML(query)
 		}
+
 		return data, err
 	})
 }
@@ -48,7 +54,8 @@ func (s *Site) Docs(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 func (s *Site) Guide(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r)
 	p.send("guide", func() (any, error) {
-		_, guide, _ := strings.Cut(string(s.options.Guide(p.Lang)), "\n---\n") // after the front matter
+		// After the front matter.
+		_, guide, _ := strings.Cut(string(s.options.Guide(p.Lang)), "\n---\n")
 		content, err := documents.Fragment(guide, 2)
 		return struct {
 			view

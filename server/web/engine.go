@@ -16,11 +16,20 @@ func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) (int, api
 // Routes returns the handlers of the pages of the directory by path.
 func (s *Site) Routes() map[string]httprouter.Handle {
 	routes := map[string]httprouter.Handle{
-		"/": s.Home, "/agents": s.Agents, "/agents/{handle}": s.Agent,
-		"/calls": s.Calls, "/calls/{id}": s.Call, feedPath: s.Feed, badgePath: s.Badge,
-		"/guide": s.Guide, "/about": s.About,
-		"/docs": s.Docs, "/docs/{topic}": s.Docs, "/docs/{topic}/{operation}": s.Reference,
+		"/":                         s.Home,
+		"/agents":                   s.Agents,
+		"/agents/{handle}":          s.Agent,
+		"/calls":                    s.Calls,
+		"/calls/{id}":               s.Call,
+		feedPath:                    s.Feed,
+		badgePath:                   s.Badge,
+		"/guide":                    s.Guide,
+		"/about":                    s.About,
+		"/docs":                     s.Docs,
+		"/docs/{topic}":             s.Docs,
+		"/docs/{topic}/{operation}": s.Reference,
 	}
+
 	for path, show := range routes {
 		counted := s.counted(show)
 		routes[path] = func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
@@ -28,6 +37,7 @@ func (s *Site) Routes() map[string]httprouter.Handle {
 			counted(w, r, params)
 		}
 	}
+
 	return routes
 }
 

@@ -40,14 +40,16 @@ func feedOf(query url.Values, lang string) string {
 // feedTemplate is the feed without the XML declaration, which html/template would escape. It
 // escapes the rest as XML needs it, but lets characters through that XML forbids.
 var feedTemplate = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("feed").Parse(`<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="{{.Lang}}">
+	return template.Must(
+		template.New("feed").Parse(`<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="{{.Lang}}">
 <id>{{.ID}}</id><title>{{.Title}}</title><subtitle>{{.Notice}}</subtitle><updated>{{.Updated}}</updated><icon>{{.BaseURL}}/mark.svg</icon>
 <link rel="self" type="application/atom+xml" href="{{.Canonical}}"/><link rel="alternate" type="text/html" href="{{.List}}"/>
 {{range .Posts}}{{$id := print $.BaseURL "/calls/" .ID}}<entry><id>{{$id}}</id><title type="text">{{.Title}}</title><updated>{{.CreatedAt}}</updated>
 <author><name>{{.Author.Handle}}</name><uri>{{$.BaseURL}}/agents/{{.Author.Handle}}</uri></author><link rel="alternate" type="text/html" href="{{print $.BaseURL ($.To (print "/calls/" .ID))}}"/>
 <category term="{{.Kind}}" label="{{$.Kind .Kind}}"/>{{range .Tags}}<category term="{{.}}"/>{{end}}<summary type="text">{{$.Excerpt .Body}}</summary></entry>
 {{end}}</feed>
-`))
+`),
+	)
 })
 
 type feed struct {
@@ -87,11 +89,13 @@ func (f feed) write() ([]byte, error) {
 	if len(f.Posts) > 0 {
 		f.Updated = f.Posts[0].CreatedAt // the newest is first
 	}
+
 	var body bytes.Buffer
 	body.WriteString(xmlHeader)
 	if err := feedTemplate().Execute(&body, f); err != nil {
 		return nil, fmt.Errorf("write the feed: %w", err)
 	}
+
 	return bytes.Map(xmlCharacter, body.Bytes()), nil
 }
 
@@ -109,10 +113,15 @@ func (p *page) feedTitle() string {
 	if kind, known := kinds[p.query.Get("kind")]; known {
 		title += " · " + p.In(kind)
 	}
+
 	for _, name := range []string{"tag", "author", "q"} {
 		if value := p.query.Get(name); value != "" {
-			title += " · " + map[string]string{"tag": "#", "author": "@"}[name] + strings.TrimPrefix(value, "@")
+			title += " · " + map[string]string{"tag": "#", "author": "@"}[name] + strings.TrimPrefix(
+				value,
+				"@",
+			)
 		}
 	}
+
 	return title
 }

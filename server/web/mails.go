@@ -7,8 +7,8 @@ import (
 	"callbook/store/domain"
 )
 
-// mailsPath precedes the token in the path of the page that ends all mails to an address. It is below ownerPath, so
-// that its token is as secret as that of an owner's page.
+// mailsPath precedes the token in the path of the page that ends all mails to an address. It is
+// below ownerPath, so that its token is as secret as that of an owner's page.
 const mailsPath = "mails/"
 
 // mailsView is the page that ends all mails to an address.
@@ -25,26 +25,36 @@ func (s *Site) mails(w http.ResponseWriter, r *http.Request, token string) (err 
 		if err := s.checkOrigin(r); err != nil {
 			return err
 		}
+
 		form, err := api.ReadForm(w, r)
 		if err != nil {
 			return err
 		}
+
 		act := form.Get("act")
 		switch act {
 		case "stop", "resume":
 			if err := s.options.Store.StopMails(r.Context(), token, act == "stop"); err != nil {
 				return err
 			}
+
 			page.Alert = Alert{"good", page.Say("Done.", "已完成。")}
+
 		default:
 			rejected := &domain.Error{Code: domain.CodeValidationFailed}
-			page.Alert = Alert{"bad", page.Say("Nothing was done: this page has no such button. Use those that it shows.",
-				"没有执行任何操作：此页面没有这样的按钮。请使用页面上显示的按钮。")}
+			page.Alert = Alert{
+				"bad",
+				page.Say("Nothing was done: this page has no such button. Use those that it shows.",
+					"没有执行任何操作：此页面没有这样的按钮。请使用页面上显示的按钮。"),
+			}
+
 			status, _ = s.Fail(w, r, rejected)
 		}
 	}
+
 	if page.Stopped, err = s.options.Store.MailsStopped(r.Context(), token); err != nil {
 		return err
 	}
+
 	return s.Render(w, status, "owner-mails.html", page.Lang, page)
 }

@@ -12,12 +12,14 @@ import (
 	"callbook/static"
 )
 
-// A page in Markdown has a template of its own, over the same data as the one in HTML. Its functions keep a text of agents in
-// its place: there it is no heading, link or HTML, and does not end its quotation.
+// A page in Markdown has a template of its own, over the same data as the one in HTML. Its
+// functions keep a text of agents in its place: there it is no heading, link or HTML, and does not
+// end its quotation.
 
 const markdownType = "text/markdown; charset=utf-8"
 
-// prefersMarkdown reports whether a request names text/markdown, and no type of pages that it likes better.
+// prefersMarkdown reports whether a request names text/markdown, and no type of pages that it
+// likes better.
 func prefersMarkdown(accept []string) bool {
 	markdown, page := 0.0, 0.0
 	for part := range strings.SplitSeq(strings.Join(accept, ","), ",") {
@@ -25,22 +27,36 @@ func prefersMarkdown(accept []string) bool {
 		if err != nil {
 			continue
 		}
+
 		quality, err := strconv.ParseFloat(parameters["q"], 64)
 		if err != nil {
 			quality = 1
 		}
+
 		switch name {
 		case "text/markdown":
 			markdown = max(markdown, quality)
+
 		case "text/html", "application/xhtml+xml":
 			page = max(page, quality)
 		}
 	}
+
 	return markdown > 0 && markdown >= page
 }
 
 // markdownPages are the pages of the directory.
-var markdownPages = []string{"home", "agents", "agent", "calls", "call", "about", "guide", "docs", "reference"}
+var markdownPages = []string{
+	"home",
+	"agents",
+	"agent",
+	"calls",
+	"call",
+	"about",
+	"guide",
+	"docs",
+	"reference",
+}
 
 // markdownTemplates parses the templates, for the first request of a page in Markdown.
 var markdownTemplates = sync.OnceValues(func() (map[string]*template.Template, error) {
@@ -53,7 +69,9 @@ var markdownTemplates = sync.OnceValues(func() (map[string]*template.Template, e
 
 	pages := map[string]*template.Template{}
 	for _, name := range markdownPages {
-		page, err := template.New(name).Funcs(functions).ParseFS(static.Markdown, "layout.md.tmpl", "parts.md.tmpl", name+".md.tmpl")
+		page, err := template.New(name).
+			Funcs(functions).
+			ParseFS(static.Markdown, "layout.md.tmpl", "parts.md.tmpl", name+".md.tmpl")
 		if err != nil {
 			return nil, fmt.Errorf("read the Markdown template %s: %w", name, err)
 		}
@@ -76,7 +94,8 @@ func executeMarkdown(name string, data any) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// Link returns a link in Markdown with a label that is escaped already. A path becomes an address of the site.
+// Link returns a link in Markdown with a label that is escaped already. A path becomes an address
+// of the site.
 func (v view) Link(label, address string) string {
 	if strings.HasPrefix(address, "/") {
 		address = v.BaseURL + address
@@ -86,7 +105,30 @@ func (v view) Link(label, address string) string {
 
 // quotationMarks replaces the marks in a quotation, so that none of them ends it.
 var quotationMarks = strings.NewReplacer(
-	`"`, "'", "“", "'", "”", "'", "„", "'", "‟", "'", "«", "'", "»", "'", "〝", "'", "〞", "'", "〟", "'", "＂", "'", "″", "'",
+	`"`,
+	"'",
+	"“",
+	"'",
+	"”",
+	"'",
+	"„",
+	"'",
+	"‟",
+	"'",
+	"«",
+	"'",
+	"»",
+	"'",
+	"〝",
+	"'",
+	"〞",
+	"'",
+	"〟",
+	"'",
+	"＂",
+	"'",
+	"″",
+	"'",
 )
 
 // quote returns a text in one line between quotation marks.
@@ -97,7 +139,8 @@ func quote(text string) string {
 // Quote is quote for templates.
 func (v view) Quote(text string) string { return quote(text) }
 
-// quoteLines returns a quotation with the lines of a text, between which empty lines keep them apart.
+// quoteLines returns a quotation with the lines of a text, between which empty lines keep them
+// apart.
 func quoteLines(text string) string {
 	var quoted []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -114,28 +157,64 @@ func codeSpan(text string) string {
 	for strings.Contains(text, fence) {
 		fence += "`"
 	}
+
 	if strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
 		text = " " + text + " "
 	}
+
 	return fence + text + fence
 }
 
-// markdownEscaper escapes characters that are markup anywhere in a line, and the beginnings of addresses, which some programs turn into links.
+// markdownEscaper escapes characters that are markup anywhere in a line, and the beginnings of
+// addresses, which some programs turn into links.
 var markdownEscaper = strings.NewReplacer(
-	`\`, `\\`, "`", "\\`", `*`, `\*`, `_`, `\_`, `[`, `\[`, `]`, `\]`, `<`, `\<`, `>`, `\>`, `&`, `\&`, `|`, `\|`, `~`, `\~`, `$`, `\$`, `@`, `\@`,
-	`://`, `\://`, `www.`, `www\.`, `WWW.`, `WWW\.`,
+	`\`,
+	`\\`,
+	"`",
+	"\\`",
+	`*`,
+	`\*`,
+	`_`,
+	`\_`,
+	`[`,
+	`\[`,
+	`]`,
+	`\]`,
+	`<`,
+	`\<`,
+	`>`,
+	`\>`,
+	`&`,
+	`\&`,
+	`|`,
+	`\|`,
+	`~`,
+	`\~`,
+	`$`,
+	`\$`,
+	`@`,
+	`\@`,
+	`://`,
+	`\://`,
+	`www.`,
+	`www\.`,
+	`WWW.`,
+	`WWW\.`,
 )
 
 func escapeMarkdown(text string) string { return markdownEscaper.Replace(text) }
 
-// escapeLineStart escapes characters that are markup at the beginning of a line alone: headings, lists, rules.
+// escapeLineStart escapes characters that are markup at the beginning of a line alone: headings,
+// lists, rules.
 func escapeLineStart(line string) string {
 	digits := len(line) - len(strings.TrimLeft(line, "0123456789"))
-	if rest := line[digits:]; digits > 0 && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, ")")) {
+	if rest := line[digits:]; digits > 0 &&
+		(strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, ")")) {
 		return line[:digits] + `\` + rest
 	}
 	if line != "" && strings.ContainsRune("#+-=:", rune(line[0])) {
 		return `\` + line
 	}
+
 	return line
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/julienschmidt/httprouter"
 )
 
-// ownerPath precedes the token in the path of an owner's page. The token is the only proof of ownership, so nothing
-// that the page sends or loads may contain it, and the page must not be cached. Its HTML does not contain the token
-// either: forms and links consist of a query only.
+// ownerPath precedes the token in the path of an owner's page. The token is the only proof of
+// ownership, so nothing that the page sends or loads may contain it, and the page must not be
+// cached. Its HTML does not contain the token either: forms and links consist of a query only.
 const ownerPath = "/owner/"
 
 func ownerHeaders(h http.Header) {
@@ -49,12 +49,13 @@ type doneView struct {
 	MailboxVerified bool
 }
 
-// Owner handles the owner's page. GET and HEAD change nothing, because mail scanners open links; POST executes the
-// action of a button.
+// Owner handles the owner's page. GET and HEAD change nothing, because mail scanners open links;
+// POST executes the action of a button.
 func (s *Site) Owner(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 	token := strings.TrimPrefix(params.ByName("token"), "/")
 	ownerHeaders(w.Header())
 	var err error
+
 	if stop, ok := strings.CutPrefix(token, mailsPath); ok {
 		err = s.mails(w, r, stop)
 	} else if r.Method == http.MethodPost {
@@ -62,14 +63,20 @@ func (s *Site) Owner(w http.ResponseWriter, r *http.Request, params httprouter.P
 	} else {
 		err = s.showOwner(w, r, token, ownerView{view: s.View(r)})
 	}
+
 	if err != nil {
 		s.RenderError(w, r, err)
 	}
 }
 
-// showOwner sends the page in its present state, with the contents of page. If there is no page any more, it returns the error
-// of the link.
-func (s *Site) showOwner(w http.ResponseWriter, r *http.Request, token string, page ownerView) (err error) {
+// showOwner sends the page in its present state, with the contents of page. If there is no page
+// any more, it returns the error of the link.
+func (s *Site) showOwner(
+	w http.ResponseWriter,
+	r *http.Request,
+	token string,
+	page ownerView,
+) (err error) {
 	if page.OwnerPage, err = s.options.Store.OwnerPage(r.Context(), token); err != nil {
 		return err
 	}
@@ -89,16 +96,23 @@ var ownerActs = []domain.OwnerAction{
 	domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse, domain.OwnerWaive, domain.OwnerKeep,
 }
 
-// lastActs are those after which there is no owner's page, and the new key, which gets a page of its own.
-var lastActs = []domain.OwnerAction{domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRotateKey, domain.OwnerRetire}
+// lastActs are those after which there is no owner's page, and the new key, which gets a page of
+// its own.
+var lastActs = []domain.OwnerAction{
+	domain.OwnerReject,
+	domain.OwnerWithdraw,
+	domain.OwnerRotateKey,
+	domain.OwnerRetire,
+}
 
 // ownerErrors are the codes of errors that the page explains. Others have a page of their own.
 var ownerErrors = []domain.Code{
 	domain.CodeInvalidState, domain.CodeNotFound, domain.CodeTrustTooLow, domain.CodeSenderLimitReached, domain.CodeValidationFailed,
 }
 
-// actAsOwner executes the action of a button, and shows its result. It responds to the POST itself instead of redirecting,
-// so that no URL contains the result; reloading the page finds the form used.
+// actAsOwner executes the action of a button, and shows its result. It responds to the POST itself
+// instead of redirecting, so that no URL contains the result; reloading the page finds the form
+// used.
 func (s *Site) actAsOwner(w http.ResponseWriter, r *http.Request, token string) error {
 	if err := s.checkOrigin(r); err != nil {
 		return err
@@ -133,32 +147,41 @@ func (s *Site) actAsOwner(w http.ResponseWriter, r *http.Request, token string) 
 	return s.showOwner(w, r, token, page)
 }
 
-// checkOrigin rejects a form of another site with forbidden. Under a strict referrer policy a browser sends Origin:
-// null even to the same site; current browsers add Sec-Fetch-Site. With an older one the page relies on the secret
-// tokens in its path and in its forms.
+// checkOrigin rejects a form of another site with forbidden. Under a strict referrer policy a
+// browser sends Origin: null even to the same site; current browsers add Sec-Fetch-Site. With an
+// older one the page relies on the secret tokens in its path and in its forms.
 func (s *Site) checkOrigin(r *http.Request) error {
 	if r.Header.Get("Origin") == "null" && r.Header.Get("Sec-Fetch-Site") == "" {
 		r = r.Clone(r.Context())
 		r.Header.Del("Origin")
 	}
+
 	if s.options.Engine.Origins.Check(r) != nil {
 		return &domain.Error{Code: domain.CodeForbidden, Topic: domain.TopicOrigin}
 	}
+
 	return nil
 }
 
-// showOwnerEnd shows the result of an action after which there is no owner's page, and the new key, which gets a
-// page of its own.
-func (s *Site) showOwnerEnd(w http.ResponseWriter, r *http.Request, call domain.OwnerSubmission, done domain.OwnerResult) error {
+// showOwnerEnd shows the result of an action after which there is no owner's page, and the new
+// key, which gets a page of its own.
+func (s *Site) showOwnerEnd(
+	w http.ResponseWriter,
+	r *http.Request,
+	call domain.OwnerSubmission,
+	done domain.OwnerResult,
+) error {
 	page := doneView{view: s.View(r), OwnerResult: done, Act: call.Act}
 	page.Switch = "" // following the link would lose the result, which is shown once
 	switch call.Act {
 	case domain.OwnerReject:
 		s.options.Log.Warn().Str("handle", done.Handle).Msg("an owner claim was rejected")
+
 	case domain.OwnerRotateKey:
 		// An error of the page must not hide the new key.
 		now, err := s.options.Store.OwnerPage(r.Context(), call.Token)
 		page.MailboxVerified = err != nil || now.MailboxVerified
 	}
+
 	return s.Render(w, http.StatusOK, "owner-done.html", page.Lang, page)
 }

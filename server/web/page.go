@@ -26,25 +26,36 @@ type page struct {
 
 // open starts a page that accepts these query parameters and lang.
 func (s *Site) open(w http.ResponseWriter, r *http.Request, parameters ...string) *page {
-	p := &page{view: s.View(r), site: s, w: w, r: r, query: url.Values{}}
+	p := &page{
+		view:  s.View(r),
+		site:  s,
+		w:     w,
+		r:     r,
+		query: url.Values{},
+	}
+
 	given, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		p.err = &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{
 			{Field: "query", Code: domain.FaultBadFormat, Topic: "query"},
 		}}
 	}
+
 	for _, name := range parameters {
 		value := given.Get(name)
 		if name == "author" {
 			value = api.ParseHandle(value)
 		}
+
 		if strings.TrimSpace(value) != "" { // forms send empty fields
 			p.query.Set(name, value)
 		}
 	}
+
 	path := (&url.URL{Path: r.URL.Path}).EscapedPath() // normalized: %61 is a
 	p.Here, p.Switch = path, address("", p.query, "lang", p.other())
 	p.Canonical = p.BaseURL + address(path, p.query, "lang", p.LangParam())
+
 	return p
 }
 
@@ -67,9 +78,11 @@ func address(path string, query url.Values, name, value string) string {
 	if value != "" {
 		query.Set(name, value)
 	}
+
 	if len(query) == 0 {
 		return path
 	}
+
 	return path + "?" + query.Encode()
 }
 
@@ -135,7 +148,10 @@ func (p *page) sendContent(form string, content func() ([]byte, error)) {
 
 func (p *page) sendCached(form string, content func() ([]byte, error)) error {
 	// The keys of operations begin with a slash.
-	key := strings.Join([]string{form, p.Lang, p.LangParam(), address(p.Here, p.query, "", "")}, " ")
+	key := strings.Join(
+		[]string{form, p.Lang, p.LangParam(), address(p.Here, p.query, "", "")},
+		" ",
+	)
 	load := func(ctx context.Context) (*api.Cached, error) {
 		p.r = p.r.WithContext(ctx)
 		body, err := content()
@@ -175,13 +191,16 @@ func (p *page) pagination(next *string) pagination {
 	o := pagination{Later: query.Has("cursor")}
 	query.Del("cursor")
 	o.First = address(p.Here, query, "lang", p.LangParam())
+
 	if next == nil {
 		return o
 	}
+
 	if u, err := url.Parse(*next); err == nil {
 		query.Set("cursor", u.Query().Get("cursor"))
 		o.NextPage = address(p.Here, query, "lang", p.LangParam())
 	}
+
 	return o
 }
 

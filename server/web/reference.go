@@ -46,12 +46,20 @@ func (s *Site) Reference(w http.ResponseWriter, r *http.Request, params httprout
 	if params.ByName("topic") != referenceTopic || id != "" && i < 0 {
 		p.err = &domain.Error{Code: domain.CodeNotFound}
 	}
+
 	p.send("reference", func() (any, error) {
-		data := referencePage{view: p.view, Operations: engine.Operations, Members: map[string]string{}, registry: engine.Registry}
+		data := referencePage{
+			view:       p.view,
+			Operations: engine.Operations,
+			Members:    map[string]string{},
+			registry:   engine.Registry,
+		}
+
 		if i >= 0 {
 			data.Operation = engine.Operations[i]
 			data.describe(engine.Describe(data.Operation))
 		}
+
 		return data, nil
 	})
 }
@@ -59,21 +67,33 @@ func (s *Site) Reference(w http.ResponseWriter, r *http.Request, params httprout
 // describe adds the documentation of the operation.
 func (p *referencePage) describe(doc *huma.Operation) {
 	for _, param := range doc.Parameters {
-		p.Parameters = append(p.Parameters, field{param.Name + " (" + param.In + ")", p.limits(param.Schema), param.Description, param.Required})
+		p.Parameters = append(
+			p.Parameters,
+			field{
+				param.Name + " (" + param.In + ")",
+				p.limits(param.Schema),
+				param.Description,
+				param.Required,
+			},
+		)
 	}
+
 	if doc.RequestBody != nil {
 		p.Body = p.members("", doc.RequestBody.Content["application/json"].Schema)
 	}
+
 	p.Responses = doc.Responses
 	for status, r := range doc.Responses {
 		content := r.Content["application/json"]
 		if status >= "3" || content == nil {
 			continue
 		}
+
 		s := api.Resolve(p.registry, content.Schema)
 		if len(s.AnyOf) > 0 {
 			s = api.Resolve(p.registry, s.AnyOf[0])
 		}
+
 		p.Members[status] = strings.Join(slices.Sorted(maps.Keys(s.Properties)), ", ")
 	}
 }
@@ -87,15 +107,26 @@ func (p *referencePage) members(prefix string, s *huma.Schema) (fields []field) 
 			names = append(names, name)
 		}
 	}
+
 	for _, name := range names {
 		property := s.Properties[name]
-		fields = append(fields, field{prefix + name, p.limits(property), property.Description, slices.Contains(s.Required, name)})
+		fields = append(
+			fields,
+			field{
+				prefix + name,
+				p.limits(property),
+				property.Description,
+				slices.Contains(s.Required, name),
+			},
+		)
 		prefix, inner := prefix+name+".", api.Resolve(p.registry, property)
 		if inner.Items != nil {
 			prefix, inner = prefix[:len(prefix)-1]+"[].", inner.Items
 		}
+
 		fields = append(fields, p.members(prefix, inner)...)
 	}
+
 	return fields
 }
 
@@ -105,19 +136,27 @@ func (p *referencePage) limits(s *huma.Schema) string {
 	parts := []string{
 		s.Type, s.Format, between(s.MinLength, s.MaxLength, " characters"), between(s.Minimum, s.Maximum, ""), between(s.MinItems, s.MaxItems, " items"),
 	}
+
 	if len(s.Enum) > 0 {
 		parts[1] = strings.ReplaceAll(strings.Trim(fmt.Sprint(s.Enum), "[]"), " ", " | ")
 	}
+
 	if s.Pattern != "" {
 		parts = append(parts, "pattern "+s.Pattern)
 	}
+
 	if s.Default != nil {
 		parts = append(parts, fmt.Sprint("default ", s.Default))
 	}
+
 	if s.Items != nil && s.Items.Ref == "" {
 		parts = append(parts, "each "+p.limits(s.Items))
 	}
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ", ")
+
+	return strings.Join(
+		slices.DeleteFunc(parts, func(part string) bool { return part == "" }),
+		", ",
+	)
 }
 
 // between describes the least and the greatest number of something; empty if there are none.
@@ -125,10 +164,13 @@ func between[N int | float64](low, high *N, noun string) string {
 	switch {
 	case low != nil && high != nil:
 		return fmt.Sprintf("%v to %v%s", *low, *high, noun)
+
 	case low != nil:
 		return fmt.Sprintf("at least %v%s", *low, noun)
+
 	case high != nil:
 		return fmt.Sprintf("at most %v%s", *high, noun)
 	}
+
 	return ""
 }

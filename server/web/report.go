@@ -10,8 +10,8 @@ import (
 	"callbook/store/domain"
 )
 
-// ReportRoutes returns the handlers of the forms that report something to the operator by path, for POST. They count as reads
-// of an address, also if a request contains no form.
+// ReportRoutes returns the handlers of the forms that report something to the operator by path,
+// for POST. They count as reads of an address, also if a request contains no form.
 func (s *Site) ReportRoutes() map[string]httprouter.Handle {
 	return map[string]httprouter.Handle{
 		"/agents/{handle}/report":            s.counted(s.report("reportAgent", "handle")),
@@ -20,8 +20,8 @@ func (s *Site) ReportRoutes() map[string]httprouter.Handle {
 	}
 }
 
-// report returns the handler of a form that reports what a parameter of the path names. It runs the operation of the
-// API, with its limits and checks.
+// report returns the handler of a form that reports what a parameter of the path names. It runs
+// the operation of the API, with its limits and checks.
 func (s *Site) report(operation, name string) httprouter.Handle {
 	op := s.options.Engine.Operation(operation)
 	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
@@ -31,6 +31,7 @@ func (s *Site) report(operation, name string) httprouter.Handle {
 			reason := strings.Join(strings.Fields(form.Get("reason")), " ")
 			err = s.options.Engine.Submit(w, r, op, named, domain.ReportDraft{Reason: reason})
 		}
+
 		if err == nil {
 			page := reportView{view: s.View(r)}
 			page.Switch = "" // following the link would not be a report
@@ -38,6 +39,7 @@ func (s *Site) report(operation, name string) httprouter.Handle {
 			w.Header().Set("Cache-Control", "no-store")
 			err = s.Render(w, http.StatusOK, "report.html", page.Lang, page)
 		}
+
 		if err != nil {
 			s.RenderError(w, r, err)
 		}

@@ -40,14 +40,17 @@ func (v view) Marked(text string) template.HTML {
 	var b strings.Builder
 	end := 0
 	var spans []search.Span
+
 	if v.highlight != nil {
 		spans = v.highlight(text)
 	}
+
 	for _, span := range spans {
 		b.WriteString(template.HTMLEscapeString(text[end:span.From]))
 		b.WriteString("<mark>" + template.HTMLEscapeString(text[span.From:span.To]) + "</mark>")
 		end = span.To
 	}
+
 	b.WriteString(template.HTMLEscapeString(text[end:]))
 	return template.HTML(b.String())
 }
@@ -62,7 +65,17 @@ func (p *page) popular() ([]string, error) {
 		return nil, nil
 	}
 
-	newest, err := read[public.BriefList](p, "listAgents", nil, "view", "brief", "min_level", "1", "limit", "100")
+	newest, err := read[public.BriefList](
+		p,
+		"listAgents",
+		nil,
+		"view",
+		"brief",
+		"min_level",
+		"1",
+		"limit",
+		"100",
+	)
 	return mostFrequent(newest.Agents), err
 }
 
@@ -75,6 +88,7 @@ func mostFrequent(agents []public.BriefItem) (names []string) {
 			}
 		}
 	}
+
 	slices.SortStableFunc(names, func(a, b string) int { return count[b] - count[a] })
 	return names[:min(len(names), maxPopular)]
 }

@@ -59,10 +59,16 @@ func (s *Site) sendSitemap(w http.ResponseWriter, r *http.Request, part string) 
 	}
 
 	key := sitemapType + " " + part
-	cached, err := engine.Cache.Load(r.Context(), key, s.options.Store.Now(), 0, func(ctx context.Context) (*api.Cached, error) {
-		body, err := s.sitemap(ctx, part)
-		return api.NewCached(body), err
-	})
+	cached, err := engine.Cache.Load(
+		r.Context(),
+		key,
+		s.options.Store.Now(),
+		0,
+		func(ctx context.Context) (*api.Cached, error) {
+			body, err := s.sitemap(ctx, part)
+			return api.NewCached(body), err
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -107,16 +113,26 @@ func (s *Site) sitemapParts(ctx context.Context) (parts []string, err error) {
 			if !found {
 				break
 			}
+
 			parts = append(parts, fmt.Sprintf("%s-%d.xml", k.name, first/sitemapStep))
 			from = (first/sitemapStep + 1) * sitemapStep
 		}
 	}
+
 	return append(parts, pagesPart), nil
 }
 
 // sitePages returns the paths of the pages that every site has.
 func (s *Site) sitePages() []string {
-	pages := []string{"/", "/agents", "/calls", "/guide", "/about", "/docs", "/docs/" + referenceTopic}
+	pages := []string{
+		"/",
+		"/agents",
+		"/calls",
+		"/guide",
+		"/about",
+		"/docs",
+		"/docs/" + referenceTopic,
+	}
 	for _, page := range s.options.Manual {
 		pages = append(pages, "/docs/"+page.Topic)
 	}
@@ -129,23 +145,28 @@ func (s *Site) pages(ctx context.Context, part string) ([]string, error) {
 	if part == pagesPart {
 		return s.sitePages(), nil
 	}
+
 	for _, k := range sitemapKinds {
 		number, ok := strings.CutPrefix(part, k.name+"-")
 		n, err := strconv.ParseInt(strings.TrimSuffix(number, ".xml"), 10, 32)
 		if !ok || err != nil || part != fmt.Sprintf("%s-%d.xml", k.name, n) {
 			continue
 		}
+
 		names, err := s.options.Store.Pages(ctx, k.kind, n*sitemapStep, (n+1)*sitemapStep)
 		if err != nil {
 			return nil, err
 		}
+
 		for i, name := range names {
 			names[i] = k.path + name
 		}
+
 		if len(names) > 0 {
 			return names, nil
 		}
 	}
+
 	return nil, &domain.Error{Code: domain.CodeNotFound}
 }
 
@@ -153,7 +174,11 @@ func (s *Site) pages(ctx context.Context, part string) ([]string, error) {
 // character that a URL would escape, and neither have the other paths.
 func (s *Site) writeSitemap(root, element, prefix string, paths []string) []byte {
 	base := html.EscapeString(s.options.BaseURL + prefix)
-	b := fmt.Appendf(nil, xmlHeader+"<%s xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n", root)
+	b := fmt.Appendf(
+		nil,
+		xmlHeader+"<%s xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n",
+		root,
+	)
 	for _, path := range paths {
 		b = fmt.Appendf(b, "<%s><loc>%s%s</loc></%[1]s>\n", element, base, html.EscapeString(path))
 	}

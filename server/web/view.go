@@ -14,7 +14,8 @@ import (
 	"callbook/store/text"
 )
 
-// view holds the data and methods that the layout and every template use: the language, texts and links.
+// view holds the data and methods that the layout and every template use: the language, texts and
+// links.
 type view struct {
 	Here      string // the page's path; empty for an error page
 	Lang      string // en, zh
@@ -28,8 +29,9 @@ type view struct {
 	Legal     string // address of the legal notice; empty for none
 	About     string
 	Notice    string
-	today     string                          // date in UTC; empty for a page that has no calls
-	chosen    bool                            // the query names the language: links lead to pages in it
+	today     string // date in UTC; empty for a page that has no calls
+	// The query names the language: links lead to pages in it.
+	chosen    bool
 	highlight func(text string) []search.Span // of a search page: highlights its records
 }
 
@@ -38,7 +40,14 @@ type View = view
 
 // View returns the view of a request.
 func (s *Site) View(r *http.Request) View {
-	v := view{Lang: Language(r), BaseURL: s.options.BaseURL, Contact: s.options.Contact, Site: s.options.Name, Legal: s.options.Legal}
+	v := view{
+		Lang:    Language(r),
+		BaseURL: s.options.BaseURL,
+		Contact: s.options.Contact,
+		Site:    s.options.Name,
+		Legal:   s.options.Legal,
+	}
+
 	v.Switch, v.About, v.Notice = "?lang="+v.other(), v.In(s.options.About), v.In(s.options.Notice)
 	v.chosen = r.URL.Query().Get("lang") == v.Lang
 	return v
@@ -50,9 +59,11 @@ func (v view) Say(en, zh string, values ...any) string {
 	if v.Lang == "zh" {
 		text = zh
 	}
+
 	if len(values) == 0 {
 		return text
 	}
+
 	return fmt.Sprintf(text, values...)
 }
 
@@ -84,7 +95,8 @@ func (v view) When(t domain.Time) string { return t.Time().Format("2006-01-02 15
 // Day formats the date of a time.
 func (v view) Day(t domain.Time) string { return t.Time().Format("2006-01-02") }
 
-// Count formats a number, with the spaces around it that Chinese needs; an inexact one is a lower bound.
+// Count formats a number, with the spaces around it that Chinese needs; an inexact one is a lower
+// bound.
 func (v view) Count(n int, exact bool) string {
 	if exact {
 		return v.Say("%d", " %d ", n)
@@ -98,9 +110,11 @@ func (v view) Within(hours float64) string {
 	switch {
 	case n <= 1:
 		return v.Say("an hour", "一小时")
+
 	case n <= 48:
 		return v.Say("%d hours", " %d 小时", n)
 	}
+
 	return v.Days((n + 23) / 24)
 }
 
@@ -112,7 +126,8 @@ func (v view) Days(n int) string {
 	return v.Say("%d days", " %d 天", n)
 }
 
-// Avatar returns a picture that is derived from a handle, so that people recognize an agent in a list.
+// Avatar returns a picture that is derived from a handle, so that people recognize an agent in a
+// list.
 func (v view) Avatar(handle string) template.HTML {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(handle))
@@ -122,20 +137,35 @@ func (v view) Avatar(handle string) template.HTML {
 		bits /= n
 		return part
 	}
+
 	hue := next(360)
-	return template.HTML(fmt.Sprintf(`<svg class="avatar" viewBox="0 0 32 32" aria-hidden="true"><path fill="hsl(%d 42%% 80%%)" d="M0 0h32v32H0z"/>`+
-		`<circle fill="hsl(%d 52%% 40%%)" cx="%d" cy="%d" r="%d"/><circle fill="hsl(%d 60%% 62%%)" cx="%d" cy="%d" r="%d"/></svg>`,
-		hue, (hue+next(120))%360, 4+next(25), 4+next(25), 9+next(6), (hue+120+next(120))%360, 4+next(25), 4+next(25), 4+next(6)))
+	return template.HTML(
+		fmt.Sprintf(
+			`<svg class="avatar" viewBox="0 0 32 32" aria-hidden="true"><path fill="hsl(%d 42%% 80%%)" d="M0 0h32v32H0z"/>`+
+				`<circle fill="hsl(%d 52%% 40%%)" cx="%d" cy="%d" r="%d"/><circle fill="hsl(%d 60%% 62%%)" cx="%d" cy="%d" r="%d"/></svg>`,
+			hue,
+			(hue+next(120))%360,
+			4+next(25),
+			4+next(25),
+			9+next(6),
+			(hue+120+next(120))%360,
+			4+next(25),
+			4+next(25),
+			4+next(6),
+		),
+	)
 }
 
 // Address returns the operator's contact without its scheme.
 func (v view) Address(contact string) string { return strings.TrimPrefix(contact, "mailto:") }
 
-// Outside returns an external address that a page may link to, or the empty string. It must be http or https, show
-// its host, and have no user information, which could look like a host.
+// Outside returns an external address that a page may link to, or the empty string. It must be
+// http or https, show its host, and have no user information, which could look like a host.
 func (v view) Outside(address string) string {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || !text.CheckLine(address) {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" ||
+		u.User != nil ||
+		!text.CheckLine(address) {
 		return ""
 	}
 	return address

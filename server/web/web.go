@@ -35,18 +35,19 @@ import (
 type Options struct {
 	Store   *store.Store
 	Engine  *api.Engine
-	Reads   ratelimit.Class        // limit of an address that pages count against
-	BaseURL string                 // as in server.Options
-	Contact string                 // likewise
-	Name    string                 // of the site
-	About   Text                   // purpose of the site
-	Detail  string                 // what the operator says about it, in Markdown
-	Legal   string                 // address of the legal notice; empty: none
-	Notice  Text                   // warning about agents' text
-	ARD     string                 // path of the manifest for Agentic Resource Discovery; empty: none
-	Manual  []documents.ManualPage // as manual.Pages returns it
-	Guide   func(lang string) []byte
-	Log     zerolog.Logger // log of the operator
+	Reads   ratelimit.Class // limit of an address that pages count against
+	BaseURL string          // as in server.Options
+	Contact string          // likewise
+	Name    string          // of the site
+	About   Text            // purpose of the site
+	Detail  string          // what the operator says about it, in Markdown
+	Legal   string          // address of the legal notice; empty: none
+	Notice  Text            // warning about agents' text
+	// Path of the manifest for Agentic Resource Discovery; empty: none.
+	ARD    string
+	Manual []documents.ManualPage // as manual.Pages returns it
+	Guide  func(lang string) []byte
+	Log    zerolog.Logger // log of the operator
 }
 
 // Text is a sentence in both languages.
@@ -71,8 +72,10 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the template %s: %w", name, err)
 		}
+
 		pages[name] = page
 	}
+
 	return pages, nil
 })
 
@@ -88,7 +91,9 @@ func New(o Options) (*Site, error) {
 // Languages of the pages; the first is the default.
 var (
 	languages = []string{"en", "zh"}
-	matcher   = language.NewMatcher([]language.Tag{language.English, language.Chinese, language.TraditionalChinese})
+	matcher   = language.NewMatcher(
+		[]language.Tag{language.English, language.Chinese, language.TraditionalChinese},
+	)
 )
 
 // Language returns the language of the query (lang=en, lang=zh), or else the best match for
@@ -111,10 +116,12 @@ func acceptedLanguages(lines []string) []language.Tag {
 	if tags, _, err := language.ParseAcceptLanguage(all); err == nil {
 		return tags
 	}
+
 	known := slices.DeleteFunc(strings.SplitN(all, ",", maxAccepted), func(entry string) bool {
 		_, _, err := language.ParseAcceptLanguage(entry)
 		return err != nil
 	})
+
 	tags, _, _ := language.ParseAcceptLanguage(strings.Join(known, ","))
 	return tags
 }
@@ -131,10 +138,12 @@ func (s *Site) execute(name string, data any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var body bytes.Buffer
 	if err := pages[name].ExecuteTemplate(&body, "layout", data); err != nil {
 		return nil, fmt.Errorf("render %s: %w", name, err)
 	}
+
 	return body.Bytes(), nil
 }
 
@@ -155,10 +164,12 @@ func (s *Site) Render(w http.ResponseWriter, status int, name, lang string, data
 	if err != nil {
 		return err
 	}
+
 	pageHeaders(w.Header(), lang)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the client may have disconnected
+
 	return nil
 }
 
@@ -172,21 +183,27 @@ func (s *Site) RenderError(w http.ResponseWriter, r *http.Request, err error) {
 		Foreign bool // a page of another site has caused the request
 		Report  bool // of a form that reports something
 	}{view: s.View(r), Owner: isOwnerPath(r.URL.Path)}
-	data.Report = !data.Owner && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/report")
+
+	data.Report = !data.Owner && r.Method == http.MethodPost &&
+		strings.HasSuffix(r.URL.Path, "/report")
 	switch {
 	case data.Owner:
 		ownerHeaders(w.Header())
+
 	case data.Report:
 		data.Switch = "" // it would open the form's address without the form
+
 	default:
 		data.Switch = address("", r.URL.Query(), "lang", data.other()) // keeps the query
 		if r.URL.Path == "/agents" || r.URL.Path == "/calls" {
 			data.Here = r.URL.Path
 		}
 	}
+
 	if rejection, ok := errors.AsType[*domain.Error](err); ok {
 		data.Foreign = rejection.Topic == domain.TopicOrigin
 	}
+
 	data.Status, data.ErrorObject = s.Fail(w, r, err)
 	if err := s.Render(w, data.Status, "error.html", data.Lang, data); err != nil {
 		status, _ := s.Fail(w, r, err)

@@ -33,7 +33,10 @@ var (
 		"verified": {"verified: the page links to this agent as its own", "已验证：该网页用链接声明此智能体是它自己的"},
 		"pending":  {"not checked yet", "尚未检查"},
 		"expired":  {"its verification has expired", "验证已过期"},
-		"failed":   {"not verified: the page could not be read, or does not name this agent", "未验证：无法读取该网页，或网页未提到此智能体"},
+		"failed": {
+			"not verified: the page could not be read, or does not name this agent",
+			"未验证：无法读取该网页，或网页未提到此智能体",
+		},
 	}
 )
 
@@ -70,7 +73,10 @@ func isMention(l domain.Link) bool {
 // LinkStatus returns the text of the result of a link check.
 func (v view) LinkStatus(l domain.Link) string {
 	if isMention(l) {
-		return v.Say("mentioned: the page names this agent, which anybody who can write on the page may have done", "被提及：该网页写有此智能体的地址，任何能在该网页上发布内容的人都可以写上")
+		return v.Say(
+			"mentioned: the page names this agent, which anybody who can write on the page may have done",
+			"被提及：该网页写有此智能体的地址，任何能在该网页上发布内容的人都可以写上",
+		)
 	}
 	return v.In(linkStatuses[l.Status])
 }

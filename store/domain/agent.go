@@ -15,7 +15,8 @@ type OwnAgent struct {
 	Claim            OwnerClaim `db:"-"`
 	PendingRequests  int        `db:"pending_requests"`
 	AwaitingReceipts int        `db:"awaiting_receipts"`
-	DeletionAt       *Time      `db:"deletion_at"`       // when the agent is deleted; nil if it is not to be
+	// When the agent is deleted; nil if it is not to be.
+	DeletionAt       *Time      `db:"deletion_at"`
 	AwaitingApproval bool       `db:"awaiting_approval"` // by the operator
 	Limits           Allowances `db:"-"`
 }
@@ -59,6 +60,7 @@ func (l *List[T]) Scan(v any) error {
 		*l = List[T]{}
 		return nil
 	}
+
 	return json.Unmarshal([]byte(text), (*[]T)(l))
 }
 
@@ -126,19 +128,29 @@ func (a PublicAgent) Position() int64 { return a.ID }
 
 // Size returns about how many bytes the agent takes in a list.
 func (a PublicAgent) Size() int {
-	size := 1024 + escapedSize(a.Name, a.Owner, Deref(a.Tagline), a.DescriptionEN, a.DescriptionZH, Deref(a.Homepage), Deref(a.ContactPolicy.Note))
+	size := 1024 + escapedSize(
+		a.Name,
+		a.Owner,
+		Deref(a.Tagline),
+		a.DescriptionEN,
+		a.DescriptionZH,
+		Deref(a.Homepage),
+		Deref(a.ContactPolicy.Note),
+	)
 	size += escapedSize(a.Capabilities...) + escapedSize(a.Languages...)
 	for i := range a.Trust.Links {
 		size += 256 + len(a.Trust.Links[i].URL)
 	}
+
 	for i := range a.Offerings {
 		size += a.Offerings[i].size()
 	}
+
 	return size
 }
 
-// MatchMenu sets Matched to the menu entries that contain most of the words of a search, and at least
-// one. hitsOf returns how many of these words an entry contains.
+// MatchMenu sets Matched to the menu entries that contain most of the words of a search, and at
+// least one. hitsOf returns how many of these words an entry contains.
 func (a *PublicAgent) MatchMenu(hitsOf func(Offering) int) {
 	most := 1
 	for _, o := range a.Offerings {
@@ -146,6 +158,7 @@ func (a *PublicAgent) MatchMenu(hitsOf func(Offering) int) {
 		if hits > most {
 			most, a.Matched = hits, nil
 		}
+
 		if hits == most {
 			a.Matched = append(a.Matched, o)
 		}
@@ -155,7 +168,8 @@ func (a *PublicAgent) MatchMenu(hitsOf func(Offering) int) {
 // Card is an agent with what others have confirmed of it, and its newest posts.
 type Card struct {
 	PublicAgent
-	Partners    int          `db:"partners"` // owners on the other side of the confirmed collaborations
+	// Owners on the other side of the confirmed collaborations.
+	Partners    int          `db:"partners"`
 	Requests    RequestFacts `db:"-"`
 	RecentPosts []RecentPost `db:"-"`
 }
@@ -171,9 +185,14 @@ func (a *Agent) Brief() Brief {
 		Accepting:    a.ContactPolicy.Accepting,
 		Offerings:    []BriefOffering{},
 	}
+
 	for _, o := range a.Offerings {
-		brief.Offerings = append(brief.Offerings, BriefOffering{ID: o.ID, Title: o.Title, Mode: o.Mode})
+		brief.Offerings = append(
+			brief.Offerings,
+			BriefOffering{ID: o.ID, Title: o.Title, Mode: o.Mode},
+		)
 	}
+
 	return brief
 }
 
@@ -235,7 +254,8 @@ type Profile struct {
 	Model         string   `json:"model,omitempty" maxLength:"60" nullable:"true" doc:"The model behind the agent."`
 }
 
-// Settings is a merge patch of an agent: absent fields do not change, null clears an optional field.
+// Settings is a merge patch of an agent: absent fields do not change, null clears an optional
+// field.
 type Settings struct {
 	Handle  string `json:"handle,omitempty" format:"immutable" doc:"Rejected: a handle never changes." readOnly:"true"`
 	Name    string `json:"name,omitempty" minLength:"1" maxLength:"60" doc:"Display name, in any script. It must not be one that is reserved for the site."`
@@ -247,9 +267,10 @@ type Settings struct {
 
 // Registered is a new agent with its key, of which only the hash is stored.
 type Registered struct {
-	Agent    PublicAgent `json:"agent"`
-	Key      string      `json:"-"`        // empty in a repeated response once the key was used
-	Awaiting bool        `json:"awaiting"` // the operator must approve the agent before it takes part
+	Agent PublicAgent `json:"agent"`
+	Key   string      `json:"-"` // empty in a repeated response once the key was used
+	// The operator must approve the agent before it takes part.
+	Awaiting bool `json:"awaiting"`
 }
 
 // CheckDescriptions returns the error of an agent without a description in either language.

@@ -1,14 +1,15 @@
 package domain
 
-// MaxPendingCollabs limits the collaborations that an agent has recorded and their partners have not
-// decided, of those recorded within PendingCollabAge: partners that never decide must not end recording.
+// MaxPendingCollabs limits the collaborations that an agent has recorded and their partners have
+// not decided, of those recorded within PendingCollabAge: partners that never decide must not end
+// recording.
 const (
 	MaxPendingCollabs = 5
 	PendingCollabAge  = 30 * Day
 )
 
-// EvidenceWindow is how long after a collaboration that counts as evidence no other of the same two owners
-// does.
+// EvidenceWindow is how long after a collaboration that counts as evidence no other of the same
+// two owners does.
 const EvidenceWindow = 90 * Day
 
 // CollabDraft is a new record of finished work.

@@ -1,6 +1,6 @@
 // Package domain has the records of the directory and the rules that need no database: drafts and
-// stored records with their limits, the contact policy, state machines, quotas, ids and keys, and the
-// errors that reject a request. Package store applies the rules inside its transactions.
+// stored records with their limits, the contact policy, state machines, quotas, ids and keys, and
+// the errors that reject a request. Package store applies the rules inside its transactions.
 //
 // # Terms
 //

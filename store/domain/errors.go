@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Code is a public error code. Package server has the messages in both languages and the HTTP status.
+// Code is a public error code. Package server has the messages in both languages and the HTTP
+// status.
 type Code string
 
 // The error codes of the rules of the directory.
@@ -69,7 +70,8 @@ const (
 	TopicNetwork  = "network"  // CodeForbidden for a client in a blocked network
 )
 
-// TopicOrigin is the topic of an Error with forbidden, for a request that a page of another site has caused.
+// TopicOrigin is the topic of an Error with forbidden, for a request that a page of another site
+// has caused.
 const TopicOrigin = "origin"
 
 // FieldError is an error of one field of a body or a query.
@@ -80,17 +82,20 @@ type FieldError struct {
 	Word  string // a reserved word that the message names; never a value of the request
 }
 
-// Error rejects a request because of the request or the state of its agent. It never contains a value
-// of the request.
+// Error rejects a request because of the request or the state of its agent. It never contains a
+// value of the request.
 type Error struct {
 	Code    Code
 	Fields  []FieldError // with CodeValidationFailed and CodeInvalidQuery: all errors
 	RetryAt time.Time    // with a code of status 429: when the same request may succeed
-	Topic   string       // selects a message of the code, such as the limit "posts"; empty for the general one
-	Limit   int          // the value of the limit, or the position of the error
-	Names   []any        // names of the API, or ids of the caller's own records, that the message lists; never a value of the request
-	Reason  string       // with CodeSuspended: the operator's words
-	Until   time.Time    // with CodeSuspended: its end, zero when none is set
+	// Selects a message of the code, such as the limit "posts"; empty for the general one.
+	Topic string
+	Limit int // the value of the limit, or the position of the error
+	// Names of the API, or ids of the caller's own records, that the message lists; never a value
+	// of the request.
+	Names  []any
+	Reason string    // with CodeSuspended: the operator's words
+	Until  time.Time // with CodeSuspended: its end, zero when none is set
 }
 
 func (e *Error) Error() string { return "rejected: " + string(e.Code) }
@@ -101,16 +106,23 @@ func (e *Error) Is(target error) bool {
 	return ok && other.Code == e.Code
 }
 
-// IsAbuse reports whether a limit, a list of the operator or the registration mode rejected the request. Unlike mistakes, many
-// such requests are a sign of an attack.
+// IsAbuse reports whether a limit, a list of the operator or the registration mode rejected the
+// request. Unlike mistakes, many such requests are a sign of an attack.
 func (e *Error) IsAbuse() bool {
 	switch e.Code {
-	case CodeRateLimited, CodeWeeklyCapReached, CodeSenderLimitReached, CodeCooldown, CodeTooManyAttempts,
-		CodeInviteRequired, CodeRegistrationClosed:
+	case CodeRateLimited,
+		CodeWeeklyCapReached,
+		CodeSenderLimitReached,
+		CodeCooldown,
+		CodeTooManyAttempts,
+		CodeInviteRequired,
+		CodeRegistrationClosed:
 		return true
+
 	case CodeForbidden:
 		return e.Topic == TopicNetwork
 	}
+
 	return slices.ContainsFunc(e.Fields, func(f FieldError) bool {
 		return f.Topic == TopicBlocked || f.Topic == TopicProvider || f.Topic == TopicHost
 	})

@@ -19,7 +19,8 @@ type Event struct {
 	Subject EventSubject `json:"subject" db:"subject"`
 }
 
-// EventMailFailed is the type of the event for a mail that the recipient's server has rejected for good.
+// EventMailFailed is the type of the event for a mail that the recipient's server has rejected for
+// good.
 const EventMailFailed = "mail.failed"
 
 // EventSubject identifies the subject of an event. It contains no free text.
@@ -41,8 +42,8 @@ func (s *EventSubject) Scan(v any) error {
 // IDEvent is the prefix of the ids of events.
 const IDEvent = "evt_"
 
-// EventID returns the id of an event. It contains the time and seq, so that a client can continue after
-// an event that is no longer stored.
+// EventID returns the id of an event. It contains the time and seq, so that a client can continue
+// after an event that is no longer stored.
 func EventID(at Time, seq int64) string {
 	var raw [16]byte
 	binary.BigEndian.PutUint64(raw[:8], uint64(at)<<16)

@@ -2,7 +2,8 @@ package domain
 
 import "time"
 
-// Facets has the most frequent values of agents, of each field at most FacetValues, the most frequent first.
+// Facets has the most frequent values of agents, of each field at most FacetValues, the most
+// frequent first.
 type Facets struct {
 	Capabilities []FacetValue `json:"capabilities" doc:"Values for capability in GET /api/agents: in lower case, without accents."`
 	Languages    []FacetValue `json:"languages" doc:"Values for language in GET /api/agents; agents that speak zh-CN also count for zh."`

@@ -22,7 +22,8 @@ const (
 	IDWake     = "wake_"
 )
 
-var idEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
+var idEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").
+	WithPadding(base32.NoPadding)
 
 // NewID returns an id: the prefix, then 26 characters that sort by time. They encode 48 bits of
 // milliseconds and 80 random bits.
@@ -55,14 +56,16 @@ func NewSecret(random io.Reader) (string, error) {
 		if _, err := io.ReadFull(random, raw[:]); err != nil {
 			return "", fmt.Errorf("make a secret: %w", err)
 		}
+
 		for _, b := range raw {
-			// 248 is the largest multiple of 62 in a byte: the values above would make some characters
-			// more likely than others.
+			// 248 is the largest multiple of 62 in a byte: the values above would make some
+			// characters more likely than others.
 			if b < 248 && len(secret) < keyRandom {
 				secret = append(secret, Base62[b%62])
 			}
 		}
 	}
+
 	return string(secret), nil
 }
 
@@ -86,8 +89,8 @@ func appendCheck(key []byte) []byte {
 	return append(key, check[:]...)
 }
 
-// WellFormedKey reports whether s has the form and the checksum of an API key. It rejects every key with
-// a typo, without a query.
+// WellFormedKey reports whether s has the form and the checksum of an API key. It rejects every
+// key with a typo, without a query.
 func WellFormedKey(s string) bool {
 	random, found := strings.CutPrefix(s, KeyPrefix)
 	if !found || len(s) != keyLength || strings.Trim(random, Base62) != "" {

@@ -10,10 +10,11 @@ type RegistrationMode string
 
 // The modes. The zero value is RegistrationOpen, too.
 const (
-	RegistrationOpen    RegistrationMode = "open"    // everybody
-	RegistrationInvite  RegistrationMode = "invite"  // with an invitation of the operator
-	RegistrationApprove RegistrationMode = "approve" // everybody, but the operator must approve the agent before it takes part
-	RegistrationClosed  RegistrationMode = "closed"  // nobody
+	RegistrationOpen   RegistrationMode = "open"   // everybody
+	RegistrationInvite RegistrationMode = "invite" // with an invitation of the operator
+	// Everybody, but the operator must approve the agent before it takes part.
+	RegistrationApprove RegistrationMode = "approve"
+	RegistrationClosed  RegistrationMode = "closed" // nobody
 )
 
 // An invitation is invitePrefix and a secret. Its first inviteID characters name it.

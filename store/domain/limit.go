@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// LimitName names a limit in /api, in errors and in the RateLimit headers, and with hyphens in the table
-// [limits] of the file of settings.
+// LimitName names a limit in /api, in errors and in the RateLimit headers, and with hyphens in the
+// table [limits] of the file of settings.
 type LimitName string
 
 const (
@@ -61,34 +61,94 @@ func (l Limit) Key() string { return strings.ReplaceAll(string(l.Name), "_", "-"
 var Limits = []Limit{
 	{LimitReads, PerAddress, 600, time.Minute, "Public reads per minute and address."},
 	{LimitRegistrations, PerAddress, 10, time.Hour, "Registrations per hour and address."},
-	{LimitReports, PerAddress, 30, time.Hour, "Reports per hour and address, of calls, of replies and of agents each."},
-	{LimitRecoveries, PerAddress, 30, time.Hour, "Requests to recover a lost key per hour and address."},
+	{
+		LimitReports,
+		PerAddress,
+		30,
+		time.Hour,
+		"Reports per hour and address, of calls, of replies and of agents each.",
+	},
+	{
+		LimitRecoveries,
+		PerAddress,
+		30,
+		time.Hour,
+		"Requests to recover a lost key per hour and address.",
+	},
 	{LimitFailedKeys, PerAddress, 10, time.Minute, "Wrong API keys per minute and address."},
-	{LimitNetworkWrites, PerAddress, 120, time.Minute, "Writing requests per minute and network, with all API keys: an IPv4 address, or an IPv6 /64, /56 and /48."},
+	{
+		LimitNetworkWrites,
+		PerAddress,
+		120,
+		time.Minute,
+		"Writing requests per minute and network, with all API keys: an IPv4 address, or an IPv6 /64, /56 and /48.",
+	},
 	{LimitCalls, PerAgent, 120, time.Minute, "Requests per minute and API key."},
 	{LimitWrites, PerAgent, 30, time.Minute, "Writing requests per minute and API key."},
-	{LimitLinks, PerAgent, 20, time.Hour, "Requests that set or check profile links per hour and API key."},
+	{
+		LimitLinks,
+		PerAgent,
+		20,
+		time.Hour,
+		"Requests that set or check profile links per hour and API key.",
+	},
 	{LimitEvents, PerAgent, 30, time.Minute, "Requests for events per minute and API key."},
 	{LimitPosts, PerAgent, 10, Day, "New calls per day and agent."},
 	{LimitReplies, PerAgent, 50, Day, "Replies per day and agent."},
-	{LimitUnverifiedPosts, PerAgent, 1, Day, "New calls per day and agent whose mailbox is not verified."},
-	{LimitUnverifiedReplies, PerAgent, 5, Day, "Replies per day and agent whose mailbox is not verified."},
-	{LimitFirstWeekRequests, PerAgent, 2, Day, "Contact requests per day and agent in its first week."},
+	{
+		LimitUnverifiedPosts,
+		PerAgent,
+		1,
+		Day,
+		"New calls per day and agent whose mailbox is not verified.",
+	},
+	{
+		LimitUnverifiedReplies,
+		PerAgent,
+		5,
+		Day,
+		"Replies per day and agent whose mailbox is not verified.",
+	},
+	{
+		LimitFirstWeekRequests,
+		PerAgent,
+		2,
+		Day,
+		"Contact requests per day and agent in its first week.",
+	},
 	{LimitRequests, PerAgent, 5, Day, "Contact requests per day and agent after its first week."},
 	{LimitCollabs, PerAgent, 50, Day, "New collaborations per day and agent."},
 	{LimitNetworkPosts, PerAddress, 100, Day, "New calls per day and network."},
 	{LimitNetworkReplies, PerAddress, 300, Day, "Replies per day and network."},
 	{LimitNetworkCollabs, PerAddress, 100, Day, "New collaborations per day and network."},
-	{LimitNetworkReports, PerAddress, 50, Day, "Reports of calls, replies and agents per day and network."},
-	{LimitMails, PerSite, 200, Day, "Mails per day for the whole site: half for verifications, half for recovery and owners. 0: no limit, also for networks."},
+	{
+		LimitNetworkReports,
+		PerAddress,
+		50,
+		Day,
+		"Reports of calls, replies and agents per day and network.",
+	},
+	{
+		LimitMails,
+		PerSite,
+		200,
+		Day,
+		"Mails per day for the whole site: half for verifications, half for recovery and owners. 0: no limit, also for networks.",
+	},
 	{LimitOwnerAgents, PerSite, 20, 0, "Agents that one owner may claim."},
 }
 
-// LimitFactors are what the numbers of the rate limits are multiplied by, in halves. A half is rounded up.
-var LimitFactors = map[string]int{"strict": 1, "normal": 2, "relaxed": 8, "off": 0}
+// LimitFactors are what the numbers of the rate limits are multiplied by, in halves. A half is
+// rounded up.
+var LimitFactors = map[string]int{
+	"strict":  1,
+	"normal":  2,
+	"relaxed": 8,
+	"off":     0,
+}
 
-// LimitsAt returns the numbers in force: the defaults times a factor of LimitFactors, and single ones, which
-// take precedence.
+// LimitsAt returns the numbers in force: the defaults times a factor of LimitFactors, and single
+// ones, which take precedence.
 func LimitsAt(factor string, single Quotas) Quotas {
 	numbers := Quotas{}
 	for _, limit := range Limits {

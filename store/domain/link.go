@@ -27,20 +27,24 @@ func (l *Link) NextCheck() (Time, bool) {
 	switch {
 	case l.Status == LinkPending:
 		return 0, true // at once
+
 	case l.Status != LinkVerified:
 		return 0, false
+
 	case l.Failure != nil:
 		return l.CheckedAt.Add(LinkRetry), true
 	}
+
 	return l.CheckedAt.Add(LinkRecheck), true
 }
 
-// Record records the result of a check of the link's page. A verified link, or one that was, outlasts a
-// failure that may pass.
+// Record records the result of a check of the link's page. A verified link, or one that was,
+// outlasts a failure that may pass.
 func (l *Link) Record(check LinkCheck, now Time) {
 	l.CheckedAt = &now
 	l.Failure = Optional(check.Failure)
-	if !check.Verified && check.isTransient() && (l.Status == LinkVerified || l.Status == LinkExpired) {
+	if !check.Verified && check.isTransient() &&
+		(l.Status == LinkVerified || l.Status == LinkExpired) {
 		return
 	}
 
@@ -57,18 +61,21 @@ func (l *Link) Expired(now Time) bool {
 	return l.Status == LinkVerified && *l.ExpiresAt <= now
 }
 
-// DueAt returns the times at which the link must be checked or its verification ends. A check that is
-// due now is due again a day later.
+// DueAt returns the times at which the link must be checked or its verification ends. A check that
+// is due now is due again a day later.
 func (l *Link) DueAt(now Time) (times []Time) {
 	if at, ok := l.NextCheck(); ok {
 		if at <= now {
 			at = now.Add(LinkRetry)
 		}
+
 		times = append(times, at)
 	}
+
 	if l.Status == LinkVerified {
 		times = append(times, *l.ExpiresAt)
 	}
+
 	return times
 }
 

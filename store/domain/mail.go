@@ -2,8 +2,8 @@ package domain
 
 import "time"
 
-// MailCaps limit the mails that agents request, also across restarts. 0 switches a limit off. A day is a
-// rolling 24 hours.
+// MailCaps limit the mails that agents request, also across restarts. 0 switches a limit off. A
+// day is a rolling 24 hours.
 type MailCaps struct {
 	Pause   time.Duration // between two mails that one agent requests
 	Agent   int           // mails a day that one agent requests
@@ -15,12 +15,21 @@ type MailCaps struct {
 }
 
 // DefaultMailCaps has the documented defaults.
-var DefaultMailCaps = MailCaps{Pause: time.Minute, Agent: 5, Mailbox: 3, Site: 200, Network: Share{5, 10, 20}, Repeat: time.Hour, Notices: 3}
+var DefaultMailCaps = MailCaps{
+	Pause:   time.Minute,
+	Agent:   5,
+	Mailbox: 3,
+	Site:    200,
+	Network: Share{5, 10, 20},
+	Repeat:  time.Hour,
+	Notices: 3,
+}
 
 // Pool returns the mails a day of each pool.
 func (c MailCaps) Pool() int { return (c.Site + 1) / 2 }
 
-// MailPool is a half of the site's mails, so that mails of one purpose cannot use up those of another.
+// MailPool is a half of the site's mails, so that mails of one purpose cannot use up those of
+// another.
 type MailPool string
 
 const (
@@ -91,8 +100,8 @@ const (
 	MailUncertain             // may have been delivered: retried once
 )
 
-// MailBackoff returns how long a mail waits after an attempt. It is longer than an attempt may take, so
-// that a mail is never sent twice at the same time.
+// MailBackoff returns how long a mail waits after an attempt. It is longer than an attempt may
+// take, so that a mail is never sent twice at the same time.
 func MailBackoff(tries int) time.Duration {
 	return min(time.Minute<<min(tries, 6), time.Hour)
 }

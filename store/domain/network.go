@@ -16,12 +16,14 @@ func Networks(addr netip.Addr) []netip.Prefix {
 	if !smallest.IsValid() {
 		return nil
 	}
+
 	networks := []netip.Prefix{smallest}
 	if smallest.Addr().Is6() {
 		for _, bits := range networkBits[1:] {
 			networks = append(networks, netip.PrefixFrom(smallest.Addr(), bits).Masked())
 		}
 	}
+
 	return networks
 }
 
@@ -37,15 +39,18 @@ func SmallestNetwork(addr netip.Addr) netip.Prefix {
 	if addr.Is6() {
 		bits = networkBits[0]
 	}
+
 	network, err := addr.Prefix(bits)
 	if err != nil {
 		return netip.Prefix{}
 	}
+
 	return network
 }
 
-// Origin returns the name of the network that a client registers from, of which the pseudonym is stored: the widest one, since a
-// home line has many small ones. It returns the empty string for an invalid address.
+// Origin returns the name of the network that a client registers from, of which the pseudonym is
+// stored: the widest one, since a home line has many small ones. It returns the empty string for
+// an invalid address.
 func Origin(client netip.Addr) string {
 	networks := Networks(client)
 	if len(networks) == 0 {
@@ -61,18 +66,21 @@ type Share [len(networkBits)]int
 // mappedBits is the length of the prefix of all IPv4 addresses that are written as IPv6.
 const mappedBits = 96
 
-// ParseNetwork parses an address without a zone, or a network such as 10.0.0.0/8. An IPv4 network that is written as
-// IPv6 becomes one of IPv4, as addresses of clients are compared.
+// ParseNetwork parses an address without a zone, or a network such as 10.0.0.0/8. An IPv4 network
+// that is written as IPv6 becomes one of IPv4, as addresses of clients are compared.
 func ParseNetwork(text string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(text)
 	if addr, addrErr := netip.ParseAddr(text); addrErr == nil && addr.Zone() == "" {
 		network, err = netip.PrefixFrom(addr, addr.BitLen()), nil
 	}
+
 	if err == nil && network.Addr().Is4In6() {
 		network, err = network.Addr().Unmap().Prefix(network.Bits() - mappedBits)
 	}
+
 	if err != nil {
 		return netip.Prefix{}, fmt.Errorf("parse a network: %w", err)
 	}
+
 	return network.Masked(), nil
 }

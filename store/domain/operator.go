@@ -5,7 +5,8 @@ import "time"
 // OperatorAct is what the operator does to an agent.
 type OperatorAct string
 
-// The acts, by the names under which they are recorded. The first four can be done to many agents at once.
+// The acts, by the names under which they are recorded. The first four can be done to many agents
+// at once.
 const (
 	OperatorSuspend   OperatorAct = "suspend"
 	OperatorDelete    OperatorAct = "delete"    // at once, also an agent that a person has claimed
@@ -13,8 +14,10 @@ const (
 	OperatorReject    OperatorAct = "reject"    // deletes an agent that waits for approval
 	OperatorUnsuspend OperatorAct = "unsuspend" // if the agent is suspended
 	OperatorVerify    OperatorAct = "verify"    // marks the mailbox as verified
-	OperatorUnverify  OperatorAct = "unverify"  // and forgets the former mailbox, so that neither recovers the key
-	OperatorUnclaim   OperatorAct = "unclaim"   // ends an owner claim, and the deletion that its owner could take back
+	// And forgets the former mailbox, so that neither recovers the key.
+	OperatorUnverify OperatorAct = "unverify"
+	// Ends an owner claim, and the deletion that its owner could take back.
+	OperatorUnclaim OperatorAct = "unclaim"
 )
 
 // BulkAct is an act of the operator on many agents.
@@ -72,7 +75,8 @@ const (
 
 // AgentRecordFilter selects agents for the operator. The zero value of a field selects all.
 type AgentRecordFilter struct {
-	Query     string // a part of the handle, name, owner, tagline, a description or the mailbox; ASCII case ignored
+	// A part of the handle, name, owner, tagline, a description or the mailbox; ASCII case ignored.
+	Query     string
 	Since     Time   // registered then or later
 	MaxLevel  *int   // the highest trust level
 	Reported  bool   // with an open report of it or its texts
@@ -85,11 +89,13 @@ type AgentRecordFilter struct {
 
 // AgentRecord is an agent as the operator lists it, hidden or not.
 type AgentRecord struct {
-	Handle    string  `db:"handle"`
-	Name      string  `db:"name"`
-	Level     int     `db:"level"`
-	State     string  `db:"state"`   // shown, awaiting, suspended or leaving
-	Network   string  `db:"network"` // keyed hash of the network that it was registered from, in hexadecimal; empty after NetworkRetention
+	Handle string `db:"handle"`
+	Name   string `db:"name"`
+	Level  int    `db:"level"`
+	State  string `db:"state"` // shown, awaiting, suspended or leaving
+	// Keyed hash of the network that it was registered from, in hexadecimal; empty after
+	// NetworkRetention.
+	Network   string  `db:"network"`
 	Posts     int     `db:"posts"`
 	Title     string  `db:"title"`   // of its newest post; empty without one
 	Reports   int     `db:"reports"` // open ones, of it and its texts

@@ -9,25 +9,27 @@ type OwnerClaim struct {
 
 // OwnerPage is the data of the page on which an owner manages an agent.
 type OwnerPage struct {
-	Handle          string           `db:"handle"`
-	Name            string           `db:"name"`
-	Owner           string           `db:"owner_name"` // as the agent stated it
-	Claim           string           `db:"-"`          // pending, claimed
-	Claimed         bool             `db:"claimed"`    // the claim is valid
-	MailboxVerified bool             `db:"mailbox_verified"`
-	MailboxChanged  bool             `db:"mailbox_changed"`  // since the claim was last confirmed
-	ReceiptRequired bool             `db:"receipt_required"` // for acceptances of the agent
-	DeletionAt      *Time            `db:"deletion_at"`      // when the agent is deleted unless the owner keeps it; nil if it did not delete itself
-	ExpiresAt       Time             `db:"-"`                // of a pending claim
-	Form            string           `db:"-"`
-	Receipts        []ContactRequest `db:"-"` // contact requests that wait for the owner's consent
+	Handle          string `db:"handle"`
+	Name            string `db:"name"`
+	Owner           string `db:"owner_name"` // as the agent stated it
+	Claim           string `db:"-"`          // pending, claimed
+	Claimed         bool   `db:"claimed"`    // the claim is valid
+	MailboxVerified bool   `db:"mailbox_verified"`
+	MailboxChanged  bool   `db:"mailbox_changed"`  // since the claim was last confirmed
+	ReceiptRequired bool   `db:"receipt_required"` // for acceptances of the agent
+	// When the agent is deleted unless the owner keeps it; nil if it did not delete itself.
+	DeletionAt *Time            `db:"deletion_at"`
+	ExpiresAt  Time             `db:"-"` // of a pending claim
+	Form       string           `db:"-"`
+	Receipts   []ContactRequest `db:"-"` // contact requests that wait for the owner's consent
 }
 
 // OwnerAction is a button of the owner's page.
 type OwnerAction string
 
-// The buttons: confirm and reject before the claim is confirmed; after that the others, and confirm if
-// the claim is no longer valid. While the agent is about to be deleted: keep, rotate-key and retire.
+// The buttons: confirm and reject before the claim is confirmed; after that the others, and
+// confirm if the claim is no longer valid. While the agent is about to be deleted: keep,
+// rotate-key and retire.
 const (
 	OwnerConfirm   OwnerAction = "confirm"
 	OwnerReject    OwnerAction = "reject"

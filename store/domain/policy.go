@@ -14,10 +14,15 @@ type ContactPolicy struct {
 type PolicySettings ContactPolicy
 
 // DefaultPolicy is the policy of a new agent.
-var DefaultPolicy = ContactPolicy{Accepting: true, MinLevel: 1, RequireOffering: true, WeeklyCap: 10}
+var DefaultPolicy = ContactPolicy{
+	Accepting:       true,
+	MinLevel:        1,
+	RequireOffering: true,
+	WeeklyCap:       10,
+}
 
-// DeclineCooldown is how long an agent must wait after a declined contact request or collaboration before
-// it sends another to the same agent.
+// DeclineCooldown is how long an agent must wait after a declined contact request or collaboration
+// before it sends another to the same agent.
 const DeclineCooldown = 30 * Day
 
 // ContactAttempt holds the facts about a sender and a recipient that a policy checks.
@@ -31,52 +36,79 @@ type ContactAttempt struct {
 
 	// Blocked is true if the recipient has blocked the sender.
 	Blocked bool `db:"blocked"`
-	// OpenUntil is the end of the request between the two, in this direction, that is stored as open.
+	// OpenUntil is the end of the request between the two, in this direction, that is stored as
+	// open.
 	OpenUntil *Time `db:"open_until"`
 	// DeclinedAt is the time of the newest decline between the two, in this direction.
 	DeclinedAt *Time `db:"declined_at"`
-	// FullAt is the time of the request with which the sender used up Daily, if it has in the last day.
+	// FullAt is the time of the request with which the sender used up Daily, if it has in the last
+	// day.
 	FullAt *Time `db:"full_at"`
-	// CappedAt is the time of the request with which the recipient had its cap for the level, if it has
-	// in the last week.
+	// CappedAt is the time of the request with which the recipient had its cap for the level, if
+	// it has in the last week.
 	CappedAt *Time `db:"capped_at"`
 }
 
-// Allow returns the error of the first rule that the attempt breaks, in the documented order, or nil.
+// Allow returns the error of the first rule that the attempt breaks, in the documented order, or
+// nil.
 func (p ContactPolicy) Allow(a ContactAttempt) *Error {
 	switch {
 	case a.Self:
 		return NewError(CodeSelfRequest)
+
 	case a.Level < 1:
 		return &Error{Code: CodeTrustTooLow, Topic: "verify"}
+
 	case a.Level < p.MinLevel:
 		return &Error{Code: CodeTrustTooLow, Topic: "min_level", Limit: p.MinLevel}
+
 	case !p.Accepting || a.Blocked:
 		return NewError(CodeNotAccepting)
+
 	case p.RequireOffering && !a.OfferingGiven:
 		return Invalid(FieldError{Field: "offering_id", Code: FaultRequired, Topic: "offering"})
+
 	case a.OfferingGiven && !a.OfferingKnown:
 		return Invalid(FieldError{Field: "offering_id", Code: FaultUnknownID, Topic: "theirs"})
+
 	case a.OpenUntil != nil && *a.OpenUntil > a.Now:
 		return &Error{Code: CodeDuplicate, Topic: "request"}
+
 	case a.DeclinedAt != nil && a.DeclinedAt.Add(DeclineCooldown) > a.Now:
-		return &Error{Code: CodeCooldown, Topic: "request", RetryAt: a.DeclinedAt.Add(DeclineCooldown).Time()}
+		return &Error{
+			Code:    CodeCooldown,
+			Topic:   "request",
+			RetryAt: a.DeclinedAt.Add(DeclineCooldown).Time(),
+		}
+
 	case a.FullAt != nil:
-		return &Error{Code: CodeSenderLimitReached, Topic: "request", Limit: a.Daily, RetryAt: a.FullAt.Add(Day).Time()}
+		return &Error{
+			Code:    CodeSenderLimitReached,
+			Topic:   "request",
+			Limit:   a.Daily,
+			RetryAt: a.FullAt.Add(Day).Time(),
+		}
+
 	case a.CappedAt != nil:
 		limit := p.CapFor(a.Level)
-		reached := &Error{Code: CodeWeeklyCapReached, Limit: limit, RetryAt: a.CappedAt.Add(Week).Time()}
+		reached := &Error{
+			Code:    CodeWeeklyCapReached,
+			Limit:   limit,
+			RetryAt: a.CappedAt.Add(Week).Time(),
+		}
 		if limit < p.WeeklyCap {
 			reached.Topic = "reserve"
 		}
+
 		return reached
 	}
+
 	return nil
 }
 
-// CapFor returns how many requests in a week leave no room for one more of a sender's level. A fifth of the
-// weekly cap, and at least one of a cap of 2 or more, is kept for level 2, so that newcomers cannot shut an
-// agent for everybody.
+// CapFor returns how many requests in a week leave no room for one more of a sender's level. A
+// fifth of the weekly cap, and at least one of a cap of 2 or more, is kept for level 2, so that
+// newcomers cannot shut an agent for everybody.
 func (p ContactPolicy) CapFor(level int) int {
 	if level >= 2 || p.WeeklyCap < 2 {
 		return p.WeeklyCap

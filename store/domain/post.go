@@ -54,7 +54,8 @@ type PublicPost struct {
 // Position returns the number that orders the posts of a list, the newest highest.
 func (p PublicPost) Position() int64 { return p.Seq }
 
-// Size returns about how many bytes the post takes in a list, with the characters that JSON escapes.
+// Size returns about how many bytes the post takes in a list, with the characters that JSON
+// escapes.
 func (p PublicPost) Size() int {
 	texts := escapedSize(p.Title, p.Body, Deref(p.Deliverable), Deref(p.Constraints))
 	return 512 + texts + escapedSize(p.Languages...) + escapedSize(p.Tags...)
@@ -63,17 +64,28 @@ func (p PublicPost) Size() int {
 // escapedSize returns the size of texts in JSON.
 func escapedSize(texts ...string) (size int) {
 	for _, text := range texts {
-		size += 3 + len(text) + strings.Count(text, `"`) + strings.Count(text, `\`) + strings.Count(text, "\n")
+		size += 3 + len(
+			text,
+		) + strings.Count(
+			text,
+			`"`,
+		) + strings.Count(
+			text,
+			`\`,
+		) + strings.Count(
+			text,
+			"\n",
+		)
 	}
 	return size
 }
 
-// deadlineGrace is how far a new deadline may lie before today in UTC: in some time zones it is still
-// yesterday.
+// deadlineGrace is how far a new deadline may lie before today in UTC: in some time zones it is
+// still yesterday.
 const deadlineGrace = Day
 
-// DeadlinePassed reports whether a date has passed and cannot be the deadline of a new record. An empty
-// date has not.
+// DeadlinePassed reports whether a date has passed and cannot be the deadline of a new record. An
+// empty date has not.
 func DeadlinePassed(date string, now time.Time) bool {
 	return date != "" && date < TimeOf(now).Add(-deadlineGrace).Date()
 }
@@ -98,7 +110,8 @@ type Reply struct {
 // Position returns the number that orders the replies of a list, the newest highest.
 func (r Reply) Position() int64 { return r.Seq }
 
-// Size returns about how many bytes the reply takes in a list, with the characters that JSON escapes.
+// Size returns about how many bytes the reply takes in a list, with the characters that JSON
+// escapes.
 func (r Reply) Size() int {
 	return escapedSize(r.Body, r.Author.Name) + 240
 }

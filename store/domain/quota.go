@@ -2,8 +2,9 @@ package domain
 
 import "time"
 
-// Quotas are numbers of limits by name. A missing one is switched off. The store reads those of a day, which
-// hold across restarts and also count records that were deleted. A day is a rolling 24 hours.
+// Quotas are numbers of limits by name. A missing one is switched off. The store reads those of a
+// day, which hold across restarts and also count records that were deleted. A day is a rolling 24
+// hours.
 type Quotas map[LimitName]int
 
 // DefaultQuotas has the documented defaults.

@@ -5,8 +5,8 @@ type ReportDraft struct {
 	Reason string `json:"reason,omitempty" maxLength:"300" doc:"For the operator."`
 }
 
-// ReportWindow is how long reports of one thing from the same address count as one. After that the hash of
-// the address is deleted.
+// ReportWindow is how long reports of one thing from the same address count as one. After that the
+// hash of the address is deleted.
 const ReportWindow = Day
 
 // ReportRetention is how long a closed report stays.
@@ -18,11 +18,12 @@ const ReportedLength = 6000
 
 // Report is a report to the operator, with the text that it is about.
 type Report struct {
-	ID        string  `db:"id"`
-	About     string  `db:"about"`    // post, reply, agent, request, claim
-	Subject   string  `db:"subject"`  // an id, or the agent's handle
-	Of        *string `db:"of"`       // handle of the agent that is reported; NULL if unknown
-	Text      *string `db:"text"`     // by that agent, as it was: the beginning of the post, reply, card or request
+	ID      string  `db:"id"`
+	About   string  `db:"about"`   // post, reply, agent, request, claim
+	Subject string  `db:"subject"` // an id, or the agent's handle
+	Of      *string `db:"of"`      // handle of the agent that is reported; NULL if unknown
+	// By that agent, as it was: the beginning of the post, reply, card or request.
+	Text      *string `db:"text"`
 	Reporter  *string `db:"reporter"` // handle of the agent that reports, or NULL
 	Reason    *string `db:"reason"`
 	CreatedAt Time    `db:"created_at"`

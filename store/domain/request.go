@@ -39,15 +39,16 @@ type ContactRequest struct {
 	Mailboxes     *Mailboxes `json:"mailboxes" db:"-" doc:"Null until the request is accepted."`
 }
 
-// Party is a side of a contact request or collaboration. Name and Level are nil once the agent is deleted.
+// Party is a side of a contact request or collaboration. Name and Level are nil once the agent is
+// deleted.
 type Party struct {
 	Handle string  `json:"handle" db:"handle"`
 	Name   *string `json:"name" db:"name"`
 	Level  *int    `json:"level" db:"level"`
 }
 
-// Mailboxes has the mailboxes of both sides at the time when the request was accepted. Each is nil once
-// the agent is deleted.
+// Mailboxes has the mailboxes of both sides at the time when the request was accepted. Each is nil
+// once the agent is deleted.
 type Mailboxes struct {
 	From *string `json:"from"`
 	To   *string `json:"to"`
@@ -66,24 +67,27 @@ const (
 // FactsAge is how far back the facts about an agent's requests go.
 const FactsAge = 180 * Day
 
-// RequestFacts are the facts on a card about the contact requests that an agent has received, without those
-// that were withdrawn.
+// RequestFacts are the facts on a card about the contact requests that an agent has received,
+// without those that were withdrawn.
 type RequestFacts struct {
 	Received    int
 	Answered    int      // accepted or declined, also by the owner
 	MedianHours *float64 // between request and answer, to a tenth; nil under 3 answers
 }
 
-// NewRequestFacts returns the facts about requests, of which those that were answered took these times.
+// NewRequestFacts returns the facts about requests, of which those that were answered took these
+// times.
 func NewRequestFacts(received int, answers []time.Duration) RequestFacts {
 	facts := RequestFacts{Received: received, Answered: len(answers)}
 	n := len(answers)
 	if n < 3 {
 		return facts
 	}
+
 	slices.Sort(answers)
 	median := (answers[(n-1)/2] + answers[n/2]) / 2
 	facts.MedianHours = new(math.Round(median.Hours()*10) / 10)
+
 	return facts
 }
 
@@ -111,8 +115,8 @@ const (
 	ActExpire      RequestAction = "expire"
 )
 
-// RequestTransition describes an action: who may do it in which states, the state after it, and the event
-// that it inserts for which sides.
+// RequestTransition describes an action: who may do it in which states, the state after it, and
+// the event that it inserts for which sides.
 type RequestTransition struct {
 	By    Role
 	From  []string
@@ -126,17 +130,59 @@ var (
 	stillOpen    = []string{RequestPending, RequestAwaiting}
 )
 
-// RequestTransitions is the state machine of contact requests (contract: Contact requests). A report of a
-// request that is no longer open changes no state.
+// RequestTransitions is the state machine of contact requests (contract: Contact requests). A
+// report of a request that is no longer open changes no state.
 var RequestTransitions = map[RequestAction]RequestTransition{
-	ActAccept:      {RoleRecipient, stillPending, RequestAccepted, "request.accepted", []Role{RoleSender}},
+	ActAccept: {
+		RoleRecipient,
+		stillPending,
+		RequestAccepted,
+		"request.accepted",
+		[]Role{RoleSender},
+	},
 	ActAcceptLater: {RoleRecipient, stillPending, RequestAwaiting, "", nil},
-	ActDecline:     {RoleRecipient, stillOpen, RequestDeclined, "request.declined", []Role{RoleSender}},
-	ActWithdraw:    {RoleSender, stillOpen, RequestWithdrawn, "request.withdrawn", []Role{RoleRecipient}},
-	ActReport:      {RoleRecipient, stillOpen, RequestDeclined, "request.declined", []Role{RoleSender}},
-	ActAgree:       {RoleOwner, []string{RequestAwaiting}, RequestAccepted, "request.accepted", []Role{RoleSender, RoleRecipient}},
-	ActRefuse:      {RoleOwner, []string{RequestAwaiting}, RequestDeclined, "request.declined", []Role{RoleSender, RoleRecipient}},
-	ActExpire:      {roleClock, stillOpen, RequestExpired, "request.expired", []Role{RoleSender, RoleRecipient}},
+	ActDecline: {
+		RoleRecipient,
+		stillOpen,
+		RequestDeclined,
+		"request.declined",
+		[]Role{RoleSender},
+	},
+	ActWithdraw: {
+		RoleSender,
+		stillOpen,
+		RequestWithdrawn,
+		"request.withdrawn",
+		[]Role{RoleRecipient},
+	},
+	ActReport: {
+		RoleRecipient,
+		stillOpen,
+		RequestDeclined,
+		"request.declined",
+		[]Role{RoleSender},
+	},
+	ActAgree: {
+		RoleOwner,
+		[]string{RequestAwaiting},
+		RequestAccepted,
+		"request.accepted",
+		[]Role{RoleSender, RoleRecipient},
+	},
+	ActRefuse: {
+		RoleOwner,
+		[]string{RequestAwaiting},
+		RequestDeclined,
+		"request.declined",
+		[]Role{RoleSender, RoleRecipient},
+	},
+	ActExpire: {
+		roleClock,
+		stillOpen,
+		RequestExpired,
+		"request.expired",
+		[]Role{RoleSender, RoleRecipient},
+	},
 }
 
 // DeclineDraft declines a contact request, with an optional reason.

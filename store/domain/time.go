@@ -59,20 +59,23 @@ func (t *Time) UnmarshalText(b []byte) error {
 // maxDays limits the days of a duration, so that they fit into one.
 const maxDays = 36500
 
-// ParseDuration parses a duration such as 90m, 36h, 7d or 1d12h, in the syntax of settings, commands and
-// callbook dev: that of Go, and days before it.
+// ParseDuration parses a duration such as 90m, 36h, 7d or 1d12h, in the syntax of settings,
+// commands and callbook dev: that of Go, and days before it.
 func ParseDuration(text string) (d time.Duration, err error) {
 	days, rest, found := strings.Cut(text, "d")
 	if !found {
 		days, rest = "0", text
 	}
+
 	n, err := strconv.ParseUint(days, 10, 32)
 	if err == nil && (rest != "" || !found) {
 		d, err = time.ParseDuration(rest)
 	}
+
 	if err != nil || n > maxDays || found && d < 0 {
 		return 0, errors.New("a duration is written like 90m, 36h, 7d or 1d12h")
 	}
+
 	return time.Duration(n)*Day + d, nil
 }
 

@@ -10,7 +10,8 @@ const (
 	WakeRest    = time.Hour        // after which an inactive agent is considered again
 )
 
-// WakeRetries are the times between a failed request and the next try. After the last one wake-ups are off.
+// WakeRetries are the times between a failed request and the next try. After the last one wake-ups
+// are off.
 var WakeRetries = [...]time.Duration{5 * time.Minute, 30 * time.Minute, 3 * time.Hour}
 
 // WakeDraft sets the URL of an agent that is requested when there are new events.

@@ -1,6 +1,7 @@
 package domain
 
-// MatchesADay is how many posts an agent is notified of a day (contract: Watches), whatever the limits are.
+// MatchesADay is how many posts an agent is notified of a day (contract: Watches), whatever the
+// limits are.
 const MatchesADay = 20
 
 // WatchDraft is a new watch: it matches the posts that have all that it names.

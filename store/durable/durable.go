@@ -17,31 +17,36 @@ func WriteFile(name string, data []byte) error {
 	if err != nil {
 		return err
 	}
+
 	_, err = draft.Write(data)
 	if err = errors.Join(err, draft.Close()); err == nil {
 		err = Replace(draft.Name(), name)
 	}
+
 	if err != nil {
 		_ = os.Remove(draft.Name())
 	}
+
 	return err
 }
 
-// Replace renames a finished file, in place of any file of that name. After a crash the name holds the
-// old file or all of the new one.
+// Replace renames a finished file, in place of any file of that name. After a crash the name holds
+// the old file or all of the new one.
 func Replace(draft, name string) error { return publish(draft, name, os.Rename) }
 
-// Create is Replace for a name that must be free: it returns [fs.ErrExist] if there is a file. On a disk
-// without links, a file that another program creates at the same moment is lost.
+// Create is Replace for a name that must be free: it returns [fs.ErrExist] if there is a file. On
+// a disk without links, a file that another program creates at the same moment is lost.
 func Create(draft, name string) error {
 	return publish(draft, name, func(draft, name string) error {
 		err := os.Link(draft, name)
 		switch {
 		case errors.Is(err, fs.ErrExist):
 			return err
+
 		case err != nil:
 			return os.Rename(draft, name)
 		}
+
 		return os.Remove(draft)
 	})
 }
@@ -57,6 +62,7 @@ func publish(draft, name string, rename func(draft, name string) error) error {
 	if err := rename(draft, name); err != nil {
 		return err
 	}
+
 	return SyncFolder(filepath.Dir(name))
 }
 
@@ -76,10 +82,12 @@ func SyncFolder(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
+
 	folder, err := os.Open(name)
 	if err != nil {
 		return err
 	}
+
 	return errors.Join(folder.Sync(), folder.Close())
 }
 

@@ -35,7 +35,8 @@ func ParseCursor(name, cursor string) (Position, error) {
 		return p, nil
 	}
 
-	b, _ := base64.RawURLEncoding.DecodeString(cursor) // another text than base64 is not equal below
+	// Another text than base64 is not equal below.
+	b, _ := base64.RawURLEncoding.DecodeString(cursor)
 	var numbers [3]uint64
 	for i := range numbers {
 		n, size := binary.Uvarint(b)
@@ -44,7 +45,12 @@ func ParseCursor(name, cursor string) (Position, error) {
 
 	p.tier, p.Seq = int(numbers[1]), int64(numbers[2])
 	if p.tier < 0 || p.tier >= search.Tiers || p.Seq <= 0 || p.Cursor() != cursor {
-		return p, &domain.Error{Code: domain.CodeInvalidQuery, Fields: []domain.FieldError{{Field: "cursor", Code: domain.FaultBadValue, Topic: "cursor"}}}
+		return p, &domain.Error{
+			Code: domain.CodeInvalidQuery,
+			Fields: []domain.FieldError{
+				{Field: "cursor", Code: domain.FaultBadValue, Topic: "cursor"},
+			},
+		}
 	}
 	return p, nil
 }

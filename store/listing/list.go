@@ -44,8 +44,9 @@ func (p Page) first() bool { return p.Cursor == "" && p.Offset == 0 }
 
 // List is one page of records.
 type List[T any] struct {
-	Items        []T
-	Strict       int    // search only: number of leading items that match every word; the others match some
+	Items []T
+	// Search only: number of leading items that match every word; the others match some.
+	Strict       int
 	Total        int    // counted up to CountLimit; of a search, the records that match every word
 	TotalIsExact bool   // false if there are more than Total
 	TotalSome    int    // search only: records that match some words, 0 to 100
@@ -127,6 +128,7 @@ func fitting[T any](records []T, limit, maxBytes int) int {
 			return i
 		}
 	}
+
 	return len(records)
 }
 
@@ -138,11 +140,13 @@ func Map[T, U any](list List[T], f func(*T) (U, error)) (List[U], error) {
 		TotalIsExact: list.TotalIsExact,
 		Next:         list.Next,
 	}
+
 	for i := range list.Items {
 		var err error
 		if mapped.Items[i], err = f(&list.Items[i]); err != nil {
 			return mapped, err
 		}
 	}
+
 	return mapped, nil
 }

@@ -25,8 +25,9 @@ type Search struct {
 
 // Hint explains why no record matches every word of a query.
 type Hint struct {
-	Words      []HintWord // words of the query that the index has
-	DidYouMean string     // the query with its unknown words replaced by indexed ones; empty for none
+	Words []HintWord // words of the query that the index has
+	// The query with its unknown words replaced by indexed ones; empty for none.
+	DidYouMean string
 }
 
 // HintWord is a word of a query that the index has.
@@ -233,13 +234,16 @@ func (s *searchRun) newHint(found []search.Found) *Hint {
 		case f.Indexed:
 			h.Words = append(h.Words, HintWord{Word: f.Word, Count: f.Count})
 			meant = append(meant, f.Word)
+
 		case f.Near != "":
 			meant = append(meant, f.Near)
 		}
 	}
+
 	if len(h.Words) < len(meant) && len(meant) == len(s.query.Words) {
 		h.DidYouMean = strings.Join(meant, " ")
 	}
+
 	return h
 }
 

@@ -27,6 +27,7 @@ var theGlossary = sync.OnceValue(func() *glossary {
 		for w := range strings.FieldsSeq(strings.Replace(line, " = ", " ", 1)) {
 			words = append(words, Fold(w))
 		}
+
 		n := len(g.concepts)
 		g.concepts = append(g.concepts, words)
 		for _, w := range words {
@@ -34,11 +35,13 @@ var theGlossary = sync.OnceValue(func() *glossary {
 			if s := stem(w); s != w {
 				g.add(s, n)
 			}
+
 			if first, _ := utf8.DecodeRuneInString(w); IsUnspaced(first) {
 				g.longest = max(g.longest, utf8.RuneCountInString(w))
 			}
 		}
 	}
+
 	return g
 })
 
@@ -54,6 +57,7 @@ func (g *glossary) same(word string) (words []string) {
 	if len(concepts) == 0 {
 		concepts = g.byWord[stem(word)]
 	}
+
 	for _, n := range concepts {
 		for _, w := range g.concepts[n] {
 			if w != word {
@@ -61,11 +65,12 @@ func (g *glossary) same(word string) (words []string) {
 			}
 		}
 	}
+
 	return words
 }
 
-// cut divides a run of a script without spaces into words of the glossary and stop words, from left to right and the
-// longest first, and the pieces between them.
+// cut divides a run of a script without spaces into words of the glossary and stop words, from
+// left to right and the longest first, and the pieces between them.
 func (g *glossary) cut(text string) (pieces []string) {
 	chars := characters(text)
 	start := 0 // of the piece before the next word
@@ -74,6 +79,7 @@ func (g *glossary) cut(text string) (pieces []string) {
 			pieces = append(pieces, strings.Join(chars[start:end], ""))
 		}
 	}
+
 	for i := 0; i < len(chars); {
 		n := min(g.longest, len(chars)-i)
 		for ; n > 1; n-- {
@@ -81,15 +87,18 @@ func (g *glossary) cut(text string) (pieces []string) {
 				break
 			}
 		}
+
 		if n <= 1 && !stopWords[chars[i]] {
 			i++
 			continue
 		}
+
 		flush(i)
 		pieces = append(pieces, strings.Join(chars[i:i+max(n, 1)], ""))
 		i += max(n, 1)
 		start = i
 	}
+
 	flush(len(chars))
 	return pieces
 }

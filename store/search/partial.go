@@ -17,50 +17,58 @@ const (
 
 // Part is a part of a query that a record may match by itself.
 type Part struct {
-	Expression string  // FTS5, anywhere in a record
-	Upper      string  // FTS5, in the first two texts
-	Exact      string  // FTS5, anywhere: the very word of the query; empty if it is no single token
-	Word       string  // of the query; empty for parts of a run and of the glossary
-	Near       string  // an indexed word in the place of Word, which nothing holds; usually empty
-	word       int     // number of the word of the query: of the parts of a word, the best one counts
-	pair       bool    // of a run of characters that the glossary does not know
-	factor     float64 // of its rarity
+	Expression string // FTS5, anywhere in a record
+	Upper      string // FTS5, in the first two texts
+	Exact      string // FTS5, anywhere: the very word of the query; empty if it is no single token
+	Word       string // of the query; empty for parts of a run and of the glossary
+	Near       string // an indexed word in the place of Word, which nothing holds; usually empty
+	// Number of the word of the query: of the parts of a word, the best one counts.
+	word   int
+	pair   bool    // of a run of characters that the glossary does not know
+	factor float64 // of its rarity
 }
 
 // glossaryFactor makes a word that the query has itself count more than one that means the same.
 const glossaryFactor = 0.8
 
-// thirdFactor makes a word that occurs only in the third texts count less than one in the first two.
+// thirdFactor makes a word that occurs only in the third texts count less than one in the first
+// two.
 const thirdFactor = 0.8
 
 // nearFactor makes a word count less that is spelled almost like one that the index does not have.
 const nearFactor = 0.6
 
-// Parts returns the parts of the query: each word, and the words that the glossary has for it. A run of
-// a script without spaces is divided into words of the glossary and the pairs between them, without stop words.
-// near has words that are spelled almost like unknown ones, each of which is a part, too.
+// Parts returns the parts of the query: each word, and the words that the glossary has for it. A
+// run of a script without spaces is divided into words of the glossary and the pairs between them,
+// without stop words. near has words that are spelled almost like unknown ones, each of which is a
+// part, too.
 func (q Query) Parts(near []*Near) (parts []Part) {
 	g, n, used := theGlossary(), 0, 0
 	add := func(word string, own Part) {
 		if used+2 > maxParts {
 			return
 		}
+
 		own.word, own.factor = n, 1
 		parts = append(parts, own)
 		used++
+
 		for _, n := range near {
 			if n.Word == own.Word {
 				parts = append(parts, own.near(n.Words)...)
 			}
 		}
+
 		if same := g.same(word); len(same) > 0 {
 			synonyms := partOf(func(tier int) string { return anyOf(wholeWords(tier, same...)) })
 			synonyms.word, synonyms.factor = n, glossaryFactor
 			parts = append(parts, synonyms)
 			used++
 		}
+
 		n++
 	}
+
 	for _, w := range q.Words {
 		if !w.unspaced {
 			own := partOf(w.in)
@@ -68,6 +76,7 @@ func (q Query) Parts(near []*Near) (parts []Part) {
 			add(w.Text, own)
 			continue
 		}
+
 		for _, piece := range g.cut(w.Text) {
 			switch {
 			case stopWords[piece] && len(q.Words) > 1, stopWords[piece] && piece != w.Text:
@@ -76,7 +85,9 @@ func (q Query) Parts(near []*Near) (parts []Part) {
 				if piece == w.Text && len(w.pairs) == 1 {
 					own.Word, own.Exact = piece, own.Expression
 				}
+
 				add(piece, own)
+
 			default:
 				for _, pair := range pairs(piece) {
 					own := partOf(func(tier int) string { return "(" + quote(tier, pair) + ")" })
@@ -86,6 +97,7 @@ func (q Query) Parts(near []*Near) (parts []Part) {
 			}
 		}
 	}
+
 	return parts
 }
 
@@ -93,7 +105,9 @@ func (q Query) Parts(near []*Near) (parts []Part) {
 const upper = 1
 
 // partOf returns a part with the expressions that in returns for a tier.
-func partOf(in func(tier int) string) Part { return Part{Expression: in(anywhere), Upper: in(upper)} }
+func partOf(in func(tier int) string) Part {
+	return Part{Expression: in(anywhere), Upper: in(upper)}
+}
 
 // wholeWords returns the expressions by which whole words match in the texts of a tier.
 func wholeWords(tier int, words ...string) (all []string) {
@@ -102,8 +116,10 @@ func wholeWords(tier int, words ...string) (all []string) {
 			all = append(all, spellings(tier, word, false)...)
 			continue
 		}
+
 		all = append(all, allOf(quoteEach(tier, runTokens(word))))
 	}
+
 	return all
 }
 
@@ -142,17 +158,19 @@ func KeepNearest(found []Found) []Found {
 			nearest[f.Word] = f
 		}
 	}
+
 	return slices.DeleteFunc(found, func(f Found) bool {
 		return f.Near != "" && f.Near != nearest[f.Word].Near
 	})
 }
 
-// leastShare is the share of the rarest word's rarity that a partial match must reach, so that a record that matches only
-// a common word does not count where another word is rare.
+// leastShare is the share of the rarest word's rarity that a partial match must reach, so that a
+// record that matches only a common word does not count where another word is rare.
 const leastShare = 0.4
 
-// Rank orders the records that match some parts of a query by the summed rarity of these parts, the newest first among
-// equals. It leaves out those below leastShare and those in strict, and returns at most MaxPartial.
+// Rank orders the records that match some parts of a query by the summed rarity of these parts,
+// the newest first among equals. It leaves out those below leastShare and those in strict, and
+// returns at most MaxPartial.
 func Rank(found []Found, strict []int64) []int64 {
 	scores := map[int64]float64{}
 	var rarest float64
@@ -161,43 +179,54 @@ func Rank(found []Found, strict []int64) []int64 {
 		for to < len(found) && found[to].word == found[from].word {
 			to++
 		}
-		// A word is as rare as the rarest of its parts, or as a word of one record if no record has it.
+
+		// A word is as rare as the rarest of its parts, or as a word of one record if no record
+		// has it.
 		rare := 0.0
 		for _, f := range found[from:to] {
 			if f.Count > 0 {
 				rare = max(rare, rarity(f.Count, f.Newest))
 			}
 		}
+
 		if rare == 0 && !found[from].pair {
 			rare = rarity(1, found[from].Newest)
 		}
+
 		best := map[int64]float64{}
 		for _, f := range found[from:to] {
 			for _, id := range f.IDs {
 				best[id] = max(best[id], f.factor*rare*thirdFactor)
 			}
+
 			for _, id := range f.InUpper {
 				best[id] = max(best[id], f.factor*rare)
 			}
 		}
+
 		rarest = max(rarest, rare)
 		for id, r := range best {
 			scores[id] += r
 		}
+
 		from = to
 	}
+
 	for _, id := range strict {
 		delete(scores, id)
 	}
+
 	var ids []int64
 	for id, score := range scores {
 		if score >= leastShare*rarest {
 			ids = append(ids, id)
 		}
 	}
+
 	slices.SortFunc(ids, func(a, b int64) int {
 		return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(b, a))
 	})
+
 	return ids[:min(len(ids), MaxPartial)]
 }
 

@@ -31,8 +31,9 @@ type Query struct {
 	Words []Word // without stop words, each once, in the order of the query
 }
 
-// Parse reads a query. Stop words are ignored unless the query has nothing else. Any text is a query; one without
-// letters and digits has no words. The caller chooses MaxWords of its words with Keep.
+// Parse reads a query. Stop words are ignored unless the query has nothing else. Any text is a
+// query; one without letters and digits has no words. The caller chooses MaxWords of its words
+// with Keep.
 func Parse(text string) Query {
 	var all, content []Word
 	left, last := MaxPairs, ""
@@ -46,42 +47,50 @@ func Parse(text string) Query {
 				break
 			}
 		}
+
 		if len(all) == maxParsed {
 			break
 		}
 		if slices.ContainsFunc(all, func(o Word) bool { return o.Text == w.Text }) {
 			continue
 		}
+
 		all, last = append(all, w), w.Text
 		if !stopWords[w.Text] {
 			content = append(content, w)
 		}
 	}
+
 	if len(content) == 0 {
 		content = all
 	}
+
 	if n := len(content); n > 0 && content[n-1].Text == last {
 		content[n-1].prefix = !content[n-1].unspaced
 	}
+
 	return Query{content}
 }
 
-// runTokens returns the tokens that a record with a run has: its pairs, each once, or its only character.
+// runTokens returns the tokens that a record with a run has: its pairs, each once, or its only
+// character.
 func runTokens(run string) (tokens []string) {
 	for _, pair := range pairs(run) {
 		if !slices.Contains(tokens, pair) {
 			tokens = append(tokens, pair)
 		}
 	}
+
 	if len(tokens) == 0 {
 		return []string{bare(run)}
 	}
+
 	return tokens
 }
 
-// The index has the beginnings of words of two and four letters. For another one FTS5 would merge the rows of all words that
-// begin with it before it returns the first, so the beginnings that the index has or, for more letters, the words are
-// listed, up to MaxCompletions.
+// The index has the beginnings of words of two and four letters. For another one FTS5 would merge
+// the rows of all words that begin with it before it returns the first, so the beginnings that the
+// index has or, for more letters, the words are listed, up to MaxCompletions.
 const (
 	maxIndexedPrefix = 4
 	MaxCompletions   = 48
@@ -113,9 +122,11 @@ func (q Query) Incomplete() (tokens TokenRange) {
 	switch {
 	case !last.prefix, n == 2, n == maxIndexedPrefix:
 		return tokens
+
 	case n > maxIndexedPrefix:
 		return tokensFrom(token(last.Text), wholeToken)
 	}
+
 	return tokensFrom(token(last.Text), utf8.RuneCountInString(tierMark(anywhere))+n+1)
 }
 
@@ -127,8 +138,10 @@ func (q Query) Held() []string {
 		if i == len(q.Words)-1 && q.Incomplete() != (TokenRange{}) {
 			w.prefix = false
 		}
+
 		held[i] = w.Expression()
 	}
+
 	return held
 }
 
@@ -179,6 +192,7 @@ func (w Word) in(tier int) string {
 	if w.unspaced {
 		return allOf(quoteEach(tier, w.pairs))
 	}
+
 	all, n := spellings(tier, w.Text, w.prefix), utf8.RuneCountInString(w.Text)
 	for _, c := range w.completions {
 		c = strings.TrimPrefix(c, tierMark(anywhere))
@@ -186,25 +200,30 @@ func (w Word) in(tier int) string {
 		if n < maxIndexedPrefix && utf8.RuneCountInString(c) > n {
 			completion += " *" // a beginning
 		}
+
 		all = append(all, completion)
 	}
+
 	return anyOf(all)
 }
 
-// spellings returns the expressions that a word of a script with spaces matches by in the texts of a tier.
+// spellings returns the expressions that a word of a script with spaces matches by in the texts of
+// a tier.
 func spellings(tier int, word string, prefix bool) []string {
 	var all []string
 	for _, tok := range wordTokens(word) {
 		all = append(all, quote(tier, tok))
 	}
+
 	if prefix {
 		all[0] += " *"
 	}
+
 	return all
 }
 
-// wordTokens returns the tokens by any of which a record has a word of a script with spaces: itself first, and its stem, both
-// as a word and as the stem of another one.
+// wordTokens returns the tokens by any of which a record has a word of a script with spaces:
+// itself first, and its stem, both as a word and as the stem of another one.
 func wordTokens(word string) []string {
 	word = token(word)
 	s := stem(word)
@@ -221,10 +240,12 @@ func (q Query) Tiers(facets []string, exact string) (tiers [Tiers]string) {
 	if exact != "" {
 		tiers[0] = Within(exact, facets)
 	}
+
 	tiers[1] = q.within(0, facets)
 	for n := 1; n < textTiers; n++ {
 		tiers[1+n] = "(" + q.within(n, facets) + " NOT " + q.within(n-1, facets) + ")"
 	}
+
 	return tiers
 }
 
@@ -239,15 +260,18 @@ func (q Query) within(n int, facets []string) string {
 	return Within(allOf(words), facets)
 }
 
-// Within returns the FTS5 expression of the matches of match within facets. match may be empty if there are facets.
+// Within returns the FTS5 expression of the matches of match within facets. match may be empty if
+// there are facets.
 func Within(match string, facets []string) string {
 	parts := make([]string, 0, len(facets)+1)
 	for _, f := range facets {
 		parts = append(parts, `("`+strings.ReplaceAll(f, " ", `" OR "`)+`")`)
 	}
+
 	if match != "" {
 		parts = append(parts, match)
 	}
+
 	return allOf(parts)
 }
 

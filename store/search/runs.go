@@ -16,7 +16,8 @@ type run struct {
 	unspaced bool
 }
 
-// Words returns the words of a text of a script with spaces, and the unbroken stretches of one without, in order and folded.
+// Words returns the words of a text of a script with spaces, and the unbroken stretches of one
+// without, in order and folded.
 func Words(text string) (words []string) {
 	for r := range runs(Fold(text)) {
 		words = append(words, r.text)
@@ -33,40 +34,48 @@ func runs(text string) iter.Seq[run] {
 			switch {
 			case k == mark && start >= 0:
 				continue // it belongs to the character before it
+
 			case k == kind && start >= 0:
 				continue
 			}
+
 			end := i
 			if k == sign && kind == spacedWord {
 				end += signs(text[start:i], text[i:])
 			}
+
 			if start >= 0 && !yield(run{text[start:end], start, kind == unspacedRun}) {
 				return
 			}
+
 			start, kind = -1, separator
 			if k == spacedWord || k == unspacedRun {
 				start, kind = i, k
 			}
 		}
+
 		if start >= 0 {
 			yield(run{text[start:], start, kind == unspacedRun})
 		}
 	}
 }
 
-// signs returns how many of the signs that follow a word belong to it: c++, c# and a+ are words of their own, and the plus
-// in r+d and the signs of longer words separate words.
+// signs returns how many of the signs that follow a word belong to it: c++, c# and a+ are words of
+// their own, and the plus in r+d and the signs of longer words separate words.
 func signs(word, rest string) int {
 	next, _ := utf8.DecodeRuneInString(rest[1:])
 	k := kindOf(next)
 	switch {
 	case utf8.RuneCountInString(word) > 2:
 		return 0
+
 	case strings.HasPrefix(rest, "++"):
 		return 2
+
 	case rest[0] == '+' && (k == spacedWord || k == unspacedRun):
 		return 0
 	}
+
 	return 1
 }
 
@@ -92,19 +101,28 @@ func kindOf(r rune) runeKind {
 		switch {
 		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
 			return spacedWord
+
 		case r == '+', r == '#':
 			return sign
 		}
+
 		return separator
+
 	case '一' <= r && r <= '鿿':
 		return unspacedRun
+
 	case unicode.In(r, unicode.Mn, unicode.Mc):
 		return mark
+
 	case !unicode.IsLetter(r) && !unicode.IsNumber(r):
 		return separator
-	case r == 'ー', r == '〆', unicode.In(r, unspaced...): // Unicode assigns the first two to no script
+
+	case r == 'ー',
+		r == '〆',
+		unicode.In(r, unspaced...): // Unicode assigns the first two to no script
 		return unspacedRun
 	}
+
 	return spacedWord
 }
 
@@ -140,7 +158,8 @@ func pairs(text string) (all []string) {
 
 // stem returns the English stem of a folded word, and other words as they are.
 func stem(word string) string {
-	if len(word) < 3 || len(word) > maxStemmed || strings.ContainsFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) {
+	if len(word) < 3 || len(word) > maxStemmed ||
+		strings.ContainsFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) {
 		return word
 	}
 	return english.Stem(word, false)

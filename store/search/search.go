@@ -1,31 +1,35 @@
-// Package search turns texts into the tokens of a full-text index, and queries into expressions of that index. It knows
-// FTS5's query language but runs no SQL: package store owns the tables.
+// Package search turns texts into the tokens of a full-text index, and queries into expressions of
+// that index. It knows FTS5's query language but runs no SQL: package store owns the tables.
 //
 // # Tokens
 //
-// A record is indexed as a [Row]: texts of three weights, and facets. [Fold] removes case, width and accents. Words of
-// scripts with spaces are tokens, and so is the English stem of each word that differs from it. Scripts without spaces
-// (Chinese, Japanese, Korean, Thai and the like) are cut into single characters and pairs of neighbours, so that 工智 is
-// found inside 人工智能. A facet is a token that no text can contain.
+// A record is indexed as a [Row]: texts of three weights, and facets. [Fold] removes case, width
+// and accents. Words of scripts with spaces are tokens, and so is the English stem of each word
+// that differs from it. Scripts without spaces (Chinese, Japanese, Korean, Thai and the like) are
+// cut into single characters and pairs of neighbours, so that 工智 is found inside 人工智能. A facet is
+// a token that no text can contain.
 //
-// The index has one column without positions. Instead of columns, each token of a text begins with the mark of a tier, and
-// is written once for each tier that it belongs to: a word of the first texts for all three tiers, one of the third
-// texts for the last tier alone. A tier is then an intersection of rows, which FTS5 reads newest first and stops where a
-// page ends; with columns it would read the positions of each row to filter them.
+// The index has one column without positions. Instead of columns, each token of a text begins with
+// the mark of a tier, and is written once for each tier that it belongs to: a word of the first
+// texts for all three tiers, one of the third texts for the last tier alone. A tier is then an
+// intersection of rows, which FTS5 reads newest first and stops where a page ends; with columns it
+// would read the positions of each row to filter them.
 //
 // # Strict matches
 //
-// [Parse] reads a query; no input is a syntax error. Every word must match: itself, its stem, or for the last one a
-// longer word that begins with it. A run of three or more characters without spaces matches where all of its pairs do,
-// in any order. The first tier has all words in the first texts, the second in the first two, the third anywhere; within
-// a tier the newest come first. The index has beginnings of two and four letters; another one is replaced by the longer
+// [Parse] reads a query; no input is a syntax error. Every word must match: itself, its stem, or
+// for the last one a longer word that begins with it. A run of three or more characters without
+// spaces matches where all of its pairs do, in any order. The first tier has all words in the
+// first texts, the second in the first two, the third anywhere; within a tier the newest come
+// first. The index has beginnings of two and four letters; another one is replaced by the longer
 // ones, or by the words, that it begins ([Query.Incomplete]).
 //
 // # Partial matches
 //
-// Where strict matches do not fill a page, records that match only some of the words follow. [Query.Parts] divides the
-// query into parts; the glossary adds the words of both languages that mean the same. Each part considers its newest
-// [PartMatches] records, and [Rank] orders them by the summed rarity of the parts that they match.
+// Where strict matches do not fill a page, records that match only some of the words follow.
+// [Query.Parts] divides the query into parts; the glossary adds the words of both languages that
+// mean the same. Each part considers its newest [PartMatches] records, and [Rank] orders them by
+// the summed rarity of the parts that they match.
 package search
 
 import (
@@ -36,8 +40,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Tokens with a meaning of their own begin with a private-use character, which no text of an agent can contain.
-// Signs such as + and # move there as well, since the tokenizer "ascii" would split a token at them.
+// Tokens with a meaning of their own begin with a private-use character, which no text of an agent
+// can contain. Signs such as + and # move there as well, since the tokenizer "ascii" would split a
+// token at them.
 const (
 	firstFacet = 0xE000
 	firstSign  = 0xE100
@@ -49,7 +54,8 @@ const (
 
 // Row has the texts of a record, for the index.
 type Row struct {
-	First, Second, Third []string // by weight; no pair of characters reaches from one text into the next
+	// By weight; no pair of characters reaches from one text into the next.
+	First, Second, Third []string
 	Facets               []string // tokens made by Facet
 }
 
@@ -58,6 +64,7 @@ func (r Row) Tokens() string {
 	var b strings.Builder
 	b.WriteString(strings.Join(r.Facets, " "))
 	added := newTokenSet()
+
 	for tier, texts := range [textTiers][]string{r.First, r.Second, r.Third} {
 		added.add(texts)
 		for _, tok := range added.tokens {
@@ -66,10 +73,12 @@ func (r Row) Tokens() string {
 			b.WriteString(tok)
 		}
 	}
+
 	return b.String()
 }
 
-// Facet returns the token of a value that lists filter by. kind distinguishes the fields; it is less than 256. Case, width and accents of the value are ignored.
+// Facet returns the token of a value that lists filter by. kind distinguishes the fields; it is
+// less than 256. Case, width and accents of the value are ignored.
 func Facet(kind rune, value string) string {
 	return string(firstFacet+kind) + token(Fold(value))
 }
@@ -115,15 +124,19 @@ func (s *tokenSet) add(texts []string) {
 				for _, tok := range characters(run.text) {
 					s.addToken(bare(tok))
 				}
+
 				for _, tok := range pairs(run.text) {
 					s.addToken(tok)
 				}
+
 				continue
 			}
+
 			s.addToken(token(run.text))
 			if s.stemmed != nil && !s.stemmed[beginning(run.text)] {
 				continue
 			}
+
 			if stem := stem(run.text); stem != run.text {
 				s.addToken(stemMark + stem)
 			}
@@ -148,28 +161,34 @@ func token(word string) string {
 	}, word)
 }
 
-// Fold returns a text without the differences that a search ignores: case, width, accents and compatibility forms.
+// Fold returns a text without the differences that a search ignores: case, width, accents and
+// compatibility forms.
 func Fold(s string) string {
 	if isASCII(s) {
 		return strings.ToLower(s)
 	}
+
 	var b strings.Builder
 	b.Grow(len(s))
 	for _, r := range norm.NFKD.String(strings.ToValidUTF8(s, "\uFFFD")) {
 		switch r = unicode.ToLower(r); {
 		case 0x300 <= r && r <= 0x36F:
-			// Accents of Latin, Greek and Cyrillic only. Marks of other scripts, such as the voicing of kana,
-			// distinguish words.
+			// Accents of Latin, Greek and Cyrillic only. Marks of other scripts, such as the
+			// voicing of kana, distinguish words.
 		case r == 'ß':
 			b.WriteString("ss")
+
 		case r == 'ς':
 			b.WriteRune('σ')
+
 		case r == 'ı':
 			b.WriteByte('i')
+
 		default:
 			b.WriteRune(r)
 		}
 	}
+
 	return norm.NFC.String(b.String())
 }
 

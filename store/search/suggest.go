@@ -18,8 +18,8 @@ type Near struct {
 // maxNearest bounds Near.Words.
 const maxNearest = 8
 
-// Words of these lengths, in characters, can have a near one. The first two characters must be right, from longPrefix on
-// the first three.
+// Words of these lengths, in characters, can have a near one. The first two characters must be
+// right, from longPrefix on the first three.
 const (
 	leastNear  = 3
 	mostNear   = 32
@@ -36,8 +36,8 @@ func NewNear(word string) *Near {
 	return n
 }
 
-// Tokens returns the ranges of the tokens that may be near: those that begin like the word, and those that begin so with
-// two neighbours transposed.
+// Tokens returns the ranges of the tokens that may be near: those that begin like the word, and
+// those that begin so with two neighbours transposed.
 func (n *Near) Tokens() []TokenRange {
 	if len(n.to) < leastNear || len(n.to) > mostNear || IsUnspaced(n.to[0]) {
 		return nil
@@ -62,7 +62,10 @@ func (n *Near) Tokens() []TokenRange {
 func (n *Near) Add(tokens []string) {
 	for _, tok := range tokens {
 		word := strings.TrimPrefix(tok, tierMark(anywhere))
-		if strings.ContainsFunc(word, func(r rune) bool { return r >= firstFacet && r <= lastPrivate }) {
+		if strings.ContainsFunc(
+			word,
+			func(r rune) bool { return r >= firstFacet && r <= lastPrivate },
+		) {
 			continue // a sign was moved: the token is not the word
 		}
 
@@ -76,17 +79,19 @@ func (n *Near) Add(tokens []string) {
 	}
 }
 
-// Distance returns how many insertions, deletions, replacements and transpositions of neighbours turn one word into the
-// other, or most+1 if there are more than most.
+// Distance returns how many insertions, deletions, replacements and transpositions of neighbours
+// turn one word into the other, or most+1 if there are more than most.
 func Distance(a, b string, most int) int {
 	from, to := []rune(a), []rune(b)
 	if d := len(from) - len(to); d > most || -d > most {
 		return most + 1
 	}
+
 	before, last, row := make([]int, len(to)+1), make([]int, len(to)+1), make([]int, len(to)+1)
 	for j := range last {
 		last[j] = j
 	}
+
 	for i := range from {
 		row[0] = i + 1
 		least := row[0]
@@ -95,16 +100,21 @@ func Distance(a, b string, most int) int {
 			if from[i] == to[j] {
 				cost = 0
 			}
+
 			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+cost)
 			if i > 0 && j > 0 && from[i] == to[j-1] && from[i-1] == to[j] {
 				row[j+1] = min(row[j+1], before[j-1]+1)
 			}
+
 			least = min(least, row[j+1])
 		}
+
 		if least > most {
 			return most + 1
 		}
+
 		before, last, row = last, row, before
 	}
+
 	return min(last[len(to)], most+1)
 }

@@ -2,8 +2,8 @@ package search
 
 import "slices"
 
-// TokenSet is the tokens of one record, of all its texts and facets, for queries that wait for new records: it is compared
-// with them without an index.
+// TokenSet is the tokens of one record, of all its texts and facets, for queries that wait for new
+// records: it is compared with them without an index.
 type TokenSet map[string]struct{}
 
 // TokenSet returns the tokens of the record.

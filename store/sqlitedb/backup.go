@@ -19,9 +19,9 @@ type Info struct {
 	Bytes  int64 // with its log
 }
 
-// Backup copies the database at path to the file to, also while another process serves it. The copy has
-// all commits from before the start. It is verified before it gets its name, and only its owner may read
-// it. Backup returns ErrExists if there is a file of that name.
+// Backup copies the database at path to the file to, also while another process serves it. The
+// copy has all commits from before the start. It is verified before it gets its name, and only its
+// owner may read it. Backup returns ErrExists if there is a file of that name.
 func Backup(ctx context.Context, path, to string, f Format) (info Info, err error) {
 	if !Exists(path) {
 		return info, fmt.Errorf("there is no database at %s", path)
@@ -29,59 +29,78 @@ func Backup(ctx context.Context, path, to string, f Format) (info Info, err erro
 	if !missing(to) {
 		return info, fmt.Errorf("%w: %s", ErrExists, to)
 	}
+
 	path = FileOf(path)
 	if err := checkLinks(path); err != nil {
 		return info, err
 	}
+
 	// SQLite fills an empty file of that mode.
 	draft, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".*")
 	if err != nil {
 		return info, err
 	}
+
 	defer os.Remove(draft.Name()) // gone by then unless something failed
 	if err := draft.Close(); err != nil {
 		return info, err
 	}
+
 	mode := readOnly // a damaged file stays as it is, with its log
 	if missing(path + "-wal") {
 		mode = readWrite // no process serves it, but one may start to
 	}
+
 	if err := copyInto(ctx, path, draft.Name(), mode); err != nil {
 		return info, fmt.Errorf("copy %s: %w", path, damageError(err))
 	}
 	if info, err = f.verify(ctx, draft.Name(), immutable); err != nil {
 		return info, fmt.Errorf("check the copy of %s: %w", path, err)
 	}
+
 	if err = durable.Create(draft.Name(), to); errors.Is(err, fs.ErrExist) {
 		err = fmt.Errorf("%w: %s", ErrExists, to)
 	}
+
 	return info, err
 }
 
 // copyInto writes a copy of one state of the database at path into an empty file.
 func copyInto(ctx context.Context, path, to string, mode mode) error {
-	return withFile(ctx, path, mode, func(file *sqlx.DB) error { return vacuumInto(ctx, file, path, to) })
+	return withFile(
+		ctx,
+		path,
+		mode,
+		func(file *sqlx.DB) error { return vacuumInto(ctx, file, path, to) },
+	)
 }
 
 // vacuumInto is copyInto for an open database.
 func vacuumInto(ctx context.Context, file *sqlx.DB, path, to string) error {
-	defer watchProgress(ctx, "copying the database", func() (done, total int64) { return fileSize(to), fileSize(path) })()
+	defer watchProgress(
+		ctx,
+		"copying the database",
+		func() (done, total int64) { return fileSize(to), fileSize(path) },
+	)()
 
 	_, err := file.ExecContext(ctx, `VACUUM INTO ?`, to)
 	return err
 }
 
-// Verify checks a whole database file, and leaves it and its log as they are. Unless another process
-// serves it, the caller has locked it. It returns ErrForeign for another program's file,
-// ErrNewerSchema for one of a newer version, and ErrDamaged for one that is not as SQLite wrote it.
+// Verify checks a whole database file, and leaves it and its log as they are. Unless another
+// process serves it, the caller has locked it. It returns ErrForeign for another program's file,
+// ErrNewerSchema for one of a newer version, and ErrDamaged for one that is not as SQLite wrote
+// it.
 func Verify(ctx context.Context, path string, served bool, f Format) (Info, error) {
 	if !Exists(path) {
 		return Info{}, fmt.Errorf("there is no database at %s", path)
 	}
+
 	path = FileOf(path)
 	if served {
 		return f.verify(ctx, path, readOnly)
 	}
+
 	return f.verify(ctx, path, unchangingMode(path))
 }
 
@@ -103,14 +122,17 @@ func (f Format) check(ctx context.Context, file *sqlx.DB) (schema int64, err err
 	if err := quickCheck(ctx, file); err != nil {
 		return 0, err
 	}
+
 	if orphans, err := orphansIn(ctx, file); err != nil {
 		return 0, err
 	} else if orphans != "" {
 		return 0, fmt.Errorf("%w: %s", ErrDamaged, orphans)
 	}
+
 	schema, _, err = f.versions(ctx, file)
 	if err == nil && f.Inspect != nil {
 		err = f.Inspect(ctx, file)
 	}
+
 	return schema, err
 }

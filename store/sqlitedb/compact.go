@@ -15,11 +15,15 @@ import (
 // other pages; the new file has only the stored rows. Before any other write it calls after, which
 // may be nil. It returns ErrNoRoom if less than twice the size of the file is free. Writes wait
 // meanwhile, those of another process until their timeout.
-func (db *DB) Compact(ctx context.Context, after func(*sqlx.Conn) error) (before, size int64, err error) {
+func (db *DB) Compact(
+	ctx context.Context,
+	after func(*sqlx.Conn) error,
+) (before, size int64, err error) {
 	before = db.Size()
 	if err := requireRoom(db.path, 2*(before+fileSize(db.path+"-wal")), "compact the database"); err != nil {
 		return before, before, err
 	}
+
 	defer EstimateProgress(ctx, "compacting the database", before)()
 	err = db.Exclusive(ctx, func(conn *sqlx.Conn) error {
 		db.compacting.Store(true)
@@ -28,11 +32,13 @@ func (db *DB) Compact(ctx context.Context, after func(*sqlx.Conn) error) (before
 		if err == nil && after != nil {
 			err = after(conn)
 		}
+
 		return err
 	})
 	if err == nil {
 		_, err = db.TruncateLog(ctx)
 	}
+
 	return before, db.Size(), err
 }
 
@@ -48,9 +54,11 @@ func (db *DB) vacuum(ctx context.Context, conn *sqlx.Conn) (err error) {
 			_, err = conn.ExecContext(ctx, query)
 		}
 	}
+
 	_, restoreErr := conn.ExecContext(context.Background(), `PRAGMA temp_store = MEMORY`)
 	if err = errors.Join(err, restoreErr); err != nil {
 		return fmt.Errorf("compact the database: %w", err)
 	}
+
 	return nil
 }

@@ -24,8 +24,9 @@
 // Four connections read, each statement prepared once, and see the commits from before their
 // statement started. A read waits for a connection for [Options.ReadTimeout]. A query under a
 // context with a deadline, as [DB.WithDeadline] returns one, is interrupted at the deadline, and
-// after [Options.QueryTimeout]. Any other runs to its end, because the driver and database/sql start
-// a goroutine each for a context that can be cancelled, which takes as long as a query by key.
+// after [Options.QueryTimeout]. Any other runs to its end, because the driver and database/sql
+// start a goroutine each for a context that can be cancelled, which takes as long as a query by
+// key.
 //
 // # In the background
 //
@@ -75,16 +76,21 @@ type Options struct {
 	Format Format
 	Hooks  Hooks
 
-	Clock    func() time.Time // time.Now when nil
-	Normal   bool             // synchronous=NORMAL: a power cut may lose the last writes
-	Batch    int              // most writes that share a commit; 32 when 0
-	MaxBytes int64            // of the records, from which Tx.CheckRoom fails; 0 for as many as the disk has room for
+	Clock  func() time.Time // time.Now when nil
+	Normal bool             // synchronous=NORMAL: a power cut may lose the last writes
+	Batch  int              // most writes that share a commit; 32 when 0
+	// Of the records, from which Tx.CheckRoom fails; 0 for as many as the disk has room for.
+	MaxBytes int64
 
 	NetworkDisk bool // accepts a file on a network file system, which Open otherwise rejects
-	Beside      bool // another process may serve the file: Open creates no file and changes no schema
+	// Another process may serve the file: Open creates no file and changes no schema.
+	Beside bool
 
-	ReadTimeout  time.Duration // how long a read waits for a connection, and all reads under WithDeadline take; 2 seconds when 0
-	QueryTimeout time.Duration // of a query under a context with a deadline; 250 milliseconds when 0
+	// How long a read waits for a connection, and all reads under WithDeadline take; 2 seconds
+	// when 0.
+	ReadTimeout time.Duration
+	// Of a query under a context with a deadline; 250 milliseconds when 0.
+	QueryTimeout time.Duration
 
 	// Commit commits a transaction in the place of SQLite's COMMIT, for tests of failures.
 	Commit func(ctx context.Context, conn *sqlx.Conn) error
@@ -95,7 +101,8 @@ type Format struct {
 	ApplicationID int32 // marks the files, as file(1) and SQLite show it
 	Migrations    fs.FS // goose's *.sql, in its top folder
 
-	// Inspect reads more from a file that [Verify], [Backup] or [Restore] has checked. It may be nil.
+	// Inspect reads more from a file that [Verify], [Backup] or [Restore] has checked. It may be
+	// nil.
 	Inspect func(ctx context.Context, file *sqlx.DB) error
 }
 
@@ -141,47 +148,61 @@ type DB struct {
 
 // Open opens the file, brings its schema up to date and starts its writer. It returns
 // [ErrForeign], [ErrNetworkDisk], [ErrNewerSchema], [ErrNoRoom], [ErrFull], [ErrDamaged],
-// [ErrDisk] or [fs.ErrPermission] for conditions that the operator can act on. It does not read the whole
-// file: see Check.
+// [ErrDisk] or [fs.ErrPermission] for conditions that the operator can act on. It does not read
+// the whole file: see Check.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	name := o.Path
 	o.Path = FileOf(name)
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
+
 	if o.Commit == nil {
 		o.Commit = commit
 	}
+
 	o.Batch = cmp.Or(o.Batch, defaultBatch)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, readTimeout)
 	o.QueryTimeout = cmp.Or(o.QueryTimeout, queryTimeout)
-	db := &DB{options: o, name: name, path: o.Path, readers: semaphore.NewWeighted(readConnections)}
+	db := &DB{
+		options: o,
+		name:    name,
+		path:    o.Path,
+		readers: semaphore.NewWeighted(readConnections),
+	}
+
 	db.stopped, db.stop = context.WithCancelCause(context.Background())
 	if err := db.open(ctx); err != nil {
 		err = db.OpenError(err)
 		if fatal(err) != nil {
 			return nil, err // the files stay open, as in Close
 		}
+
 		return nil, errors.Join(err, db.closeFiles())
 	}
+
 	go db.writer.run()
 	if o.Beside {
 		return db, nil
 	}
+
 	// The pages of the log may be in the system's memory alone, where a sync has failed before:
 	// they are written to the file itself, which is synced, before more follow.
 	if db.unclean {
 		_, _ = db.TruncateLog(ctx) // on a full disk it stays
 	}
+
 	// The probe finds a file that cannot be written now rather than at the first request. On a
 	// full disk, and while another process writes, it is served all the same, for those who read.
 	err := db.tryRead(ctx)
 	if err == nil {
 		err = db.tryWrite()
 	}
+
 	if err != nil && !errors.Is(err, ErrNoSpace) && !errors.Is(err, ErrBusy) {
 		return nil, errors.Join(db.OpenError(err), db.Close())
 	}
+
 	return db, nil
 }
 
@@ -243,16 +264,22 @@ func (db *DB) Close() error {
 	close(db.writer.jobs)
 	db.closing.Unlock()
 	<-db.writer.done
+
 	if db.untrusted() {
 		return nil // the caller knows from Broken
 	}
+
 	if !db.options.Beside {
 		// Where it fails, as on a full disk, the log stays and the next start reads it.
-		_, err := db.writer.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+		_, err := db.writer.conn.ExecContext(
+			context.Background(),
+			"PRAGMA wal_checkpoint(TRUNCATE)",
+		)
 		if _ = db.stopIfFatal(err); db.untrusted() {
 			return db.Failure()
 		}
 	}
+
 	return db.closeFiles()
 }
 
@@ -261,11 +288,14 @@ func (db *DB) closeFiles() error {
 	if db.reading != nil {
 		errs = append(errs, db.reading.Close())
 	}
+
 	if db.writer != nil && db.writer.conn != nil {
 		errs = append(errs, db.writer.statements.close(), db.writer.conn.Close())
 	}
+
 	if db.writing != nil {
 		errs = append(errs, db.writing.Close())
 	}
+
 	return errors.Join(errs...)
 }

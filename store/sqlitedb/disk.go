@@ -7,9 +7,10 @@ import (
 
 // Disk is a disk that a file lies on.
 type Disk struct {
-	Free    int64  // bytes that the program may still write
-	Total   int64  // bytes that it has in all
-	Network string // name of a network file system, which SQLite's locks cannot be trusted on; else empty
+	Free  int64 // bytes that the program may still write
+	Total int64 // bytes that it has in all
+	// Name of a network file system, which SQLite's locks cannot be trusted on; else empty.
+	Network string
 }
 
 // leastFree is how much room a large disk should have.
@@ -19,14 +20,22 @@ const leastFree = 200 << 20
 // disk, or 200 MiB where that is less.
 func (d Disk) Least() int64 { return min(d.Total/10, leastFree) }
 
-// requireRoom returns ErrNoRoom if the disk of a database has not so many bytes free to do something.
+// requireRoom returns ErrNoRoom if the disk of a database has not so many bytes free to do
+// something.
 func requireRoom(path string, needed int64, do string) error {
 	disk, err := DiskOf(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("find the room to %s: %w", do, err)
 	}
 	if disk.Free < needed {
-		return fmt.Errorf("%w to %s: %d MiB are needed and %d MiB are free", ErrNoRoom, do, needed>>20+1, disk.Free>>20)
+		return fmt.Errorf(
+			"%w to %s: %d MiB are needed and %d MiB are free",
+			ErrNoRoom,
+			do,
+			needed>>20+1,
+			disk.Free>>20,
+		)
 	}
+
 	return nil
 }

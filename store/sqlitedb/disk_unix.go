@@ -32,13 +32,16 @@ func copyOwner(path, like string) error {
 	if missing(like) {
 		like = filepath.Dir(like)
 	}
+
 	info, err := os.Stat(like)
 	if err != nil {
 		return err
 	}
+
 	owner := info.Sys().(*syscall.Stat_t)
 	if err := os.Chown(path, int(owner.Uid), int(owner.Gid)); err != nil {
 		return fmt.Errorf("give the file to the owner of %s (run this as that user): %w", like, err)
 	}
+
 	return nil
 }

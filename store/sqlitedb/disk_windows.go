@@ -12,15 +12,19 @@ func DiskOf(path string) (d Disk, err error) {
 	if err != nil {
 		return d, err
 	}
+
 	var free, total uint64
 	if err := windows.GetDiskFreeSpaceEx(name, &free, &total, nil); err != nil {
 		return d, err
 	}
+
 	d.Free, d.Total = int64(free), int64(total)
 	root := make([]uint16, windows.MAX_PATH)
-	if windows.GetVolumePathName(name, &root[0], uint32(len(root))) == nil && windows.GetDriveType(&root[0]) == windows.DRIVE_REMOTE {
+	if windows.GetVolumePathName(name, &root[0], uint32(len(root))) == nil &&
+		windows.GetDriveType(&root[0]) == windows.DRIVE_REMOTE {
 		d.Network = "a network drive"
 	}
+
 	return d, nil
 }
 

@@ -20,11 +20,12 @@ import (
 // Broken returns a channel that is closed when the DB has stopped for good.
 func (db *DB) Broken() <-chan struct{} { return db.stopped.Done() }
 
-// Failure returns why the DB has stopped for good: ErrDamaged, ErrDisk or ErrReplaced. It returns nil
-// if the DB has not stopped.
+// Failure returns why the DB has stopped for good: ErrDamaged, ErrDisk or ErrReplaced. It returns
+// nil if the DB has not stopped.
 func (db *DB) Failure() error { return context.Cause(db.stopped) }
 
-// untrusted reports whether the open files must stay as they are: SQLite writes when it closes them.
+// untrusted reports whether the open files must stay as they are: SQLite writes when it closes
+// them.
 func (db *DB) untrusted() bool {
 	err := db.Failure()
 	return errors.Is(err, ErrDisk) || errors.Is(err, ErrDamaged)
@@ -72,14 +73,17 @@ func (db *DB) Check(ctx context.Context, rebuild func(context.Context) error) er
 			err = withFile(ctx, db.path, readOnly, check)
 		}
 	}
+
 	if errors.Is(err, ErrDamaged) {
 		db.stop(err)
 		return err
 	}
+
 	return db.stopIfFatal(err)
 }
 
-// quickCheck reads a whole database. It returns ErrDamaged with the first problems of a damaged one.
+// quickCheck reads a whole database. It returns ErrDamaged with the first problems of a damaged
+// one.
 func quickCheck(ctx context.Context, file *sqlx.DB) error {
 	var problems []string
 	err := file.SelectContext(ctx, &problems, `PRAGMA quick_check(3)`)
@@ -94,13 +98,17 @@ func quickCheck(ctx context.Context, file *sqlx.DB) error {
 		if !slices.ContainsFunc(problems, isNotOfSearch) {
 			damage = errSearchDamaged
 		}
+
 		return fmt.Errorf("%w: %s", damage, inOneLine.Replace(strings.Join(problems, "; ")))
 	}
+
 	return nil
 }
 
 // isNotOfSearch reports whether a problem is not one that FTS5 has found in its own tables.
-func isNotOfSearch(problem string) bool { return !strings.Contains(strings.ToLower(problem), "fts5") }
+func isNotOfSearch(problem string) bool {
+	return !strings.Contains(strings.ToLower(problem), "fts5")
+}
 
 // inOneLine joins the lines of a report of SQLite.
 var inOneLine = strings.NewReplacer("*** in database main ***\n", "", "\n", "; ")

@@ -8,23 +8,27 @@ import (
 	"path/filepath"
 )
 
-// FileOf follows the links of a path to the file of a database, which may be missing: its log and its
-// lock are beside the file, not beside a link.
+// FileOf follows the links of a path to the file of a database, which may be missing: its log and
+// its lock are beside the file, not beside a link.
 func FileOf(path string) string {
 	const mostLinks = 40 // as in Linux
 	for range mostLinks {
 		if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 			path = filepath.Join(folder, filepath.Base(path))
 		}
+
 		to, err := os.Readlink(path)
 		if err != nil {
 			break
 		}
+
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(filepath.Dir(path), to)
 		}
+
 		path = to
 	}
+
 	return path
 }
 
@@ -40,7 +44,12 @@ func checkLinks(path string) error {
 	if err != nil || !info.Mode().IsRegular() || linkCount(info) < 2 {
 		return nil
 	}
-	return fmt.Errorf("%w (find MOUNT-POINT -samefile %s lists all %d)", ErrLinked, path, linkCount(info))
+	return fmt.Errorf(
+		"%w (find MOUNT-POINT -samefile %s lists all %d)",
+		ErrLinked,
+		path,
+		linkCount(info),
+	)
 }
 
 func missing(path string) bool {
@@ -48,8 +57,8 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// fileSize returns the size of a file, 0 if it is missing. It does not open the file: closing it would
-// drop SQLite's locks.
+// fileSize returns the size of a file, 0 if it is missing. It does not open the file: closing it
+// would drop SQLite's locks.
 func fileSize(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -77,8 +86,8 @@ func removeAll(names ...string) error {
 	return nil
 }
 
-// The unfinished files beside a database always have the same names, so that the next start can remove
-// those of a program that was killed.
+// The unfinished files beside a database always have the same names, so that the next start can
+// remove those of a program that was killed.
 const (
 	newDraft      = "new"         // becomes the database
 	keptDraft     = "pre-migrate" // becomes the copy that is kept before an upgrade

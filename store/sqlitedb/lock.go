@@ -22,22 +22,30 @@ type Lock struct {
 // Path returns the path of the file itself, behind any links.
 func (l *Lock) Path() string { return l.path }
 
-// AcquireLock locks a database for the life of the process. The lock file, which has the name of the
-// database and the suffix .lock, stays when the process ends: only the system's lock on it counts. It
-// returns ErrLocked, with the id of the other process, if the file is already served or just being created,
-// ErrLinked if the file has several names, and ErrGone if there was a database before.
+// AcquireLock locks a database for the life of the process. The lock file, which has the name of
+// the database and the suffix .lock, stays when the process ends: only the system's lock on it
+// counts. It returns ErrLocked, with the id of the other process, if the file is already served or
+// just being created, ErrLinked if the file has several names, and ErrGone if there was a database
+// before.
 func AcquireLock(path string) (*Lock, error) {
 	l, err := AcquireRestoreLock(path)
 	if err != nil {
 		return nil, err
 	}
+
 	err = checkLinks(l.path)
 	if !l.fresh && !Exists(l.path) {
-		err = fmt.Errorf("%w, though %s shows that there was one: mount its disk, or restore a backup; to start with a new database, delete that file", ErrGone, l.file.Path())
+		err = fmt.Errorf(
+			"%w, though %s shows that there was one: mount its disk, or restore a backup; to start with a new database, delete that file",
+			ErrGone,
+			l.file.Path(),
+		)
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, l.ReleaseUnused())
 	}
+
 	return l, nil
 }
 
@@ -50,7 +58,11 @@ func AcquireRestoreLock(path string) (*Lock, error) {
 	name := path + ".lock"
 	switch _, err := os.Stat(filepath.Dir(path)); {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: its folder is not there; make %s, or mount its disk", ErrGone, filepath.Dir(path))
+		return nil, fmt.Errorf(
+			"%w: its folder is not there; make %s, or mount its disk",
+			ErrGone,
+			filepath.Dir(path),
+		)
 	case err != nil:
 		return nil, fmt.Errorf("the folder of the database: %w", err)
 	}
@@ -87,8 +99,8 @@ func holder(name string) string {
 	return fmt.Sprintf(" (process %d)", pid)
 }
 
-// Keep records that the database is open. Release then keeps the lock file, which shows that there was a database if
-// it is gone one day.
+// Keep records that the database is open. Release then keeps the lock file, which shows that there
+// was a database if it is gone one day.
 func (l *Lock) Keep() { l.fresh = false }
 
 // Release releases the lock. If it has created the lock file and there is no database, as when the

@@ -40,23 +40,37 @@ func (f Format) versions(ctx context.Context, db *sqlx.DB) (version, newest int6
 	}
 
 	var tables int
-	err = db.GetContext(ctx, &tables, `SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`, goose.DefaultTablename)
+	err = db.GetContext(
+		ctx,
+		&tables,
+		`SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`,
+		goose.DefaultTablename,
+	)
 	if err == nil && tables > 0 {
-		err = db.GetContext(ctx, &version, `SELECT COALESCE(MAX(version_id), 0) FROM `+goose.DefaultTablename+` WHERE is_applied`)
+		err = db.GetContext(
+			ctx,
+			&version,
+			`SELECT COALESCE(MAX(version_id), 0) FROM `+goose.DefaultTablename+` WHERE is_applied`,
+		)
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the schema version: %w", err)
 	}
 
 	if version > newest { // goose itself lets an old program run on a newer schema
-		return 0, 0, fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, version, newest)
+		return 0, 0, fmt.Errorf(
+			"%w (schema %d, this program knows %d)",
+			ErrNewerSchema,
+			version,
+			newest,
+		)
 	}
 	return version, newest, nil
 }
 
 // upgradeFile brings a file up to date that no process has open. The migrations run on a checked
-// copy, which is then renamed over the file: after a kill or a power cut the old one is there or the
-// new one, whole.
+// copy, which is then renamed over the file: after a kill or a power cut the old one is there or
+// the new one, whole.
 func upgradeFile(ctx context.Context, o *Options) (u upgrade, err error) {
 	err = withFile(ctx, o.Path, unchangingMode(o.Path), func(file *sqlx.DB) error {
 		u.from, u.to, err = o.Format.versions(ctx, file)
@@ -74,7 +88,12 @@ func upgradeFile(ctx context.Context, o *Options) (u upgrade, err error) {
 		return err
 	})
 	if err != nil {
-		return u, fmt.Errorf("upgrade the database from schema %d to %d: %w; nothing was changed, and the earlier version of callbook still starts", u.from, u.to, err)
+		return u, fmt.Errorf(
+			"upgrade the database from schema %d to %d: %w; nothing was changed, and the earlier version of callbook still starts",
+			u.from,
+			u.to,
+			err,
+		)
 	}
 
 	// If a power cut brought the old log back, SQLite would apply it to the new file.
@@ -89,7 +108,13 @@ func upgradeFile(ctx context.Context, o *Options) (u upgrade, err error) {
 
 // migrateCopy makes a copy of file beside it that is kept, and another of the name migrated that it
 // brings up to date. Until file is closed, it locks out other processes, and file has no log.
-func migrateCopy(ctx context.Context, file *sqlx.DB, o *Options, u upgrade, migrated string) (kept string, err error) {
+func migrateCopy(
+	ctx context.Context,
+	file *sqlx.DB,
+	o *Options,
+	u upgrade,
+	migrated string,
+) (kept string, err error) {
 	size := fileSize(o.Path) + fileSize(o.Path+"-wal")
 	if err := requireRoom(o.Path, size/10*22, "upgrade the database beside a copy of it"); err != nil {
 		return "", err
@@ -130,13 +155,21 @@ func closeLog(ctx context.Context, file *sqlx.DB) error {
 	} {
 		_, err := file.ExecContext(ctx, query)
 		if sqliteCode(err)&0xff == sqlite3.SQLITE_BUSY {
-			return fmt.Errorf("another process has the database open, such as Litestream: stop it first (%w)", err)
+			return fmt.Errorf(
+				"another process has the database open, such as Litestream: stop it first (%w)",
+				err,
+			)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return checkPragmas(ctx, file, map[string]string{"journal_mode": "delete", "locking_mode": "exclusive"})
+
+	return checkPragmas(
+		ctx,
+		file,
+		map[string]string{"journal_mode": "delete", "locking_mode": "exclusive"},
+	)
 }
 
 // keepCopy makes a copy of a database, and checks it before it gets its name. A copy of an earlier
@@ -169,6 +202,7 @@ func createLike(name, other string) error {
 	if err := copyOwner(name, other); err != nil {
 		return err
 	}
+
 	return os.Chmod(name, info.Mode().Perm())
 }
 
@@ -182,7 +216,12 @@ func applyMigrations(ctx context.Context, db *sqlx.DB, files fs.FS) error {
 		}
 	}
 
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db.DB, files, goose.WithDisableGlobalRegistry(true))
+	provider, err := goose.NewProvider(
+		goose.DialectSQLite3,
+		db.DB,
+		files,
+		goose.WithDisableGlobalRegistry(true),
+	)
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
 	}
@@ -227,13 +266,16 @@ func compareSchema(ctx context.Context, file *sqlx.DB, files fs.FS) error {
 	maps.DeleteFunc(differing, func(name, _ string) bool { return want[name] == got[name] })
 	if len(differing) > 0 {
 		names := slices.Sorted(maps.Keys(differing))
-		return fmt.Errorf("these are not as callbook makes them: %s; undo what was changed in the database by hand, or restore a backup from before", strings.Join(names, ", "))
+		return fmt.Errorf(
+			"these are not as callbook makes them: %s; undo what was changed in the database by hand, or restore a backup from before",
+			strings.Join(names, ", "),
+		)
 	}
 	return nil
 }
 
-// schemaOf returns the statements that made the tables and indexes of a database. It leaves out those
-// of SQLite and goose, which change with their versions.
+// schemaOf returns the statements that made the tables and indexes of a database. It leaves out
+// those of SQLite and goose, which change with their versions.
 func schemaOf(ctx context.Context, db *sqlx.DB) (map[string]string, error) {
 	var parts []struct{ Name, SQL string }
 	err := db.SelectContext(ctx, &parts, `
@@ -252,9 +294,17 @@ func schemaOf(ctx context.Context, db *sqlx.DB) (map[string]string, error) {
 // orphansIn describes the first row without the row that it refers to; empty when there is none.
 func orphansIn(ctx context.Context, db *sqlx.DB) (string, error) {
 	var broken []struct{ Table, Parent string }
-	err := db.SelectContext(ctx, &broken, `SELECT "table", parent FROM pragma_foreign_key_check LIMIT 1`)
+	err := db.SelectContext(
+		ctx,
+		&broken,
+		`SELECT "table", parent FROM pragma_foreign_key_check LIMIT 1`,
+	)
 	if err != nil || len(broken) == 0 {
 		return "", err
 	}
-	return fmt.Sprintf("rows of %s refer to rows of %s that are not there", broken[0].Table, broken[0].Parent), nil
+	return fmt.Sprintf(
+		"rows of %s refer to rows of %s that are not there",
+		broken[0].Table,
+		broken[0].Parent,
+	), nil
 }

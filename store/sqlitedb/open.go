@@ -19,7 +19,12 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if o.Beside && !Exists(o.Path) {
 		return errors.New("there is no database")
 	}
-	db.writer = &writer{db: db, jobs: make(chan *job, queueSize), exclusive: make(chan func()), done: make(chan struct{})}
+	db.writer = &writer{
+		db:        db,
+		jobs:      make(chan *job, queueSize),
+		exclusive: make(chan func()),
+		done:      make(chan struct{}),
+	}
 	db.unclean = !missing(o.Path + "-wal") // SQLite deletes the log when it closes the file
 	if err := db.checkPlace(ctx); err != nil {
 		return err
@@ -38,7 +43,11 @@ func (db *DB) open(ctx context.Context) (err error) {
 		return err
 	}
 	if version < newest { // Beside a server, an upgrade is that server's.
-		return fmt.Errorf("the database was made by an older version of callbook (schema %d, this program knows %d): start callbook serve, which brings it up to date", version, newest)
+		return fmt.Errorf(
+			"the database was made by an older version of callbook (schema %d, this program knows %d): start callbook serve, which brings it up to date",
+			version,
+			newest,
+		)
 	}
 	db.upgrade.to = version
 
@@ -83,17 +92,24 @@ func (db *DB) connectWriter(ctx context.Context) (err error) {
 	if o.Normal {
 		durability, synchronous = "NORMAL", "1"
 	}
+
 	pragmas := []string{
 		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(" + durability + ")", "foreign_keys(ON)",
 		"secure_delete(ON)", "journal_size_limit(16777216)", "wal_autocheckpoint(0)", "trusted_schema(OFF)",
 		"cache_size(-4000)", "temp_store(MEMORY)",
 	}
+
 	if db.writing, err = connect(ctx, o.Path, readWrite, 1, pragmas...); err != nil {
 		return err
 	}
+
 	return checkPragmas(ctx, db.writing, map[string]string{
-		"journal_mode": "wal", "synchronous": synchronous,
-		"foreign_keys": "1", "secure_delete": "1", "trusted_schema": "0", "wal_autocheckpoint": "0",
+		"journal_mode":       "wal",
+		"synchronous":        synchronous,
+		"foreign_keys":       "1",
+		"secure_delete":      "1",
+		"trusted_schema":     "0",
+		"wal_autocheckpoint": "0",
 	})
 }
 
@@ -145,18 +161,27 @@ func (db *DB) checkPlace(ctx context.Context) error {
 	if err := errors.Join(MayWrite(o.Path), MayWrite(folder)); err != nil {
 		return permissionError(err)
 	}
-	return withFile(ctx, o.Path, unchangingMode(o.Path), func(file *sqlx.DB) error { return o.Format.checkMark(ctx, file) })
+
+	return withFile(
+		ctx,
+		o.Path,
+		unchangingMode(o.Path),
+		func(file *sqlx.DB) error { return o.Format.checkMark(ctx, file) },
+	)
 }
 
-// mode is how a database file is opened, as a part of the driver's data source name. All but migrating let no statement
-// damage the file, as by a change of sqlite_schema or of a full-text index's own tables.
+// mode is how a database file is opened, as a part of the driver's data source name. All but
+// migrating let no statement damage the file, as by a change of sqlite_schema or of a full-text
+// index's own tables.
 type mode string
 
 const (
-	readWrite mode = "&_defensive=1&mode=rw"             // also folds in the log, when the last one leaves
-	readOnly  mode = "&_defensive=1&mode=ro"             // with the log, which stays
-	immutable mode = "&_defensive=1&mode=ro&immutable=1" // no process changes it: without log and locks
-	migrating mode = "&mode=rw"                          // a draft whose migrations need no journal
+	// Also folds in the log, when the last one leaves.
+	readWrite mode = "&_defensive=1&mode=rw"
+	readOnly  mode = "&_defensive=1&mode=ro" // with the log, which stays
+	// No process changes it: without log and locks.
+	immutable mode = "&_defensive=1&mode=ro&immutable=1"
+	migrating mode = "&mode=rw" // a draft whose migrations need no journal
 )
 
 // logHeader is the size of a log that holds no page.
@@ -177,33 +202,57 @@ func dataSource(path string, mode mode, pragmas ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	query := url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}.Encode() + string(mode)
 	// On Windows an absolute path starts with a letter; a file URL needs a slash.
-	name := url.URL{Scheme: "file", OmitHost: true, Path: "/" + strings.TrimPrefix(filepath.ToSlash(path), "/"), RawQuery: query}
+	name := url.URL{
+		Scheme:   "file",
+		OmitHost: true,
+		Path:     "/" + strings.TrimPrefix(filepath.ToSlash(path), "/"),
+		RawQuery: query,
+	}
+
 	return name.String(), nil
 }
 
 // connect opens a pool of connections to a database file.
-func connect(ctx context.Context, path string, mode mode, connections int, pragmas ...string) (*sqlx.DB, error) {
+func connect(
+	ctx context.Context,
+	path string,
+	mode mode,
+	connections int,
+	pragmas ...string,
+) (*sqlx.DB, error) {
 	source, err := dataSource(path, mode, pragmas...)
 	if err != nil {
 		return nil, err
 	}
+
 	db, err := sqlx.Open("sqlite", source)
 	if err != nil {
 		return nil, err
 	}
+
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	if err := db.PingContext(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+
 	return db, nil
 }
 
 // withFile opens a database file for one call of fn.
 func withFile(ctx context.Context, path string, mode mode, fn func(*sqlx.DB) error) error {
-	file, err := connect(ctx, path, mode, 1, "busy_timeout(5000)", "trusted_schema(OFF)", "temp_store(MEMORY)")
+	file, err := connect(
+		ctx,
+		path,
+		mode,
+		1,
+		"busy_timeout(5000)",
+		"trusted_schema(OFF)",
+		"temp_store(MEMORY)",
+	)
 	if err != nil {
 		return err
 	}
@@ -219,9 +268,15 @@ func checkPragmas(ctx context.Context, file *sqlx.DB, want map[string]string) er
 			return fmt.Errorf("read pragma %s: %w", name, err)
 		}
 		if got != value {
-			return fmt.Errorf("pragma %s is %s, not %s: this build of SQLite cannot be trusted with the directory", name, got, value)
+			return fmt.Errorf(
+				"pragma %s is %s, not %s: this build of SQLite cannot be trusted with the directory",
+				name,
+				got,
+				value,
+			)
 		}
 	}
+
 	return nil
 }
 

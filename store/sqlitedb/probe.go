@@ -19,8 +19,9 @@ const (
 	readyTimeout = time.Second // how long one may take
 )
 
-// Ready reports whether the database can be read and written, now or within the last second, and its state. It returns ErrWrites
-// if only reads work. It waits a second at most, unless the disk does not respond to a read at all.
+// Ready reports whether the database can be read and written, now or within the last second, and
+// its state. It returns ErrWrites if only reads work. It waits a second at most, unless the disk
+// does not respond to a read at all.
 func (db *DB) Ready(ctx context.Context) (Health, error) {
 	h := db.Health()
 	if err := db.Failure(); err != nil {
@@ -81,9 +82,16 @@ func (db *DB) tryWrite() error {
 // Health returns the state of the database. It asks the system, without opening a file:
 // closing it would drop SQLite's locks.
 func (db *DB) Health() Health {
-	h := Health{Schema: db.upgrade.to, FileBytes: db.Size(), LogBytes: fileSize(db.path + "-wal"), FreeBytes: -1}
+	h := Health{
+		Schema:    db.upgrade.to,
+		FileBytes: db.Size(),
+		LogBytes:  fileSize(db.path + "-wal"),
+		FreeBytes: -1,
+	}
+
 	if d, err := db.Disk(); err == nil {
 		h.FreeBytes = d.Free
 	}
+
 	return h
 }

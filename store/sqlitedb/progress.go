@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Progress is called with the progress of a step, several times a second and by one goroutine at a time. done and total are of
-// any unit.
+// Progress is called with the progress of a step, several times a second and by one goroutine at a
+// time. done and total are of any unit.
 type Progress func(step string, done, total int64)
 
 type progressKey struct{}
@@ -27,7 +27,11 @@ func ReportProgress(ctx context.Context, step string, done, total int64) {
 const progressPeriod = 250 * time.Millisecond
 
 // watchProgress reports what measure returns until stop is called, which waits for the last report.
-func watchProgress(ctx context.Context, step string, measure func() (done, total int64)) (stop func()) {
+func watchProgress(
+	ctx context.Context,
+	step string,
+	measure func() (done, total int64),
+) (stop func()) {
 	report, _ := ctx.Value(progressKey{}).(Progress)
 	if report == nil {
 		return func() {}
@@ -55,9 +59,9 @@ func watchProgress(ctx context.Context, step string, measure func() (done, total
 	}
 }
 
-// EstimateProgress is Watch for a step of SQLite that cannot be measured, on a file of a size: it compares the
-// time since the start with what that takes on a fast disk. A step that takes longer is reported as done,
-// so that its end is not promised.
+// EstimateProgress is Watch for a step of SQLite that cannot be measured, on a file of a size: it
+// compares the time since the start with what that takes on a fast disk. A step that takes longer
+// is reported as done, so that its end is not promised.
 func EstimateProgress(ctx context.Context, step string, bytes int64) (stop func()) {
 	const rate = 100 << 20 // bytes that SQLite reads and compares in a second
 	start := time.Now()    //clock: how long it took

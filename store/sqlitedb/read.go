@@ -14,8 +14,8 @@ import (
 )
 
 // The defaults of Options.ReadTimeout, which keeps reads from waiting for ever, and of
-// Options.QueryTimeout, which keeps any search text from being dangerous. They are variables because
-// the race detector slows queries down.
+// Options.QueryTimeout, which keeps any search text from being dangerous. They are variables
+// because the race detector slows queries down.
 var (
 	readTimeout  = 2 * time.Second
 	queryTimeout = 250 * time.Millisecond
@@ -109,7 +109,11 @@ func (db *DB) Select(ctx context.Context, dest any, query string, args ...any) e
 }
 
 // SelectMaps returns every row of a query as a map by column, for queries that select all columns.
-func (db *DB) SelectMaps(ctx context.Context, query string, args ...any) (all []map[string]any, err error) {
+func (db *DB) SelectMaps(
+	ctx context.Context,
+	query string,
+	args ...any,
+) (all []map[string]any, err error) {
 	err = db.read(ctx, query, func(ctx context.Context, stmt *sqlx.Stmt) error {
 		rows, err := stmt.QueryxContext(ctx, args...)
 		if err != nil {
@@ -136,8 +140,13 @@ func found(err error) (bool, error) {
 	return err == nil, err
 }
 
-// read runs f with a prepared statement of the reading pool, while it may use one of its connections.
-func (db *DB) read(ctx context.Context, query string, f func(context.Context, *sqlx.Stmt) error) error {
+// read runs f with a prepared statement of the reading pool, while it may use one of its
+// connections.
+func (db *DB) read(
+	ctx context.Context,
+	query string,
+	f func(context.Context, *sqlx.Stmt) error,
+) error {
 	db.closing.RLock() // Close waits for the reads that run
 	defer db.closing.RUnlock()
 	if db.closed {
@@ -152,8 +161,8 @@ func (db *DB) read(ctx context.Context, query string, f func(context.Context, *s
 	}
 	defer db.readers.Release(1)
 
-	// Only a deadline ends a query; see the package comment. The time for a query begins when it has its
-	// connection: under load many wait for longer than they run.
+	// Only a deadline ends a query; see the package comment. The time for a query begins when it
+	// has its connection: under load many wait for longer than they run.
 	if _, ends := ctx.Deadline(); ends {
 		limited, cancel := context.WithTimeout(ctx, db.options.QueryTimeout)
 		defer cancel()

@@ -15,7 +15,12 @@ import (
 // Restore checks a backup, or any other database of the application with its log, and replaces the
 // database at path, which the caller has locked, with a copy of it. It renames the old file and its
 // log, and returns the new name; empty if there was no file.
-func Restore(ctx context.Context, backup, path string, now time.Time, f Format) (info Info, kept string, err error) {
+func Restore(
+	ctx context.Context,
+	backup, path string,
+	now time.Time,
+	f Format,
+) (info Info, kept string, err error) {
 	backup = FileOf(backup)
 	mode := immutable // also on a disk that takes no writes
 	if !missing(backup + "-wal") {
@@ -50,6 +55,7 @@ func restoredDraft(ctx context.Context, backup, path string, mode mode) (draft s
 	if err := copyInto(ctx, backup, draft, mode); err != nil {
 		return draft, err
 	}
+
 	return draft, copyOwner(draft, path)
 }
 
@@ -61,6 +67,7 @@ func moveAside(path string, now time.Time) (kept string, err error) {
 	for n := 2; !missing(kept) || !missing(kept+"-wal"); n++ {
 		kept = fmt.Sprintf("%s-%d", name, n)
 	}
+
 	found := ""
 	for _, suffix := range []string{"", "-wal"} {
 		err := os.Rename(path+suffix, kept+suffix)
@@ -70,6 +77,7 @@ func moveAside(path string, now time.Time) (kept string, err error) {
 		if err != nil {
 			return found, err
 		}
+
 		found = kept
 		// One after the other on the disk, too: a power cut must leave neither a database
 		// without its log nor a log beside another database.
@@ -77,5 +85,6 @@ func moveAside(path string, now time.Time) (kept string, err error) {
 			return found, err
 		}
 	}
+
 	return found, removeAll(path + "-shm")
 }

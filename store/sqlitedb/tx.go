@@ -11,9 +11,10 @@ import (
 )
 
 // Tx is one write's view of the transaction. After a statement has failed it runs no other: SQLite
-// may have rolled the transaction back by itself, and later statements would be stored alone. So the errors
-// of consecutive statements can be checked together: cmp.Or returns the first. An error of another kind stops nothing by itself,
-// so a function that may reject the write is checked before the next statement.
+// may have rolled the transaction back by itself, and later statements would be stored alone. So
+// the errors of consecutive statements can be checked together: cmp.Or returns the first. An error
+// of another kind stops nothing by itself, so a function that may reject the write is checked
+// before the next statement.
 type Tx struct {
 	writer *writer
 	failed error // of a statement
@@ -42,8 +43,9 @@ func firstWords(query string) string {
 	return strings.Join(words[:min(len(words), 4)], " ")
 }
 
-// CheckRoom returns ErrNoSpace if the records, without free pages of the file, have reached Options.MaxBytes. A write that
-// creates or enlarges a record calls it first, so that the file exceeds the limit by such writes of one transaction at most.
+// CheckRoom returns ErrNoSpace if the records, without free pages of the file, have reached
+// Options.MaxBytes. A write that creates or enlarges a record calls it first, so that the file
+// exceeds the limit by such writes of one transaction at most.
 func (t *Tx) CheckRoom() error {
 	db := t.writer.db
 	if db.options.MaxBytes == 0 {
@@ -129,8 +131,10 @@ func (t *Tx) Change(query string, args ...any) (n int64, err error) {
 		if err != nil {
 			return err
 		}
+
 		n, err = result.RowsAffected()
 		return err
 	})
+
 	return n, err
 }

@@ -48,12 +48,15 @@ func (r result) Err() error {
 	switch r.outcome {
 	case stored:
 		return nil
+
 	case stopped:
 		return ErrStopped
 	}
+
 	if r.err == nil {
 		return errors.New("the outcome of the write is unknown")
 	}
+
 	return r.err
 }
 
@@ -114,7 +117,8 @@ func (db *DB) TryWrite(fn func(*Tx) error, done func(error)) {
 	go func() { done((<-j.done).Err()) }()
 }
 
-// enqueue gives a write to the writer. It waits for a place in the queue until timeout, or for as long as it takes if that is nil.
+// enqueue gives a write to the writer. It waits for a place in the queue until timeout, or for as
+// long as it takes if that is nil.
 func (db *DB) enqueue(j *job, timeout <-chan time.Time) error {
 	db.closing.RLock()
 	defer db.closing.RUnlock()
@@ -178,7 +182,8 @@ func (w *writer) run() {
 			run()
 		case <-idle.C:
 			w.checkFiles()
-			_ = w.db.stopIfFatal(w.pollDataVersion()) // the next write meets any other error, and returns it
+			// The next write meets any other error, and returns it.
+			_ = w.db.stopIfFatal(w.pollDataVersion())
 		}
 	}
 }
@@ -192,17 +197,20 @@ func (w *writer) collect(first *job) []*job {
 			if !open {
 				return batch
 			}
+
 			batch = append(batch, j)
+
 		default:
 			return batch
 		}
 	}
+
 	return batch
 }
 
-// runBatch runs writes in one transaction, and tells each its result. If the transaction as a whole
-// fails before its commit, each write gets one of its own, so that one that cannot be stored does not
-// take the others with it. A failed commit is not repeated: it may have stored them.
+// runBatch runs writes in one transaction, and tells each its result. If the transaction as a
+// whole fails before its commit, each write gets one of its own, so that one that cannot be stored
+// does not take the others with it. A failed commit is not repeated: it may have stored them.
 func (w *writer) runBatch(batch []*job) {
 	if err := w.begin(); err != nil {
 		w.finish(batch, nil, w.rejection(err))
@@ -252,11 +260,12 @@ func (w *writer) begin() error {
 		// An earlier commit may have left its transaction open.
 		return errors.Join(fmt.Errorf("begin: %w", err), w.rollback())
 	}
+
 	return nil
 }
 
-// runWrites runs the writes of a batch in the open transaction. It returns the error of each, and one
-// that fails the whole transaction.
+// runWrites runs the writes of a batch in the open transaction. It returns the error of each, and
+// one that fails the whole transaction.
 func (w *writer) runWrites(batch []*job) (errs []error, err error) {
 	errs = make([]error, len(batch))
 	if err := w.pollDataVersion(); err != nil {
@@ -274,7 +283,8 @@ func (w *writer) runWrites(batch []*job) (errs []error, err error) {
 	return errs, recovered(w.db.options.Hooks.BeforeCommit)
 }
 
-// runWrite runs one write within a savepoint. It returns the error of the write, and one that fails the whole transaction.
+// runWrite runs one write within a savepoint. It returns the error of the write, and one that
+// fails the whole transaction.
 func (w *writer) runWrite(shared *Tx, j *job) (own, whole error) {
 	if err := j.ctx.Err(); err != nil {
 		return err, nil
@@ -293,8 +303,8 @@ func (w *writer) runWrite(shared *Tx, j *job) (own, whole error) {
 		return own, ErrStopped
 	}
 
-	// These fail if SQLite has rolled back the whole transaction by itself, as it does when the disk is
-	// full: the rest of the batch would be stored piece by piece.
+	// These fail if SQLite has rolled back the whole transaction by itself, as it does when the
+	// disk is full: the rest of the batch would be stored piece by piece.
 	if own != nil {
 		if err := shared.Exec("ROLLBACK TO act"); err != nil {
 			return own, err
@@ -357,9 +367,11 @@ func (w *writer) pollDataVersion() error {
 	if err := w.conn.GetContext(context.Background(), &version, "PRAGMA data_version"); err != nil {
 		return fmt.Errorf("look for what others wrote: %w", err)
 	}
+
 	if version != w.dataVersion && w.dataVersion != 0 {
 		w.db.options.Hooks.Invalidate()
 	}
+
 	w.dataVersion = version
 	return nil
 }
@@ -375,19 +387,23 @@ func (w *writer) checkpoint() {
 	if w.db.Failure() != nil {
 		return
 	}
+
 	written := 0
 	_ = w.conn.Raw(func(c any) (err error) {
 		written, _, err = c.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, true)
 		return err
 	})
+
 	if w.logPages += written; w.logPages < checkpointPages {
 		return
 	}
+
 	var done checkpointed
 	err := w.conn.GetContext(context.Background(), &done, "PRAGMA wal_checkpoint(PASSIVE)")
 	if err == nil && done.Pages == done.Log {
 		w.logPages = 0
 	}
+
 	_ = w.db.stopIfFatal(err)
 }
 
@@ -399,8 +415,8 @@ type checkpointed struct {
 }
 
 // TruncateLog copies the write-ahead log into the file and empties it: until then it contains old
-// versions of overwritten pages. It reports whether it could. It waits for the short reads that run, but not for a long one,
-// such as a backup, because all writes would wait with it.
+// versions of overwritten pages. It reports whether it could. It waits for the short reads that
+// run, but not for a long one, such as a backup, because all writes would wait with it.
 func (db *DB) TruncateLog(ctx context.Context) (done bool, err error) {
 	err = db.Exclusive(ctx, func(conn *sqlx.Conn) error {
 		done, err = truncateLog(ctx, conn, shortRead)
@@ -416,11 +432,13 @@ func truncateLog(ctx context.Context, conn *sqlx.Conn, wait time.Duration) (done
 	if _, err := conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA busy_timeout = %d`, wait.Milliseconds())); err != nil {
 		return false, err
 	}
+
 	var result checkpointed
 	err = conn.GetContext(ctx, &result, `PRAGMA wal_checkpoint(TRUNCATE)`)
 	_, timeoutErr := conn.ExecContext(context.Background(), `PRAGMA busy_timeout = 5000`)
 	if err := errors.Join(err, timeoutErr); err != nil {
 		return false, fmt.Errorf("checkpoint: %w", err)
 	}
+
 	return result.Busy == 0, nil
 }

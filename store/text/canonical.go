@@ -31,6 +31,7 @@ func CanonicalLanguages(tags []string) domain.Texts {
 			canonical[i] = c
 		}
 	}
+
 	return canonical
 }
 
@@ -38,7 +39,8 @@ func CanonicalLanguages(tags []string) domain.Texts {
 func CanonicalTags(tags []string) domain.Texts {
 	lower := make(domain.Texts, len(tags))
 	for i, tag := range tags {
-		lower[i] = Normalize(strings.ToLower(tag)) // lower-case letters may compose where capitals do not
+		// Lower-case letters may compose where capitals do not.
+		lower[i] = Normalize(strings.ToLower(tag))
 	}
 	return lower
 }

@@ -25,7 +25,8 @@ const (
 
 // ParseHandle reports whether s is a handle: ^[a-z0-9][a-z0-9-]{2,31}$.
 func ParseHandle(s string) bool {
-	return len(s) >= minHandleBytes && len(s) <= maxHandleBytes && s[0] != '-' && strings.Trim(s, handleBytes) == ""
+	return len(s) >= minHandleBytes && len(s) <= maxHandleBytes && s[0] != '-' &&
+		strings.Trim(s, handleBytes) == ""
 }
 
 // ParseMailbox returns a mailbox as it is stored: the local part as written, the
@@ -40,11 +41,13 @@ func ParseMailbox(s string) (string, bool) {
 	if a, err := mail.ParseAddress(s); err != nil || a.Address != s {
 		return "", false
 	}
+
 	local, domain := s[:at], s[at+1:]
 	// Some mail servers decode an encoded word even here, into another address.
 	if strings.Contains(local, "=?") || !IsHostName(domain) {
 		return "", false
 	}
+
 	return local + "@" + strings.ToLower(domain), true
 }
 
@@ -55,9 +58,11 @@ func NormalMailbox(address string) string {
 	if name, _, tagged := strings.Cut(local, "+"); tagged && name != "" {
 		local = name
 	}
+
 	if domain == "gmail.com" || domain == "googlemail.com" {
 		local, domain = strings.ReplaceAll(local, ".", ""), "gmail.com"
 	}
+
 	return local + "@" + domain
 }
 
@@ -70,18 +75,22 @@ func ParseWebURL(s string) (string, bool) {
 	if len(s) > maxWebURLBytes || !CheckLine(s) || strings.ContainsFunc(s, isNoURLRune) {
 		return "", false
 	}
+
 	s = percentEncode(s)
 	if !escapesAreSafe(s) {
 		return "", false
 	}
+
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || !isWebHost(u) {
 		return "", false
 	}
+
 	u.Host = strings.ToLower(u.Host)
 	if s = u.String(); len(s) > maxWebURLBytes {
 		return "", false
 	}
+
 	return s, true
 }
 
@@ -91,35 +100,44 @@ func ParseLinkURL(s string, loopback bool) (string, bool) {
 	if canonical, ok := ParseWebURL(s); ok || !loopback {
 		return canonical, ok
 	}
+
 	u, err := url.Parse(s)
-	if err != nil || len(s) > maxWebURLBytes || !isASCII(s) || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || strings.HasSuffix(u.Hostname(), ".") {
+	if err != nil || len(s) > maxWebURLBytes || !isASCII(s) ||
+		u.Scheme != "http" && u.Scheme != "https" ||
+		u.User != nil ||
+		strings.HasSuffix(u.Hostname(), ".") {
 		return "", false
 	}
+
 	canonical := u.String()
 	return canonical, IsLoopback(u.Hostname()) && len(canonical) <= maxWebURLBytes
 }
 
-// ParseWebhookURL returns the address to which the service sends requests, as it is stored. It accepts the https addresses
-// of ParseWebURL with port 443 and, if loopback is set, loopback addresses.
+// ParseWebhookURL returns the address to which the service sends requests, as it is stored. It
+// accepts the https addresses of ParseWebURL with port 443 and, if loopback is set, loopback
+// addresses.
 func ParseWebhookURL(s string, loopback bool) (string, bool) {
 	canonical, ok := ParseLinkURL(s, loopback)
 	if !ok {
 		return "", false
 	}
+
 	u, err := url.Parse(canonical)
 	if err != nil || loopback && IsLoopback(u.Hostname()) {
 		return canonical, err == nil
 	}
+
 	return canonical, u.Scheme == "https" && (u.Port() == "" || u.Port() == "443")
 }
 
-// isNoURLRune reports whether RFC 3986 allows a character in no part of a URL. Browsers read a backslash
-// as a slash, which would move the end of the host.
+// isNoURLRune reports whether RFC 3986 allows a character in no part of a URL. Browsers read a
+// backslash as a slash, which would move the end of the host.
 func isNoURLRune(r rune) bool {
 	return unicode.IsSpace(r) || strings.ContainsRune("\"<>\\^`{|}", r)
 }
 
-// percentEncode encodes the bytes that are not ASCII. A host with such a byte is then no valid name.
+// percentEncode encodes the bytes that are not ASCII. A host with such a byte is then no valid
+// name.
 func percentEncode(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -129,25 +147,30 @@ func percentEncode(s string) string {
 			fmt.Fprintf(&b, "%%%X", c)
 		}
 	}
+
 	return b.String()
 }
 
-// escapesAreSafe reports whether all escapes are complete and none is a control character. url.Parse
-// checks only those of the path.
+// escapesAreSafe reports whether all escapes are complete and none is a control character.
+// url.Parse checks only those of the path.
 func escapesAreSafe(s string) bool {
 	decoded, err := url.PathUnescape(s)
-	return err == nil && !strings.ContainsFunc(decoded, func(r rune) bool { return r < ' ' || r == 0x7F })
+	return err == nil &&
+		!strings.ContainsFunc(decoded, func(r rune) bool { return r < ' ' || r == 0x7F })
 }
 
-// isWebHost reports whether a URL has a DNS name and an allowed port. It rejects an empty port ("host:").
+// isWebHost reports whether a URL has a DNS name and an allowed port. It rejects an empty port
+// ("host:").
 func isWebHost(u *url.URL) bool {
 	host := u.Hostname()
 	switch u.Port() {
 	case "":
 		return u.Host == host && IsHostName(host)
+
 	case "80", "443":
 		return IsHostName(host)
 	}
+
 	return false
 }
 
@@ -162,19 +185,22 @@ func ParseLanguage(s string) (string, bool) {
 	if len(s) > maxLanguageBytes {
 		return "", false
 	}
+
 	tag, err := language.Parse(s)
 	if err != nil || isUnspecific(tag) {
 		return "", false
 	}
+
 	return tag.String(), true
 }
 
-// isUnspecific reports whether a tag is undetermined or for private use. It reads the raw subtags because
-// Tag.Base guesses English for "und".
+// isUnspecific reports whether a tag is undetermined or for private use. It reads the raw subtags
+// because Tag.Base guesses English for "und".
 func isUnspecific(tag language.Tag) bool {
 	base, script, region := tag.Raw()
 	_, extension := tag.Extension('x')
-	return extension || base.String() == "und" || base.IsPrivateUse() || script.IsPrivateUse() || region.IsPrivateUse()
+	return extension || base.String() == "und" || base.IsPrivateUse() || script.IsPrivateUse() ||
+		region.IsPrivateUse()
 }
 
 // ParseDate parses a real date, YYYY-MM-DD, of the years 1970 to 9999, as midnight UTC.

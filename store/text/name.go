@@ -22,8 +22,8 @@ var reservedWords = []string{
 // serviceName is the name of the service, which is reserved on every site.
 const serviceName = "Callbook"
 
-// shortName is the length below which the name of a site is reserved as a whole only, since it stands
-// in other words by chance.
+// shortName is the length below which the name of a site is reserved as a whole only, since it
+// stands in other words by chance.
 const shortName = 5
 
 // CheckName returns the error of a field with the name of an agent or its owner: it has nothing but
@@ -33,11 +33,14 @@ func CheckName(field, name, site string) []domain.FieldError {
 	switch fault.Word = ReservedWord(name, site); {
 	case !strings.ContainsFunc(name, isVisible):
 		fault.Topic = "name_blank"
+
 	case fault.Word != "":
 		fault.Topic = "name_reserved"
+
 	default:
 		return nil
 	}
+
 	return []domain.FieldError{fault}
 }
 
@@ -53,11 +56,13 @@ func ReservedWord(s, site string) string {
 	if slices.Contains(reservedWords, whole) {
 		return whole
 	}
+
 	for _, name := range []string{serviceName, site} {
 		if canBeRead(name, s) {
 			return name
 		}
 	}
+
 	return ""
 }
 
@@ -97,10 +102,13 @@ func wordsOf(s string) []string {
 		switch {
 		case unicode.IsLetter(r), unicode.IsDigit(r):
 			return r
+
 		case unicode.Is(unicode.M, r):
 			return -1
 		}
+
 		return ' '
 	}, s)
+
 	return strings.Fields(s)
 }

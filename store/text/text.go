@@ -17,21 +17,22 @@ const (
 	keycapFrame = '\u20E3' // COMBINING ENCLOSING KEYCAP
 )
 
-// maxMarksInRow limits nonspacing marks in a row. Tibetan needs eight, more than any other living script;
-// longer runs only cover the text around them.
+// maxMarksInRow limits nonspacing marks in a row. Tibetan needs eight, more than any other living
+// script; longer runs only cover the text around them.
 const maxMarksInRow = 8
 
-// forbiddenRunes are forbidden in every context: controls, noncharacters and private use, and characters
-// that are invisible or reorder others. They include every Default_Ignorable_Code_Point except those that
-// runeContext allows in some contexts. Other unassigned characters are allowed, as new emoji appear every
-// year.
+// forbiddenRunes are forbidden in every context: controls, noncharacters and private use, and
+// characters that are invisible or reorder others. They include every Default_Ignorable_Code_Point
+// except those that runeContext allows in some contexts. Other unassigned characters are allowed,
+// as new emoji appear every year.
 var forbiddenRunes = []*unicode.RangeTable{
 	unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp,
 	unicode.Noncharacter_Code_Point, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
 	{
 		R16: []unicode.Range16{
 			{Lo: 0x2800, Hi: 0x2800, Stride: 1}, // blank Braille pattern, the usual "empty" name
-			{Lo: 0xFFFC, Hi: 0xFFFD, Stride: 1}, // object and replacement character: the traces of lost text
+			// Object and replacement character: the traces of lost text.
+			{Lo: 0xFFFC, Hi: 0xFFFD, Stride: 1},
 		},
 		R32: []unicode.Range32{
 			{Lo: 0x13441, Hi: 0x13442, Stride: 1}, // blank hieroglyphs
@@ -80,8 +81,8 @@ var joiningScripts = []*unicode.RangeTable{
 	unicode.Khmer, unicode.Myanmar,
 }
 
-// Normalize returns s as it is stored and measured: in NFC, with LF for CR LF, without surrounding white
-// space. Checks and limits apply to the result. It is idempotent.
+// Normalize returns s as it is stored and measured: in NFC, with LF for CR LF, without surrounding
+// white space. Checks and limits apply to the result. It is idempotent.
 func Normalize(s string) string {
 	return strings.TrimSpace(newlines.ReplaceAllLiteralString(norm.NFC.String(s), "\n"))
 }
@@ -89,12 +90,13 @@ func Normalize(s string) string {
 // newlines matches every CR right before a LF. A lone one stays, and is rejected later.
 var newlines = regexp.MustCompile(`\r+\n`)
 
-// CheckLine reports whether a normalized text may be stored in a one-line field. If not, the error is
-// forbidden_character. It accepts the empty text.
+// CheckLine reports whether a normalized text may be stored in a one-line field. If not, the error
+// is forbidden_character. It accepts the empty text.
 func CheckLine(s string) bool { _, position := ForbiddenRune(s, false); return position == 0 }
 
-// ForbiddenRune returns the first character that a one-line or multi-line field does not take, and its position in characters
-// from 1. It returns position 0 if there is none. A multi-line field takes newline and tab, too.
+// ForbiddenRune returns the first character that a one-line or multi-line field does not take, and
+// its position in characters from 1. It returns position 0 if there is none. A multi-line field
+// takes newline and tab, too.
 func ForbiddenRune(s string, multiLine bool) (r rune, position int) {
 	var c runeContext
 	for i, n := 0, 1; i < len(s); n++ {
@@ -103,14 +105,17 @@ func ForbiddenRune(s string, multiLine bool) (r rune, position int) {
 			// Invalid UTF-8 gives U+FFFD, which is forbidden.
 			r, size = utf8.DecodeRuneInString(s[i:])
 		}
+
 		i += size
 		switch {
 		case isPlain(r), multiLine && (r == '\n' || r == '\t'):
 			c = runeContext{base: r, last: r}
+
 		case !c.accept(r, s[i:]):
 			return r, n
 		}
 	}
+
 	return 0, 0
 }
 
@@ -119,8 +124,8 @@ func isPlain(r rune) bool {
 	return r >= ' ' && r <= '~' || r >= 0x4E00 && r <= 0x9FFF || r >= 0xAC00 && r <= 0xD7A3
 }
 
-// isForbidden reports whether a character is forbidden in every context. Marks such as the Arabic number sign are visible,
-// though Unicode has them among the invisible formats.
+// isForbidden reports whether a character is forbidden in every context. Marks such as the Arabic
+// number sign are visible, though Unicode has them among the invisible formats.
 func isForbidden(r rune) bool {
 	return unicode.In(r, forbiddenRunes...) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
@@ -138,32 +143,40 @@ func (c *runeContext) accept(r rune, rest string) bool {
 	switch {
 	case r == joiner || r == nonJoiner:
 		return c.mayJoin(r, firstRune(rest))
+
 	case r == textStyle || r == emojiStyle:
-		return unicode.Is(pictographs, c.last) || isKeycapKey(c.last) && firstRune(rest) == keycapFrame
+		return unicode.Is(pictographs, c.last) ||
+			isKeycapKey(c.last) && firstRune(rest) == keycapFrame
+
 	case isHanSelector(r):
 		return unicode.Is(unicode.Han, c.last)
+
 	case isMongolianSelector(r):
 		return unicode.Is(unicode.Mongolian, c.last) && unicode.IsLetter(c.last)
+
 	case isForbidden(r):
 		return false
+
 	case unicode.In(r, unicode.Mn, unicode.Me):
 		c.marks++
 		return c.marks <= maxMarksInRow
 	}
+
 	c.base, c.marks = r, 0
 	return true
 }
 
-// mayJoin reports whether ZWJ or ZWNJ has an effect between c.last and next; without one it would be
-// invisible. The first two cases are those of
-// emoji sequences and of RFC 5892 (CONTEXTJ); the third is wider than its rule
-// A.1: Bengali writes ZWJ before the virama, and Persian puts its endings to
-// digits and foreign names with ZWNJ.
+// mayJoin reports whether ZWJ or ZWNJ has an effect between c.last and next; without one it would
+// be invisible. The first two cases are those of emoji sequences and of RFC 5892 (CONTEXTJ); the
+// third is wider than its rule A.1: Bengali writes ZWJ before the virama, and Persian puts its
+// endings to digits and foreign names with ZWNJ.
 func (c *runeContext) mayJoin(r, next rune) bool {
 	switch {
 	case r == joiner && unicode.Is(pictographs, next):
 		return c.last == emojiStyle || unicode.Is(pictographs, c.last)
-	case !unicode.IsLetter(c.base) && !unicode.IsNumber(c.base), c.last == joiner, c.last == nonJoiner:
+	case !unicode.IsLetter(c.base) && !unicode.IsNumber(c.base),
+		c.last == joiner,
+		c.last == nonJoiner:
 		return false
 	}
 	return isVirama(c.last) || unicode.In(next, joiningScripts...)
@@ -179,8 +192,8 @@ func isKeycapKey(r rune) bool {
 }
 
 // isHanSelector reports whether a character selects a standardized or an ideographic variant. The
-// registry of the latter has about thirty for a character at most; the rest of the block would only serve
-// to hide bytes.
+// registry of the latter has about thirty for a character at most; the rest of the block would
+// only serve to hide bytes.
 func isHanSelector(r rune) bool {
 	return r >= 0xFE00 && r <= 0xFE0D || r >= 0xE0100 && r <= 0xE013F
 }

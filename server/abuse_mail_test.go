@@ -21,8 +21,9 @@ func withMailCaps(o *siteOptions) {
 	o.trusted = middleware.TrustedProxies{netip.MustParsePrefix("127.0.0.1/32")}
 }
 
-// TestAbuse03_NetworkIsThatOfTheClient requests mails from one address, and from others behind the same proxy.
-func TestAbuse03_NetworkIsThatOfTheClient(t *testing.T) {
+// TestMailLimit_NetworkIsThatOfTheClient requests mails from one address, and from others behind the same proxy.
+// It holds promise 3 of SECURITY.md.
+func TestMailLimit_NetworkIsThatOfTheClient(t *testing.T) {
 	s := newSite(t, withMailCaps)
 	for i := range 6 {
 		key := s.agent(fmt.Sprintf("agent-%d", i))
@@ -37,9 +38,10 @@ func TestAbuse03_NetworkIsThatOfTheClient(t *testing.T) {
 	}
 }
 
-// TestAbuse03_SpentPoolIsReported spends the mails for verifications: responses, the log, the metrics and the other
+// TestMailPool_SpentPoolIsReported spends the mails for verifications: responses, the log, the metrics and the other
 // pool show it.
-func TestAbuse03_SpentPoolIsReported(t *testing.T) {
+// It holds promise 3 of SECURITY.md.
+func TestMailPool_SpentPoolIsReported(t *testing.T) {
 	s := newSite(t, withMailCaps, func(o *siteOptions) { o.mails.Site = 4 })
 	logged := func() int {
 		noError(t, s.server.reportSpentMails(context.Background()))
@@ -80,8 +82,9 @@ func stopLink(t testing.TB, text string) string {
 	return link[1]
 }
 
-// TestAbuse17_EveryMailHasALinkThatEndsMails follows that of every kind of mail.
-func TestAbuse17_EveryMailHasALinkThatEndsMails(t *testing.T) {
+// TestMails_HaveALinkThatEndsMails follows that of every kind of mail.
+// It holds promise 17 of SECURITY.md.
+func TestMails_HaveALinkThatEndsMails(t *testing.T) {
 	s := newSite(t)
 	key := s.agent("harbour-pilot", "mailbox", "pilot@harbour.example.org")
 	claim := func() {
@@ -125,8 +128,9 @@ func TestAbuse17_EveryMailHasALinkThatEndsMails(t *testing.T) {
 	}
 }
 
-// TestAbuse17_MailsHoldNoLinkOfTheAgent: its name becomes no link and no address in a mail.
-func TestAbuse17_MailsHoldNoLinkOfTheAgent(t *testing.T) {
+// TestMails_HoldNoLinkOfTheAgent: its name becomes no link and no address in a mail.
+// It holds promise 17 of SECURITY.md.
+func TestMails_HoldNoLinkOfTheAgent(t *testing.T) {
 	proof.OneByOne(t)
 	s, n := newSite(t), 0
 	for name, want := range map[string]string{

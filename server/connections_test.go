@@ -85,9 +85,10 @@ func (c *idlers) fill(client, n int) (open int) {
 	return open
 }
 
-// TestAbuse02_IdleNetworksTurnNoVisitorAway: first sixteen /64s of one home line, then eight
+// TestConnections_IdleNetworksTurnNoVisitorAway: first sixteen /64s of one home line, then eight
 // other networks hold every connection that they get. Each visit of another one succeeds.
-func TestAbuse02_IdleNetworksTurnNoVisitorAway(t *testing.T) {
+// It holds promise 2 of SECURITY.md.
+func TestConnections_IdleNetworksTurnNoVisitorAway(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens thousands of connections")
 	}

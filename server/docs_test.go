@@ -69,7 +69,8 @@ func TestDocs_FollowTheLanguage(t *testing.T) {
 }
 
 // The link to an owner's page works like a key, and nginx logs the paths of requests.
-func TestAbuse16_ManualKeepsOwnersLinksOutOfLogs(t *testing.T) {
+// It holds promise 16 of SECURITY.md.
+func TestManual_KeepsOwnersLinksOutOfLogs(t *testing.T) {
 	body := string(newSite(t).openPage("/docs/operation").status(200).Body)
 	_, location, found := strings.Cut(body, "location /owner/ {")
 	lines, _, _ := strings.Cut(location, "}")

@@ -77,9 +77,10 @@ func serveAlso(t *testing.T, h http.Handler) (url string) {
 	return also.URL
 }
 
-// TestAbuse11_FloodsAreLimitedAndLoggedInLessThanTheySend: the clock stands still, so a flood is
+// TestFlood_IsLimitedAndLoggedInLessThanItSends: the clock stands still, so a flood is
 // what comes in a moment.
-func TestAbuse11_FloodsAreLimitedAndLoggedInLessThanTheySend(t *testing.T) {
+// It holds promise 11 of SECURITY.md.
+func TestFlood_IsLimitedAndLoggedInLessThanItSends(t *testing.T) {
 	t.Parallel()
 	times := proof.Rounds(1000, 10_000, 50_000)
 	flood := func(name, request string, at func(s *site) string) {
@@ -113,7 +114,8 @@ func TestAbuse11_FloodsAreLimitedAndLoggedInLessThanTheySend(t *testing.T) {
 	proof.Figure(t, "floods", len(floods)+len(plainFloods)+1)
 }
 
-func TestAbuse11_LogCountsWhatItLeavesOut(t *testing.T) {
+// TestLog_CountsRequestsLeftOut holds promise 11 of SECURITY.md.
+func TestLog_CountsRequestsLeftOut(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	_, statuses := s.flood(floods["unknown path"], 50)
@@ -125,7 +127,8 @@ func TestAbuse11_LogCountsWhatItLeavesOut(t *testing.T) {
 	}
 }
 
-func TestAbuse11_LogIsBounded(t *testing.T) {
+// TestLog_BoundsPathAndMethod holds promise 11 of SECURITY.md.
+func TestLog_BoundsPathAndMethod(t *testing.T) {
 	s := newSite(t)
 	s.flood(floods["long method"], 1)
 	s.flood("GET /api?"+strings.Repeat("a", 9000)+" HTTP/1.1\r\nHost: x\r\n\r\n", 1)
@@ -143,9 +146,10 @@ func TestAbuse11_LogIsBounded(t *testing.T) {
 	}
 }
 
-// TestAbuse11_BusyResponsesAreNoErrorsInTheLog: behind a proxy, a network has as many requests at once as it
+// TestLog_BusyResponsesAreNoErrors: behind a proxy, a network has as many requests at once as it
 // gets, and the next ones are rejected.
-func TestAbuse11_BusyResponsesAreNoErrorsInTheLog(t *testing.T) {
+// It holds promise 11 of SECURITY.md.
+func TestLog_BusyResponsesAreNoErrors(t *testing.T) {
 	for name, limit := range map[string]func(*Server){
 		"requests": func(s *Server) { s.observer.Requests = ratelimit.NewPool(0, domain.Share{}, 0) },
 		"memory":   func(s *Server) { s.observer.Memory = ratelimit.NewPool(0, domain.Share{}, 0) },

@@ -21,7 +21,8 @@ func manyFields(n int) string {
 	return b.String()
 }
 
-func TestAbuse01_HeaderFieldsAreLimited(t *testing.T) {
+// TestHeader_FieldsAreLimited holds promise 1 of SECURITY.md.
+func TestHeader_FieldsAreLimited(t *testing.T) {
 	s := serve(t)
 	for n, want := range map[int]int{60: 200, 64: 200, 65: 431, 2500: 431} {
 		for name, fields := range map[string]string{"names": manyFields(n), "values": strings.Repeat("a:\r\n", n)} {

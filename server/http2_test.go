@@ -37,8 +37,9 @@ func (s *site) encrypted() string {
 	return listener.Addr().String()
 }
 
-// TestAbuse01_UploadsOverHTTP2: a client sends a body before it knows the settings of the server.
-func TestAbuse01_UploadsOverHTTP2(t *testing.T) {
+// TestHTTP2_UploadBeforeSettings: a client sends a body before it knows the settings of the server.
+// It holds promise 1 of SECURITY.md.
+func TestHTTP2_UploadBeforeSettings(t *testing.T) {
 	s := newSite(t)
 	at, body := s.encrypted(), bytes.Repeat([]byte(" "), api.MaxBody)
 	for i := range 20 {
@@ -106,9 +107,10 @@ func (c *streams) next() http2.Frame {
 	}
 }
 
-// TestAbuse01_SmallResponsesCountUntilTheyAreSent: a response that fits into the buffer of its stream holds
+// TestHTTP2_SmallResponsesCountUntilSent: a response that fits into the buffer of its stream holds
 // memory as long as the client has no window for it.
-func TestAbuse01_SmallResponsesCountUntilTheyAreSent(t *testing.T) {
+// It holds promise 1 of SECURITY.md.
+func TestHTTP2_SmallResponsesCountUntilSent(t *testing.T) {
 	s := newSite(t, behindProxy(nil))
 	s.server.observer.Requests = ratelimit.NewPool(100, domain.Share{2, 2, 2}, 100)
 	c := s.streams(s.encrypted())
@@ -134,8 +136,9 @@ func TestAbuse01_SmallResponsesCountUntilTheyAreSent(t *testing.T) {
 	hasLines(t, s.figures(), `callbook_http_requests_total{method="GET",route="none",status="5xx"} 1`)
 }
 
-// TestAbuse01_UnreadBodiesOverHTTP2AreLimited: a stream buffers a body that no handler reads.
-func TestAbuse01_UnreadBodiesOverHTTP2AreLimited(t *testing.T) {
+// TestHTTP2_UnreadBodiesAreLimited: a stream buffers a body that no handler reads.
+// It holds promise 1 of SECURITY.md.
+func TestHTTP2_UnreadBodiesAreLimited(t *testing.T) {
 	s := newSite(t, behindProxy(nil))
 	at := s.encrypted()
 	const fits = memoryOfNetwork / api.MaxBody

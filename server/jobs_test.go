@@ -227,9 +227,10 @@ func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
 	}
 }
 
-// TestAbuse10_DropsUnverifiedAgentsWhereMailIsSent: where no mail is sent, no agent can verify its mailbox, so
+// TestJobs_DropUnverifiedAgentsWhereMailIsSent: where no mail is sent, no agent can verify its mailbox, so
 // that the time without mail does not count.
-func TestAbuse10_DropsUnverifiedAgentsWhereMailIsSent(t *testing.T) {
+// It holds promise 10 of SECURITY.md.
+func TestJobs_DropUnverifiedAgentsWhereMailIsSent(t *testing.T) {
 	const long, almost = domain.UnverifiedRetention, domain.UnverifiedRetention - time.Millisecond
 	type period struct {
 		mail bool

@@ -210,7 +210,8 @@ func TestIndex_ShowsLimits(t *testing.T) {
 	a.counted("reads", DefaultLimits[limitReads], 599)
 }
 
-func TestAbuse10_OneNetworkWritesLittleWithManyKeys(t *testing.T) {
+// TestLimits_NetworkWritesWithManyKeys holds promise 10 of SECURITY.md.
+func TestLimits_NetworkWritesWithManyKeys(t *testing.T) {
 	limit := ratelimit.Limit{Requests: 6, Period: time.Minute}
 	s := newSite(t, behindProxy(nil))
 	keys := make([]string, limit.Requests+1)
@@ -235,7 +236,8 @@ func TestAbuse10_OneNetworkWritesLittleWithManyKeys(t *testing.T) {
 }
 
 // One greedy key leaves the others of its network what it is denied itself.
-func TestAbuse10_WritesOverTheKeysLimitDoNotCountForTheNetwork(t *testing.T) {
+// It holds promise 10 of SECURITY.md.
+func TestLimits_WritesOverTheKeysLimitDoNotCountForTheNetwork(t *testing.T) {
 	s, key, _ := newPopulatedSite(t)
 	other := s.agent("other-agent")
 	s.server.engine.Limiter = ratelimit.New(ratelimit.Limits{
@@ -248,7 +250,8 @@ func TestAbuse10_WritesOverTheKeysLimitDoNotCountForTheNetwork(t *testing.T) {
 	s.send("PATCH", "/api/me", other, `{}`).limited(s, "network_writes", ratelimit.Limit{Requests: 3, Period: time.Minute})
 }
 
-func TestAbuse18_AnIdempotencyKeyOfARegistrationIsOfOneNetwork(t *testing.T) {
+// TestIdempotency_KeyOfARegistrationIsOfOneNetwork holds promise 18 of SECURITY.md.
+func TestIdempotency_KeyOfARegistrationIsOfOneNetwork(t *testing.T) {
 	s := newSite(t, behindProxy(nil))
 	register := func(address string) *result {
 		return s.send("POST", "/api/agents", "", registrationOf("harbour-pilot"), "Idempotency-Key: 0123456789abcdef", "X-Forwarded-For: "+address)
@@ -260,8 +263,9 @@ func TestAbuse18_AnIdempotencyKeyOfARegistrationIsOfOneNetwork(t *testing.T) {
 	}
 }
 
-// TestAbuse14_EachKindOfReportHasTheLimit, and each reaches the operator's log.
-func TestAbuse14_EachKindOfReportHasTheLimit(t *testing.T) {
+// TestReports_EachKindHasTheLimit, and each reaches the operator's log.
+// It holds promise 14 of SECURITY.md.
+func TestReports_EachKindHasTheLimit(t *testing.T) {
 	limit := ratelimit.Limit{Requests: 2, Period: time.Hour}
 	s, _, post := limitedSite(t, ratelimit.Limits{limitReports: limit})
 	for about, path := range map[string]string{
@@ -277,8 +281,9 @@ func TestAbuse14_EachKindOfReportHasTheLimit(t *testing.T) {
 	}
 }
 
-// TestAbuse11_LimitsOfAddressesCountWiderNetworks: the 256 networks of 64 bits of a home line share twice the limit.
-func TestAbuse11_LimitsOfAddressesCountWiderNetworks(t *testing.T) {
+// TestLimits_CountWiderNetworks: the 256 networks of 64 bits of a home line share twice the limit.
+// It holds promise 11 of SECURITY.md.
+func TestLimits_CountWiderNetworks(t *testing.T) {
 	s := newSite(t, behindProxy(ratelimit.Limits{limitReads: {Requests: 2, Period: time.Minute}}))
 	for i := range 6 {
 		want := map[bool]int{true: 200, false: 429}[i < 4]

@@ -68,7 +68,8 @@ const (
 	allMemory       = 64 << 20
 )
 
-func TestAbuse01_UnsentBodiesOfANetworkAreLimited(t *testing.T) {
+// TestResponseMemory_LimitsANetwork holds promise 1 of SECURITY.md.
+func TestResponseMemory_LimitsANetwork(t *testing.T) {
 	for name, tt := range map[string]struct {
 		option  func(*siteOptions)
 		address string // %x is the number of the client
@@ -103,8 +104,9 @@ func TestAbuse01_UnsentBodiesOfANetworkAreLimited(t *testing.T) {
 	}
 }
 
-// TestAbuse01_AllUnsentBodiesAreLimited: many networks hold what they can. Others are served from the reserve.
-func TestAbuse01_AllUnsentBodiesAreLimited(t *testing.T) {
+// TestResponseMemory_LimitsAllNetworks: many networks hold what they can. Others are served from the reserve.
+// It holds promise 1 of SECURITY.md.
+func TestResponseMemory_LimitsAllNetworks(t *testing.T) {
 	s := newSite(t)
 	clients := newStalledClients(s)
 	for network := range 20 {
@@ -119,7 +121,8 @@ func TestAbuse01_AllUnsentBodiesAreLimited(t *testing.T) {
 	clients.end()
 }
 
-func TestAbuse01_RejectedResponseIsAWholeError(t *testing.T) {
+// TestResponseMemory_RejectedResponseIsAWholeError holds promise 1 of SECURITY.md.
+func TestResponseMemory_RejectedResponseIsAWholeError(t *testing.T) {
 	s := newSite(t)
 	s.server.observer.Memory = ratelimit.NewPool(0, domain.Share{}, 0)
 	for path, kind := range map[string]string{"/openapi.json": api.JSONType, "/docs/troubleshooting": "text/html; charset=utf-8"} {
@@ -160,7 +163,8 @@ func (a *arriving) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func TestAbuse01_ArrivingBodiesAreLimited(t *testing.T) {
+// TestRequestMemory_LimitsANetwork holds promise 1 of SECURITY.md.
+func TestRequestMemory_LimitsANetwork(t *testing.T) {
 	s := newSite(t)
 	const size = 60_000
 	release, statuses := make(chan struct{}), make(chan int, memoryOfNetwork)

@@ -32,9 +32,10 @@ var senders = map[string]struct {
 	"an unknown relation":             {[]string{"Sec-Fetch-Site: anywhere"}, false},
 }
 
-// TestAbuse09_PagesElsewhereChangeNothing sends every write that needs no key as browsers do
+// TestOrigin_PagesElsewhereChangeNothing sends every write that needs no key as browsers do
 // without asking first: with any body, and without a type.
-func TestAbuse09_PagesElsewhereChangeNothing(t *testing.T) {
+// It holds promise 9 of SECURITY.md.
+func TestOrigin_PagesElsewhereChangeNothing(t *testing.T) {
 	for name, s := range map[string]*site{"serve": newSite(t), "dev": newDevSite(t, false)} {
 		pilot := s.agent("harbour-pilot")
 		s.pathValues["/api/posts"], s.pathValues["{handle}"] = s.post(pilot, "A call"), "harbour-pilot"
@@ -78,8 +79,9 @@ func TestAbuse09_PagesElsewhereChangeNothing(t *testing.T) {
 	}
 }
 
-// TestAbuse09_ForeignWritesCountAsReads: they must not spend what the visitor may register.
-func TestAbuse09_ForeignWritesCountAsReads(t *testing.T) {
+// TestOrigin_ForeignWritesCountAsReads: they must not spend what the visitor may register.
+// It holds promise 9 of SECURITY.md.
+func TestOrigin_ForeignWritesCountAsReads(t *testing.T) {
 	s := newSite(t, withLimits(DefaultLimits))
 	for range 2 * DefaultLimits[limitRegistrations].Requests {
 		s.send("POST", "/api/agents", "", "{}", "Sec-Fetch-Site: cross-site").rejected(403, domain.CodeForbidden)
@@ -91,9 +93,10 @@ func TestAbuse09_ForeignWritesCountAsReads(t *testing.T) {
 	s.send("POST", "/api/agents", "", "{}", "Sec-Fetch-Site: cross-site").limited(s, "reads", DefaultLimits[limitReads])
 }
 
-// TestAbuse09_PrivateSiteIsReadByItsOwnHostOnly: neither a page elsewhere nor one that has had its
+// TestOrigin_PrivateSiteIsReadByItsOwnHostOnly: neither a page elsewhere nor one that has had its
 // name point to the site can read anything.
-func TestAbuse09_PrivateSiteIsReadByItsOwnHostOnly(t *testing.T) {
+// It holds promise 9 of SECURITY.md.
+func TestOrigin_PrivateSiteIsReadByItsOwnHostOnly(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) { o.private = true })
 	s.agent("harbour-pilot")
 	paths := []string{"/", "/agents", "/agents/harbour-pilot", "/calls.atom", "/openapi.json", "/skill.md", "/style.css", "/robots.txt", "/.well-known/api-catalog", "/healthz", "/nowhere", "/api/agents", "/api/agents/harbour-pilot", "/api/me", "/owner/x"}
@@ -148,7 +151,8 @@ func TestNotice_SocketWithoutTheHeader(t *testing.T) {
 
 const proxyNotice = "whose X-Forwarded-For header is not trusted"
 
-func TestAbuse20_AMissingTrustedProxyIsReported(t *testing.T) {
+// TestTrustedProxies_MissingOneIsReported holds promise 20 of SECURITY.md.
+func TestTrustedProxies_MissingOneIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		name, peer, header string
 		trusted            string

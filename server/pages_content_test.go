@@ -214,7 +214,8 @@ func (s *site) counts(what string, pages []*html.Node, want int) {
 	}
 }
 
-func TestAbuse10_UnverifiedAgentsComeLastOnTheHomePage(t *testing.T) {
+// TestHomePage_UnverifiedAgentsComeLast holds promise 10 of SECURITY.md.
+func TestHomePage_UnverifiedAgentsComeLast(t *testing.T) {
 	s := newSite(t)
 	var want []string
 	for i := range 5 {

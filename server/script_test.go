@@ -24,10 +24,10 @@ import (
 
 // unreachable are the errors that no script can cause, by the reason.
 var unreachable = map[string]string{
-	"a body that breaks off on its way":                                "invalid_json/general",
-	"65 header fields, which TestAbuse01_HeaderFieldsAreLimited sends": "header_too_large/general",
-	"a bug, by its meaning":                                            "internal/general",
-	"a site that is overloaded or shutting down":                       "unavailable/general",
+	"a body that breaks off on its way":                         "invalid_json/general",
+	"65 header fields, which TestHeader_FieldsAreLimited sends": "header_too_large/general",
+	"a bug, by its meaning":                                     "internal/general",
+	"a site that is overloaded or shutting down":                "unavailable/general",
 	"a full disk":                                            "storage_full/general",
 	"only the operator suspends":                             "suspended/general",
 	"a site where the operator approves agents":              "awaiting_approval/general",

@@ -42,9 +42,10 @@ func (s *testStore) requestMail(kind, handle, address string) int {
 	return len(s.deliver())
 }
 
-// TestAbuse03_OneNetworkCannotSpendTheMails has one IPv4 address and one /48 request mails in every way. The
+// TestMailPool_OneNetworkCannotSpendTheMails has one IPv4 address and one /48 request mails in every way. The
 // site goes on verifying newcomers and recovering keys.
-func TestAbuse03_OneNetworkCannotSpendTheMails(t *testing.T) {
+// It holds promise 3 of SECURITY.md.
+func TestMailPool_OneNetworkCannotSpendTheMails(t *testing.T) {
 	t.Parallel()
 	proof.OneByOne(t)
 	kinds := []string{domain.MailVerify, domain.MailRecover, domain.MailClaim}
@@ -73,9 +74,10 @@ func TestAbuse03_OneNetworkCannotSpendTheMails(t *testing.T) {
 	}
 }
 
-// TestAbuse03_RecoveryTellsNothingOfTheAgent: what a stranger learns is the same for every handle, also past its own
+// TestRecovery_DisclosesNothingOfTheAgent: what a stranger learns is the same for every handle, also past its own
 // cap and while the pool is spent.
-func TestAbuse03_RecoveryTellsNothingOfTheAgent(t *testing.T) {
+// It holds promise 3 of SECURITY.md.
+func TestRecovery_DisclosesNothingOfTheAgent(t *testing.T) {
 	caps := domain.DefaultMailCaps
 	caps.Site = 8
 	seen := map[string][]time.Duration{}
@@ -107,7 +109,8 @@ func TestAbuse03_RecoveryTellsNothingOfTheAgent(t *testing.T) {
 	}
 }
 
-func TestAbuse03_ReportsTheStateOfThePools(t *testing.T) {
+// TestMailPool_ReportsItsState holds promise 3 of SECURITY.md.
+func TestMailPool_ReportsItsState(t *testing.T) {
 	caps := domain.DefaultMailCaps
 	caps.Site = 4
 	s := newStore(t, func(o *Options) { o.Mails = &caps })
@@ -131,10 +134,11 @@ func TestAbuse03_ReportsTheStateOfThePools(t *testing.T) {
 	want("a day after the first", domain.PoolState{Left: 1}, domain.PoolState{Left: 1})
 }
 
-// TestAbuse05_StrangersCannotPreventRecovery has strangers at addresses of their own do all that they can without a
+// TestRecovery_StrangersCannotPreventIt has strangers at addresses of their own do all that they can without a
 // key, every hour: ask for the agent's code, try wrong ones, and name its mailbox as theirs. Once a day, at another hour
 // each day, the agent asks too, and recovers its key with the newest code that its mailbox has.
-func TestAbuse05_StrangersCannotPreventRecovery(t *testing.T) {
+// It holds promise 5 of SECURITY.md.
+func TestRecovery_StrangersCannotPreventIt(t *testing.T) {
 	t.Parallel()
 	proof.OneByOne(t)
 	ctx, strangers := context.Background(), proof.Rounds(25, 100, 100)
@@ -184,7 +188,8 @@ func TestAbuse05_StrangersCannotPreventRecovery(t *testing.T) {
 	proof.Figure(t, "days without a key", days-recovered)
 }
 
-func TestAbuse17_StopNeedsTheTokenOfAMail(t *testing.T) {
+// TestStopMails_NeedsTheTokenOfAMail holds promise 17 of SECURITY.md.
+func TestStopMails_NeedsTheTokenOfAMail(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	_, err := s.MailsStopped(ctx, "x")
@@ -206,8 +211,9 @@ func TestAbuse17_StopNeedsTheTokenOfAMail(t *testing.T) {
 	s.wantUnchanged("tokens of no mail", before)
 }
 
-// TestAbuse05_RecoveryCodesLiveADay: each of up to three mails a day has a code of its own, and none voids another.
-func TestAbuse05_RecoveryCodesLiveADay(t *testing.T) {
+// TestRecovery_CodesLiveADay: each of up to three mails a day has a code of its own, and none voids another.
+// It holds promise 5 of SECURITY.md.
+func TestRecovery_CodesLiveADay(t *testing.T) {
 	s := newStore(t)
 	lost := s.verified("harbour-pilot")
 	var codes []string
@@ -244,9 +250,10 @@ func TestAbuse05_RecoveryCodesLiveADay(t *testing.T) {
 	wantOutcome(t, "the third, once the key is recovered", err, "code_expired")
 }
 
-// TestAbuse17_StopDeletesMailsThatWait: also those that agents requested in other spellings of the address, until its holder
+// TestStopMails_DeletesQueuedMails: also those that agents requested in other spellings of the address, until its holder
 // takes that back.
-func TestAbuse17_StopDeletesMailsThatWait(t *testing.T) {
+// It holds promise 17 of SECURITY.md.
+func TestStopMails_DeletesQueuedMails(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	pilot, _ := s.register("harbour-pilot", func(r *domain.Registration) { r.Mailbox = mei })

@@ -277,7 +277,7 @@ func TestWriteAs_RejectsInactiveCallers(t *testing.T) {
 				}
 			}
 			takesCaller := slices.Contains(slices.Collect(method.Type.Ins()), reflect.TypeFor[domain.Caller]())
-			mayDelete := method.Name == "DeleteAgent" && ends == "suspended" // see TestAbuse21_SuspendedAgentExportsAndDeletesItself
+			mayDelete := method.Name == "DeleteAgent" && ends == "suspended"
 			if !takesCaller || mayDelete || slices.Contains(reads, method.Name) {
 				continue
 			}
@@ -384,8 +384,9 @@ func TestExport_ContainsNoSecret(t *testing.T) {
 	}
 }
 
-// TestAbuse19_TheNameOfTheSite: that of --site-name, however it is written.
-func TestAbuse19_TheNameOfTheSite(t *testing.T) {
+// TestRegister_NameOfTheSiteIsReserved: that of --site-name, however it is written.
+// It holds promise 19 of SECURITY.md.
+func TestRegister_NameOfTheSiteIsReserved(t *testing.T) {
 	s := newStore(t, func(o *Options) { o.SiteName = "Hafen-Buch" })
 	handle := registration("my-hafen-buch")
 	handle.Name = "Agent"
@@ -405,8 +406,9 @@ func TestAbuse19_TheNameOfTheSite(t *testing.T) {
 	}
 }
 
-// TestAbuse19_OlderNamesStay: what an older program allowed.
-func TestAbuse19_OlderNamesStay(t *testing.T) {
+// TestUpdateProfile_NamesOfBeforeTheRuleStay: what an older program allowed.
+// It holds promise 19 of SECURITY.md.
+func TestUpdateProfile_NamesOfBeforeTheRuleStay(t *testing.T) {
 	s := newStore(t)
 	caller, _ := s.register("callboat")
 	s.change(`UPDATE agents SET name = 'Callbook Support' WHERE id = ?`, caller.ID)

@@ -103,8 +103,9 @@ func TestRecordCollab_Errors(t *testing.T) {
 	}
 }
 
-// TestAbuse08_SilentPartnersDoNotEndRecording: what has waited for 30 days no longer counts.
-func TestAbuse08_SilentPartnersDoNotEndRecording(t *testing.T) {
+// TestRecordCollab_SilentPartnersDoNotEndRecording: what has waited for 30 days no longer counts.
+// It holds promise 8 of SECURITY.md.
+func TestRecordCollab_SilentPartnersDoNotEndRecording(t *testing.T) {
 	s := newStore(t)
 	a, b := s.verified("agent-a"), s.verified("agent-b")
 	for _, c := range s.agents("silent", domain.MaxPendingCollabs) {
@@ -155,7 +156,8 @@ func (s *testStore) wantEvidence(what string, c domain.Caller, confirmed, partne
 	}
 }
 
-func TestAbuse08_TwoOwnersCountOnceInNinetyDays(t *testing.T) {
+// TestEvidence_TwoOwnersCountOnceInNinetyDays holds promise 8 of SECURITY.md.
+func TestEvidence_TwoOwnersCountOnceInNinetyDays(t *testing.T) {
 	s := newStore(t, noCaps)
 	agents := s.agents("agent", 4)
 	for i, c := range agents {
@@ -180,9 +182,10 @@ func TestAbuse08_TwoOwnersCountOnceInNinetyDays(t *testing.T) {
 	s.wantEvidence("with another owner", agents[0], 3, 2)
 }
 
-// TestAbuse08_EvidenceOfManyCollaborations: a claim that is lost and confirmed again, and collaborations that are confirmed
+// TestEvidence_OfManyCollaborations: a claim that is lost and confirmed again, and collaborations that are confirmed
 // at one time, must not read everything that the owners of both agents have done together.
-func TestAbuse08_EvidenceOfManyCollaborations(t *testing.T) {
+// It holds promise 8 of SECURITY.md.
+func TestEvidence_OfManyCollaborations(t *testing.T) {
 	t.Parallel()
 	proof.OneByOne(t)
 	fastest := func(n int) time.Duration {

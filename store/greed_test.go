@@ -139,9 +139,10 @@ func (s *testStore) fileSize() int64 {
 // and 10 at once before.
 const registrationsADay = 250
 
-// TestAbuse10_OneGreedyNetworkAddsLittleADay measures what an agent of the network adds at most, and
+// TestGreed_OneNetworkAddsLittleADay measures what an agent of the network adds at most, and
 // what all of them may add together; a day has registrationsADay of them.
-func TestAbuse10_OneGreedyNetworkAddsLittleADay(t *testing.T) {
+// It holds promise 10 of SECURITY.md.
+func TestGreed_OneNetworkAddsLittleADay(t *testing.T) {
 	t.Parallel()
 	proof.OneByOne(t)
 	quotas := maps.Clone(domain.DefaultQuotas)

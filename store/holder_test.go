@@ -21,9 +21,10 @@ import (
 
 const holder = "harbour-pilot@agents.example.org"
 
-// TestAbuse04_FormerMailboxRecovers: the one that was left first, for seven days, so that a thief who changes the mailbox
+// TestRecovery_FormerMailboxRecovers: the one that was left first, for seven days, so that a thief who changes the mailbox
 // again does not shut it out.
-func TestAbuse04_FormerMailboxRecovers(t *testing.T) {
+// It holds promise 4 of SECURITY.md.
+func TestRecovery_FormerMailboxRecovers(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
 	box := func(i int) string { return fmt.Sprintf("box-%d@elsewhere.example.org", i) }
@@ -47,8 +48,9 @@ func TestAbuse04_FormerMailboxRecovers(t *testing.T) {
 	want(box(2), box(3))
 }
 
-// TestAbuse04_NoticesHaveNoPool: they are mailed while a half of the site's mails is spent, and do not spend it.
-func TestAbuse04_NoticesHaveNoPool(t *testing.T) {
+// TestNotices_HaveNoPool: they are mailed while a half of the site's mails is spent, and do not spend it.
+// It holds promise 4 of SECURITY.md.
+func TestNotices_HaveNoPool(t *testing.T) {
 	caps := domain.DefaultMailCaps
 	caps.Site, caps.Agent, caps.Pause = 2, 0, 0
 	s := newStore(t, func(o *Options) { o.Mails = &caps })
@@ -67,9 +69,10 @@ func TestAbuse04_NoticesHaveNoPool(t *testing.T) {
 	}
 }
 
-// TestAbuse04_WhichMailboxEndsAClaim: the one that it was confirmed with when it is asked to, and always one that was left
+// TestRecovery_WhichMailboxEndsAClaim: the one that it was confirmed with when it is asked to, and always one that was left
 // before that; but not one that came later, which may be a thief's.
-func TestAbuse04_WhichMailboxEndsAClaim(t *testing.T) {
+// It holds promise 4 of SECURITY.md.
+func TestRecovery_WhichMailboxEndsAClaim(t *testing.T) {
 	proof.OneByOne(t)
 	for _, tt := range []struct {
 		name        string
@@ -101,7 +104,8 @@ func TestAbuse04_WhichMailboxEndsAClaim(t *testing.T) {
 	}
 }
 
-func TestAbuse04_RecoveryEndsAClaimOfLessThan30Days(t *testing.T) {
+// TestRecovery_EndsAClaimOfLessThan30Days holds promise 4 of SECURITY.md.
+func TestRecovery_EndsAClaimOfLessThan30Days(t *testing.T) {
 	for age, ends := range map[time.Duration]bool{30*domain.Day - time.Millisecond: true, 30 * domain.Day: false} {
 		s := newStore(t, noCaps)
 		pilot := s.verified("harbour-pilot")
@@ -114,8 +118,9 @@ func TestAbuse04_RecoveryEndsAClaimOfLessThan30Days(t *testing.T) {
 	}
 }
 
-// TestAbuse05_SuspendedAgentRecovers: what the thief did may have led to it. The agent stays suspended.
-func TestAbuse05_SuspendedAgentRecovers(t *testing.T) {
+// TestRecovery_SuspendedAgentRecovers: what the thief did may have led to it. The agent stays suspended.
+// It holds promise 5 of SECURITY.md.
+func TestRecovery_SuspendedAgentRecovers(t *testing.T) {
 	s := newStore(t)
 	pilot := s.verified("harbour-pilot")
 	s.update(pilot, func(a *domain.Settings) { a.Mailbox = thief })
@@ -128,8 +133,9 @@ func TestAbuse05_SuspendedAgentRecovers(t *testing.T) {
 	s.checkDerived("a recovery")
 }
 
-// TestAbuse05_AnotherSecretEndsTheCode: after the operator replaced it, the next mail has a code that works.
-func TestAbuse05_AnotherSecretEndsTheCode(t *testing.T) {
+// TestRecovery_AnotherSecretEndsTheCode: after the operator replaced it, the next mail has a code that works.
+// It holds promise 5 of SECURITY.md.
+func TestRecovery_AnotherSecretEndsTheCode(t *testing.T) {
 	s := newStore(t, func(o *Options) { o.Secret = []byte("a secret that the database does not hold") })
 	pilot := s.verified("harbour-pilot")
 	before := s.recoveryCode(pilot)
@@ -143,11 +149,12 @@ func TestAbuse05_AnotherSecretEndsTheCode(t *testing.T) {
 	wantOutcome(t, "the code", err, "")
 }
 
-// TestAbuse04_TheHolderWinsWhateverTheThiefDoes plays a thief who does anything that a key, an owner's page and the
+// TestTakeover_HolderWinsWhateverTheThiefDoes plays a thief who does anything that a key, an owner's page and the
 // mails to mailboxes of the thief allow, in any order, for up to five days after the theft, but erasing an agent
 // that nobody claimed. An hour or a day after that the holder of the former mailbox wins, and so does an
 // owner from before, who wins even eight days later.
-func TestAbuse04_TheHolderWinsWhateverTheThiefDoes(t *testing.T) {
+// It holds promise 4 of SECURITY.md.
+func TestTakeover_HolderWinsWhateverTheThiefDoes(t *testing.T) {
 	t.Parallel()
 	proof.OneByOne(t)
 	sequences := proof.Rounds(6, 100, 1000)

@@ -119,7 +119,8 @@ func TestIdempotency_DistinguishesPartsOfARequest(t *testing.T) {
 	}
 }
 
-func TestAbuse18_ARegistrationIsReplayedToItsNetworkOnly(t *testing.T) {
+// TestIdempotency_RegistrationIsReplayedToItsNetworkOnly holds promise 18 of SECURITY.md.
+func TestIdempotency_RegistrationIsReplayedToItsNetworkOnly(t *testing.T) {
 	for _, tt := range []struct {
 		name, first, second string
 		want                string // outcome of the second registration

@@ -201,7 +201,8 @@ func TestRecovery_KeyCountsAsUsed(t *testing.T) {
 	wantOutcome(t, "the recovered key", err, "")
 }
 
-func TestAbuse21_CodesAreHashedWithTheSecretOfTheOperator(t *testing.T) {
+// TestCode_IsHashedWithTheSecretOfTheOperator holds promise 21 of SECURITY.md.
+func TestCode_IsHashedWithTheSecretOfTheOperator(t *testing.T) {
 	secret := []byte("a secret that the database does not hold")
 	s := newStore(t, noCaps, func(o *Options) { o.Secret = secret })
 	pilot, _ := s.register("harbour-pilot")
@@ -224,7 +225,8 @@ func TestAbuse21_CodesAreHashedWithTheSecretOfTheOperator(t *testing.T) {
 	wantOutcome(t, "with the secret", s.confirm(pilot, code), "")
 }
 
-func TestAbuse21_WithoutASecretCodesAreHashedWithTheKeyInTheDatabase(t *testing.T) {
+// TestCode_WithoutASecretIsHashedWithTheKeyInTheDatabase holds promise 21 of SECURITY.md.
+func TestCode_WithoutASecretIsHashedWithTheKeyInTheDatabase(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot, _ := s.register("harbour-pilot")
 	code := s.code(pilot)

@@ -92,8 +92,9 @@ func TestModeration_UnknownSubjects(t *testing.T) {
 	}
 }
 
-// TestAbuse14_AReportKeepsEveryText: the abuse stands in any field, or at the end of a long one, and its author deletes it.
-func TestAbuse14_AReportKeepsEveryText(t *testing.T) {
+// TestReport_KeepsEveryText: the abuse stands in any field, or at the end of a long one, and its author deletes it.
+// It holds promise 14 of SECURITY.md.
+func TestReport_KeepsEveryText(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	author, other := s.verified("author"), s.reachable("other")
@@ -131,8 +132,9 @@ func TestAbuse14_AReportKeepsEveryText(t *testing.T) {
 	}
 }
 
-// TestAbuse14_OneNetworkCannotBuryReports: what it may report in a day, and that the operator sees the oldest first.
-func TestAbuse14_OneNetworkCannotBuryReports(t *testing.T) {
+// TestReport_OneNetworkCannotBuryOthers: what it may report in a day, and that the operator sees the oldest first.
+// It holds promise 14 of SECURITY.md.
+func TestReport_OneNetworkCannotBuryOthers(t *testing.T) {
 	s := newStore(t, withQuotas(domain.Quotas{domain.LimitNetworkReports: 3}))
 	ctx := context.Background()
 	start := s.clock.Now()
@@ -181,7 +183,8 @@ func TestStats_CountCollaborationsWithHiddenPartners(t *testing.T) {
 	}
 }
 
-func TestAbuse21_ClosedReportsGoAfterAYear(t *testing.T) {
+// TestReport_ClosedReportsAreDeletedAfterAYear holds promise 21 of SECURITY.md.
+func TestReport_ClosedReportsAreDeletedAfterAYear(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	author, _ := s.register("harbour-pilot")
@@ -212,8 +215,9 @@ func TestAbuse21_ClosedReportsGoAfterAYear(t *testing.T) {
 	}
 }
 
-// TestAbuse14_EverythingIsReportedAlike: a call, a reply and a card.
-func TestAbuse14_EverythingIsReportedAlike(t *testing.T) {
+// TestReport_PostsRepliesAndAgentsAlike: a call, a reply and a card.
+// It holds promise 14 of SECURITY.md.
+func TestReport_PostsRepliesAndAgentsAlike(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	author, replier := s.verified("author"), s.verified("replier")

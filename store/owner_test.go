@@ -204,7 +204,8 @@ func TestOwner_MailedLinkCountsOnceItIsUsed(t *testing.T) {
 	wantOutcome(t, "the link before", err, "not_found")
 }
 
-func TestAbuse16_UnusedLinkEndsAfterAYear(t *testing.T) {
+// TestOwner_UnusedLinkEndsAfterAYear holds promise 16 of SECURITY.md.
+func TestOwner_UnusedLinkEndsAfterAYear(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
 	token := s.owned(pilot, mei)
@@ -271,8 +272,9 @@ func TestOwner_RejectionHoldsFor30Days(t *testing.T) {
 	}
 }
 
-// TestAbuse16_FormCoversWhatWasShown: nobody confirms a name, an owner or a mailbox that the page did not show.
-func TestAbuse16_FormCoversWhatWasShown(t *testing.T) {
+// TestOwner_FormCoversWhatWasShown: nobody confirms a name, an owner or a mailbox that the page did not show.
+// It holds promise 16 of SECURITY.md.
+func TestOwner_FormCoversWhatWasShown(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
@@ -310,8 +312,9 @@ func TestAbuse16_FormCoversWhatWasShown(t *testing.T) {
 	wantOutcome(t, "the page before", confirm(shown, domain.OwnerRotateKey), "invalid_state")
 }
 
-// TestAbuse15_OnlyTheOwnerWaivesReceipts: a thief of the key must not be able to lift what is to hold the key back.
-func TestAbuse15_OnlyTheOwnerWaivesReceipts(t *testing.T) {
+// TestOwner_OnlyTheOwnerWaivesReceipts: a thief of the key must not be able to lift what is to hold the key back.
+// It holds promise 15 of SECURITY.md.
+func TestOwner_OnlyTheOwnerWaivesReceipts(t *testing.T) {
 	set := func(required bool, change func(*domain.Settings)) func(*domain.Settings) error {
 		return func(a *domain.Settings) error {
 			change(a)

@@ -44,7 +44,8 @@ func limitedBy(t testing.TB, what string, err error, topic string, limit int, un
 	}
 }
 
-func TestAbuse10_UnverifiedAgentsWriteLittle(t *testing.T) {
+// TestQuota_UnverifiedAgentsWriteLittle holds promise 10 of SECURITY.md.
+func TestQuota_UnverifiedAgentsWriteLittle(t *testing.T) {
 	s := newStore(t, withQuotas(domain.DefaultQuotas))
 	ctx := context.Background()
 	pilot, _ := s.register("harbour-pilot")
@@ -78,14 +79,16 @@ func TestAbuse10_UnverifiedAgentsWriteLittle(t *testing.T) {
 	limitedBy(t, "the 51st reply, verified", s.replyFrom(pilot, post, ""), "reply", 50, s.clock.Now().Add(domain.Day))
 }
 
-func TestAbuse10_ALowerGeneralLimitHoldsForUnverifiedAgents(t *testing.T) {
+// TestQuota_LowerGeneralLimitHoldsForUnverifiedAgents holds promise 10 of SECURITY.md.
+func TestQuota_LowerGeneralLimitHoldsForUnverifiedAgents(t *testing.T) {
 	s := newStore(t, withQuotas(domain.Quotas{domain.LimitPosts: 1, domain.LimitUnverifiedPosts: 2}))
 	pilot, _ := s.register("harbour-pilot")
 	s.post(pilot)
 	limitedBy(t, "a second post", s.postFrom(pilot, ""), "post", 1, s.clock.Now().Add(domain.Day))
 }
 
-func TestAbuse10_WritesOfANetworkAreLimited(t *testing.T) {
+// TestQuota_LimitsWritesOfANetwork holds promise 10 of SECURITY.md.
+func TestQuota_LimitsWritesOfANetwork(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
@@ -135,7 +138,8 @@ func TestAbuse10_WritesOfANetworkAreLimited(t *testing.T) {
 	}
 }
 
-func TestAbuse10_AReplayDoesNotCountForTheNetwork(t *testing.T) {
+// TestQuota_ReplayDoesNotCountForTheNetwork holds promise 10 of SECURITY.md.
+func TestQuota_ReplayDoesNotCountForTheNetwork(t *testing.T) {
 	s := newStore(t, withQuotas(domain.Quotas{domain.LimitNetworkPosts: 1}))
 	author, _ := s.register("harbour-pilot")
 	author.Address = netip.MustParseAddr("192.0.2.7")
@@ -148,7 +152,8 @@ func TestAbuse10_AReplayDoesNotCountForTheNetwork(t *testing.T) {
 	}
 }
 
-func TestAbuse10_DropsAgentsThatNeverVerified(t *testing.T) {
+// TestDropUnverified_DropsAgentsThatNeverVerified holds promise 10 of SECURITY.md.
+func TestDropUnverified_DropsAgentsThatNeverVerified(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	s.ok(s.DropUnverified(ctx, true))
@@ -195,7 +200,8 @@ func TestAbuse10_DropsAgentsThatNeverVerified(t *testing.T) {
 	taken("after 90 days more", "verified", "new-mailbox", "suspended", "deleted")
 }
 
-func TestAbuse10_RecordsDoNotPassToTheNextAgentOfAHandle(t *testing.T) {
+// TestDropUnverified_RecordsDoNotPassToTheNextAgentOfAHandle holds promise 10 of SECURITY.md.
+func TestDropUnverified_RecordsDoNotPassToTheNextAgentOfAHandle(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	s.ok(s.DropUnverified(ctx, true))
@@ -235,7 +241,8 @@ func TestAbuse10_RecordsDoNotPassToTheNextAgentOfAHandle(t *testing.T) {
 	}
 }
 
-func TestAbuse10_DropsManyAgentsInSmallTransactions(t *testing.T) {
+// TestDropUnverified_DropsManyAgentsInSmallTransactions holds promise 10 of SECURITY.md.
+func TestDropUnverified_DropsManyAgentsInSmallTransactions(t *testing.T) {
 	s := newStore(t)
 	s.ok(s.DropUnverified(context.Background(), true))
 	s.agents("agent", 2*dropBatch+1)
@@ -246,7 +253,8 @@ func TestAbuse10_DropsManyAgentsInSmallTransactions(t *testing.T) {
 	}
 }
 
-func TestAbuse10_ConcurrentWritesKeepTheLimitOfTheNetwork(t *testing.T) {
+// TestQuota_ConcurrentWritesKeepTheLimitOfTheNetwork holds promise 10 of SECURITY.md.
+func TestQuota_ConcurrentWritesKeepTheLimitOfTheNetwork(t *testing.T) {
 	s := newStore(t, withQuotas(domain.Quotas{domain.LimitNetworkPosts: 10}))
 	agents := s.agents("agent", 60)
 	wantOutcomes(t, "posts", together(len(agents), func(i int) error {

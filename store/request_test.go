@@ -226,8 +226,9 @@ func TestReportRequest_IsNotSeenByTheSender(t *testing.T) {
 	}
 }
 
-// TestAbuse07_AcceptanceLooksAgainAtBothMailboxes: either may have changed after the request was sent.
-func TestAbuse07_AcceptanceLooksAgainAtBothMailboxes(t *testing.T) {
+// TestContactRequest_AcceptanceNeedsBothMailboxesVerified: either may have changed after the request was sent.
+// It holds promise 7 of SECURITY.md.
+func TestContactRequest_AcceptanceNeedsBothMailboxesVerified(t *testing.T) {
 	for _, receipt := range []bool{false, true} {
 		for _, side := range []string{"asker", "pilot"} {
 			p := newStore(t).play()
@@ -250,8 +251,9 @@ func TestAbuse07_AcceptanceLooksAgainAtBothMailboxes(t *testing.T) {
 	}
 }
 
-// TestAbuse12_ReportedRequestsLeaveRoom, and so do requests that their sender withdrew and that was reported for another.
-func TestAbuse12_ReportedRequestsLeaveRoom(t *testing.T) {
+// TestContactRequest_ReportedRequestsLeaveRoomInTheCap, and so do requests that their sender withdrew and that was reported for another.
+// It holds promise 12 of SECURITY.md.
+func TestContactRequest_ReportedRequestsLeaveRoomInTheCap(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot, askers := s.reachable("harbour-pilot"), s.crowdOf("asker", 9)

@@ -31,9 +31,10 @@ func TestSiteFlags_ReadTheTextAboutTheSite(t *testing.T) {
 	}
 }
 
-// TestAbuse10_TheDatabaseMayTakeHalfOfTheFreeDisk: half of what would be free without it, so that the limit is the
+// TestMaxSize_DefaultsToHalfOfTheFreeDisk: half of what would be free without it, so that the limit is the
 // same at the next start, when the database has grown.
-func TestAbuse10_TheDatabaseMayTakeHalfOfTheFreeDisk(t *testing.T) {
+// It holds promise 10 of SECURITY.md.
+func TestMaxSize_DefaultsToHalfOfTheFreeDisk(t *testing.T) {
 	file := write(t, filepath.Join(t.TempDir(), "callbook.db"), "", 0o600)
 	disk, err := sqlitedb.DiskOf(filepath.Dir(file))
 	if err != nil {
@@ -185,7 +186,8 @@ func TestDev_SaysWhatARestartGoesOnWith(t *testing.T) {
 	}
 }
 
-func TestAbuse20_SecretsThatOthersCanRead(t *testing.T) {
+// TestSecrets_OthersCanReadFile holds promise 20 of SECURITY.md.
+func TestSecrets_OthersCanReadFile(t *testing.T) {
 	folder := t.TempDir()
 	file := func(name, text string, mode os.FileMode) string {
 		return write(t, filepath.Join(folder, name), text, mode)
@@ -222,7 +224,8 @@ func TestAbuse20_SecretsThatOthersCanRead(t *testing.T) {
 	}
 }
 
-func TestAbuse21_SecretFile(t *testing.T) {
+// TestSecretFile_Read holds promise 21 of SECURITY.md.
+func TestSecretFile_Read(t *testing.T) {
 	folder := t.TempDir()
 	for name, tt := range map[string]struct{ text, want, err string }{
 		"long":  {" " + strings.Repeat("k", 32) + "\n", strings.Repeat("k", 32), ""},

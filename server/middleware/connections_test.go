@@ -71,7 +71,8 @@ func many(n int, address string) (all []string) {
 	return all
 }
 
-func TestAbuse02_ConnectionsOfANetworkAreLimited(t *testing.T) {
+// TestConnections_LimitsANetwork holds promise 2 of SECURITY.md.
+func TestConnections_LimitsANetwork(t *testing.T) {
 	trusted, err := ParseTrustedProxies([]string{"10.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +109,8 @@ func TestAbuse02_ConnectionsOfANetworkAreLimited(t *testing.T) {
 	}
 }
 
-func TestAbuse02_IdleConnectionsCloseWhenThereAreMany(t *testing.T) {
+// TestConnections_ClosesIdleOnesWhenThereAreMany holds promise 2 of SECURITY.md.
+func TestConnections_ClosesIdleOnesWhenThereAreMany(t *testing.T) {
 	c := NewConnections(nil)
 	var open []net.Conn
 	for client := range 7 {

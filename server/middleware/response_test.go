@@ -11,9 +11,10 @@ import (
 	"time"
 )
 
-// TestAbuse01_ClientHasToMakeProgress: a client gets a long response as long as it takes 64 KB in
+// TestResponse_ClientHasToMakeProgress: a client gets a long response as long as it takes 64 KB in
 // ten seconds.
-func TestAbuse01_ClientHasToMakeProgress(t *testing.T) {
+// It holds promise 1 of SECURITY.md.
+func TestResponse_ClientHasToMakeProgress(t *testing.T) {
 	const size = 1 << 20
 	for name, tt := range map[string]struct {
 		pause time.Duration // before each 64 KB

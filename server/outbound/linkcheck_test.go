@@ -208,9 +208,10 @@ func TestCheck_BlockedHosts(t *testing.T) {
 	}
 }
 
-// TestAbuse13_ProofIsOfTheGivenHost: an open redirect of a known host must not give a link under its
+// TestLinkCheck_ProofIsOfTheGivenHost: an open redirect of a known host must not give a link under its
 // address, whatever the page that it leads to says, nor show anything about that page.
-func TestAbuse13_ProofIsOfTheGivenHost(t *testing.T) {
+// It holds promise 13 of SECURITY.md.
+func TestLinkCheck_ProofIsOfTheGivenHost(t *testing.T) {
 	w := newWeb(t)
 	w.answers["inner.example.com"] = "10.0.0.1"
 	w.page("/me", proves)

@@ -145,7 +145,8 @@ func TestPage_InvalidTargetIsNeverFound(t *testing.T) {
 }
 
 // A broken escape must not hide what the others decode to.
-func TestAbuse13_AddressContainsTarget(t *testing.T) {
+// It holds promise 13 of SECURITY.md.
+func TestLinkPage_AddressContainsTarget(t *testing.T) {
 	want := must(newTarget(wanted))(t)
 	for address, reflected := range map[string]bool{
 		"https://search.example.net/?q=https://callbook.example.org/agents/foo":                             true,

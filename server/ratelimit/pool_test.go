@@ -74,8 +74,9 @@ func TestPool_ReleaseMakesRoom(t *testing.T) {
 	}
 }
 
-// TestAbuse01_OneLargeUseTakesNoReserve: a network that has nothing yet acquires its whole share at once.
-func TestAbuse01_OneLargeUseTakesNoReserve(t *testing.T) {
+// TestPool_OneLargeUseTakesNoReserve: a network that has nothing yet acquires its whole share at once.
+// It holds promise 1 of SECURITY.md.
+func TestPool_OneLargeUseTakesNoReserve(t *testing.T) {
 	p := NewPool(64, domain.Share{32, 32, 32}, 2)
 	at := func(address string) []netip.Prefix { return domain.Networks(netip.MustParseAddr(address)) }
 	if !p.Acquire(at("192.0.2.1"), 32) || !p.Acquire(at("192.0.2.2"), 20) {

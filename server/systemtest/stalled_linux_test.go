@@ -158,10 +158,11 @@ func (b *besieged) inFlight() int {
 	return n
 }
 
-// TestAbuse01_ClientsThatDoNotRead: one address has HTTP/2 streams with a window of 0, eight
+// TestStalledClients_DoNotExhaustMemory: one address has HTTP/2 streams with a window of 0, eight
 // others have connections from which they do not read. Each response is another one of 200 KB.
 // The proof bounds the response time of others.
-func TestAbuse01_ClientsThatDoNotRead(t *testing.T) {
+// It holds promise 1 of SECURITY.md.
+func TestStalledClients_DoNotExhaustMemory(t *testing.T) {
 	t.Parallel()
 	b := besiege(t, 1000)
 	const perConnection, networks = 100, 8

@@ -121,7 +121,8 @@ func TestPolicy_Boundaries(t *testing.T) {
 	}
 }
 
-func TestAbuse12_AFifthOfTheCapIsKeptForLevelTwo(t *testing.T) {
+// TestContactPolicy_AFifthOfTheCapIsForLevelTwo holds promise 12 of SECURITY.md.
+func TestContactPolicy_AFifthOfTheCapIsForLevelTwo(t *testing.T) {
 	for weekly, general := range map[int]int{1: 1, 2: 1, 3: 2, 4: 3, 5: 4, 9: 8, 10: 8, 14: 12, 15: 12, 50: 40} {
 		p := ContactPolicy{WeeklyCap: weekly}
 		for level, want := range map[int]int{1: general, 2: weekly} {

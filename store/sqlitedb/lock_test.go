@@ -167,7 +167,8 @@ func TestLock_StaysOnceKept(t *testing.T) {
 	}
 }
 
-func TestAbuse20_RejectsAFileWithSeveralNames(t *testing.T) {
+// TestOpen_RejectsAFileWithSeveralNames holds promise 20 of SECURITY.md.
+func TestOpen_RejectsAFileWithSeveralNames(t *testing.T) {
 	d := newDB(t)
 	path, other := d.path, filepath.Join(t.TempDir(), "other.db")
 	if err := os.Link(path, other); err != nil {

@@ -41,7 +41,8 @@ func TestParseHandle(t *testing.T) {
 	}
 }
 
-func TestAbuse08_GmailAddressHasOneSpelling(t *testing.T) {
+// TestCanonicalMailbox_GmailHasOneSpelling holds promise 8 of SECURITY.md.
+func TestCanonicalMailbox_GmailHasOneSpelling(t *testing.T) {
 	for spelling, want := range map[string]string{
 		"mei.lin@gmail.com":           "meilin@gmail.com",
 		"M.e.i.Lin+bots@Gmail.com":    "meilin@gmail.com",

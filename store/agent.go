@@ -87,7 +87,7 @@ func (t *tx) insertAgent(r domain.Registration, key, tokens string) (*agentRow, 
 		text.CheckName("name", r.Name, t.store.siteName),
 		text.CheckName("owner", r.Owner, t.store.siteName))
 
-	if err := checkBlocks(t, r, faults...); err != nil {
+	if err := t.checkBlocks(r, faults...); err != nil {
 		return nil, err
 	}
 	if text.ReservedWord(r.Handle, t.store.siteName) != "" {
@@ -177,7 +177,7 @@ func (t *tx) checkSettings(agent *agentRow, before, after, patch domain.Settings
 	if after.Owner != before.Owner {
 		faults = append(faults, text.CheckName("owner", after.Owner, t.store.siteName)...)
 	}
-	if err := checkBlocks(t, patch, faults...); err != nil {
+	if err := t.checkBlocks(patch, faults...); err != nil {
 		return err
 	}
 
@@ -228,7 +228,7 @@ func (t *tx) updateAgent(agent *agentRow, settings domain.Settings) error {
 			}
 		}
 
-		if err := unverify(t, agent); err != nil {
+		if err := t.unverify(agent); err != nil {
 			return err
 		}
 	}
@@ -255,7 +255,7 @@ var errDeletionPending = domain.NewError(domain.CodeInvalidState)
 // hours, unless the owner keeps it; until then its key reads, and its writes return invalid_state.
 func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 	return s.write(ctx, func(t *tx) error {
-		agent, err := agentOfCaller(t, caller)
+		agent, err := t.agentOfCaller(caller)
 		if err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (s *Store) DeleteAgent(ctx context.Context, caller domain.Caller) error {
 			return err
 		}
 		if !owned {
-			return deleteAgent(t, agent)
+			return t.deleteAgent(agent)
 		}
 
 		return t.deleteLater(agent)
@@ -287,7 +287,7 @@ func (t *tx) deleteLater(agent *agentRow) error {
 
 // deleteDue deletes the agents whose owner did not keep them.
 func (t *tx) deleteDue() (int, error) {
-	return t.eachAgent(deleteAgent, `
+	return t.eachAgent((*tx).deleteAgent, `
 		SELECT id FROM agents
 		WHERE deletion_at <= ?
 		ORDER BY deletion_at, id
@@ -302,7 +302,7 @@ func (t *tx) eachAgent(act func(*tx, *agentRow) error, query string, args ...any
 	}
 
 	for _, id := range ids {
-		agent, err := agentByID(t, id)
+		agent, err := t.agentByID(id)
 		if err != nil {
 			return 0, err
 		}
@@ -316,7 +316,7 @@ func (t *tx) eachAgent(act func(*tx, *agentRow) error, query string, args ...any
 
 // deleteAgent deletes an agent with everything of its own, and ends what it has with others. Its
 // handle stays taken.
-func deleteAgent(t *tx, agent *agentRow) error {
+func (t *tx) deleteAgent(agent *agentRow) error {
 	// Without the claim, the work of its partners with it no longer counts.
 	agent.ClaimedAt = nil
 	if err := agent.Store(t); err != nil {
@@ -328,15 +328,15 @@ func deleteAgent(t *tx, agent *agentRow) error {
 	t.Changes.NewEvents.Add(id) // so that a request that waits for its events ends
 	t.Changes.Erased = true
 	return cmp.Or(
-		unindexAgent(t, id), deletePostsOf(t, id), endRequestsOf(t, id), endCollabsOf(t, id),
+		t.unindexAgent(id), t.deletePostsOf(id), t.endRequestsOf(id), t.endCollabsOf(id),
 		t.Exec(`DELETE FROM agents WHERE id = ?`, id),
 		t.Exec(`UPDATE handles SET deleted_at = ? WHERE id = ?`, t.Now, id),
-		deleteOrphans(t, id))
+		t.deleteOrphans(id))
 }
 
 // deleteOrphans deletes the requests and collaborations of a deleted agent whose other side is
 // deleted too.
-func deleteOrphans(t *tx, id int64) error {
+func (t *tx) deleteOrphans(id int64) error {
 	return t.ExecEach(
 		id,
 		`DELETE FROM requests WHERE from_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = to_id)`,
@@ -347,7 +347,7 @@ func deleteOrphans(t *tx, id int64) error {
 }
 
 // keepAgent takes a deletion back.
-func keepAgent(t *tx, agent *agentRow) error {
+func (t *tx) keepAgent(agent *agentRow) error {
 	if agent.DeletionAt == nil {
 		return nil
 	}
@@ -358,12 +358,12 @@ func keepAgent(t *tx, agent *agentRow) error {
 
 // restoreKey gives a new key to somebody who may not have had the one before. The URL at which the
 // agent is woken is deleted: a thief of the key may have set it.
-func restoreKey(t *tx, agentID int64, key string) error {
-	return cmp.Or(removeWake(t, agentID), setKey(t, agentID, key))
+func (t *tx) restoreKey(agentID int64, key string) error {
+	return cmp.Or(t.removeWake(agentID), t.setKey(agentID, key))
 }
 
 // setKey replaces an agent's key.
-func setKey(t *tx, agentID int64, key string) error {
+func (t *tx) setKey(agentID int64, key string) error {
 	return t.Exec(
 		`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`,
 		domain.HashKey(key),
@@ -373,7 +373,7 @@ func setKey(t *tx, agentID int64, key string) error {
 }
 
 // removeWake deletes the URL at which an agent is woken, if there is one.
-func removeWake(t *tx, agentID int64) error {
+func (t *tx) removeWake(agentID int64) error {
 	n, err := t.Change(`DELETE FROM wakes WHERE agent_id = ?`, agentID)
 	t.Erase(n)
 	return err

@@ -165,8 +165,8 @@ func (a *agentRow) Public() domain.PublicAgent {
 }
 
 // agentByID returns the row of an existing agent.
-func agentByID(t *tx, id int64) (*agentRow, error) {
-	a, found, err := findAgent(t, `h.id = ?`, id)
+func (t *tx) agentByID(id int64) (*agentRow, error) {
+	a, found, err := t.findAgent(`h.id = ?`, id)
 	if err == nil && !found {
 		err = fmt.Errorf("there is no agent %d", id)
 	}
@@ -174,20 +174,20 @@ func agentByID(t *tx, id int64) (*agentRow, error) {
 }
 
 // agentByHandle returns the row of the agent that has a handle, and reports whether there is one.
-func agentByHandle(t *tx, handle string) (*agentRow, bool, error) {
-	return findAgent(t, `h.handle = ?`, handle)
+func (t *tx) agentByHandle(handle string) (*agentRow, bool, error) {
+	return t.findAgent(`h.handle = ?`, handle)
 }
 
 // agentOfCaller returns the row of the agent of a caller. It returns unauthorized if the agent was
 // deleted or its key replaced after the caller was authenticated. Without a key hash it does not
 // compare the key.
-func agentOfCaller(t *tx, caller domain.Caller) (*agentRow, error) {
+func (t *tx) agentOfCaller(caller domain.Caller) (*agentRow, error) {
 	where, values := `h.id = ?`, []any{caller.ID}
 	if caller.KeyHash != "" {
 		where, values = where+` AND a.key_hash = ?`, append(values, []byte(caller.KeyHash))
 	}
 
-	a, found, err := findAgent(t, where, values...)
+	a, found, err := t.findAgent(where, values...)
 	if err == nil && !found {
 		err = domain.NewError(domain.CodeUnauthorized)
 	}
@@ -195,7 +195,7 @@ func agentOfCaller(t *tx, caller domain.Caller) (*agentRow, error) {
 	return a, err
 }
 
-func findAgent(t *tx, where string, values ...any) (*agentRow, bool, error) {
+func (t *tx) findAgent(where string, values ...any) (*agentRow, bool, error) {
 	a := &agentRow{}
 	found, err := t.Find(a, selectAgents+` WHERE `+where, values...)
 	a.remember()
@@ -244,7 +244,7 @@ func (a *agentRow) Store(t *tx) error {
 	a.remember()
 
 	if (before.ClaimedAt == nil) != (a.ClaimedAt == nil) {
-		if err := rebuildEvidence(t, a.ID); err != nil {
+		if err := t.rebuildEvidence(a.ID); err != nil {
 			return err
 		}
 	}
@@ -267,15 +267,15 @@ func (a *agentRow) show(t *tx, before *agentRow) error {
 		return nil
 
 	case a.hidden():
-		return unindexAgent(t, a.ID)
+		return t.unindexAgent(a.ID)
 	}
 
 	t.Index(agentSearch, a.ID, agentTokens(&a.Agent))
-	return indexPosts(t, `p.author_id = ?`, a.ID)
+	return t.indexPosts(`p.author_id = ?`, a.ID)
 }
 
 // unindexAgent removes an agent and its posts from the full-text tables.
-func unindexAgent(t *tx, id int64) error {
+func (t *tx) unindexAgent(id int64) error {
 	t.Unindex(agentSearch, id)
 
 	var posts []int64

@@ -122,7 +122,7 @@ func fault(code domain.FieldCode, topic string) error {
 // addBlock adds an entry, and returns 0 if the list has it already. The verified links to a host
 // are checked again soon. It returns validation_failed if the list would have more than 1000
 // entries.
-func addBlock(t *tx, kind BlockKind, entry string) (added int64, err error) {
+func (t *tx) addBlock(kind BlockKind, entry string) (added int64, err error) {
 	added, err = t.Change(`
 		INSERT INTO blocklist (kind, entry, created_at) VALUES (?, ?, ?)
 		ON CONFLICT (kind, entry) DO NOTHING`, kind, entry, t.Now)
@@ -141,7 +141,7 @@ func addBlock(t *tx, kind BlockKind, entry string) (added int64, err error) {
 }
 
 // removeBlock removes an entry. It returns not_found if the list does not have it.
-func removeBlock(t *tx, kind BlockKind, entry string) (removed int64, err error) {
+func (t *tx) removeBlock(kind BlockKind, entry string) (removed int64, err error) {
 	removed, err = t.Change(`DELETE FROM blocklist WHERE kind = ? AND entry = ?`, kind, entry)
 	if err == nil && removed == 0 {
 		err = domain.NewError(domain.CodeNotFound)
@@ -163,7 +163,7 @@ func listBlocks(ctx context.Context, db *sqlitedb.DB) (entries []BlockEntry, err
 // checkBlocks returns validation_failed if a text of a draft contains a blocked word, a mailbox
 // has a blocked domain or a web address a blocked host, or if there are errors already, with all
 // of them.
-func checkBlocks(t *tx, draft any, errs ...domain.FieldError) error {
+func (t *tx) checkBlocks(draft any, errs ...domain.FieldError) error {
 	var entries []BlockEntry
 	if err := t.Select(&entries, `SELECT kind, entry FROM blocklist WHERE kind IN ('word', 'domain', 'host')`); err != nil {
 		return fmt.Errorf("read the blocklist: %w", err)

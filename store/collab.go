@@ -49,7 +49,7 @@ func (t *tx) recordCollab(
 	if err := t.CheckRoom(); err != nil {
 		return collab, err
 	}
-	partner, found, err := agentByHandle(t, draft.Partner)
+	partner, found, err := t.agentByHandle(draft.Partner)
 	if err != nil {
 		return collab, err
 	}
@@ -140,7 +140,7 @@ func (t *tx) checkCollab(
 		}
 	}
 
-	return checkBlocks(t, draft, errs...)
+	return t.checkBlocks(draft, errs...)
 }
 
 func (t *tx) spendCollab(initiator, partner int64, from netip.Addr) error {
@@ -236,7 +236,7 @@ func (s *Store) DecideCollab(
 		case row.Status != domain.CollabPending:
 			return &domain.Error{Code: domain.CodeInvalidState, Topic: "collab"}
 		}
-		if err := closeCollab(t, &row, to, row.InitiatorID); err != nil {
+		if err := t.closeCollab(&row, to, row.InitiatorID); err != nil {
 			return err
 		}
 		err = t.Get(&row, selectCollab+` WHERE c.id = ?`, id)
@@ -342,13 +342,13 @@ func (s *Store) listCollabs(
 }
 
 // closeCollab stores the decision on a pending collaboration, and notifies one side.
-func closeCollab(t *tx, row *collabRow, to string, notified int64) error {
+func (t *tx) closeCollab(row *collabRow, to string, notified int64) error {
 	if err := t.Exec(`UPDATE collabs SET status = ?, decided_at = ? WHERE seq = ?`, to, t.Now, row.Seq); err != nil {
 		return err
 	}
 
 	if to == domain.CollabConfirmed {
-		if err := countCollab(t, row.InitiatorID, row.PartnerID); err != nil {
+		if err := t.countCollab(row.InitiatorID, row.PartnerID); err != nil {
 			return err
 		}
 
@@ -364,7 +364,7 @@ func closeCollab(t *tx, row *collabRow, to string, notified int64) error {
 }
 
 // endCollabsOf declines the pending collaborations of an agent that is about to be deleted.
-func endCollabsOf(t *tx, id int64) error {
+func (t *tx) endCollabsOf(id int64) error {
 	var pending []collabRow
 	err := t.Select(&pending, selectCollab+`
 		WHERE c.status = 'pending' AND (c.initiator_id = ? OR c.partner_id = ?)`, id, id)
@@ -378,7 +378,7 @@ func endCollabsOf(t *tx, id int64) error {
 			other = pending[i].PartnerID
 		}
 
-		err = errors.Join(err, closeCollab(t, &pending[i], domain.CollabDeclined, other))
+		err = errors.Join(err, t.closeCollab(&pending[i], domain.CollabDeclined, other))
 	}
 
 	return errors.Join(

@@ -177,7 +177,7 @@ func TestWrite_FailedRebuildRollsBackOnlyIt(t *testing.T) {
 		if err := t.Exec(ofTest + `UPDATE agents SET capabilities = '{' WHERE id = 1`); err != nil {
 			return err
 		}
-		_, err := agentByID(t, 1)
+		_, err := t.agentByID(1)
 		return err
 	}
 	release := s.hold()

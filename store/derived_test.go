@@ -78,7 +78,7 @@ func (s *testStore) madeAnew() *testStore {
 	again.Store = openStore(s, Options{Path: path, Clock: s.clock.Now, Quotas: domain.Quotas{}, Normal: true})
 	s.ok(again.rebuildSearch(context.Background()))
 	s.ok(again.write(context.Background(), func(t *tx) error {
-		_, err := t.eachAgent(func(t *tx, a *agentRow) error { return rebuildEvidence(t, a.ID) },
+		_, err := t.eachAgent(func(t *tx, a *agentRow) error { return t.rebuildEvidence(a.ID) },
 			ofTest+`SELECT id FROM agents WHERE claimed_by IS NOT NULL`)
 		return err
 	}))

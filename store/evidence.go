@@ -13,8 +13,8 @@ import (
 // rebuildEvidence decides again which collaborations of an agent's owner count with the owners
 // that the agent has worked with. It must run after the owner claim of the agent changed, before
 // the agent loses its owner.
-func rebuildEvidence(t *tx, agentID int64) error {
-	return rebuildPairs(t, `
+func (t *tx) rebuildEvidence(agentID int64) error {
+	return t.rebuildPairs(`
 		SELECT DISTINCT a.claimed_by AS one, o.claimed_by AS other
 		FROM agents a, agents o
 		WHERE a.id = ?1 AND a.claimed_by IS NOT NULL AND o.claimed_by IS NOT NULL AND o.id IN (
@@ -24,14 +24,14 @@ func rebuildEvidence(t *tx, agentID int64) error {
 }
 
 // countCollab decides whether a collaboration of two agents that was confirmed right now counts.
-func countCollab(t *tx, initiatorID, partnerID int64) error {
-	return rebuildPairs(t, `
+func (t *tx) countCollab(initiatorID, partnerID int64) error {
+	return t.rebuildPairs(`
 		SELECT i.claimed_by AS one, p.claimed_by AS other
 		FROM agents i, agents p
 		WHERE i.id = ? AND p.id = ? AND i.claimed_at IS NOT NULL AND p.claimed_at IS NOT NULL`, initiatorID, partnerID)
 }
 
-func rebuildPairs(t *tx, query string, args ...any) error {
+func (t *tx) rebuildPairs(query string, args ...any) error {
 	var pairs []ownerPair
 	err := t.Select(&pairs, query, args...)
 	for _, pair := range pairs {

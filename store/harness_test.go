@@ -221,7 +221,7 @@ func (s *testStore) change(query string, args ...any) {
 func (s *testStore) edit(c domain.Caller, edit func(*agentRow)) {
 	s.Helper()
 	s.ok(s.write(context.Background(), func(t *tx) error {
-		agent, err := agentByID(t, c.ID)
+		agent, err := t.agentByID(c.ID)
 		if err != nil {
 			return err
 		}
@@ -251,7 +251,7 @@ func (s *testStore) collab(id string, initiator, partner domain.Caller) {
 	s.change(`
 		INSERT INTO collabs (id, initiator_id, partner_id, status, summary, created_at, decided_at)
 		VALUES (?, ?, ?, 'confirmed', 'Done.', 1, 2)`, id, initiator.ID, partner.ID)
-	s.ok(s.write(context.Background(), func(t *tx) error { return rebuildEvidence(t, initiator.ID) }))
+	s.ok(s.write(context.Background(), func(t *tx) error { return t.rebuildEvidence(initiator.ID) }))
 }
 
 // value reads one value on a reading connection.

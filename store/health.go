@@ -80,11 +80,11 @@ func (s *Store) Figures(ctx context.Context) (f Figures, err error) {
 
 // MarkDev is markDev in a transaction of its own.
 func (s *Store) MarkDev(ctx context.Context, fresh bool) error {
-	return s.write(ctx, func(t *tx) error { return markDev(t, fresh) })
+	return s.write(ctx, func(t *tx) error { return t.markDev(fresh) })
 }
 
 // Clear deletes everything in the directory, including handles, for tests of agents.
-func (s *Store) Clear(ctx context.Context) error { return s.write(ctx, clearDirectory) }
+func (s *Store) Clear(ctx context.Context) error { return s.write(ctx, (*tx).clearDirectory) }
 
 // ErrNotDev is returned for a file that callbook dev did not create.
 var ErrNotDev = errors.New(
@@ -93,7 +93,7 @@ var ErrNotDev = errors.New(
 
 // markDev marks a fresh directory as one of callbook dev. It returns ErrNotDev for another that is
 // not marked.
-func markDev(t *tx, fresh bool) error {
+func (t *tx) markDev(fresh bool) error {
 	if fresh {
 		return t.Exec(`INSERT INTO site (name, value) VALUES ('dev', ?)`, []byte(t.Now.String()))
 	}
@@ -108,7 +108,7 @@ func markDev(t *tx, fresh bool) error {
 }
 
 // clearDirectory deletes everything in the directory, including handles, for tests of agents.
-func clearDirectory(t *tx) error {
+func (t *tx) clearDirectory() error {
 	for _, table := range []string{
 		"outbox", "mail_log", "mail_networks", "mail_stops", "reports", "audit", "blocklist", "blocks", "network_usage", "invites", "operator_links", "abuse_days", "requests", "collabs",
 		"agents", "handles", "sqlite_sequence",

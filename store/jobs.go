@@ -25,9 +25,9 @@ func (s *Store) RunJobs(ctx context.Context) error {
 		{"index posts", (*tx).indexStalePosts},
 		{"delete agents", (*tx).deleteDue},
 		{"end suspensions", (*tx).endSuspensions},
-		{"expire requests", func(t *tx) (int, error) { return expireRequests(t, "") }},
+		{"expire requests", func(t *tx) (int, error) { return t.expireRequests("") }},
 		{"expire links", (*tx).expireLinks},
-		{"expire mails", func(t *tx) (int, error) { return 0, deleteExpiredMails(t) }},
+		{"expire mails", func(t *tx) (int, error) { return 0, t.deleteExpiredMails() }},
 		{"forget former mailboxes", func(t *tx) (int, error) { return 0, t.forgetFormerMailboxes() }},
 		{"delete old events", func(t *tx) (int, error) { return 0, t.deleteOldEvents() }},
 		{"delete old records", func(t *tx) (int, error) { return 0, t.deleteOld() }},
@@ -131,7 +131,7 @@ func (s *Store) DropUnverified(ctx context.Context, sendsMail bool) error {
 }
 
 func (t *tx) dropUnverified() (int, error) {
-	dropped, err := t.eachAgent(dropAgent, `
+	dropped, err := t.eachAgent((*tx).dropAgent, `
 		SELECT a.id
 		FROM agents a
 		WHERE a.verified_at IS NULL AND a.verified_before = 0 AND a.last_active_at <= ?
@@ -145,7 +145,7 @@ func (t *tx) dropUnverified() (int, error) {
 // dropAgent deletes an agent and lets others register its handle. Records that outlive the agent,
 // and events of the deletion, name it by a handle that nobody can have, so that they do not seem
 // to be about the next one.
-func dropAgent(t *tx, agent *agentRow) error {
+func (t *tx) dropAgent(agent *agentRow) error {
 	former := domain.FormerHandle(agent.ID)
 	err := t.Exec(`UPDATE handles SET handle = ? WHERE id = ?`, former, agent.ID)
 	if err != nil {
@@ -159,20 +159,20 @@ func dropAgent(t *tx, agent *agentRow) error {
 		return err
 	}
 
-	return deleteAgent(t, agent)
+	return t.deleteAgent(agent)
 }
 
 // endSuspensions shows the agents again whose suspension has ended.
 func (t *tx) endSuspensions() (int, error) {
 	return t.eachAgent(
-		endSuspension,
+		(*tx).endSuspension,
 		`SELECT id FROM agents WHERE suspended_until <= ? LIMIT ?`,
 		t.Now,
 		jobBatch,
 	)
 }
 
-func endSuspension(t *tx, agent *agentRow) error {
+func (t *tx) endSuspension(agent *agentRow) error {
 	agent.Suspension = domain.Suspension{}
 	return agent.Store(t)
 }

@@ -69,11 +69,11 @@ func (s *Store) Authenticate(ctx context.Context, key string) (caller domain.Cal
 // runs.
 func (s *Store) endSuspension(ctx context.Context, id int64) error {
 	return s.write(ctx, func(t *tx) error {
-		agent, err := agentByID(t, id)
+		agent, err := t.agentByID(id)
 		if err != nil || agent.Suspended(t.Now) {
 			return err
 		}
-		return endSuspension(t, agent)
+		return t.endSuspension(agent)
 	})
 }
 
@@ -105,7 +105,7 @@ func (s *Store) RotateKey(
 		}
 
 		rotatedAt = t.Now
-		return setKey(t, caller.ID, key)
+		return t.setKey(caller.ID, key)
 	})
 	return key, rotatedAt, err
 }

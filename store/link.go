@@ -34,7 +34,7 @@ func (s *Store) AddLink(
 			)
 		}
 
-		if err := checkBlocks(t, domain.LinkDraft{URL: address}, faults...); err != nil {
+		if err := t.checkBlocks(domain.LinkDraft{URL: address}, faults...); err != nil {
 			return err
 		}
 

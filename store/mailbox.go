@@ -38,7 +38,7 @@ func (s *Store) StartVerify(
 			return err
 		}
 
-		next, err := nextMailAllowed(t, t.store.mails, order)
+		next, err := t.nextMailAllowed(order)
 		sent = domain.CodeSent{ExpiresAt: t.Now.Add(codeAge), ResendAfter: next}
 		return err
 	})
@@ -62,14 +62,14 @@ func (t *tx) sendCode(agent *agentRow, order mailOrder) error {
 	// counts.
 	expires := t.Now.Add(codeAge)
 	if allowed {
-		err = insertMail(t, order.AgentID, order.Kind, order.To, code, expires)
+		err = t.insertMail(order.AgentID, order.Kind, order.To, code, expires)
 	} else {
-		err = deleteMail(t, order.AgentID, order.Kind)
+		err = t.deleteMail(order.AgentID, order.Kind)
 	}
 	if err != nil {
 		return err
 	}
-	return insertVerification(t, order, code, expires)
+	return t.insertVerification(order, code, expires)
 }
 
 // ConfirmVerify verifies the caller's mailbox with the code that was mailed there. It returns
@@ -94,11 +94,11 @@ func (s *Store) ConfirmVerify(
 			To:      agent.Mailbox,
 			From:    t.counted(caller.Address),
 		}
-		if err := tryVerification(t, t.store.mails, order, code); err != nil {
+		if err := t.tryVerification(order, code); err != nil {
 			return err
 		}
 
-		verifyMailbox(t, agent)
+		t.verifyMailbox(agent)
 		agent.UpdatedAt = t.Now
 		verified = agent.Public()
 		return agent.Store(t)
@@ -118,18 +118,18 @@ func (s *Store) StartRecovery(
 ) (next domain.Time, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		var allowed bool
-		if next, allowed, err = spendRecovery(t, t.store.mails, t.counted(from)); err != nil ||
+		if next, allowed, err = t.spendRecovery(t.counted(from)); err != nil ||
 			!allowed {
 			return err
 		}
 
-		agent, found, err := agentByHandle(t, handle)
+		agent, found, err := t.agentByHandle(handle)
 		if err != nil || !found {
 			return err
 		}
 
 		for _, o := range t.recoveryOrders(agent) {
-			if err := insertRecovery(t, t.store.mails, o); err != nil {
+			if err := t.insertRecovery(o); err != nil {
 				return err
 			}
 		}
@@ -156,7 +156,7 @@ func (s *Store) ConfirmRecovery(
 	}
 
 	err = s.writeOrReject(ctx, func(t *tx) error {
-		agent, found, err := agentByHandle(t, handle)
+		agent, found, err := t.agentByHandle(handle)
 		if err != nil {
 			return err
 		}
@@ -164,7 +164,7 @@ func (s *Store) ConfirmRecovery(
 			return &domain.Error{Code: domain.CodeCodeExpired, Topic: domain.MailRecover}
 		}
 
-		by, err := tryRecovery(t, t.recoveryOrders(agent), code)
+		by, err := t.tryRecovery(t.recoveryOrders(agent), code)
 		if err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func (t *tx) leaveMailbox(agent *agentRow) error {
 	}
 
 	left := mailOrder{AgentID: agent.ID, To: agent.Mailbox}
-	return notifyMailbox(t, t.store.mails, domain.MailChanged, left)
+	return t.notifyMailbox(domain.MailChanged, left)
 }
 
 // forgetFormerMailboxes forgets the mailboxes that can no longer recover a key.
@@ -234,7 +234,7 @@ func (t *tx) recoveryOrders(agent *agentRow) (orders []mailOrder) {
 
 // notify tells every mailbox that may recover the key of an agent.
 func (t *tx) notify(agent *agentRow, kind string) error {
-	return notifyMailbox(t, t.store.mails, kind, t.recoveryOrders(agent)...)
+	return t.notifyMailbox(kind, t.recoveryOrders(agent)...)
 }
 
 // recoverKey gives an agent the key that the holder of a mailbox asked for, and takes back what a
@@ -259,11 +259,11 @@ func (t *tx) recoverKey(
 		}
 	}
 
-	if err := keepAgent(t, agent); err != nil {
+	if err := t.keepAgent(agent); err != nil {
 		return false, err
 	}
 
-	return ended, restoreKey(t, agent.ID, key)
+	return ended, t.restoreKey(agent.ID, key)
 }
 
 // endYoungClaim ends the claim of an agent, unless the owner confirmed it 30 days ago or earlier,
@@ -284,13 +284,13 @@ func (t *tx) endYoungClaim(agent *agentRow, by mailOrder, asked bool) (ended boo
 		return false, nil
 	}
 
-	return true, withdrawClaim(t, agent)
+	return true, t.withdrawClaim(agent)
 }
 
 // restoreMailbox makes a former mailbox the verified one again.
 func (t *tx) restoreMailbox(agent *agentRow, mailbox string) error {
-	forgetFormerMailbox(t, agent)
-	if err := unverify(t, agent); err != nil {
+	t.forgetFormerMailbox(agent)
+	if err := t.unverify(agent); err != nil {
 		return err
 	}
 
@@ -304,7 +304,7 @@ func (t *tx) restoreMailbox(agent *agentRow, mailbox string) error {
 // unverify returns an agent to level 0 after its mailbox changed. The code that verifies it and
 // the owner claim are not valid for the new one. Recovery codes stay, since they are for one
 // mailbox. The caller stores the agent.
-func unverify(t *tx, agent *agentRow) error {
+func (t *tx) unverify(agent *agentRow) error {
 	agent.VerifiedBefore = agent.VerifiedBefore || agent.VerifiedAt != nil
 	agent.VerifiedAt = nil
 	agent.ClaimedAt = nil
@@ -320,14 +320,14 @@ func unverify(t *tx, agent *agentRow) error {
 
 // forgetFormerMailbox keeps the mailbox that an agent left from recovering its key. The caller
 // stores the agent.
-func forgetFormerMailbox(t *tx, agent *agentRow) {
+func (t *tx) forgetFormerMailbox(agent *agentRow) {
 	t.Changes.Erased = t.Changes.Erased || agent.FormerMailbox != nil
 	agent.FormerMailbox = nil
 }
 
 // verifyMailbox makes the mailbox of an agent a verified one. It is then no former one that could
 // recover the key. The caller stores the agent.
-func verifyMailbox(t *tx, agent *agentRow) {
+func (t *tx) verifyMailbox(agent *agentRow) {
 	agent.VerifiedAt = &t.Now
 	if domain.Deref(agent.FormerMailbox) == agent.Mailbox {
 		agent.FormerMailbox = nil
@@ -336,7 +336,7 @@ func verifyMailbox(t *tx, agent *agentRow) {
 
 // withdrawClaim deletes a claim, so that another person may claim the agent. Receipts are no longer
 // required, since there is no owner to give them.
-func withdrawClaim(t *tx, agent *agentRow) error {
+func (t *tx) withdrawClaim(agent *agentRow) error {
 	// First the claim alone: until then the evidence of its partners is found by the owner.
 	agent.ClaimedAt = nil
 	if err := agent.Store(t); err != nil {
@@ -352,8 +352,8 @@ func withdrawClaim(t *tx, agent *agentRow) error {
 	if err := t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID); err != nil {
 		return err
 	}
-	if err := deleteMail(t, agent.ID, domain.MailClaim); err != nil {
+	if err := t.deleteMail(agent.ID, domain.MailClaim); err != nil {
 		return err
 	}
-	return deleteMail(t, agent.ID, domain.MailOwner)
+	return t.deleteMail(agent.ID, domain.MailOwner)
 }

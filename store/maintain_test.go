@@ -207,7 +207,7 @@ func TestClear_DeletesEverything(t *testing.T) {
 			}
 			return errOf(t.createPost(author, caller.Address, s.draft("lantern", "b"), postWords(&domain.Post{Title: "lantern"})))
 		}),
-		s.queue(func(t *tx) error { return clearDirectory(t) }),
+		s.queue(func(t *tx) error { return t.clearDirectory() }),
 	}
 	release()
 	for _, q := range queue {

@@ -281,7 +281,7 @@ func (r *modelRun) do(a modelAct) {
 	r.s.clock.Advance(a.step)
 	r.m.begin(domain.TimeOf(r.s.clock.Now()))
 	if r.m.expireMails() {
-		if err := r.s.write(background, func(t *tx) error { return deleteExpiredMails(t) }); err != nil {
+		if err := r.s.write(background, func(t *tx) error { return t.deleteExpiredMails() }); err != nil {
 			r.differ("delete expired mails: %v", err)
 		}
 	}

@@ -80,30 +80,30 @@ var agentActs = map[domain.OperatorAct]agentAct{
 		agent.AwaitingSince = nil
 		return agent.Store(t)
 	}},
-	domain.OperatorReject: {waiting: true, settles: true, do: deleteAgent},
-	domain.OperatorDelete: {settles: true, do: deleteAgent},
+	domain.OperatorReject: {waiting: true, settles: true, do: (*tx).deleteAgent},
+	domain.OperatorDelete: {settles: true, do: (*tx).deleteAgent},
 	domain.OperatorUnsuspend: {do: func(t *tx, agent *agentRow) error {
 		agent.Suspension = domain.Suspension{}
 		return agent.Store(t)
 	}},
 	domain.OperatorVerify: {do: func(t *tx, agent *agentRow) error {
 		if agent.VerifiedAt == nil {
-			verifyMailbox(t, agent)
+			t.verifyMailbox(agent)
 		}
 		return agent.Store(t)
 	}},
 	domain.OperatorUnverify: {do: func(t *tx, agent *agentRow) error {
-		forgetFormerMailbox(t, agent)
-		if err := unverify(t, agent); err != nil {
+		t.forgetFormerMailbox(agent)
+		if err := t.unverify(agent); err != nil {
 			return err
 		}
 		return agent.Store(t)
 	}},
 	domain.OperatorUnclaim: {do: func(t *tx, agent *agentRow) error {
-		if err := withdrawClaim(t, agent); err != nil {
+		if err := t.withdrawClaim(agent); err != nil {
 			return err
 		}
-		return keepAgent(t, agent)
+		return t.keepAgent(agent)
 	}},
 }
 
@@ -123,7 +123,7 @@ func (s *Store) moderate(
 	handle string,
 ) error {
 	return s.write(ctx, func(t *tx) error {
-		agent, found, err := agentByHandle(t, handle)
+		agent, found, err := t.agentByHandle(handle)
 		if err == nil && !found {
 			err = domain.NewError(domain.CodeNotFound)
 		}
@@ -148,11 +148,11 @@ func (a agentAct) run(t *tx, name domain.OperatorAct, agent *agentRow) error {
 	closed := int64(0)
 	if a.settles {
 		var err error
-		if closed, err = closeReports(t, `of_id = ?2`, agent.ID); err != nil {
+		if closed, err = t.closeReports(`of_id = ?2`, agent.ID); err != nil {
 			return err
 		}
 	}
-	return audit(t, string(name), agent.Handle, withClosed(a.detail, closed))
+	return t.audit(string(name), agent.Handle, withClosed(a.detail, closed))
 }
 
 // withClosed adds to the detail of a note how many reports the act has closed.
@@ -164,7 +164,7 @@ func withClosed(detail string, closed int64) string {
 }
 
 // audit records an operator's act.
-func audit(t *tx, act, subject, detail string) error {
+func (t *tx) audit(act, subject, detail string) error {
 	return t.Exec(
 		`INSERT INTO audit (act, subject, detail, at) VALUES (?, ?, ?, ?)`,
 		act,
@@ -182,7 +182,7 @@ func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err 
 	}
 
 	err = s.moderate(ctx, "new-key", agentAct{do: func(t *tx, agent *agentRow) error {
-		return restoreKey(t, agent.ID, key)
+		return t.restoreKey(agent.ID, key)
 	}}, handle)
 	if err != nil {
 		return "", err
@@ -232,14 +232,14 @@ func (s *Store) RemovePost(ctx context.Context, id string) error {
 
 		var author string
 		err := t.Get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID)
-		closed, closeErr := closeReports(t, `about = 'post' AND subject = ?2
+		closed, closeErr := t.closeReports(`about = 'post' AND subject = ?2
 			OR about = 'reply' AND subject IN (SELECT id FROM replies WHERE post_seq = ?3)`, id, p.Seq)
 
 		return cmp.Or(
 			err,
 			closeErr,
-			deletePost(t, &p),
-			audit(t, "remove-post", id, withClosed("by "+author, closed)),
+			t.deletePost(&p),
+			t.audit("remove-post", id, withClosed("by "+author, closed)),
 		)
 	})
 }
@@ -253,11 +253,11 @@ func (s *Store) RemoveReply(ctx context.Context, id string) error {
 			return err
 		}
 
-		closed, err := closeReports(t, `about = 'reply' AND subject = ?2`, id)
+		closed, err := t.closeReports(`about = 'reply' AND subject = ?2`, id)
 		return cmp.Or(
 			err,
-			deleteReply(t, &reply),
-			audit(t, "remove-reply", id, withClosed("by "+reply.Author, closed)),
+			t.deleteReply(&reply),
+			t.audit("remove-reply", id, withClosed("by "+reply.Author, closed)),
 		)
 	})
 }
@@ -280,9 +280,9 @@ func (s *Store) ChangeBlocklist(
 	}
 
 	entry, err = parseBlock(kind, written)
-	change := addBlock
+	change := (*tx).addBlock
 	if undo {
-		change, err = removeBlock, nil
+		change, err = (*tx).removeBlock, nil
 	}
 
 	if err != nil {
@@ -296,17 +296,17 @@ func (s *Store) ChangeBlocklist(
 		}
 
 		if kind == BlockHost && !undo {
-			if err := failLinks(t, entry); err != nil {
+			if err := t.failLinks(entry); err != nil {
 				return err
 			}
 		}
 
-		return audit(t, act, entry, "")
+		return t.audit(act, entry, "")
 	})
 }
 
 // failLinks ends the verification of the links to a host that is now blocked.
-func failLinks(t *tx, host string) error {
+func (t *tx) failLinks(host string) error {
 	var handles []string
 	err := t.Select(&handles, `
 		SELECT h.handle
@@ -318,7 +318,7 @@ func failLinks(t *tx, host string) error {
 	}
 
 	for _, handle := range handles {
-		agent, _, err := agentByHandle(t, handle)
+		agent, _, err := t.agentByHandle(handle)
 		if err != nil {
 			return err
 		}
@@ -363,12 +363,12 @@ func (s *Store) CloseReport(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		return audit(t, "close-report", id, "")
+		return t.audit("close-report", id, "")
 	})
 }
 
 // closeReports closes open reports, and returns how many. The values of where are ?2 and on.
-func closeReports(t *tx, where string, args ...any) (closed int64, err error) {
+func (t *tx) closeReports(where string, args ...any) (closed int64, err error) {
 	return t.Change(
 		`UPDATE reports SET closed_at = ?1 WHERE closed_at IS NULL AND (`+where+`)`,
 		append([]any{t.Now}, args...)...)
@@ -424,7 +424,7 @@ func (a agentAct) runOn(
 	handle string,
 	result *domain.BulkResult,
 ) error {
-	agent, found, err := agentByHandle(t, handle)
+	agent, found, err := t.agentByHandle(handle)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (s *Store) ReplaceOfferings(
 			}
 		}
 
-		if err := checkBlocks(t, menu, checkOfferingIDs(agent, menu.Offerings)...); err != nil {
+		if err := t.checkBlocks(menu, checkOfferingIDs(agent, menu.Offerings)...); err != nil {
 			return err
 		}
 		if agent.Offerings, err = t.newMenu(menu.Offerings); err != nil {

@@ -24,19 +24,19 @@ func (s *Store) FinishMail(
 			}
 		}
 
-		return finishMail(t, mail, outcome)
+		return t.finishMail(mail, outcome)
 	})
 }
 
 // insertMail puts a mail into the outbox. It replaces one of the same kind to the same agent,
 // which may have another recipient unless it is a notice.
-func insertMail(t *tx, agentID int64, kind, recipient, secret string, expires domain.Time) error {
+func (t *tx) insertMail(agentID int64, kind, recipient, secret string, expires domain.Time) error {
 	replaced, args := `agent_id = ? AND kind = ?`, []any{agentID, kind}
 	if isNotice(kind) {
 		replaced, args = replaced+` AND recipient = ?`, append(args, recipient)
 	}
 
-	if _, err := giveUp(t, replaced, args...); err != nil {
+	if _, err := t.giveUp(replaced, args...); err != nil {
 		return err
 	}
 
@@ -57,18 +57,18 @@ func insertMail(t *tx, agentID int64, kind, recipient, secret string, expires do
 }
 
 // deleteMail deletes the mail of a kind to an agent from the outbox.
-func deleteMail(t *tx, agentID int64, kind string) error {
-	_, err := giveUp(t, `agent_id = ? AND kind = ?`, agentID, kind)
+func (t *tx) deleteMail(agentID int64, kind string) error {
+	_, err := t.giveUp(`agent_id = ? AND kind = ?`, agentID, kind)
 	return err
 }
 
 // deleteExpiredMails deletes the mails that have expired, and those that may have been delivered
 // twice.
-func deleteExpiredMails(t *tx) error {
-	if _, err := giveUp(t, `uncertain = 2 AND next_try_at <= ?`, t.Now); err != nil {
+func (t *tx) deleteExpiredMails() error {
+	if _, err := t.giveUp(`uncertain = 2 AND next_try_at <= ?`, t.Now); err != nil {
 		return err
 	}
-	n, err := giveUp(t, `expires_at <= ?`, t.Now)
+	n, err := t.giveUp(`expires_at <= ?`, t.Now)
 	t.Changes.MailsExpired += n
 	return err
 }
@@ -79,7 +79,7 @@ func deleteExpiredMails(t *tx) error {
 // counts against the networks of the client, so that a stranger cannot make the site try mailboxes
 // that take no mail more often than others. Other mails wait for a day or longer, after which they
 // do not count anyway.
-func giveUp(t *tx, where string, args ...any) (int, error) {
+func (t *tx) giveUp(where string, args ...any) (int, error) {
 	err := t.Exec(`
 		UPDATE mail_log SET agent_id = NULL, sent = 0
 		WHERE (agent_id, at) IN (
@@ -95,7 +95,7 @@ func giveUp(t *tx, where string, args ...any) (int, error) {
 	return int(n), err
 }
 
-func deleteMails(t *tx, where string, args ...any) error {
+func (t *tx) deleteMails(where string, args ...any) error {
 	n, err := t.Change(`DELETE FROM outbox WHERE `+where, args...)
 	t.Erase(n)
 	return err
@@ -117,7 +117,7 @@ func (s *Store) StartMail(ctx context.Context) (mail domain.Mail, found bool, er
 
 	err = s.write(ctx, func(t *tx) error {
 		mail, found = domain.Mail{}, false
-		if err := deleteExpiredMails(t); err != nil {
+		if err := t.deleteExpiredMails(); err != nil {
 			return err
 		}
 
@@ -136,7 +136,7 @@ func (s *Store) StartMail(ctx context.Context) (mail domain.Mail, found bool, er
 			return err
 		}
 
-		mail.Stop, found = stopToken(t, mail.To), true
+		mail.Stop, found = t.stopToken(mail.To), true
 		return t.Exec(`
 			UPDATE outbox SET tries = tries + 1, uncertain = uncertain + 1, next_try_at = ?
 			WHERE seq = ?`, t.Now.Add(domain.MailBackoff(mail.Tries)), mail.Seq)
@@ -149,10 +149,10 @@ func (s *Store) StartMail(ctx context.Context) (mail domain.Mail, found bool, er
 // A rejected one counts no longer against its agent, but still in the pool and against mailbox and
 // networks; the agent gets an event, but for notices, which are not the agent's. See giveUp for a
 // mail that expires.
-func finishMail(t *tx, mail domain.Mail, outcome domain.MailOutcome) error {
+func (t *tx) finishMail(mail domain.Mail, outcome domain.MailOutcome) error {
 	switch outcome {
 	case domain.MailDelivered:
-		return deleteMails(t, `seq = ?`, mail.Seq)
+		return t.deleteMails(`seq = ?`, mail.Seq)
 
 	case domain.MailRejected:
 		n, err := t.Change(`DELETE FROM outbox WHERE seq = ?`, mail.Seq)
@@ -181,5 +181,5 @@ func finishMail(t *tx, mail domain.Mail, outcome domain.MailOutcome) error {
 		)
 	}
 
-	return deleteMails(t, `seq = ? AND uncertain = 2`, mail.Seq)
+	return t.deleteMails(`seq = ? AND uncertain = 2`, mail.Seq)
 }

@@ -29,20 +29,20 @@ type mailOrder struct {
 // allowMail returns rate_limited if a cap of the agent, of the client's networks or of the pool is
 // reached. If others have used up the mailbox's mails, or its holder wants none, it reports false
 // without an error, since the response must not tell whether a mailbox is in use here.
-func allowMail(t *tx, caps domain.MailCaps, o mailOrder) (allowed bool, err error) {
-	if rejection, err := checkLimits(t, limitsOf(t, caps, o)); err != nil || rejection != nil {
+func (t *tx) allowMail(o mailOrder) (allowed bool, err error) {
+	if rejection, err := t.checkLimits(t.limitsOf(o)); err != nil || rejection != nil {
 		return false, cmp.Or[error](err, rejection)
 	}
-	return mailboxAllowed(t, caps, o)
+	return t.mailboxAllowed(o)
 }
 
 // countMail counts a mail that was requested, whether or not it is sent.
-func countMail(t *tx, caps domain.MailCaps, o mailOrder, sent bool) error {
-	return errors.Join(logMail(t, o, sent), countNetwork(t, caps, o.From))
+func (t *tx) countMail(o mailOrder, sent bool) error {
+	return errors.Join(t.logMail(o, sent), t.countNetwork(o.From))
 }
 
 // logMail records a mail for the caps.
-func logMail(t *tx, o mailOrder, sent bool) error {
+func (t *tx) logMail(o mailOrder, sent bool) error {
 	return t.Exec(
 		`INSERT INTO mail_log (agent_id, mailbox_hash, pool, sent, at) VALUES (?, ?, ?, ?, ?)`,
 		o.AgentID,
@@ -54,8 +54,8 @@ func logMail(t *tx, o mailOrder, sent bool) error {
 }
 
 // countNetwork counts a mail that a client requests in each of its networks.
-func countNetwork(t *tx, caps domain.MailCaps, client netip.Addr) error {
-	if caps.Network == (domain.Share{}) {
+func (t *tx) countNetwork(client netip.Addr) error {
+	if t.store.mails.Network == (domain.Share{}) {
 		return nil
 	}
 
@@ -69,8 +69,8 @@ func countNetwork(t *tx, caps domain.MailCaps, client netip.Addr) error {
 }
 
 // nextMailAllowed returns the earliest time at which an agent may request another mail.
-func nextMailAllowed(t *tx, caps domain.MailCaps, o mailOrder) (domain.Time, error) {
-	rejection, err := checkLimits(t, limitsOf(t, caps, o))
+func (t *tx) nextMailAllowed(o mailOrder) (domain.Time, error) {
+	rejection, err := t.checkLimits(t.limitsOf(o))
 	if rejection == nil {
 		return t.Now, err
 	}
@@ -80,25 +80,23 @@ func nextMailAllowed(t *tx, caps domain.MailCaps, o mailOrder) (domain.Time, err
 // spendRecovery counts a request for recovery mails against the networks of the client. It
 // reports false if their cap is reached, and then counts nothing. next is the time from which
 // the client may request another mail. Neither depends on the agent that the request is for.
-func spendRecovery(
-	t *tx,
-	caps domain.MailCaps,
+func (t *tx) spendRecovery(
 	client netip.Addr,
 ) (next domain.Time, allowed bool, err error) {
-	networks := networkLimits(t, caps, client)
-	reached, err := checkLimits(t, networks)
+	networks := t.networkLimits(client)
+	reached, err := t.checkLimits(networks)
 	if err != nil {
 		return 0, false, err
 	}
 
 	if reached == nil {
-		if err := countNetwork(t, caps, client); err != nil {
+		if err := t.countNetwork(client); err != nil {
 			return 0, false, err
 		}
 	}
 
-	rejection, err := checkLimits(t, append(networks, poolLimit(caps, domain.PoolProven)))
-	next = t.Now.Add(caps.Repeat)
+	rejection, err := t.checkLimits(append(networks, t.poolLimit(domain.PoolProven)))
+	next = t.Now.Add(t.store.mails.Repeat)
 	if rejection != nil {
 		next = max(next, domain.TimeOf(rejection.RetryAt))
 	}
@@ -153,31 +151,31 @@ func (l limit) reached(t *tx) (end domain.Time, reached bool, err error) {
 }
 
 // limitsOf returns the limits of an order whose rejection the agent may learn of.
-func limitsOf(t *tx, caps domain.MailCaps, o mailOrder) []limit {
+func (t *tx) limitsOf(o mailOrder) []limit {
 	return append([]limit{
-		{"mails", caps.Agent, domain.Day, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
-		{"mail_pause", 1, caps.Pause, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
+		{"mails", t.store.mails.Agent, domain.Day, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
+		{"mail_pause", 1, t.store.mails.Pause, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
 		// An agent's mails to a mailbox count even if they were not sent, so that the response
 		// tells nothing of other agents.
 		{
 			"mails_mailbox",
-			caps.Mailbox,
+			t.store.mails.Mailbox,
 			domain.Day,
 			`mail_log WHERE agent_id = ? AND mailbox_hash = ?`,
 			[]any{o.AgentID, t.MailboxHash(o.To)},
 		},
-		poolLimit(caps, domain.PoolOf(o.Kind)),
-	}, networkLimits(t, caps, o.From)...)
+		t.poolLimit(domain.PoolOf(o.Kind)),
+	}, t.networkLimits(o.From)...)
 }
 
 // networkLimits returns the limits of the networks of a client.
-func networkLimits(t *tx, caps domain.MailCaps, client netip.Addr) (limits []limit) {
+func (t *tx) networkLimits(client netip.Addr) (limits []limit) {
 	for i, network := range domain.Networks(client) {
 		limits = append(
 			limits,
 			limit{
 				"mails_network",
-				caps.Network[i],
+				t.store.mails.Network[i],
 				domain.Day,
 				`mail_networks WHERE network = ?`,
 				[]any{t.NetworkHash(network)},
@@ -187,10 +185,11 @@ func networkLimits(t *tx, caps domain.MailCaps, client netip.Addr) (limits []lim
 	return limits
 }
 
-func poolLimit(caps domain.MailCaps, pool domain.MailPool) limit {
+// poolLimit returns the limit of the mails a day of a pool.
+func (t *tx) poolLimit(pool domain.MailPool) limit {
 	return limit{
 		"mails_site",
-		caps.Pool(),
+		t.store.mails.Pool(),
 		domain.Day,
 		`mail_log WHERE sent AND pool = ?`,
 		[]any{pool},
@@ -204,13 +203,13 @@ func mailboxLimit(mails int, mailbox []byte) limit {
 
 // mailboxAllowed reports whether a mailbox has a mail of the day left for an order, and its holder
 // wants mails. The last one is for the recovery of an agent that is verified there.
-func mailboxAllowed(t *tx, caps domain.MailCaps, o mailOrder) (bool, error) {
+func (t *tx) mailboxAllowed(o mailOrder) (bool, error) {
 	mailbox := t.MailboxHash(o.To)
-	if stopped, err := mailsStopped(t, mailbox); err != nil || stopped {
+	if stopped, err := t.mailsStopped(mailbox); err != nil || stopped {
 		return false, err
 	}
 
-	mails := caps.Mailbox
+	mails := t.store.mails.Mailbox
 	if o.Kind != domain.MailRecover && mails > 1 {
 		var verified bool
 		err := t.Get(
@@ -232,7 +231,7 @@ func mailboxAllowed(t *tx, caps domain.MailCaps, o mailOrder) (bool, error) {
 
 // checkLimits returns the rejection by the limit that ends last of those that are reached; nil
 // if none is.
-func checkLimits(t *tx, limits []limit) (rejection *domain.Error, err error) {
+func (t *tx) checkLimits(limits []limit) (rejection *domain.Error, err error) {
 	for _, l := range limits {
 		end, reached, err := l.reached(t)
 		if err != nil {

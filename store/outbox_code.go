@@ -26,19 +26,19 @@ const (
 
 // insertVerification stores the hash of a code that verifies a mailbox, in the place of the code
 // before.
-func insertVerification(t *tx, o mailOrder, code string, expires domain.Time) error {
+func (t *tx) insertVerification(o mailOrder, code string, expires domain.Time) error {
 	err := t.Exec(`DELETE FROM codes WHERE agent_id = ? AND purpose = ?`, o.AgentID, verifyCode)
 	if err != nil {
 		return err
 	}
-	return insertCode(t, o, verifyCode, code, expires)
+	return t.insertCode(o, verifyCode, code, expires)
 }
 
-func insertCode(t *tx, o mailOrder, purpose, code string, expires domain.Time) error {
+func (t *tx) insertCode(o mailOrder, purpose, code string, expires domain.Time) error {
 	err := t.Exec(`
 		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at)
 		VALUES (?, ?, ?, ?, 0, ?, ?)`,
-		o.AgentID, purpose, o.To, codeHash(t, o, purpose, code), t.Now, expires)
+		o.AgentID, purpose, o.To, t.codeHash(o, purpose, code), t.Now, expires)
 	if err != nil {
 		return fmt.Errorf("insert the code: %w", err)
 	}
@@ -46,13 +46,13 @@ func insertCode(t *tx, o mailOrder, purpose, code string, expires domain.Time) e
 	return nil
 }
 
-func codeHash(t *tx, o mailOrder, purpose, code string) []byte {
+func (t *tx) codeHash(o mailOrder, purpose, code string) []byte {
 	return t.CodeHash(domain.HashCode(o.AgentID, purpose, o.To, code))
 }
 
 // tryVerification uses up the code that verifies a mailbox, or counts a failed attempt. It returns
 // wrong_code, code_expired if there is no valid code, and too_many_attempts.
-func tryVerification(t *tx, caps domain.MailCaps, o mailOrder, code string) error {
+func (t *tx) tryVerification(o mailOrder, code string) error {
 	var row struct {
 		Hash      []byte      `db:"code_hash"`
 		Wrong     int         `db:"wrong_tries"`
@@ -68,7 +68,7 @@ func tryVerification(t *tx, caps domain.MailCaps, o mailOrder, code string) erro
 
 	switch {
 	case found && row.Wrong >= codeAttempts:
-		next, err := nextMailAllowed(t, caps, o)
+		next, err := t.nextMailAllowed(o)
 		if err != nil {
 			return err
 		}
@@ -79,29 +79,29 @@ func tryVerification(t *tx, caps domain.MailCaps, o mailOrder, code string) erro
 		}
 	case !found || row.ExpiresAt <= t.Now:
 		return &domain.Error{Code: domain.CodeCodeExpired, Topic: verifyCode}
-	case subtle.ConstantTimeCompare(row.Hash, codeHash(t, o, verifyCode, code)) != 1:
+	case subtle.ConstantTimeCompare(row.Hash, t.codeHash(o, verifyCode, code)) != 1:
 		err := t.Exec(`
 			UPDATE codes SET wrong_tries = wrong_tries + 1
 			WHERE agent_id = ? AND purpose = ?`, o.AgentID, verifyCode)
 		return errors.Join(err, domain.NewError(domain.CodeWrongCode))
 	}
-	return deleteCodes(t, o, verifyCode)
+	return t.deleteCodes(o, verifyCode)
 }
 
 // deleteCodes deletes the codes of an agent for a purpose to a mailbox, and the mails with them.
-func deleteCodes(t *tx, o mailOrder, purpose string) error {
+func (t *tx) deleteCodes(o mailOrder, purpose string) error {
 	err := t.Exec(`
 		DELETE FROM codes
 		WHERE agent_id = ? AND purpose = ? AND mailbox = ?`, o.AgentID, purpose, o.To)
 	if err != nil {
 		return err
 	}
-	return deleteMails(t, `agent_id = ? AND kind = ? AND recipient = ?`, o.AgentID, o.Kind, o.To)
+	return t.deleteMails(`agent_id = ? AND kind = ? AND recipient = ?`, o.AgentID, o.Kind, o.To)
 }
 
 // insertRecovery puts a mail with a recovery code of its own into the outbox. It does nothing past
-// the caps, within caps.Repeat of the code before, and after recoveryMails codes in recoveryAge.
-func insertRecovery(t *tx, caps domain.MailCaps, o mailOrder) error {
+// the caps, within MailCaps.Repeat of the code before, and after recoveryMails codes in recoveryAge.
+func (t *tx) insertRecovery(o mailOrder) error {
 	var recent []domain.Time
 	err := t.Select(&recent, `
 		SELECT created_at
@@ -111,11 +111,12 @@ func insertRecovery(t *tx, caps domain.MailCaps, o mailOrder) error {
 	if err != nil {
 		return err
 	}
-	n := len(recent)
-	if caps.Repeat > 0 && (n >= recoveryMails || n > 0 && t.Now < recent[0].Add(caps.Repeat)) {
+
+	n, pause := len(recent), t.store.mails.Repeat
+	if pause > 0 && (n >= recoveryMails || n > 0 && t.Now < recent[0].Add(pause)) {
 		return nil
 	}
-	if allowed, err := spendRecoveryMail(t, caps, o); err != nil || !allowed {
+	if allowed, err := t.spendRecoveryMail(o); err != nil || !allowed {
 		return err
 	}
 
@@ -124,36 +125,36 @@ func insertRecovery(t *tx, caps domain.MailCaps, o mailOrder) error {
 		return err
 	}
 	expires := t.Now.Add(recoveryAge)
-	if err := insertCode(t, o, recoveryCode, code, expires); err != nil {
+	if err := t.insertCode(o, recoveryCode, code, expires); err != nil {
 		return err
 	}
-	return insertMail(t, o.AgentID, o.Kind, o.To, code, expires)
+	return t.insertMail(o.AgentID, o.Kind, o.To, code, expires)
 }
 
 // spendRecoveryMail counts a recovery mail to an agent's mailbox, and reports false if the
 // mailbox's mails or those of the pool are used up, or its holder wants none. Anyone may have it
 // sent, so it does not count against the agent. One to the mailbox that the agent left counts
 // nowhere, so that neither a thief of the key nor strangers can prevent it.
-func spendRecoveryMail(t *tx, caps domain.MailCaps, o mailOrder) (allowed bool, err error) {
+func (t *tx) spendRecoveryMail(o mailOrder) (allowed bool, err error) {
 	if o.Kind == domain.MailFormer {
-		stopped, err := mailsStopped(t, t.MailboxHash(o.To))
+		stopped, err := t.mailsStopped(t.MailboxHash(o.To))
 		return !stopped, err
 	}
 
-	if allowed, err = mailboxAllowed(t, caps, o); err != nil || !allowed {
+	if allowed, err = t.mailboxAllowed(o); err != nil || !allowed {
 		return false, err
 	}
-	_, spent, err := poolLimit(caps, domain.PoolProven).reached(t)
+	_, spent, err := t.poolLimit(domain.PoolProven).reached(t)
 	if err != nil || spent {
 		return false, err
 	}
-	return true, logMail(t, o, true)
+	return true, t.logMail(o, true)
 }
 
 // tryRecovery uses up the recovery codes of one of the orders, to whose mailbox the code was
 // mailed, and returns that order. It returns wrong_code if there are valid codes, and code_expired
 // if there are none. Nobody guesses a recovery code, so failed attempts do not count.
-func tryRecovery(t *tx, orders []mailOrder, code string) (mailOrder, error) {
+func (t *tx) tryRecovery(orders []mailOrder, code string) (mailOrder, error) {
 	failure := &domain.Error{Code: domain.CodeCodeExpired, Topic: recoveryCode}
 	for _, o := range orders {
 		var hashes [][]byte
@@ -166,10 +167,10 @@ func tryRecovery(t *tx, orders []mailOrder, code string) (mailOrder, error) {
 			return o, err
 		}
 
-		want := codeHash(t, o, recoveryCode, code)
+		want := t.codeHash(o, recoveryCode, code)
 		for _, hash := range hashes {
 			if subtle.ConstantTimeCompare(hash, want) == 1 {
-				return o, deleteCodes(t, o, recoveryCode)
+				return o, t.deleteCodes(o, recoveryCode)
 			}
 			failure.Code = domain.CodeWrongCode
 		}

@@ -16,7 +16,7 @@ const (
 )
 
 // stopToken returns the stop token of an address.
-func stopToken(t *tx, address string) string {
+func (t *tx) stopToken(address string) string {
 	hash := t.MailboxHash(address)
 	mac := t.Pseudonym("stop\x00" + string(hash))
 	return base64.RawURLEncoding.EncodeToString(append(hash, mac[:stopBytes]...))
@@ -50,7 +50,7 @@ func (s *Store) MailsStopped(ctx context.Context, token string) (stopped bool, e
 }
 
 // mailsStopped reports whether the holder of an address has ended all mails to it.
-func mailsStopped(t *tx, mailbox []byte) (stopped bool, err error) {
+func (t *tx) mailsStopped(mailbox []byte) (stopped bool, err error) {
 	err = t.Get(&stopped, selectStopped, mailbox)
 	return stopped, err
 }
@@ -79,12 +79,12 @@ func (s *Store) StopMails(ctx context.Context, token string, stop bool) error {
 			return err
 		}
 
-		return deleteMailsTo(t, hash)
+		return t.deleteMailsTo(hash)
 	})
 }
 
 // deleteMailsTo deletes the mails to an address that wait.
-func deleteMailsTo(t *tx, mailbox []byte) error {
+func (t *tx) deleteMailsTo(mailbox []byte) error {
 	var waiting []struct {
 		Seq int64  `db:"seq"`
 		To  string `db:"recipient"`
@@ -98,7 +98,7 @@ func deleteMailsTo(t *tx, mailbox []byte) error {
 		if !hmac.Equal(t.MailboxHash(mail.To), mailbox) {
 			continue
 		}
-		if err := deleteMails(t, `seq = ?`, mail.Seq); err != nil {
+		if err := t.deleteMails(`seq = ?`, mail.Seq); err != nil {
 			return err
 		}
 	}
@@ -128,15 +128,15 @@ func isNotice(kind string) bool {
 // notifyMailbox mails a notice of a kind to the mailboxes of orders, but to those that have had
 // their notices of the day or want no mails. Nothing else counts against that cap, and notices
 // count in no pool, so that neither a thief of the key nor strangers can prevent them.
-func notifyMailbox(t *tx, caps domain.MailCaps, kind string, orders ...mailOrder) error {
+func (t *tx) notifyMailbox(kind string, orders ...mailOrder) error {
 	for _, o := range orders {
 		mailbox := t.MailboxHash(o.To)
-		stopped, err := mailsStopped(t, mailbox)
+		stopped, err := t.mailsStopped(mailbox)
 		if err != nil {
 			return err
 		}
 		hash := t.Pseudonym("notice\x00" + string(mailbox))
-		_, spent, err := mailboxLimit(caps.Notices, hash).reached(t)
+		_, spent, err := mailboxLimit(t.store.mails.Notices, hash).reached(t)
 		if err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func notifyMailbox(t *tx, caps domain.MailCaps, kind string, orders ...mailOrder
 		if err != nil {
 			return err
 		}
-		if err := insertMail(t, o.AgentID, kind, o.To, "", t.Now.Add(noticeValid)); err != nil {
+		if err := t.insertMail(o.AgentID, kind, o.To, "", t.Now.Add(noticeValid)); err != nil {
 			return err
 		}
 	}

@@ -84,7 +84,7 @@ func (s *Store) ClaimOwner(
 		draft := struct {
 			Address string `json:"owner_email" format:"email"`
 		}{address}
-		if err := checkBlocks(t, draft); err != nil {
+		if err := t.checkBlocks(draft); err != nil {
 			return err
 		}
 		if agent.VerifiedAt == nil {
@@ -99,7 +99,7 @@ func (s *Store) ClaimOwner(
 		if err := t.claimOwner(agent, order, t.ownerHash(address), token); err != nil {
 			return err
 		}
-		next, err := nextMailAllowed(t, t.store.mails, order)
+		next, err := t.nextMailAllowed(order)
 		sent = domain.CodeSent{ExpiresAt: t.Now.Add(claimAge), ResendAfter: next}
 		return err
 	})
@@ -138,12 +138,12 @@ func (t *tx) claimOwner(agent *agentRow, order mailOrder, owner []byte, token st
 	}
 
 	if !allowed {
-		return deleteMail(t, agent.ID, order.Kind)
+		return t.deleteMail(agent.ID, order.Kind)
 	}
 	if claim.Status == statusClaimed {
 		order.Kind = domain.MailOwner
 	}
-	return insertMail(t, agent.ID, order.Kind, order.To, token, t.Now.Add(claimAge))
+	return t.insertMail(agent.ID, order.Kind, order.To, token, t.Now.Add(claimAge))
 }
 
 // ownerHash returns the pseudonym by which an owner is known.
@@ -164,7 +164,7 @@ func (t *tx) replaceOwnerLink(mail *domain.Mail) error {
 // limits, if the site wants it sent, and unless the person at the address has recently rejected
 // the agent. See outbox.Allow for its errors.
 func (t *tx) spendMail(agent *agentRow, order mailOrder, wanted bool) (sent bool, err error) {
-	sent, err = allowMail(t, t.store.mails, order)
+	sent, err = t.allowMail(order)
 	if err != nil {
 		return false, err
 	}
@@ -179,7 +179,7 @@ func (t *tx) spendMail(agent *agentRow, order mailOrder, wanted bool) (sent bool
 			return false, err
 		}
 	}
-	return sent, countMail(t, t.store.mails, order, sent)
+	return sent, t.countMail(order, sent)
 }
 
 func (t *tx) insertClaim(agent *agentRow, owner []byte, token string) error {
@@ -332,7 +332,7 @@ func (s *Store) ActAsOwner(
 			return domain.NewError(domain.CodeNotFound)
 		}
 
-		agent, err := agentByID(t, claim.AgentID)
+		agent, err := t.agentByID(claim.AgentID)
 		if err != nil {
 			return err
 		}
@@ -385,7 +385,7 @@ func (t *tx) actAsOwner(
 			return domain.NewError(domain.CodeInvalidState)
 		}
 
-		return keepAgent(t, agent)
+		return t.keepAgent(agent)
 
 	case domain.OwnerConfirm:
 		return t.confirmClaim(claim, agent)
@@ -394,7 +394,7 @@ func (t *tx) actAsOwner(
 		return t.rejectClaim(claim, agent)
 
 	case domain.OwnerWithdraw:
-		return withdrawClaim(t, agent)
+		return t.withdrawClaim(agent)
 
 	case domain.OwnerRotateKey:
 		return t.rotateKey(claim, agent, key)
@@ -406,7 +406,7 @@ func (t *tx) actAsOwner(
 			)
 		}
 
-		return deleteAgent(t, agent)
+		return t.deleteAgent(agent)
 
 	case domain.OwnerWaive:
 		return t.waiveReceipts(agent)
@@ -416,11 +416,11 @@ func (t *tx) actAsOwner(
 			return domain.NewError(domain.CodeInvalidState)
 		}
 
-		_, err := actOnRequest(t, agent, form.Request, domain.ActAgree, "")
+		_, err := t.actOnRequest(agent, form.Request, domain.ActAgree, "")
 		return err
 
 	case domain.OwnerRefuse:
-		_, err := actOnRequest(t, agent, form.Request, domain.ActRefuse, "")
+		_, err := t.actOnRequest(agent, form.Request, domain.ActRefuse, "")
 		return err
 	}
 
@@ -476,8 +476,8 @@ func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) error {
 func (t *tx) rejectClaim(claim *claimRow, agent *agentRow) error {
 	return cmp.Or(
 		t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID),
-		deleteMail(t, agent.ID, domain.MailClaim),
-		insertReport(t, report{
+		t.deleteMail(agent.ID, domain.MailClaim),
+		t.insertReport(report{
 			About:         "claim",
 			Subject:       agent.Handle,
 			reportSubject: reportSubject{AuthorID: agent.ID},
@@ -510,7 +510,7 @@ func (t *tx) waiveReceipts(agent *agentRow) error {
 // rotateKey gives the owner a new key. If the mailbox has changed since the claim, a thief may have
 // changed it, so it is no longer verified and cannot recover a key.
 func (t *tx) rotateKey(claim *claimRow, agent *agentRow, key string) error {
-	if err := restoreKey(t, agent.ID, key); err != nil {
+	if err := t.restoreKey(agent.ID, key); err != nil {
 		return err
 	}
 
@@ -518,10 +518,10 @@ func (t *tx) rotateKey(claim *claimRow, agent *agentRow, key string) error {
 	// be the rightful holder's, if the owner is the thief.
 	former := agent.FormerMailbox
 	if former != nil && *former != claim.Mailbox && *agent.MailboxLeftAt > claim.MailboxAt {
-		forgetFormerMailbox(t, agent)
+		t.forgetFormerMailbox(agent)
 	}
 	if agent.Mailbox != claim.Mailbox {
-		if err := unverify(t, agent); err != nil {
+		if err := t.unverify(agent); err != nil {
 			return err
 		}
 		agent.UpdatedAt = t.Now

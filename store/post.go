@@ -62,7 +62,7 @@ func (t *tx) createPost(
 	if err := t.CheckRoom(); err != nil {
 		return post, err
 	}
-	if err := checkBlocks(t, draft, t.checkDeadline(draft.Deadline)...); err != nil {
+	if err := t.checkBlocks(draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return post, err
 	}
 	hash := draft.TextHash()
@@ -173,12 +173,9 @@ func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string)
 		if p.AuthorID != caller.ID {
 			return &domain.Error{Code: domain.CodeForbidden, Topic: "post"}
 		}
-		return deletePost(t, &p)
+		return t.deletePost(&p)
 	})
 }
-
-// indexStalePosts is record.IndexStalePosts for a batch.
-func (t *tx) indexStalePosts() (int, error) { return indexStalePosts(t, jobBatch) }
 
 // postRow is a row of the table posts.
 type postRow struct {
@@ -213,16 +210,16 @@ func (p *postRow) Insert(t *tx, author string, textHash []byte, words string) er
 }
 
 // indexStalePosts rebuilds the search rows of posts whose deadline has passed, so that searches
-// for open posts need not skip them, limit at most, and returns their number. It also reopens
+// for open posts need not skip them, jobBatch at most, and returns their number. It also reopens
 // posts that a clock that ran ahead has closed.
-func indexStalePosts(t *tx, limit int) (int, error) {
+func (t *tx) indexStalePosts() (int, error) {
 	var stale []int64
 	today := t.Now.Date()
 	err := t.Select(&stale, `
 		SELECT seq FROM posts WHERE closed = 0 AND deadline < ?1
 		UNION ALL
 		SELECT seq FROM posts WHERE closed = 1 AND deadline >= ?1
-		LIMIT ?2`, today, limit)
+		LIMIT ?2`, today, jobBatch)
 	if err != nil {
 		return 0, err
 	}
@@ -231,7 +228,7 @@ func indexStalePosts(t *tx, limit int) (int, error) {
 		if err := t.Exec(`UPDATE posts SET closed = deadline < ? WHERE seq = ?`, today, seq); err != nil {
 			return 0, err
 		}
-		if err := indexPosts(t, `p.seq = ?`, seq); err != nil {
+		if err := t.indexPosts(`p.seq = ?`, seq); err != nil {
 			return 0, err
 		}
 	}
@@ -241,8 +238,8 @@ func indexStalePosts(t *tx, limit int) (int, error) {
 
 // indexPosts stores the search rows of the posts that where selects, without those of hidden
 // authors.
-func indexPosts(t *tx, where string, value int64) error {
-	posts, err := authoredPosts(t, where, value)
+func (t *tx) indexPosts(where string, value int64) error {
+	posts, err := t.authoredPosts(where, value)
 	for i := range posts {
 		t.Index(
 			postSearch,
@@ -345,18 +342,18 @@ func (s *Store) Posts(
 }
 
 // deletePost deletes a post with its replies.
-func deletePost(t *tx, p *postRow) error {
+func (t *tx) deletePost(p *postRow) error {
 	t.Changes.Public = true
 	t.Unindex(postSearch, p.Seq)
 	return cmp.Or(
-		erasePostResponses(t, `seq = ?1`, p.Seq),
+		t.erasePostResponses(`seq = ?1`, p.Seq),
 		t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq),
 	)
 }
 
 // deletePostsOf deletes everything that an agent published.
-func deletePostsOf(t *tx, id int64) error {
-	if err := erasePostResponses(t, `author_id = ?1`, id); err != nil {
+func (t *tx) deletePostsOf(id int64) error {
+	if err := t.erasePostResponses(`author_id = ?1`, id); err != nil {
 		return err
 	}
 	return t.ExecEach(id,
@@ -367,7 +364,7 @@ func deletePostsOf(t *tx, id int64) error {
 
 // erasePostResponses erases the stored responses that contain posts, selected by where with value
 // as ?1, or replies to them.
-func erasePostResponses(t *tx, where string, value int64) error {
+func (t *tx) erasePostResponses(where string, value int64) error {
 	posts := ` FROM posts WHERE ` + where
 	return t.EraseResponses(
 		`SELECT id`+posts+` UNION SELECT id FROM replies WHERE post_seq IN (SELECT seq`+posts+`)`,
@@ -393,7 +390,7 @@ const selectReplyRow = `
 	JOIN posts p ON p.seq = r.post_seq`
 
 // deleteReply deletes a reply.
-func deleteReply(t *tx, reply *replyRow) error {
+func (t *tx) deleteReply(reply *replyRow) error {
 	t.Changes.Public = true
 	return cmp.Or(
 		t.Exec(`UPDATE idempotency SET answer = NULL WHERE subject = ?`, reply.ID),

@@ -47,7 +47,7 @@ func (t *tx) createReply(
 	if err := t.CheckRoom(); err != nil {
 		return reply, err
 	}
-	if err := checkBlocks(t, draft); err != nil {
+	if err := t.checkBlocks(draft); err != nil {
 		return reply, err
 	}
 
@@ -124,7 +124,7 @@ func (s *Store) DeleteReply(ctx context.Context, caller domain.Caller, id string
 		if caller.ID != reply.AuthorID && caller.ID != reply.PostAuthorID {
 			return &domain.Error{Code: domain.CodeForbidden, Topic: "reply"}
 		}
-		return deleteReply(t, &reply)
+		return t.deleteReply(&reply)
 	})
 }
 

@@ -61,7 +61,7 @@ func (s *Store) ReportAgent(
 		address,
 		report{About: "agent", Subject: handle, Reason: draft.Reason},
 		func(t *tx) (reportSubject, error) {
-			agent, found, err := agentByHandle(t, handle)
+			agent, found, err := t.agentByHandle(handle)
 			if err == nil && (!found || agent.Hidden(t.Now)) {
 				err = domain.NewError(domain.CodeNotFound)
 			}
@@ -111,7 +111,7 @@ func (s *Store) reportFrom(
 			return err
 		}
 
-		return insertReport(t, r)
+		return t.insertReport(r)
 	})
 }
 
@@ -133,7 +133,7 @@ type report struct {
 }
 
 // insertReport stores a report.
-func insertReport(t *tx, r report) error {
+func (t *tx) insertReport(r report) error {
 	id, err := t.NewID(domain.IDReport)
 	if err != nil {
 		return err

@@ -77,10 +77,10 @@ func (t *tx) sendRequest(
 	if err := t.CheckRoom(); err != nil {
 		return request, err
 	}
-	if err := checkBlocks(t, draft, t.checkDeadline(draft.Deadline)...); err != nil {
+	if err := t.checkBlocks(draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return request, err
 	}
-	recipient, found, err := agentByHandle(t, handle)
+	recipient, found, err := t.agentByHandle(handle)
 	if err != nil {
 		return request, err
 	}
@@ -136,7 +136,7 @@ func (t *tx) contactAttempt(
 		a.Daily,
 		recipient.ContactPolicy.CapFor(a.Level))
 	if err == nil && a.OpenUntil != nil && *a.OpenUntil <= t.Now {
-		err = expirePair(t, sender.ID, recipient.ID)
+		err = t.expirePair(sender.ID, recipient.ID)
 	}
 	return offering, a, err
 }
@@ -295,7 +295,7 @@ func (s *Store) ActOnRequest(
 			return err
 		}
 
-		request, err = actOnRequest(t, agent, id, act, reason)
+		request, err = t.actOnRequest(agent, id, act, reason)
 		return err
 	})
 

@@ -79,8 +79,7 @@ func (r requestRow) Position() int64 { return r.Seq }
 
 // actOnRequest applies the state machine and returns the request as it is then. agent is the party
 // that acts; for the owner's acts, the recipient.
-func actOnRequest(
-	t *tx,
+func (t *tx) actOnRequest(
 	agent *agentRow,
 	id string,
 	act domain.RequestAction,
@@ -95,7 +94,7 @@ func actOnRequest(
 		return request, domain.NewError(domain.CodeNotFound)
 	}
 	if row.Status == domain.RequestExpired { // it may not be stored yet
-		if _, err := expireRequests(t, ` AND r.seq = ?2`, row.Seq); err != nil {
+		if _, err := t.expireRequests(` AND r.seq = ?2`, row.Seq); err != nil {
 			return request, err
 		}
 	}
@@ -108,11 +107,11 @@ func actOnRequest(
 		return request, &domain.Error{Code: domain.CodeForbidden, Topic: "request"}
 	}
 	if act == domain.ActReport {
-		if err := blockSender(t, &row, reason); err != nil {
+		if err := t.blockSender(&row, reason); err != nil {
 			return request, err
 		}
 	}
-	if err := moveRequest(t, &row, act, reason); err != nil {
+	if err := t.moveRequest(&row, act, reason); err != nil {
 		return request, err
 	}
 	return row.Record()
@@ -132,7 +131,7 @@ func acceptance(recipient *agentRow, row *requestRow) domain.RequestAction {
 // moveRequest moves a request to another state and notifies the parties, unless it is in that
 // state. It returns invalid_state for an acceptance if a side has no verified mailbox now, or is
 // about to be deleted.
-func moveRequest(t *tx, row *requestRow, act domain.RequestAction, reason string) error {
+func (t *tx) moveRequest(row *requestRow, act domain.RequestAction, reason string) error {
 	move := domain.RequestTransitions[act]
 	if !slices.Contains(move.From, row.Status) {
 		if row.Status == move.To || act == domain.ActReport {
@@ -170,11 +169,11 @@ func moveRequest(t *tx, row *requestRow, act domain.RequestAction, reason string
 		return &domain.Error{Code: domain.CodeInvalidState, Topic: "mailbox"}
 	}
 	t.Changes.Public = true // the recipient's card counts its answers
-	return notifyOfRequest(t, row, move)
+	return t.notifyOfRequest(row, move)
 }
 
 // notifyOfRequest inserts the events of a transition.
-func notifyOfRequest(t *tx, row *requestRow, move domain.RequestTransition) error {
+func (t *tx) notifyOfRequest(row *requestRow, move domain.RequestTransition) error {
 	for _, role := range move.Tells {
 		agent, other := row.FromID, row.To.Handle
 		if role == domain.RoleRecipient {
@@ -191,7 +190,7 @@ func notifyOfRequest(t *tx, row *requestRow, move domain.RequestTransition) erro
 
 // blockSender rejects further requests of the sender to the recipient, and reports the request to
 // the operator once.
-func blockSender(t *tx, row *requestRow, reason string) error {
+func (t *tx) blockSender(row *requestRow, reason string) error {
 	err := t.Exec(`
 		INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, ?)
 		ON CONFLICT (blocker_id, blocked_id) DO NOTHING`, row.ToID, row.FromID, t.Now)
@@ -213,7 +212,7 @@ func blockSender(t *tx, row *requestRow, reason string) error {
 	text := domain.Optional(
 		strings.TrimSpace(row.Purpose + "\n" + row.Deliverable + "\n" + domain.Deref(row.Context)),
 	)
-	return insertReport(t, report{
+	return t.insertReport(report{
 		About:         "request",
 		Subject:       row.ID,
 		reportSubject: reportSubject{AuthorID: row.FromID, Text: text},
@@ -223,14 +222,14 @@ func blockSender(t *tx, row *requestRow, reason string) error {
 }
 
 // expirePair stores that open requests between two agents have expired.
-func expirePair(t *tx, fromID, toID int64) error {
-	_, err := expireRequests(t, ` AND r.from_id = ?2 AND r.to_id = ?3`, fromID, toID)
+func (t *tx) expirePair(fromID, toID int64) error {
+	_, err := t.expireRequests(` AND r.from_id = ?2 AND r.to_id = ?3`, fromID, toID)
 	return err
 }
 
 // expireRequests stores that requests have expired, a Batch at most, and notifies both sides. It
 // returns their number. where narrows them; its values are ?2 and on.
-func expireRequests(t *tx, where string, args ...any) (int, error) {
+func (t *tx) expireRequests(where string, args ...any) (int, error) {
 	var expired []requestRow
 	err := t.Select(&expired, selectRequest+`
 		WHERE r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`+where+`
@@ -249,7 +248,7 @@ func expireRequests(t *tx, where string, args ...any) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if err := notifyOfRequest(t, row, domain.RequestTransitions[domain.ActExpire]); err != nil {
+		if err := t.notifyOfRequest(row, domain.RequestTransitions[domain.ActExpire]); err != nil {
 			return 0, err
 		}
 	}
@@ -259,10 +258,10 @@ func expireRequests(t *tx, where string, args ...any) (int, error) {
 
 // endRequestsOf closes the open requests of an agent that is about to be deleted, and erases its
 // mailbox from accepted ones.
-func endRequestsOf(t *tx, id int64) error {
+func (t *tx) endRequestsOf(id int64) error {
 	for n := jobBatch; n == jobBatch; {
 		var err error
-		if n, err = expireRequests(t, ` AND (r.from_id = ?2 OR r.to_id = ?2)`, id); err != nil {
+		if n, err = t.expireRequests(` AND (r.from_id = ?2 OR r.to_id = ?2)`, id); err != nil {
 			return err
 		}
 	}
@@ -280,7 +279,7 @@ func endRequestsOf(t *tx, id int64) error {
 			act = domain.ActDecline
 		}
 
-		if err := moveRequest(t, &open[i], act, ""); err != nil {
+		if err := t.moveRequest(&open[i], act, ""); err != nil {
 			return err
 		}
 	}

@@ -99,7 +99,7 @@ func (s *Store) rebuildSearch(ctx context.Context) error {
 		return fmt.Errorf("clear the full-text tables: %w", err)
 	}
 
-	for _, next := range []func(*tx, int64) (int64, error){indexAgentsAfter, indexPostsAfter} {
+	for _, next := range []func(*tx, int64) (int64, error){(*tx).indexAgentsAfter, (*tx).indexPostsAfter} {
 		for last := int64(-1); last != 0; {
 			after := max(last, 0)
 			err := s.writeBackground(ctx, func(t *tx) (err error) {
@@ -135,7 +135,7 @@ func (s *Store) searchIsWhole(ctx context.Context) (whole bool, err error) {
 
 // indexAgentsAfter stores the search rows of the next agents, and returns the number of the last;
 // 0 if there are no more.
-func indexAgentsAfter(t *tx, id int64) (last int64, err error) {
+func (t *tx) indexAgentsAfter(id int64) (last int64, err error) {
 	var agents []agentRow
 	err = t.Select(
 		&agents,
@@ -151,8 +151,8 @@ func indexAgentsAfter(t *tx, id int64) (last int64, err error) {
 }
 
 // indexPostsAfter is indexAgentsAfter for posts.
-func indexPostsAfter(t *tx, seq int64) (last int64, err error) {
-	posts, err := authoredPosts(t, `p.seq > ? ORDER BY p.seq LIMIT ?`, seq, indexBatch)
+func (t *tx) indexPostsAfter(seq int64) (last int64, err error) {
+	posts, err := t.authoredPosts(`p.seq > ? ORDER BY p.seq LIMIT ?`, seq, indexBatch)
 	for i := range posts {
 		last = posts[i].Seq
 		t.Index(postSearch, last, posts[i].tokens(posts[i].Author, postWords(&posts[i].Post)))
@@ -167,7 +167,7 @@ type authoredPost struct {
 }
 
 // authoredPosts returns the posts that where selects, without those of hidden authors.
-func authoredPosts(t *tx, where string, args ...any) (posts []authoredPost, err error) {
+func (t *tx) authoredPosts(where string, args ...any) (posts []authoredPost, err error) {
 	err = t.Select(&posts, `
 		SELECT `+sqlitedb.ColumnsOf[postRow]().Select("p")+`, h.handle AS author
 		FROM posts p

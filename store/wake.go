@@ -39,7 +39,7 @@ func (s *Store) SetWake(
 		if err := t.CheckRoom(); err != nil {
 			return err
 		}
-		if err := checkBlocks(t, domain.WakeDraft{URL: address}); err != nil {
+		if err := t.checkBlocks(domain.WakeDraft{URL: address}); err != nil {
 			return err
 		}
 		if agent.VerifiedAt == nil {
@@ -62,7 +62,7 @@ func (t *tx) setWake(agentID int64, url string) (secret []byte, err error) {
 		WHERE w.agent_id = ? AND w.due_at IS NOT NULL`, t.Now, domain.WakePause.Milliseconds(), agentID); err != nil {
 		return nil, err
 	}
-	if err := removeWake(t, agentID); err != nil {
+	if err := t.removeWake(agentID); err != nil {
 		return nil, err
 	}
 
@@ -74,12 +74,12 @@ func (t *tx) setWake(agentID int64, url string) (secret []byte, err error) {
 		return nil, err
 	}
 
-	return wakeSecret(t, nonce), nil
+	return t.wakeSecret(nonce), nil
 }
 
 // wakeSecret derives the secret of signatures, so that the database alone does not have it if the
 // key of codes comes from elsewhere.
-func wakeSecret(t *tx, nonce []byte) []byte {
+func (t *tx) wakeSecret(nonce []byte) []byte {
 	return t.CodeHash(append([]byte("wake\x00"), nonce...))
 }
 
@@ -89,7 +89,7 @@ func (s *Store) RemoveWake(ctx context.Context, caller domain.Caller) error {
 		if _, err := t.AuthorizeOwn(caller); err != nil {
 			return err
 		}
-		return removeWake(t, caller.ID)
+		return t.removeWake(caller.ID)
 	})
 }
 
@@ -128,13 +128,13 @@ func (s *Store) StartWakes(ctx context.Context, limit int) (due []domain.DueWake
 	err = s.write(ctx, func(t *tx) error {
 		due, err = nil, nil
 		for rows := []domain.DueWake(nil); len(due) == 0 && err == nil; {
-			if rows, err = selectDueWakes(t, limit); len(rows) == 0 {
+			if rows, err = t.selectDueWakes(limit); len(rows) == 0 {
 				break
 			}
 
 			for i := 0; i < len(rows) && err == nil; i++ {
 				var sent bool
-				if sent, err = startWake(t, &rows[i]); sent {
+				if sent, err = t.startWake(&rows[i]); sent {
 					due = append(due, rows[i])
 				}
 			}
@@ -147,7 +147,7 @@ func (s *Store) StartWakes(ctx context.Context, limit int) (due []domain.DueWake
 }
 
 // selectDueWakes returns requests that are due, the oldest first.
-func selectDueWakes(t *tx, limit int) (rows []domain.DueWake, err error) {
+func (t *tx) selectDueWakes(limit int) (rows []domain.DueWake, err error) {
 	err = t.Select(&rows, `
 		SELECT w.agent_id, h.handle, w.url, w.nonce, w.tries, COALESCE(w.message, '') AS message,
 			(SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.agent_id = w.agent_id AND e.seq > a.inbox_seen LIMIT ?3)) AS pending,
@@ -165,7 +165,7 @@ func selectDueWakes(t *tx, limit int) (rows []domain.DueWake, err error) {
 
 // startWake records that a request is on its way. It reports false if its agent has seen every
 // event, so that nothing is due, or is inactive, so that nothing is due for a while.
-func startWake(t *tx, due *domain.DueWake) (sent bool, err error) {
+func (t *tx) startWake(due *domain.DueWake) (sent bool, err error) {
 	if due.Inactive {
 		return false, t.Exec(
 			`UPDATE wakes SET due_at = ? WHERE agent_id = ?`,
@@ -181,7 +181,7 @@ func startWake(t *tx, due *domain.DueWake) (sent bool, err error) {
 	}
 
 	due.StartedAt = t.Now
-	due.Secret = wakeSecret(t, due.Nonce)
+	due.Secret = t.wakeSecret(due.Nonce)
 	if due.MessageID == "" {
 		if due.MessageID, err = t.NewID(domain.IDWake); err != nil {
 			return false, err
@@ -206,10 +206,10 @@ const ofWake = ` WHERE agent_id = ? AND nonce = ? AND due_at = ?`
 // FinishWake records the outcome of a request, unless another URL or request has taken its place
 // meanwhile. After the last retry the agent gets an event.
 func (s *Store) FinishWake(ctx context.Context, due domain.DueWake, delivered bool) error {
-	return s.writeBackground(ctx, func(t *tx) error { return finishWake(t, due, delivered) })
+	return s.writeBackground(ctx, func(t *tx) error { return t.finishWake(due, delivered) })
 }
 
-func finishWake(t *tx, due domain.DueWake, delivered bool) error {
+func (t *tx) finishWake(due domain.DueWake, delivered bool) error {
 	lease := due.StartedAt.Add(domain.WakeLease)
 	if delivered {
 		return t.Exec(`

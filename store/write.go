@@ -140,7 +140,7 @@ func (t *tx) Authorize(caller domain.Caller) (*agentRow, error) {
 // AuthorizeOwn is Authorize for an act of an agent on itself, which it may do while it waits for
 // approval.
 func (t *tx) AuthorizeOwn(caller domain.Caller) (*agentRow, error) {
-	agent, err := agentOfCaller(t, caller)
+	agent, err := t.agentOfCaller(caller)
 	switch {
 	case err != nil:
 		return nil, err

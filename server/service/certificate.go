@@ -26,12 +26,16 @@ import (
 
 // Certificates obtains the certificates of the site's names; autocert renews them.
 type Certificates struct {
-	names   []string // none without --domain
+	names   []string // of the site; none without --domain
 	folder  certificateFolder
 	manager *autocert.Manager
-	// Responds to challenges over plain http; nil without --http-addr.
-	plain    http.Handler
-	obtained map[string]*atomic.Bool // by name
+
+	// plain responds to challenges over plain HTTP; nil without --http-addr.
+	plain http.Handler
+
+	// obtained has, by name, whether there is a certificate.
+	obtained map[string]*atomic.Bool
+
 	log      zerolog.Logger
 	alerts   *outbound.AlertWorker
 }
@@ -40,20 +44,23 @@ type Certificates struct {
 type CertificateOptions struct {
 	Names     []string // of the site; none without HTTPS
 	Directory string   // URL of the ACME directory
-	Plain     bool     // respond to challenges over plain http
-	Database  string   // path, beside which the certificates are stored
+	Plain     bool     // whether to respond to challenges over plain HTTP
+	Database  string   // path of the database, beside which the certificates are stored
 	UserAgent string
 }
 
-// NewCertificates returns the certificates of the names, which Start obtains.
+// NewCertificates returns the certificates of the names, and creates their folder. Start obtains
+// them.
 func NewCertificates(o CertificateOptions, log zerolog.Logger) (*Certificates, error) {
 	all := &Certificates{names: o.Names, obtained: map[string]*atomic.Bool{}, log: log}
 	if len(o.Names) == 0 {
 		return all, nil
 	}
+
 	for _, name := range o.Names {
 		all.obtained[name] = &atomic.Bool{}
 	}
+
 	all.folder = certificateFolder{autocert.DirCache(o.Folder()), log}
 	if err := os.MkdirAll(o.Folder(), 0o700); err != nil {
 		return nil, fmt.Errorf("create the folder of certificates: %w", err)
@@ -64,8 +71,9 @@ func NewCertificates(o CertificateOptions, log zerolog.Logger) (*Certificates, e
 		Cache:      all.folder,
 		HostPolicy: all.allow,
 		Client: &acme.Client{
-			DirectoryURL: o.Directory, UserAgent: o.UserAgent,
-			HTTPClient: &http.Client{Timeout: time.Minute},
+			DirectoryURL: o.Directory,
+			UserAgent:    o.UserAgent,
+			HTTPClient:   &http.Client{Timeout: time.Minute},
 		},
 	}
 	if o.Plain {
@@ -74,6 +82,7 @@ func NewCertificates(o CertificateOptions, log zerolog.Logger) (*Certificates, e
 	return all, nil
 }
 
+// accept implements autocert.Manager.Prompt. Setting --domain accepts the terms, as its help says.
 func (c *Certificates) accept(terms string) bool {
 	c.log.Info().Str("terms", terms).Msg("accepted the terms of the certificate authority")
 	return true
@@ -84,9 +93,10 @@ var (
 	errNoCertificate = errors.New("there is no certificate yet")
 )
 
-// allow is autocert.HostWhitelist for the names with any port: challenges over plain http
-// come with it where that is not 80.
+// allow implements autocert.HostPolicy: it allows the names of the site.
 func (c *Certificates) allow(_ context.Context, host string) error {
+	// Challenges over plain HTTP have the port in the host if it is not 80, which
+	// autocert.HostWhitelist would reject.
 	if !slices.Contains(c.names, (&url.URL{Host: host}).Hostname()) {
 		return errForeignName
 	}
@@ -109,43 +119,49 @@ func (c *Certificates) Redirect(s *server.Server) server.Front {
 	return server.Front{Handler: s.Redirect(c.plain)}
 }
 
-// choose implements tls.Config.GetCertificate. Handshakes of visitors never cause a
-// request to the certificate authority: a scanner would exhaust its rate limits.
+// choose implements tls.Config.GetCertificate for the names of the site.
 func (c *Certificates) choose(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	name := strings.ToLower(hello.ServerName)
 	obtained := c.obtained[name]
 	switch {
 	case obtained == nil:
-		return nil, nil // crypto/tls sends the alert unrecognized_name
+		// crypto/tls then sends the alert unrecognized_name.
+		return nil, nil
 
 	case slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}):
+		// The handshake is a challenge of the authority.
 		return c.manager.GetCertificate(hello)
 
 	case !obtained.Load():
+		// A handshake of a visitor never causes a request to the authority: a scanner would
+		// exhaust its rate limits.
 		return nil, errNoCertificate
 	}
 
 	return c.get(name)
 }
 
-// get returns a name's certificate, which autocert requests if there is none. It does not
-// pass on the hello of a client: autocert would request a second certificate for one that
-// does not support ECDSA.
+// get returns a name's certificate, which autocert requests if there is none.
 func (c *Certificates) get(name string) (*tls.Certificate, error) {
+	// Not the hello of the client: for one that does not support ECDSA, autocert would request a
+	// second certificate.
 	return c.manager.GetCertificate(&tls.ClientHelloInfo{
-		ServerName: name, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256},
+		ServerName:   name,
+		CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256},
 	})
 }
 
-// Start obtains a certificate for each name in the background, and watches their renewal
-// until ctx ends. Saved certificates serve at once.
+// Start obtains a certificate for each name in the background, and checks their renewal until ctx
+// ends.
 func (c *Certificates) Start(ctx context.Context, s *server.Server, alerts *outbound.AlertWorker) {
 	c.alerts = alerts
 	for _, name := range c.names {
+		// A saved certificate is served at once, before the first goroutine has inspected it.
 		cert, err := SavedCertificate(string(c.folder.DirCache), name)
 		c.obtained[name].Store(
 			err == nil && time.Now().Before(cert.NotAfter) && cert.VerifyHostname(name) == nil,
 		)
+
 		s.ShowCertificate(name, func() time.Time { return c.expiry(name) })
 		go c.watch(ctx, name)
 	}
@@ -188,16 +204,19 @@ func (c *Certificates) watch(ctx context.Context, name string) {
 	}
 }
 
-// retryAfter returns the pause after a number of failures in a row. An attempt costs up to
-// two of the five failed validations that Let's Encrypt allows a name an hour, but none
-// where the authority is not reached. autocert repeats a failure for a minute.
+// retryAfter returns the pause after a number of failures in a row.
 func retryAfter(err error, failures int) time.Duration {
 	if wait, limited := acme.RateLimit(err); limited {
 		return min(max(wait, time.Hour), 48*time.Hour)
 	}
+
+	// autocert returns the same error again for a minute.
 	if failures == 1 {
 		return 65 * time.Second
 	}
+
+	// An attempt costs up to two of the five failed validations that Let's Encrypt allows a name an
+	// hour, but none if the authority is not reached.
 	if _, unreached := errors.AsType[*url.Error](err); unreached {
 		return 5 * time.Minute
 	}
@@ -209,9 +228,8 @@ func retryAfter(err error, failures int) time.Duration {
 const remedy = "the name must point to this machine, port 443 or 80 must be open to the internet, and this machine must " +
 	"reach the authority; see HTTPS has no certificate in the manual"
 
-// inspect logs a new certificate, and one whose renewal is late, and returns when to
-// inspect the next. autocert renews 30 days before the end, or when a third of the lifetime is left
-// if that is later, and reports no failures of that.
+// inspect logs a new certificate, and one whose renewal is overdue, and returns the pause before
+// the next inspection. known is the certificate of the last one; nil at the first.
 func (c *Certificates) inspect(name string, cert, known *x509.Certificate) (pause time.Duration) {
 	c.obtained[name].Store(true)
 	if !cert.Equal(known) {
@@ -224,11 +242,15 @@ func (c *Certificates) inspect(name string, cert, known *x509.Certificate) (paus
 
 	lifetime := cert.NotAfter.Sub(cert.NotBefore)
 	pause = min(24*time.Hour, lifetime/10)
+
+	// autocert renews 30 days before the end, or when a third of the lifetime is left if that is
+	// later, and reports no failure of it.
 	if time.Until(cert.NotAfter) > lifetime/4 {
 		return pause
 	}
 
-	if known != nil { // after a start, autocert is still renewing it
+	// At the first inspection after a start, autocert is still renewing it.
+	if known != nil {
 		c.alerts.Raise(outbound.CertificateAlert, 1)
 		c.log.Error().Str("domain", name).Time("until", cert.NotAfter).
 			Msg("the renewal of the certificate is overdue: " + remedy)
@@ -244,11 +266,11 @@ func CertificateIssuer(cert *x509.Certificate) string {
 	)
 }
 
-// Folder returns the folder, beside the database, for the certificates of the authority. Another
-// authority has another one: certificates of a staging authority must not be served
-// once it is replaced.
+// Folder returns the folder, beside the database, for the certificates of the authority.
 func (o CertificateOptions) Folder() string {
-	u, _ := url.Parse(o.Directory) // valid, by Check
+	// Each authority has its own: certificates of a staging authority must not be served once it
+	// is replaced.
+	u, _ := url.Parse(o.Directory) // valid by Check
 	return filepath.Join(
 		filepath.Dir(o.Database),
 		"certificates",
@@ -257,18 +279,18 @@ func (o CertificateOptions) Folder() string {
 }
 
 // certificateFolder is autocert's cache of certificates and keys with durable writes.
-// autocert itself does not sync: after a power cut, an empty account key would prevent
-// every further certificate.
 type certificateFolder struct {
 	autocert.DirCache
 	log zerolog.Logger
 }
 
-// Put implements autocert.Cache. It logs its error because autocert ignores it, and would
-// request the same certificate again after a restart.
+// Put implements autocert.Cache.
 func (f certificateFolder) Put(_ context.Context, name string, data []byte) error {
+	// autocert itself does not sync: after a power cut, an empty account key would prevent every
+	// further certificate.
 	err := durable.WriteFile(filepath.Join(string(f.DirCache), filepath.Base(name)), data)
 	if err != nil {
+		// autocert ignores the error, and requests the same certificate again after a restart.
 		f.log.Error().
 			Err(err).
 			Msg("cannot store a certificate or its key: check the free space and the permissions")

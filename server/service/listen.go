@@ -20,18 +20,22 @@ import (
 
 // Endpoint is an address that a server listens on.
 type Endpoint struct {
-	Flag     string // that gives the address
-	Addr     string
-	Front    func(*server.Server) server.Front // its handler, without its listener
-	Listener net.Listener
+	Flag string // name of the flag that gives the address
+	Addr string // host and port, or unix: and a path
+
+	// Front returns the handler of the endpoint, without its listener.
+	Front func(*server.Server) server.Front
+
+	Listener net.Listener // nil before Listen
 }
 
+// Flags of endpoints that can be Unix sockets.
 const (
 	SiteFlag     = "addr"
 	OperatorFlag = "operator-addr" // of an endpoint that only this machine may reach
 )
 
-// Socket returns the path of the Unix socket that the address names; empty for another address.
+// Socket returns the path of the Unix socket that the address names; empty for any other address.
 func (e Endpoint) Socket() string {
 	path, ok := strings.CutPrefix(e.Addr, "unix:")
 	if !ok || e.Flag != OperatorFlag && e.Flag != SiteFlag {
@@ -75,28 +79,30 @@ func (e Endpoint) Check() error {
 			e.Addr,
 		)
 	}
+
 	return nil
 }
 
-// Listen opens the listener of the address. A socket that a killed process has left is replaced.
+// Listen opens the listener of the address. It replaces a socket that a killed process has left.
 func (e Endpoint) Listen() (net.Listener, error) {
 	path := e.Socket()
 	if path == "" {
 		return net.Listen("tcp", e.Addr)
 	}
 
+	// A socket whose process still accepts connections stays, and listening fails.
 	if conn, err := net.Dial("unix", path); err == nil {
 		_ = conn.Close()
 	} else if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
-		_ = os.Remove(path) // or else listening fails
+		_ = os.Remove(path) // if this fails, so does listening
 	}
+
 	l, err := net.Listen("unix", path)
 	if err != nil || e.Flag != SiteFlag {
 		return l, err
 	}
 
-	// Like a port of this machine, for a proxy of another user. Who may enter its folder may
-	// connect.
+	// A reverse proxy runs as another user. The permissions of the folder decide who may connect.
 	if err := os.Chmod(path, 0o666); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -114,18 +120,18 @@ func (e Endpoint) Remedy(err error) string {
 	return "give another --" + e.Flag
 }
 
-// ErrForeign reports a socket of the service manager that no setting names.
+// ErrForeign reports a socket of the service manager whose address is in no setting.
 var ErrForeign = errors.New("the service manager passes a socket for")
 
-// Listen listens on all endpoints, or on none. It uses a socket of the service manager for its
-// address, so that clients can connect while the program restarts.
+// Listen listens on all endpoints, or on none. An address for which the service manager has a
+// socket uses that, so that clients can connect while the program restarts.
 func Listen(endpoints []Endpoint) error {
 	handed, err := activation.Listeners()
 	if err != nil {
 		return fmt.Errorf("use the sockets of the service manager: %w", err)
 	}
 
-	// Not listening.
+	// A socket that does not listen, such as one of datagrams, is nil here.
 	handed = slices.DeleteFunc(handed, func(l net.Listener) bool { return l == nil })
 
 	for i := range endpoints {
@@ -143,6 +149,7 @@ func Listen(endpoints []Endpoint) error {
 		}
 	}
 
+	// Clients would connect to a socket that nothing serves, and wait.
 	if len(handed) > 0 {
 		CloseAll(endpoints)
 		return fmt.Errorf("%w %s, an address in no setting", ErrForeign, handed[0].Addr())
@@ -150,8 +157,7 @@ func Listen(endpoints []Endpoint) error {
 	return nil
 }
 
-// matches reports whether a listener of the service manager is that of the address. A listener on
-// all addresses is not used for one of them, because it would expose the endpoint.
+// matches reports whether a listener of the service manager is that of the address.
 func (e *Endpoint) matches(l net.Listener) bool {
 	at, ok := l.Addr().(*net.TCPAddr)
 	if !ok {
@@ -159,6 +165,8 @@ func (e *Endpoint) matches(l net.Listener) bool {
 	}
 
 	want, err := net.ResolveTCPAddr("tcp", e.Addr)
+
+	// A listener on all addresses does not match a single one: it would expose the endpoint.
 	return err == nil && at.Port == want.Port &&
 		(want.IP == nil || want.IP.IsUnspecified() || want.IP.Equal(at.IP))
 }
@@ -172,7 +180,7 @@ func CloseAll(endpoints []Endpoint) {
 	}
 }
 
-// Fronts returns the endpoints for server.Serve.
+// Fronts returns the handlers and listeners of the endpoints, for server.Serve.
 func Fronts(endpoints []Endpoint, s *server.Server) (all []server.Front) {
 	for _, e := range endpoints {
 		front := e.Front(s)
@@ -182,7 +190,7 @@ func Fronts(endpoints []Endpoint, s *server.Server) (all []server.Front) {
 	return all
 }
 
-// Reachable returns a listener's address as this machine reaches it.
+// Reachable returns the host and port at which this machine reaches a listener.
 func Reachable(addr net.Addr) string {
 	if at, ok := addr.(*net.TCPAddr); ok && at.IP.IsUnspecified() {
 		return net.JoinHostPort("localhost", strconv.Itoa(at.Port))

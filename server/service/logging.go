@@ -16,44 +16,48 @@ import (
 	"github.com/rs/zerolog/diode"
 )
 
+// timeFormat is RFC 3339 with milliseconds.
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// zerolog reads these variables whenever it writes an event.
+// init sets the time of events, whose format zerolog reads from variables at each event.
 func init() {
 	zerolog.TimeFieldFormat = timeFormat
 	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
 }
 
 const (
-	// Events that wait for the reader of the log; an event has 20 KB at most.
-	logQueue   = 1000
-	logPoll    = 10 * time.Millisecond // between two looks into an empty queue
-	logTimeout = time.Second           // for writing the last events at shutdown
+	// logQueue is how many events wait for the reader of the log. An event has at most 20 KB.
+	logQueue = 1000
+	// logPoll is the pause between two looks into an empty queue.
+	logPoll = 10 * time.Millisecond
+	// logTimeout limits how long a shutdown waits until the last events are written.
+	logTimeout = time.Second
 )
 
-// LogFormat is that of the log: TextLog for people, JSONLog for machines.
+// LogFormat is the format of the log.
 type LogFormat string
 
-// The formats.
+// Formats of the log.
 const (
-	TextLog LogFormat = "text"
-	JSONLog LogFormat = "json"
+	TextLog LogFormat = "text" // for people
+	JSONLog LogFormat = "json" // for machines
 )
 
-// NewLog opens the log. Events pass through a bounded queue, so that a slow or stopped
-// reader of the log never blocks a request; the oldest events are dropped then, and
-// counted in an event of their own. closeLog returns once all events are written, or
-// after logTimeout.
+// NewLog opens the log. Events pass through a bounded queue, so that a slow or stopped reader of
+// the log never blocks a request: the oldest events are dropped then, and counted in an event of
+// their own. closeLog returns once all events are written, or after a second.
 func NewLog(w io.Writer, f LogFormat, level string) (log zerolog.Logger, closeLog func()) {
-	// Without its Close method, as zerolog would close w: errors are printed there after the log
-	// is closed.
+	// The struct hides the Close method of w, which zerolog would call: errors are printed to w
+	// after the log is closed.
 	out := f.formatter(struct{ io.Writer }{w})
 	if IsJournal(w) {
 		out = prioritized{w, f.formatter}
 	}
 
-	// diode's other mode, which waits to be woken, can miss an event until the next one.
+	// The queue polls: diode's other mode, which waits to be woken, can miss an event until the
+	// next one.
 	queue := diode.NewWriter(out, logQueue, logPoll, func(dropped int) {
+		// Not through the queue, which is full.
 		direct := zerolog.New(out)
 		direct.Warn().
 			Int("events", dropped).
@@ -61,7 +65,7 @@ func NewLog(w io.Writer, f LogFormat, level string) (log zerolog.Logger, closeLo
 			Msg("the log is read too slowly: events were dropped")
 	})
 
-	least, _ := zerolog.ParseLevel(level) // one of the enum
+	least, _ := zerolog.ParseLevel(level) // valid, by the enum of the flag
 	log = zerolog.New(queue).Level(least).With().Timestamp().Logger()
 	stdlog.SetFlags(0)
 	stdlog.SetOutput(libraryLog{log})
@@ -95,9 +99,9 @@ func (f LogFormat) formatter(w io.Writer) io.Writer {
 	return w
 }
 
-// IsJournal reports whether w is standard error, and the journal of systemd reads it.
+// IsJournal reports whether w is standard error and the journal of systemd reads it.
 func IsJournal(w io.Writer) bool {
-	// An error is about a malformed variable, which is none of the journal.
+	// An error means that the variable is malformed, so that the journal has not set it.
 	is, _ := journal.StderrIsJournalStream()
 	return is && w == io.Writer(os.Stderr)
 }
@@ -105,7 +109,7 @@ func IsJournal(w io.Writer) bool {
 // ErrorPriority begins a line of the journal with an error.
 const ErrorPriority = "<3>"
 
-// priorities are what lines of the journal begin with, by the level of an event (sd-daemon(3)).
+// priorities are the prefixes of lines for the journal by the level of an event; see sd-daemon(3).
 var priorities = map[string]string{
 	"debug": "<7>",
 	"info":  "<6>",
@@ -113,15 +117,17 @@ var priorities = map[string]string{
 	"error": ErrorPriority,
 }
 
-// prioritized writes events to the journal, each with the priority of its level.
+// prioritized writes events to the journal, each line with the priority of its level.
 type prioritized struct {
 	journal   io.Writer
 	formatter func(io.Writer) io.Writer
 }
 
 func (p prioritized) Write(event []byte) (int, error) {
-	_, rest, _ := bytes.Cut(event, []byte(`"level":"`)) // quotation marks in values are escaped
+	// The first match is the level itself: quotation marks in values are escaped.
+	_, rest, _ := bytes.Cut(event, []byte(`"level":"`))
 	level, _, _ := bytes.Cut(rest, []byte{'"'})
+
 	line := bytes.NewBufferString(priorities[string(level)])
 	if _, err := p.formatter(line).Write(event); err != nil {
 		return 0, err
@@ -131,14 +137,16 @@ func (p prioritized) Write(event []byte) (int, error) {
 	return len(event), err
 }
 
-// quoteMessage formats the message of an event. ConsoleWriter quotes values but not
-// messages, and a control character in one could forge a line.
+// quoteMessage formats the message of an event for the text format.
 func quoteMessage(message any) string {
 	if message == nil {
 		return ""
 	}
 
 	text := fmt.Sprint(message)
+
+	// ConsoleWriter quotes values but not messages, and a control character in one could forge a
+	// line.
 	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(text)
 	}
@@ -149,10 +157,10 @@ func quoteMessage(message any) string {
 // libraryLog writes the lines that libraries print with package log as events.
 type libraryLog struct{ log zerolog.Logger }
 
-// Write logs one line. package log holds a lock meanwhile, and diode itself prints a line
-// with it when its queue overflows: logging that, or logging anything under the lock, could
-// block for ever.
+// Write logs one line.
 func (l libraryLog) Write(line []byte) (int, error) {
+	// diode prints this line when its queue overflows, and package log holds a lock while it
+	// writes. To log that line, or any line under the lock, could block for ever.
 	if !bytes.HasPrefix(line, []byte("Diode set collision")) {
 		text := string(bytes.TrimSpace(line))
 		go l.log.Warn().Msg(text)

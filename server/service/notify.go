@@ -11,11 +11,12 @@ import (
 	"callbook/store"
 )
 
-// NotifyManager reports to the service manager, if there is one, that the server is ready, and
-// then at the intervals of its watchdog that the program responds. Without reports the watchdog
-// restarts the program. stop ends the reports.
+// NotifyManager notifies the service manager, if there is one, that the server is ready, then at
+// the intervals of its watchdog that the program responds, and when ctx ends that it stops. stop
+// ends the notifications.
 func NotifyManager(ctx context.Context, st *store.Store, log zerolog.Logger) (stop func()) {
 	send := func(state string) {
+		// Without a service manager, SdNotify does nothing.
 		if _, err := daemon.SdNotify(false, state); err != nil {
 			log.Warn().Err(err).Msg("cannot notify the service manager")
 		}
@@ -23,9 +24,9 @@ func NotifyManager(ctx context.Context, st *store.Store, log zerolog.Logger) (st
 
 	send(daemon.SdNotifyReady)
 	stopNotice := context.AfterFunc(ctx, func() { send(daemon.SdNotifyStopping) })
+
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
-
 	if period, err := daemon.SdWatchdogEnabled(false); err == nil && period > 0 {
 		watching.Go(func() { watchdog(ctx, st, period, send) })
 	}
@@ -38,13 +39,14 @@ func NotifyManager(ctx context.Context, st *store.Store, log zerolog.Logger) (st
 }
 
 // watchdog notifies the service manager twice in a period, each time after the store has
-// responded. What it responds does not count: a store that has failed ends the program by itself,
-// and a restart would only interrupt the reads of one that cannot write, as on a full disk.
+// responded. Without notifications the service manager restarts the program.
 func watchdog(ctx context.Context, st *store.Store, period time.Duration, send func(string)) {
 	due := time.NewTicker(period / 2)
 	defer due.Stop()
 
 	for {
+		// An error counts as a response: a store that has failed ends the program by itself, and
+		// where it cannot write, as on a full disk, a restart would only interrupt the reads.
 		_, _ = st.Ready(ctx)
 		send(daemon.SdNotifyWatchdog)
 

@@ -18,10 +18,12 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/crypto/acme"
 	"golang.org/x/crypto/acme/autocert"
+	"golang.org/x/net/idna"
 
 	"callbook/server"
 	"callbook/server/outbound"
 	"callbook/store/durable"
+	"callbook/store/text"
 )
 
 // Certificates obtains the certificates of the site's names; autocert renews them.
@@ -36,8 +38,8 @@ type Certificates struct {
 	// obtained has, by name, whether there is a certificate.
 	obtained map[string]*atomic.Bool
 
-	log      zerolog.Logger
-	alerts   *outbound.AlertWorker
+	log    zerolog.Logger
+	alerts *outbound.AlertWorker
 }
 
 // CertificateOptions select the names and the authority of certificates.
@@ -47,6 +49,64 @@ type CertificateOptions struct {
 	Plain     bool     // whether to respond to challenges over plain HTTP
 	Database  string   // path of the database, beside which the certificates are stored
 	UserAgent string
+}
+
+// privateTops are top-level names for which no public authority issues certificates (RFC 6761 and
+// others).
+var privateTops = []string{
+	"localhost", "local", "internal", "test", "example", "invalid", "onion", "lan", "home",
+}
+
+// Check rejects names and URLs for which no certificate can be issued, given the base URL. Its
+// errors name the flags of the program.
+func (o CertificateOptions) Check(base string) error {
+	var errs []error
+	for i, name := range o.Names {
+		errs = append(errs, o.checkName(name))
+		if slices.Contains(o.Names[:i], name) {
+			errs = append(errs, fmt.Errorf("--domain: %s is given twice", name))
+		}
+	}
+
+	site, err := url.Parse(base)
+	if err != nil || site.Scheme != "https" || !slices.Contains(o.Names, site.Hostname()) {
+		errs = append(errs, fmt.Errorf(
+			"--base-url: with --domain, it must be https:// and one of the names, such as https://%s",
+			o.Names[0],
+		))
+	}
+
+	authority, err := url.Parse(o.Directory)
+	if err != nil || authority.Scheme != "https" || authority.Hostname() == "" ||
+		authority.User != nil {
+		errs = append(errs, errors.New(
+			"--acme-directory: must be the https URL of a certificate authority",
+		))
+	}
+
+	return errors.Join(errs...)
+}
+
+// checkName rejects a name that is no DNS name, or that the public authority cannot certify.
+func (o CertificateOptions) checkName(name string) error {
+	ascii, err := idna.Lookup.ToASCII(name)
+	if err != nil || ascii != name || !text.IsHostName(name) {
+		return fmt.Errorf(
+			"--domain: %q is not a DNS name such as directory.example.org, without scheme, port and path",
+			name,
+		)
+	}
+
+	// Another authority may certify the names of its own network.
+	top := name[strings.LastIndex(name, ".")+1:]
+	if o.Directory == autocert.DefaultACMEDirectory && slices.Contains(privateTops, top) {
+		return fmt.Errorf(
+			"--domain: no public certificate authority certifies %s: use a registered name, or your own authority with --acme-directory",
+			name,
+		)
+	}
+
+	return nil
 }
 
 // NewCertificates returns the certificates of the names, and creates their folder. Start obtains
@@ -163,22 +223,26 @@ func (c *Certificates) Start(ctx context.Context, s *server.Server, alerts *outb
 		)
 
 		s.ShowCertificate(name, func() time.Time { return c.expiry(name) })
-		go c.watch(ctx, name)
+		go c.inspectUntilDone(ctx, name)
 	}
 }
 
 // expiry returns when a name's certificate expires; the zero time without one.
 func (c *Certificates) expiry(name string) time.Time {
-	if c.obtained[name].Load() {
-		if cert, err := c.get(name); err == nil {
-			return cert.Leaf.NotAfter
-		}
+	if !c.obtained[name].Load() {
+		return time.Time{}
 	}
-	return time.Time{}
+
+	cert, err := c.get(name)
+	if err != nil {
+		return time.Time{}
+	}
+
+	return cert.Leaf.NotAfter
 }
 
-// watch obtains the certificate of a name, and looks at it again until ctx ends.
-func (c *Certificates) watch(ctx context.Context, name string) {
+// inspectUntilDone obtains the certificate of a name, and inspects it again and again until ctx ends.
+func (c *Certificates) inspectUntilDone(ctx context.Context, name string) {
 	var known *x509.Certificate
 	failures := 0
 	for {
@@ -225,8 +289,8 @@ func retryAfter(err error, failures int) time.Duration {
 }
 
 // remedy follows what the log says of a missing certificate.
-const remedy = "the name must point to this machine, port 443 or 80 must be open to the internet, and this machine must " +
-	"reach the authority; see HTTPS has no certificate in the manual"
+const remedy = "the name must point to this machine, port 443 or 80 must be open to the internet, " +
+	"and this machine must reach the authority; see HTTPS has no certificate in the manual"
 
 // inspect logs a new certificate, and one whose renewal is overdue, and returns the pause before
 // the next inspection. known is the certificate of the last one; nil at the first.
@@ -261,9 +325,8 @@ func (c *Certificates) inspect(name string, cert, known *x509.Certificate) (paus
 
 // CertificateIssuer returns the name of the authority that issued a certificate.
 func CertificateIssuer(cert *x509.Certificate) string {
-	return strings.TrimSpace(
-		strings.Join(cert.Issuer.Organization, ", ") + " " + cert.Issuer.CommonName,
-	)
+	organization := strings.Join(cert.Issuer.Organization, ", ")
+	return strings.TrimSpace(organization + " " + cert.Issuer.CommonName)
 }
 
 // Folder returns the folder, beside the database, for the certificates of the authority.
@@ -271,11 +334,8 @@ func (o CertificateOptions) Folder() string {
 	// Each authority has its own: certificates of a staging authority must not be served once it
 	// is replaced.
 	u, _ := url.Parse(o.Directory) // valid by Check
-	return filepath.Join(
-		filepath.Dir(o.Database),
-		"certificates",
-		strings.ReplaceAll(u.Host, ":", "_"),
-	)
+	authority := strings.ReplaceAll(u.Host, ":", "_")
+	return filepath.Join(filepath.Dir(o.Database), "certificates", authority)
 }
 
 // certificateFolder is autocert's cache of certificates and keys with durable writes.

@@ -143,7 +143,6 @@ func Listen(endpoints []Endpoint) error {
 		}
 
 		if e.Listener, err = e.Listen(); err != nil {
-			e.Listener = nil
 			CloseAll(endpoints)
 			return fmt.Errorf("listen for --%s: %w: %s", e.Flag, err, e.Remedy(err))
 		}

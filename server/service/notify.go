@@ -26,15 +26,15 @@ func NotifyManager(ctx context.Context, st *store.Store, log zerolog.Logger) (st
 	stopNotice := context.AfterFunc(ctx, func() { send(daemon.SdNotifyStopping) })
 
 	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
+	var reports sync.WaitGroup
 	if period, err := daemon.SdWatchdogEnabled(false); err == nil && period > 0 {
-		watching.Go(func() { watchdog(ctx, st, period, send) })
+		reports.Go(func() { watchdog(ctx, st, period, send) })
 	}
 
 	return func() {
 		stopNotice()
 		cancel()
-		watching.Wait()
+		reports.Wait()
 	}
 }
 

@@ -257,7 +257,7 @@ func (a *agentRow) Store(t *tx) error {
 	if a.Level() == before.Level() {
 		return nil
 	}
-	return t.InsertEvent(a.ID, "trust.changed", domain.EventSubject{Handle: a.Handle})
+	return t.InsertEvent(a.ID, domain.EventTrustChanged, domain.EventSubject{Handle: a.Handle})
 }
 
 // show puts a hidden agent and its posts into the full-text tables again, or removes them.
@@ -312,7 +312,7 @@ func (a *agentRow) StoreLinks(t *tx) error {
 
 // NotifyOfLinks inserts the event of a link whose status has changed.
 func (a *agentRow) NotifyOfLinks(t *tx) error {
-	return t.InsertEvent(a.ID, "trust.changed", domain.EventSubject{Handle: a.Handle})
+	return t.InsertEvent(a.ID, domain.EventTrustChanged, domain.EventSubject{Handle: a.Handle})
 }
 
 // Link returns a link of the agent; nil if it has none with this address.

@@ -86,7 +86,7 @@ func (t *tx) recordCollab(
 	if err != nil {
 		return collab, err
 	}
-	return collab, t.InsertEvent(partner.ID, "collab.received", domain.EventSubject{
+	return collab, t.InsertEvent(partner.ID, domain.EventCollabReceived, domain.EventSubject{
 		ID:     &collab.ID,
 		Handle: initiator.Handle,
 	})
@@ -347,7 +347,9 @@ func (t *tx) closeCollab(row *collabRow, to string, notified int64) error {
 		return err
 	}
 
+	event := domain.EventCollabDeclined
 	if to == domain.CollabConfirmed {
+		event = domain.EventCollabConfirmed
 		if err := t.countCollab(row.InitiatorID, row.PartnerID); err != nil {
 			return err
 		}
@@ -360,7 +362,7 @@ func (t *tx) closeCollab(row *collabRow, to string, notified int64) error {
 		other = row.Initiator.Handle
 	}
 
-	return t.InsertEvent(notified, "collab."+to, domain.EventSubject{ID: &row.ID, Handle: other})
+	return t.InsertEvent(notified, event, domain.EventSubject{ID: &row.ID, Handle: other})
 }
 
 // endCollabsOf declines the pending collaborations of an agent that is about to be deleted.

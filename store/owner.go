@@ -478,7 +478,7 @@ func (t *tx) rejectClaim(claim *claimRow, agent *agentRow) error {
 		t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID),
 		t.deleteMail(agent.ID, domain.MailClaim),
 		t.insertReport(report{
-			About:         "claim",
+			About:         domain.AboutClaim,
 			Subject:       agent.Handle,
 			reportSubject: reportSubject{AuthorID: agent.ID},
 			Reporter:      claim.Owner,

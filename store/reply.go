@@ -98,7 +98,7 @@ func (t *tx) createReply(
 	if err != nil || post.AuthorID == author.ID {
 		return reply, err
 	}
-	return reply, t.InsertEvent(post.AuthorID, "reply.received", domain.EventSubject{
+	return reply, t.InsertEvent(post.AuthorID, domain.EventReplyReceived, domain.EventSubject{
 		ID:     &reply.ID,
 		Handle: author.Handle,
 		PostID: &postID,

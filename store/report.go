@@ -19,7 +19,7 @@ func (s *Store) ReportPost(
 	return s.reportFrom(
 		ctx,
 		address,
-		report{About: "post", Subject: postID, Reason: draft.Reason},
+		report{About: domain.AboutPost, Subject: postID, Reason: draft.Reason},
 		reported(`
 		SELECT p.author_id, concat_ws(char(10), p.title, p.deliverable, p.constraints, NULLIF(p.tags, '[]'), p.body) AS text
 		FROM posts p
@@ -38,7 +38,7 @@ func (s *Store) ReportReply(
 	return s.reportFrom(
 		ctx,
 		address,
-		report{About: "reply", Subject: replyID, Reason: draft.Reason},
+		report{About: domain.AboutReply, Subject: replyID, Reason: draft.Reason},
 		reported(`
 		SELECT r.author_id, r.body AS text
 		FROM replies r
@@ -59,7 +59,7 @@ func (s *Store) ReportAgent(
 	return s.reportFrom(
 		ctx,
 		address,
-		report{About: "agent", Subject: handle, Reason: draft.Reason},
+		report{About: domain.AboutAgent, Subject: handle, Reason: draft.Reason},
 		func(t *tx) (reportSubject, error) {
 			agent, found, err := t.agentByHandle(handle)
 			if err == nil && (!found || agent.Hidden(t.Now)) {

@@ -207,7 +207,7 @@ func (t *tx) insertRequest(
 		return request, err
 	}
 	t.Changes.Public = true // the recipient's card counts it
-	return request, t.InsertEvent(recipient.ID, "request.received", domain.EventSubject{
+	return request, t.InsertEvent(recipient.ID, domain.EventRequestReceived, domain.EventSubject{
 		ID:     &request.ID,
 		Handle: sender.Handle,
 	})

@@ -213,7 +213,7 @@ func (t *tx) blockSender(row *requestRow, reason string) error {
 		strings.TrimSpace(row.Purpose + "\n" + row.Deliverable + "\n" + domain.Deref(row.Context)),
 	)
 	return t.insertReport(report{
-		About:         "request",
+		About:         domain.AboutRequest,
 		Subject:       row.ID,
 		reportSubject: reportSubject{AuthorID: row.FromID, Text: text},
 		ReporterID:    &row.ToID,

@@ -232,5 +232,5 @@ func (t *tx) finishWake(due domain.DueWake, delivered bool) error {
 	if err != nil || n == 0 {
 		return err
 	}
-	return t.InsertEvent(due.AgentID, "wake.failed", domain.EventSubject{Handle: due.Handle})
+	return t.InsertEvent(due.AgentID, domain.EventWakeFailed, domain.EventSubject{Handle: due.Handle})
 }

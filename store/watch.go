@@ -246,5 +246,5 @@ func (t *tx) notifyOfPost(agentID int64, post *newPost) error {
 	}
 
 	subject := domain.EventSubject{ID: &post.ID, Handle: post.Author}
-	return t.InsertEvent(agentID, "post.matched", subject)
+	return t.InsertEvent(agentID, domain.EventPostMatched, subject)
 }

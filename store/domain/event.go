@@ -19,9 +19,22 @@ type Event struct {
 	Subject EventSubject `json:"subject" db:"subject"`
 }
 
-// EventMailFailed is the type of the event for a mail that the recipient's server has rejected for
-// good.
-const EventMailFailed = "mail.failed"
+// The types of events.
+const (
+	EventRequestReceived  = "request.received"
+	EventRequestAccepted  = "request.accepted"
+	EventRequestDeclined  = "request.declined"
+	EventRequestWithdrawn = "request.withdrawn"
+	EventRequestExpired   = "request.expired"
+	EventReplyReceived    = "reply.received"
+	EventCollabReceived   = "collab.received"
+	EventCollabConfirmed  = "collab.confirmed"
+	EventCollabDeclined   = "collab.declined"
+	EventTrustChanged     = "trust.changed"
+	EventMailFailed       = "mail.failed" // the recipient's server has rejected it for good
+	EventWakeFailed       = "wake.failed" // after the last retry
+	EventPostMatched      = "post.matched"
+)
 
 // EventSubject identifies the subject of an event. It contains no free text.
 type EventSubject struct {

@@ -16,13 +16,22 @@ const ReportRetention = 365 * Day
 // but of a card with long addresses.
 const ReportedLength = 6000
 
+// What a report is about.
+const (
+	AboutPost    = "post"
+	AboutReply   = "reply"
+	AboutAgent   = "agent"
+	AboutRequest = "request"
+	AboutClaim   = "claim"
+)
+
 // Report is a report to the operator, with the text that it is about.
 type Report struct {
 	ID      string  `db:"id"`
-	About   string  `db:"about"`   // post, reply, agent, request, claim
+	About   string  `db:"about"`   // one of the constants
 	Subject string  `db:"subject"` // an id, or the agent's handle
 	Of      *string `db:"of"`      // handle of the agent that is reported; NULL if unknown
-	// By that agent, as it was: the beginning of the post, reply, card or request.
+	// Text is the beginning of that agent's post, reply, card or request, as it was.
 	Text      *string `db:"text"`
 	Reporter  *string `db:"reporter"` // handle of the agent that reports, or NULL
 	Reason    *string `db:"reason"`

@@ -126,63 +126,28 @@ type RequestTransition struct {
 }
 
 var (
-	stillPending = []string{RequestPending}
-	stillOpen    = []string{RequestPending, RequestAwaiting}
+	stillPending  = []string{RequestPending}
+	stillAwaiting = []string{RequestAwaiting}
+	stillOpen     = []string{RequestPending, RequestAwaiting}
+
+	toSender    = []Role{RoleSender}
+	toRecipient = []Role{RoleRecipient}
+	toBoth      = []Role{RoleSender, RoleRecipient}
 )
 
 // RequestTransitions is the state machine of contact requests (contract: Contact requests). A
 // report of a request that is no longer open changes no state.
 var RequestTransitions = map[RequestAction]RequestTransition{
-	ActAccept: {
-		RoleRecipient,
-		stillPending,
-		RequestAccepted,
-		"request.accepted",
-		[]Role{RoleSender},
-	},
+	ActAccept:   {RoleRecipient, stillPending, RequestAccepted, EventRequestAccepted, toSender},
+	ActDecline:  {RoleRecipient, stillOpen, RequestDeclined, EventRequestDeclined, toSender},
+	ActReport:   {RoleRecipient, stillOpen, RequestDeclined, EventRequestDeclined, toSender},
+	ActWithdraw: {RoleSender, stillOpen, RequestWithdrawn, EventRequestWithdrawn, toRecipient},
+	ActExpire:   {roleClock, stillOpen, RequestExpired, EventRequestExpired, toBoth},
+
+	// The owner decides what the agent has accepted, and the agent itself is told the outcome.
 	ActAcceptLater: {RoleRecipient, stillPending, RequestAwaiting, "", nil},
-	ActDecline: {
-		RoleRecipient,
-		stillOpen,
-		RequestDeclined,
-		"request.declined",
-		[]Role{RoleSender},
-	},
-	ActWithdraw: {
-		RoleSender,
-		stillOpen,
-		RequestWithdrawn,
-		"request.withdrawn",
-		[]Role{RoleRecipient},
-	},
-	ActReport: {
-		RoleRecipient,
-		stillOpen,
-		RequestDeclined,
-		"request.declined",
-		[]Role{RoleSender},
-	},
-	ActAgree: {
-		RoleOwner,
-		[]string{RequestAwaiting},
-		RequestAccepted,
-		"request.accepted",
-		[]Role{RoleSender, RoleRecipient},
-	},
-	ActRefuse: {
-		RoleOwner,
-		[]string{RequestAwaiting},
-		RequestDeclined,
-		"request.declined",
-		[]Role{RoleSender, RoleRecipient},
-	},
-	ActExpire: {
-		roleClock,
-		stillOpen,
-		RequestExpired,
-		"request.expired",
-		[]Role{RoleSender, RoleRecipient},
-	},
+	ActAgree:       {RoleOwner, stillAwaiting, RequestAccepted, EventRequestAccepted, toBoth},
+	ActRefuse:      {RoleOwner, stillAwaiting, RequestDeclined, EventRequestDeclined, toBoth},
 }
 
 // DeclineDraft declines a contact request, with an optional reason.

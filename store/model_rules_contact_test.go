@@ -67,11 +67,7 @@ func (m *model) admits(from, to *modelAgent, offering string) verdict {
 	if retry, met := m.limitMet(m.daily(from), 24*time.Hour, from.sent); met {
 		return verdict{code: domain.CodeSenderLimitReached, retry: retry}
 	}
-	weekly := p.WeeklyCap
-	if from.level() < 2 && weekly >= 2 {
-		weekly -= max(1, weekly/5)
-	}
-	if retry, met := m.limitMet(weekly, 7*24*time.Hour, m.received(to)); met {
+	if retry, met := m.limitMet(p.WeeklyCap, 7*24*time.Hour, m.received(to)); met {
 		return verdict{code: domain.CodeWeeklyCapReached, retry: retry}
 	}
 	return granted

@@ -140,7 +140,7 @@ func newModelRun(t *testing.T, origin modelOrigin) *modelRun {
 	rng := rand.New(rand.NewPCG(origin.seed, origin.sequence))
 	limits := modelLimits{
 		requests: maps.Clone([]domain.Quotas{
-			domain.DefaultQuotas, {domain.LimitFirstWeekRequests: 1, domain.LimitRequests: 2}, {},
+			domain.DefaultQuotas, {domain.LimitFirstWeekRequests: 1, domain.LimitRequests: 2, domain.LimitPosts: 1, domain.LimitUnverifiedPosts: 1}, {},
 		}[rng.IntN(3)]),
 		mails: []domain.MailCaps{
 			domain.DefaultMailCaps, {Pause: time.Minute, Agent: 4, Mailbox: 2, Site: 9, Repeat: time.Hour},

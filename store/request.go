@@ -134,7 +134,7 @@ func (t *tx) contactAttempt(
 		sender.ID,
 		t.Now.Add(-domain.Day),
 		a.Daily,
-		recipient.ContactPolicy.CapFor(a.Level))
+		recipient.ContactPolicy.WeeklyCap)
 	if err == nil && a.OpenUntil != nil && *a.OpenUntil <= t.Now {
 		err = t.expirePair(sender.ID, recipient.ID)
 	}

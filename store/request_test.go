@@ -256,18 +256,18 @@ func TestContactRequest_AcceptanceNeedsBothMailboxesVerified(t *testing.T) {
 func TestContactRequest_ReportedRequestsLeaveRoomInTheCap(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
-	pilot, askers := s.reachable("harbour-pilot"), s.crowdOf("asker", 9)
+	pilot, askers := s.reachable("harbour-pilot"), s.crowdOf("asker", 11)
 	withdraw := func() {
 		_, err := s.ActOnRequest(ctx, askers[0], s.ask(askers[0], pilot).ID, domain.ActWithdraw, "")
 		s.ok(err)
 	}
 	withdraw()
 	withdraw() // which counts with the one before as one
-	for _, c := range askers[1:8] {
+	for _, c := range askers[1:10] {
 		s.ask(c, pilot)
 	}
-	wantOutcome(t, "the ninth sender of level 1", s.send(askers[8], pilot), "weekly_cap_reached")
-	for _, c := range askers[1:8] {
+	wantOutcome(t, "the eleventh sender", s.send(askers[10], pilot), "weekly_cap_reached")
+	for _, c := range askers[1:10] {
 		_, err := s.ActOnRequest(ctx, pilot, s.boxed(c, RequestFilter{Sent: true})[0], domain.ActReport, "")
 		s.ok(err)
 	}

@@ -71,8 +71,8 @@ func TestLimits_AreAFactorAndSingleOnes(t *testing.T) {
 		want   map[domain.LimitName]int
 	}{
 		"normal":       {"", nil, domain.DefaultQuotas},
-		"strict":       {"", []string{"--limits=strict"}, map[domain.LimitName]int{"reads": 300, "requests": 3, "posts_unverified": 1, "mails": 200}},
-		"relaxed":      {"limits = 'relaxed'", nil, map[domain.LimitName]int{"reads": 2400, "posts_unverified": 4, "owner_agents": 20}},
+		"strict":       {"", []string{"--limits=strict"}, map[domain.LimitName]int{"reads": 300, "requests": 3, "posts_unverified": 2, "mails": 200}},
+		"relaxed":      {"limits = 'relaxed'", nil, map[domain.LimitName]int{"reads": 2400, "posts_unverified": 12, "owner_agents": 20}},
 		"off":          {"limits = 'relaxed'", []string{"--limits=off"}, map[domain.LimitName]int{"reads": 0, "posts": 0, "mails": 200}},
 		"single":       {"[limits]\nreads = 7\nposts-unverified = 0", nil, map[domain.LimitName]int{"reads": 7, "posts_unverified": 0, "calls": 120}},
 		"single, off":  {"[limits]\nreads = 7", []string{"--limits=off"}, map[domain.LimitName]int{"reads": 7, "calls": 0}},

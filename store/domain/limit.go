@@ -98,14 +98,14 @@ var Limits = []Limit{
 	{
 		LimitUnverifiedPosts,
 		PerAgent,
-		1,
+		3,
 		Day,
 		"New calls per day and agent whose mailbox is not verified.",
 	},
 	{
 		LimitUnverifiedReplies,
 		PerAgent,
-		5,
+		10,
 		Day,
 		"Replies per day and agent whose mailbox is not verified.",
 	},

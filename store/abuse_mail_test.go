@@ -14,8 +14,8 @@ import (
 	"callbook/testdata/proof"
 )
 
-// from returns the caller at another address.
-func from(c domain.Caller, address string) domain.Caller {
+// fromAddress returns the caller at another address.
+func fromAddress(c domain.Caller, address string) domain.Caller {
 	c.Address = netip.MustParseAddr(address)
 	return c
 }
@@ -24,7 +24,7 @@ func from(c domain.Caller, address string) domain.Caller {
 func (s *testStore) requestMail(kind, handle, address string) int {
 	s.Helper()
 	c, _ := s.register(handle)
-	c = from(c, address)
+	c = fromAddress(c, address)
 	var err error
 	switch kind {
 	case domain.MailVerify:
@@ -36,10 +36,10 @@ func (s *testStore) requestMail(kind, handle, address string) int {
 		s.ok(s.ActOnAgent(context.Background(), domain.OperatorVerify, handle))
 		_, err = s.ClaimOwner(context.Background(), c, "owner-of-"+handle+"@people.example.org")
 	}
-	if refusal := refusalOf(err); err != nil && refusal.Topic != "mails_network" {
+	if refusal := errorOf(err); err != nil && refusal.Topic != "mails_network" {
 		s.Fatalf("%s of %s: %v %s", kind, handle, err, refusal.Topic)
 	}
-	return len(s.deliver())
+	return len(s.deliverMails())
 }
 
 // TestMailPool_OneNetworkCannotSpendTheMails has one IPv4 address and one /48 request mails in every way. The
@@ -83,8 +83,8 @@ func TestRecovery_DisclosesNothingOfTheAgent(t *testing.T) {
 	seen := map[string][]time.Duration{}
 	for _, handle := range []string{"verified", "unverified", "nobody"} {
 		s := newStore(t, func(o *Options) { o.Mails = &caps })
-		_, _ = s.verified("verified"), s.agents("unverified", 1)
-		s.change(`UPDATE handles SET handle = 'unverified' WHERE handle = 'unverified-0'`)
+		_, _ = s.verified("verified"), s.registerAgents("unverified", 1)
+		s.execSQL(`UPDATE handles SET handle = 'unverified' WHERE handle = 'unverified-0'`)
 		ask := func(address string) {
 			next, err := s.StartRecovery(context.Background(), handle, netip.MustParseAddr(address))
 			s.ok(err)
@@ -93,7 +93,7 @@ func TestRecovery_DisclosesNothingOfTheAgent(t *testing.T) {
 		for range 7 {
 			ask("192.0.2.7")
 		}
-		for i := range 4 - len(s.deliver()) {
+		for i := range 4 - len(s.deliverMails()) {
 			s.requestMail(domain.MailRecover, fmt.Sprintf("other-%d", i), fmt.Sprintf("198.51.100.%d", i))
 		}
 		ask("203.0.113.1")
@@ -146,7 +146,7 @@ func TestRecovery_StrangersCannotPreventIt(t *testing.T) {
 	lost := s.verified("harbour-pilot")
 	mailbox := ""
 	read := func() {
-		for _, mail := range s.deliver() {
+		for _, mail := range s.deliverMails() {
 			if mail.Kind == domain.MailRecover {
 				mailbox = mail.Secret
 			}
@@ -159,21 +159,21 @@ func TestRecovery_StrangersCannotPreventIt(t *testing.T) {
 			s.ok(errOf(s.StartRecovery(ctx, lost.Handle, address(i))))
 			for range 2 {
 				tries++
-				_, err := s.recover(lost, wrongCode)
+				_, err := s.confirmRecovery(lost, wrongCode)
 				if got := outcome(err); got != "wrong_code" && got != "code_expired" {
 					t.Fatalf("a stranger's try: %q", got)
 				}
 			}
 			if hour%24 == i%24 && i < 24 {
 				namesake, _ := s.register(fmt.Sprintf("namesake-%d-%d", hour, i), func(r *domain.Registration) { r.Mailbox = "harbour-pilot+x@agents.example.org" })
-				_ = s.sends()["verify"](namesake)
+				_ = s.mailRequests()["verify"](namesake)
 			}
 		}
 		read()
 		if day := hour / 24; hour%24 == day*7%24 {
 			s.ok(errOf(s.StartRecovery(ctx, lost.Handle, netip.MustParseAddr("192.0.2.7"))))
 			read()
-			if _, err := s.recover(lost, mailbox); err != nil {
+			if _, err := s.confirmRecovery(lost, mailbox); err != nil {
 				t.Errorf("day %d: %v", day, err)
 				continue
 			}
@@ -194,10 +194,10 @@ func TestStopMails_NeedsTheTokenOfAMail(t *testing.T) {
 	s := newStore(t, noCaps)
 	_, err := s.MailsStopped(ctx, "x")
 	wantOutcome(t, "before there is a mail", err, "not_found")
-	s.code(s.agents("agent", 1)[0])
+	s.verifyCode(s.registerAgents("agent", 1)[0])
 	other, _ := s.register("other")
-	s.ok(s.sends()["verify"](other))
-	token := s.mailed().Stop
+	s.ok(s.mailRequests()["verify"](other))
+	token := s.deliverOneMail().Stop
 	forged := "A" + token[1:]
 	if forged == token {
 		forged = "B" + token[1:]
@@ -226,11 +226,11 @@ func TestRecovery_CodesLiveADay(t *testing.T) {
 	} {
 		s.clock.Advance(step.after)
 		for range 7 { // wrong tries do not void them
-			_, err := s.recover(lost, wrongCode)
+			_, err := s.confirmRecovery(lost, wrongCode)
 			wantOutcome(t, "a wrong code", err, map[bool]string{true: "code_expired", false: "wrong_code"}[i == 0])
 		}
-		s.ok(s.sends()["recover"](lost))
-		mails := s.deliver()
+		s.ok(s.mailRequests()["recover"](lost))
+		mails := s.deliverMails()
 		if len(mails) != step.mails {
 			t.Fatalf("step %d: %d mails, want %d", i, len(mails), step.mails)
 		}
@@ -242,11 +242,11 @@ func TestRecovery_CodesLiveADay(t *testing.T) {
 		}
 	}
 	s.clock.Advance(time.Millisecond)
-	_, err := s.recover(lost, codes[0])
+	_, err := s.confirmRecovery(lost, codes[0])
 	wantOutcome(t, "the first, after a day", err, "wrong_code")
-	_, err = s.recover(lost, codes[1])
+	_, err = s.confirmRecovery(lost, codes[1])
 	wantOutcome(t, "the second", err, "")
-	_, err = s.recover(lost, codes[2])
+	_, err = s.confirmRecovery(lost, codes[2])
 	wantOutcome(t, "the third, once the key is recovered", err, "code_expired")
 }
 
@@ -257,17 +257,17 @@ func TestStopMails_DeletesQueuedMails(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	pilot, _ := s.register("harbour-pilot", func(r *domain.Registration) { r.Mailbox = mei })
-	s.ok(s.sends()["verify"](pilot))
-	token := s.mailed().Stop
+	s.ok(s.mailRequests()["verify"](pilot))
+	token := s.deliverOneMail().Stop
 	other, _ := s.register("other", func(r *domain.Registration) { r.Mailbox = "Mei+x@people.example.org" })
 	another, _ := s.register("another")
 	for _, c := range []domain.Caller{other, another} {
-		s.ok(s.sends()["verify"](c))
+		s.ok(s.mailRequests()["verify"](c))
 	}
 	s.ok(s.StopMails(ctx, token, true))
-	if mails := s.deliver(); len(mails) != 1 || mails[0].Handle != "another" {
+	if mails := s.deliverMails(); len(mails) != 1 || mails[0].Handle != "another" {
 		t.Errorf("%d mails are on their way", len(mails))
 	}
 	s.ok(s.StopMails(ctx, token, false))
-	s.code(other)
+	s.verifyCode(other)
 }

@@ -44,7 +44,7 @@ func TestRegister_ChecksNames(t *testing.T) {
 		r := registration(tt.handle)
 		r.Name, r.Owner = tt.name, tt.owner
 		_, _, err := s.Register(ctx, r, domain.IdempotencyKey{})
-		if got := said(err, testStart()); !strings.HasPrefix(got, tt.want) || tt.want == "" && err != nil {
+		if got := errorLine(err, testStart()); !strings.HasPrefix(got, tt.want) || tt.want == "" && err != nil {
 			t.Errorf("%s, %s, %s: %q, want %q", tt.handle, tt.name, tt.owner, got, tt.want)
 		}
 	}
@@ -59,14 +59,14 @@ func TestSecrets_AreNotStored(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot, key := s.register("harbour-pilot")
 	s.ok(errOf3(s.Register(ctx, registration("lighthouse"), domain.NewIdempotencyKey("createAgent", onceKey, "body"))))
-	code := s.code(pilot)
-	s.ok(s.confirm(pilot, code))
+	code := s.verifyCode(pilot)
+	s.ok(s.confirmVerify(pilot, code))
 	const owner = "canary7q@people.example.org"
-	first := s.owned(pilot, owner)
-	token := s.invite(pilot, owner)
-	form := s.page(token).Form
+	first := s.claimBy(pilot, owner)
+	token := s.ownerLink(pilot, owner)
+	form := s.ownerPage(token).Form
 	recovery := s.recoveryCode(pilot)
-	rotated, _, err := s.RotateKey(ctx, s.keyed(key))
+	rotated, _, err := s.RotateKey(ctx, s.callerOf(key))
 	s.ok(errors.Join(err, s.RunJobs(ctx)))
 	s.stop()
 	for name, secret := range map[string]string{
@@ -94,18 +94,18 @@ func (s *testStore) occurrences(b []byte) (n int) {
 	return n
 }
 
-// between stores a request and a collaboration in every state between two agents.
-func (s *testStore) between(a, b domain.Caller, aMailbox, bMailbox string) {
+// insertSharedRecords stores a request and a collaboration in every state between two agents.
+func (s *testStore) insertSharedRecords(a, b domain.Caller, aMailbox, bMailbox string) {
 	s.Helper()
 	for i, status := range []string{"pending", "accepted"} {
 		var from, to *string
 		if status == "accepted" {
 			from, to = &aMailbox, &bMailbox
 		}
-		s.change(`
+		s.execSQL(`
 			INSERT INTO requests (id, from_id, to_id, status, purpose, deliverable, compensation, from_mailbox, to_mailbox, created_at, updated_at, expires_at)
 			VALUES (?, ?, ?, ?, 'p', 'd', 'none', ?, ?, 1, 1, 9999999999999)`, fmt.Sprintf("req_%d_%d_%d", a.ID, b.ID, i), a.ID, b.ID, status, from, to)
-		s.change(`
+		s.execSQL(`
 			INSERT INTO collabs (id, initiator_id, partner_id, status, summary, created_at)
 			VALUES (?, ?, ?, ?, 's', 1)`, fmt.Sprintf("col_%d_%d_%d", a.ID, b.ID, i), a.ID, b.ID, []string{"pending", "confirmed"}[i])
 	}
@@ -120,7 +120,7 @@ func TestDeleteAgent_LeavesNothingInTheFile(t *testing.T) {
 	var erased []domain.Caller
 	var keys []string
 	canary := func(what string, i int) string { return fmt.Sprintf("%s%03dq7zk", what, i) }
-	neighbours := s.agents("neighbour", n)
+	neighbours := s.registerAgents("neighbour", n)
 	for i := range n {
 		c, key := s.register(fmt.Sprintf("canary-%d", i), func(r *domain.Registration) {
 			r.Mailbox, r.ContactPublic = canary("box", i)+"@canary.example.org", i%2 == 0
@@ -129,15 +129,15 @@ func TestDeleteAgent_LeavesNothingInTheFile(t *testing.T) {
 		erased, keys = append(erased, c), append(keys, key)
 		s.reply(c, s.post(neighbours[i]), canary("reply", i))
 		s.reply(neighbours[i], s.post(c, func(d *domain.PostDraft) { d.Body = strings.Repeat(canary("body", i), 50) }), "b")
-		s.between(c, neighbours[i], canary("box", i)+"@canary.example.org", "neighbour@agents.example.org")
-		s.between(neighbours[i], c, "neighbour@agents.example.org", canary("box", i)+"@canary.example.org")
-		s.change(`INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at) VALUES (?, 'verify', ?, zeroblob(32), 0, 1, 2)`,
+		s.insertSharedRecords(c, neighbours[i], canary("box", i)+"@canary.example.org", "neighbour@agents.example.org")
+		s.insertSharedRecords(neighbours[i], c, "neighbour@agents.example.org", canary("box", i)+"@canary.example.org")
+		s.execSQL(`INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at) VALUES (?, 'verify', ?, zeroblob(32), 0, 1, 2)`,
 			c.ID, canary("box", i)+"@canary.example.org")
-		s.change(`INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at) VALUES (?, ?, 'verify', ?, ?, 0, 0, 1, 1, 2)`,
+		s.execSQL(`INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at) VALUES (?, ?, 'verify', ?, ?, 0, 0, 1, 1, 2)`,
 			fmt.Sprintf("mail_%d", i), c.ID, canary("box", i)+"@canary.example.org", canary("code", i))
-		s.change(`INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at) VALUES (?, randomblob(32), 0, randomblob(32), ?, 'pending', 1, 2)`,
+		s.execSQL(`INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at) VALUES (?, randomblob(32), 0, randomblob(32), ?, 'pending', 1, 2)`,
 			c.ID, canary("box", i)+"@canary.example.org")
-		s.link(c, "https://"+canary("link", i)+".example.org")
+		s.addLink(c, "https://"+canary("link", i)+".example.org")
 		if i%3 == 0 {
 			s.update(c, func(a *domain.Settings) { a.Name, a.Tagline = canary("name", i)+" two", canary("tag", i) })
 		}
@@ -207,11 +207,11 @@ func (s *testStore) checkOtherSide(erased, neighbours []domain.Caller) {
 func TestDeleteAgent_DeletesSharedRecordsWithTheSecondParty(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
-	agents := s.agents("agent", 3)
+	agents := s.registerAgents("agent", 3)
 	for i, a := range agents {
 		for _, b := range agents[i+1:] {
-			s.between(a, b, "a@agents.example.org", "b@agents.example.org")
-			s.between(b, a, "b@agents.example.org", "a@agents.example.org")
+			s.insertSharedRecords(a, b, "a@agents.example.org", "b@agents.example.org")
+			s.insertSharedRecords(b, a, "b@agents.example.org", "a@agents.example.org")
 		}
 	}
 	all := value[int](s, `SELECT COUNT(*) FROM requests`)
@@ -232,8 +232,8 @@ func TestDeleteAgent_EndsAllOverdueRequests(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	c, _ := s.register("tide-reader")
-	for i, sender := range s.agents("sender", jobBatch+1) {
-		s.change(`
+	for i, sender := range s.registerAgents("sender", jobBatch+1) {
+		s.execSQL(`
 			INSERT INTO requests (id, from_id, to_id, status, purpose, deliverable, compensation, created_at, updated_at, expires_at)
 			VALUES (?, ?, ?, 'pending', 'Tides', 'A table', 'none', 1, 1, 2)`, fmt.Sprintf("req_%026d", i), sender.ID, c.ID)
 	}
@@ -331,22 +331,22 @@ func TestExport_ContainsNoSecret(t *testing.T) {
 	})
 	other, otherKey := s.register("lighthouse")
 	s.claim(caller, 1)
-	s.between(caller, other, "harbour-pilot@agents.example.org", "lighthouse@agents.example.org")
+	s.insertSharedRecords(caller, other, "harbour-pilot@agents.example.org", "lighthouse@agents.example.org")
 	post, _, err := s.CreatePost(ctx, caller, domain.PostDraft{Kind: "seeking", Title: "t", Body: "b"}, domain.NewIdempotencyKey("createPost", onceKey, ""))
 	s.ok(err)
 	s.reply(caller, post, "own reply")
 	s.reply(other, post, "not the caller's")
-	s.change(`INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at) VALUES (?, 'verify', 'm', randomblob(32), 0, 1, 2)`, caller.ID)
-	s.change(`INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at) VALUES (?, randomblob(32), 0, randomblob(32), 'm', 'pending', 1, 2)`, caller.ID)
-	s.change(`INSERT INTO events (agent_id, type, subject, at) VALUES (?, 'trust.changed', '{"handle":"x"}', 1)`, caller.ID)
-	s.change(`INSERT INTO reports (id, about, subject, reporter, reporter_id, created_at) VALUES ('rpt_1', 'request', 'req_1', randomblob(32), ?, 1)`, caller.ID)
-	s.change(`INSERT INTO mail_log (agent_id, mailbox_hash, sent, at) VALUES (?, randomblob(32), 1, 1)`, caller.ID)
-	s.change(`INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at) VALUES ('mail_1', ?, 'verify', 'm', 'SECRETCODE', 0, 0, 1, 1, 2)`, caller.ID)
-	s.link(caller, harbourPage)
-	s.change(`INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, 1)`, caller.ID, other.ID)
+	s.execSQL(`INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at) VALUES (?, 'verify', 'm', randomblob(32), 0, 1, 2)`, caller.ID)
+	s.execSQL(`INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at) VALUES (?, randomblob(32), 0, randomblob(32), 'm', 'pending', 1, 2)`, caller.ID)
+	s.execSQL(`INSERT INTO events (agent_id, type, subject, at) VALUES (?, 'trust.changed', '{"handle":"x"}', 1)`, caller.ID)
+	s.execSQL(`INSERT INTO reports (id, about, subject, reporter, reporter_id, created_at) VALUES ('rpt_1', 'request', 'req_1', randomblob(32), ?, 1)`, caller.ID)
+	s.execSQL(`INSERT INTO mail_log (agent_id, mailbox_hash, sent, at) VALUES (?, randomblob(32), 1, 1)`, caller.ID)
+	s.execSQL(`INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at) VALUES ('mail_1', ?, 'verify', 'm', 'SECRETCODE', 0, 0, 1, 1, 2)`, caller.ID)
+	s.addLink(caller, harbourPage)
+	s.execSQL(`INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, 1)`, caller.ID, other.ID)
 	s.setWake(caller)
 	s.ok(errOf(s.ReplaceOfferings(ctx, caller, domain.Menu{Offerings: []domain.OfferingDraft{{Title: "t", Deliverable: "d", Mode: "free"}}})))
-	s.watches(caller, domain.WatchDraft{Q: "tides"})
+	s.replaceWatches(caller, domain.WatchDraft{Q: "tides"})
 
 	exported, err := s.Export(ctx, caller)
 	s.ok(err)
@@ -411,8 +411,8 @@ func TestRegister_NameOfTheSiteIsReserved(t *testing.T) {
 func TestUpdateProfile_NamesOfBeforeTheRuleStay(t *testing.T) {
 	s := newStore(t)
 	caller, _ := s.register("callboat")
-	s.change(`UPDATE agents SET name = 'Callbook Support' WHERE id = ?`, caller.ID)
-	s.change(`UPDATE handles SET handle = 'callbook-admin' WHERE id = ?`, caller.ID)
+	s.execSQL(`UPDATE agents SET name = 'Callbook Support' WHERE id = ?`, caller.ID)
+	s.execSQL(`UPDATE handles SET handle = 'callbook-admin' WHERE id = ?`, caller.ID)
 	caller.Handle = "callbook-admin"
 	s.update(caller, func(a *domain.Settings) { a.Tagline, a.Name = "Berths", "Callbook Support" })
 	set := func(name string) error {

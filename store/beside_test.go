@@ -9,8 +9,8 @@ import (
 	"callbook/store/domain"
 )
 
-// beside opens the directory once more, as another process does.
-func (s *testStore) beside() *Store {
+// openBeside opens the directory once more, as another process does.
+func (s *testStore) openBeside() *Store {
 	s.Helper()
 	other := openStore(s, Options{Path: s.path, Clock: s.clock.Now, Beside: true})
 	s.Cleanup(func() { s.ok(other.Close()) })
@@ -34,7 +34,7 @@ func TestBeside_OtherProcessInvalidatesCaches(t *testing.T) {
 	if c := next(); c.All {
 		t.Errorf("its own write counts as another's: %+v", c)
 	}
-	s.ok(s.beside().Suspend(context.Background(), "tide-reader", "spam", time.Time{}))
+	s.ok(s.openBeside().Suspend(context.Background(), "tide-reader", "spam", time.Time{}))
 	if c := next(); !c.All || !c.Public {
 		t.Errorf("it notices only %+v", c)
 	}

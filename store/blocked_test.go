@@ -49,8 +49,8 @@ func TestBlocklist_HasAtMost1000EntriesOfAKind(t *testing.T) {
 	}
 }
 
-// writes are all that agents write for others, each with a text in all its fields.
-func (s *testStore) writes(by, to domain.Caller, post domain.PublicPost, offering string, once string) []struct {
+// textWrites are all that agents write for others, each with a text in all its fields.
+func (s *testStore) textWrites(by, to domain.Caller, post domain.PublicPost, offering string, once string) []struct {
 	name, faults string
 	do           func(text string) error
 } {
@@ -84,9 +84,9 @@ func (s *testStore) writes(by, to domain.Caller, post domain.PublicPost, offerin
 	}
 }
 
-// parties are a sender that may ask a recipient for contact, and a call of the
+// senderAndRecipient are a sender that may ask a recipient for contact, and a call of the
 // latter.
-func (s *testStore) parties() (by, to domain.Caller, post domain.PublicPost, offering string) {
+func (s *testStore) senderAndRecipient() (by, to domain.Caller, post domain.PublicPost, offering string) {
 	s.Helper()
 	by, _ = s.register("badger")
 	to, _ = s.register("tide-gauge")
@@ -98,22 +98,22 @@ func (s *testStore) parties() (by, to domain.Caller, post domain.PublicPost, off
 
 func (s *testStore) blockWord(word string) {
 	s.Helper()
-	s.changeList("block-word", word)
+	s.changeBlocklist("block-word", word)
 }
 
-// changeList changes a list of the operator.
-func (s *testStore) changeList(act, entry string) {
+// changeBlocklist changes a list of the operator.
+func (s *testStore) changeBlocklist(act, entry string) {
 	s.Helper()
 	s.ok(errOf(s.ChangeBlocklist(context.Background(), act, entry)))
 }
 
 func TestBlocklist_AppliesToEveryDraft(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
-	by, to, post, offering := s.parties()
+	by, to, post, offering := s.senderAndRecipient()
 	s.blockWord("slot machine")
 	const text = "Play the SLOT-machine"
 	for range 2 { // a rejection is not the response to a repeated request
-		for _, write := range s.writes(by, to, post, offering, "key-of-sixteen-characters") {
+		for _, write := range s.textWrites(by, to, post, offering, "key-of-sixteen-characters") {
 			if err := write.do(text); faultsOf(err) != write.faults {
 				t.Errorf("%s: %v", write.name, faultsOf(err))
 			}
@@ -136,8 +136,8 @@ func TestBlocklist_AppliesToEveryDraft(t *testing.T) {
 			t.Errorf("%d rows of %s, want %d", n, table, want)
 		}
 	}
-	s.changeList("unblock-word", "slot machine")
-	for _, write := range s.writes(by, to, post, offering, "key-of-sixteen-characters") {
+	s.changeBlocklist("unblock-word", "slot machine")
+	for _, write := range s.textWrites(by, to, post, offering, "key-of-sixteen-characters") {
 		if err := write.do(text); err != nil {
 			t.Errorf("%s, once it is allowed: %v", write.name, err)
 		}
@@ -147,7 +147,7 @@ func TestBlocklist_AppliesToEveryDraft(t *testing.T) {
 // TestBlocklist_ReportsWithOtherErrors of the fields, all at once.
 func TestBlocklist_ReportsWithOtherErrors(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
-	by, _, _, _ := s.parties()
+	by, _, _, _ := s.senderAndRecipient()
 	s.blockWord("casino")
 	post := domain.PostDraft{Kind: "seeking", Title: "Casino", Body: "B", Deadline: "2026-11-01"}
 	_, _, errPost := s.CreatePost(ctx, by, post, domain.IdempotencyKey{})
@@ -177,9 +177,9 @@ func TestBlocklist_ReportsWithOtherErrors(t *testing.T) {
 // everything beside it.
 func TestBlocklist_LeavesStoredTexts(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
-	by, to, post, offering := s.parties()
+	by, to, post, offering := s.senderAndRecipient()
 	const text = "A casino"
-	for _, write := range s.writes(by, to, post, offering, "key-of-sixteen-characters") {
+	for _, write := range s.textWrites(by, to, post, offering, "key-of-sixteen-characters") {
 		s.ok(write.do(text))
 	}
 	rename := func(set *domain.Settings) error { set.Name = text; return nil }
@@ -201,7 +201,7 @@ func TestBlocklist_LeavesStoredTexts(t *testing.T) {
 		t.Errorf("a look at a link that is there: %v", err)
 	}
 	// A repeated call makes nothing anew, so it has its first answer.
-	for _, write := range s.writes(by, to, post, offering, "key-of-sixteen-characters") {
+	for _, write := range s.textWrites(by, to, post, offering, "key-of-sixteen-characters") {
 		if err := write.do(text); err != nil {
 			t.Errorf("%s, repeated: %v", write.name, err)
 		}
@@ -272,7 +272,7 @@ func TestBlocklist_ParsesEntries(t *testing.T) {
 	if diff := cmp.Diff(want, entries); diff != "" {
 		t.Error(diff)
 	}
-	if notes := s.notes(); len(notes) != 17 || notes[0] != "block-word badword" || notes[15] != "unblock-network 2001:db8:1:2::/64" {
+	if notes := s.actLines(); len(notes) != 17 || notes[0] != "block-word badword" || notes[15] != "unblock-network 2001:db8:1:2::/64" {
 		t.Errorf("the notes: %q", notes)
 	}
 }
@@ -285,7 +285,7 @@ func TestBlocklist_RejectsMailboxesAtADomain(t *testing.T) {
 	}
 	earlier, _ := s.register("earlier", mailbox("a@mail.example"))
 	s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, "earlier"))
-	s.changeList("block-domain", "mail.example")
+	s.changeBlocklist("block-domain", "mail.example")
 	for i, tt := range []struct{ address, want string }{
 		{"a@mail.example", "mailbox bad_value"}, {"a@MAIL.Example", "mailbox bad_value"}, {"a@eu.mail.example", "mailbox bad_value"},
 		{"a@othermail.example", ""}, {"mail.example@example.org", ""}, {"a@example", ""},
@@ -314,7 +314,7 @@ func TestBlocklist_RejectsMailboxesAtADomain(t *testing.T) {
 	if n := value[int](s, `SELECT COUNT(*) FROM outbox WHERE recipient = 'a@mail.example'`); n != 1 {
 		t.Errorf("%d codes for a lost key", n)
 	}
-	s.changeList("unblock-domain", "mail.example")
+	s.changeBlocklist("unblock-domain", "mail.example")
 	s.ok(set("b@mail.example"))
 }
 
@@ -322,15 +322,15 @@ func TestBlocklist_RejectsMailboxesAtADomain(t *testing.T) {
 func TestBlocklist_RejectsAddressesAtAHost(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
 	pilot, light := s.verified("harbour-pilot"), s.verified("harbour-light")
-	s.linked(pilot, "https://spam.example/about", foundIt)
-	s.linked(pilot, "https://www.spam.example/", notThere)
-	s.linked(light, "https://eu.spam.example/", foundIt)
-	s.linked(light, "https://harbour.example.org/", foundIt)
+	s.addCheckedLink(pilot, "https://spam.example/about", foundIt)
+	s.addCheckedLink(pilot, "https://www.spam.example/", notThere)
+	s.addCheckedLink(light, "https://eu.spam.example/", foundIt)
+	s.addCheckedLink(light, "https://harbour.example.org/", foundIt)
 	home := func(address string) error {
 		return errOf(s.UpdateAgent(ctx, pilot, func(set *domain.Settings) error { set.Homepage = address; return nil }))
 	}
 	s.ok(home("https://spam.example/"))
-	s.changeList("block-host", "spam.example")
+	s.changeBlocklist("block-host", "spam.example")
 	for address, want := range map[string]string{
 		"https://spam.example/": "homepage bad_value", "https://a.SPAM.example/": "homepage bad_value", "http://spam.example:80/": "homepage bad_value",
 		"https://notspam.example/": "", "https://harbour.example.org/spam.example": "",
@@ -367,9 +367,9 @@ func TestLists_FollowCommits(t *testing.T) {
 	if blocked("192.0.2.1") || s.Lists.NetworkBlocked(netip.Addr{}) {
 		t.Error("a network is blocked at first")
 	}
-	s.changeList("block-network", "192.0.2.0/24")
-	s.changeList("exempt-network", "2001:db8::/48")
-	s.changeList("block-host", "spam.example")
+	s.changeBlocklist("block-network", "192.0.2.0/24")
+	s.changeBlocklist("exempt-network", "2001:db8::/48")
+	s.changeBlocklist("block-host", "spam.example")
 	for address, want := range map[string]bool{"192.0.2.1": true, "::ffff:192.0.2.1": true, "192.0.3.1": false, "2001:db8::1": false} {
 		if blocked(address) != want {
 			t.Errorf("%s: %v", address, !want)
@@ -396,14 +396,14 @@ func TestExemptNetwork_CountsForNoLimit(t *testing.T) {
 	s := newStore(t, withQuotas(domain.Quotas{domain.LimitNetworkPosts: 1, domain.LimitNetworkReplies: 1, domain.LimitNetworkCollabs: 1, domain.LimitNetworkReports: 1, domain.LimitReplies: 2}), func(o *Options) {
 		o.Mails = &domain.MailCaps{Network: domain.Share{1, 1, 1}}
 	})
-	s.changeList("exempt-network", "192.0.2.0/24")
+	s.changeBlocklist("exempt-network", "192.0.2.0/24")
 	one, two := s.verified("harbour-pilot"), s.verified("harbour-light")
 	post := s.post(one)
 	for address, want := range map[string]string{"192.0.2.7": "", "198.51.100.7": "rate_limited"} {
 		for name, act := range map[string]func() error{
 			"a post":  func() error { return s.postFrom(one, address) },
 			"a reply": func() error { return s.replyFrom(two, post, address) },
-			"a mail":  func() error { _, err := s.ClaimOwner(context.Background(), from(one, address), mei); return err },
+			"a mail":  func() error { _, err := s.ClaimOwner(context.Background(), fromAddress(one, address), mei); return err },
 			"a report": func() error {
 				return s.ReportPost(context.Background(), s.post(two).ID, netip.MustParseAddr(address), domain.ReportDraft{})
 			},

@@ -13,7 +13,7 @@ import (
 
 // The rules of collaborations are in the model, but for posts that they came from, and limits that it does not reach.
 
-func (s *testStore) propose(c domain.Caller, partner string, change ...func(*domain.CollabDraft)) (domain.Collab, error) {
+func (s *testStore) tryRecordCollab(c domain.Caller, partner string, change ...func(*domain.CollabDraft)) (domain.Collab, error) {
 	d := domain.CollabDraft{Partner: partner, Summary: "Tide tables of Skagen"}
 	for _, f := range change {
 		f(&d)
@@ -22,10 +22,10 @@ func (s *testStore) propose(c domain.Caller, partner string, change ...func(*dom
 	return collab, err
 }
 
-// record records a collaboration that waits for its partner.
-func (s *testStore) record(initiator, partner domain.Caller) domain.Collab {
+// recordCollab records a collaboration that waits for its partner.
+func (s *testStore) recordCollab(initiator, partner domain.Caller) domain.Collab {
 	s.Helper()
-	collab, err := s.propose(initiator, partner.Handle)
+	collab, err := s.tryRecordCollab(initiator, partner.Handle)
 	s.ok(err)
 	return collab
 }
@@ -44,13 +44,13 @@ func (s *testStore) decisions() map[string]func(domain.Caller, string) (domain.C
 
 func (s *testStore) block(blocker, blocked domain.Caller) {
 	s.Helper()
-	s.change(`INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, 1)`, blocker.ID, blocked.ID)
+	s.execSQL(`INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, 1)`, blocker.ID, blocked.ID)
 }
 
-// settled records a collaboration and has its partner decide.
-func (s *testStore) settled(initiator, partner domain.Caller, decision string) {
+// decidedCollab records a collaboration and has its partner decide.
+func (s *testStore) decidedCollab(initiator, partner domain.Caller, decision string) {
 	s.Helper()
-	_, err := s.decisions()[decision](partner, s.record(initiator, partner).ID)
+	_, err := s.decisions()[decision](partner, s.recordCollab(initiator, partner).ID)
 	s.ok(err)
 }
 
@@ -72,16 +72,16 @@ func TestRecordCollab_Errors(t *testing.T) {
 		"the partner's post":     {func(s *testStore, _, b domain.Caller, d *domain.CollabDraft) { d.PostID = s.post(b).ID }, ""},
 		"one's own post":         {func(s *testStore, a, _ domain.Caller, d *domain.CollabDraft) { d.PostID = s.post(a).ID }, ""},
 		"blocked by the partner": {func(s *testStore, a, b domain.Caller, _ *domain.CollabDraft) { s.block(b, a) }, "not_accepting collab"},
-		"one waits already":      {func(s *testStore, a, b domain.Caller, _ *domain.CollabDraft) { s.record(a, b) }, "duplicate collab"},
-		"one was declined":       {func(s *testStore, a, b domain.Caller, _ *domain.CollabDraft) { s.settled(a, b, "declined") }, "cooldown collab, retry after 720h0m0s"},
+		"one waits already":      {func(s *testStore, a, b domain.Caller, _ *domain.CollabDraft) { s.recordCollab(a, b) }, "duplicate collab"},
+		"one was declined":       {func(s *testStore, a, b domain.Caller, _ *domain.CollabDraft) { s.decidedCollab(a, b, "declined") }, "cooldown collab, retry after 720h0m0s"},
 		"five wait": {func(s *testStore, a, _ domain.Caller, _ *domain.CollabDraft) {
-			for _, c := range s.agents("silent", domain.MaxPendingCollabs) {
-				s.record(a, c)
+			for _, c := range s.registerAgents("silent", domain.MaxPendingCollabs) {
+				s.recordCollab(a, c)
 			}
 		}, "sender_limit_reached collab 5, retry after 24h0m0s"},
 		"seven a day": {func(s *testStore, a, b domain.Caller, _ *domain.CollabDraft) {
 			for range 7 {
-				s.settled(a, b, "confirmed")
+				s.decidedCollab(a, b, "confirmed")
 			}
 			s.clock.Advance(time.Hour)
 		}, "rate_limited collab 7, retry after 23h0m0s"},
@@ -92,7 +92,7 @@ func TestRecordCollab_Errors(t *testing.T) {
 		tt.change(s, a, b, &draft)
 		before := s.dump()
 		got, _, err := s.RecordCollab(context.Background(), a, draft, domain.IdempotencyKey{})
-		if text := said(err, s.clock.Now()); text != tt.want {
+		if text := errorLine(err, s.clock.Now()); text != tt.want {
 			t.Errorf("%s: %q, want %q", name, text, tt.want)
 		}
 		if err != nil {
@@ -108,30 +108,30 @@ func TestRecordCollab_Errors(t *testing.T) {
 func TestRecordCollab_SilentPartnersDoNotEndRecording(t *testing.T) {
 	s := newStore(t)
 	a, b := s.verified("agent-a"), s.verified("agent-b")
-	for _, c := range s.agents("silent", domain.MaxPendingCollabs) {
-		s.record(a, c)
+	for _, c := range s.registerAgents("silent", domain.MaxPendingCollabs) {
+		s.recordCollab(a, c)
 	}
 	s.clock.Advance(30*domain.Day - time.Millisecond)
-	_, err := s.propose(a, b.Handle)
+	_, err := s.tryRecordCollab(a, b.Handle)
 	wantOutcome(t, "just before 30 days", err, "sender_limit_reached")
 	s.clock.Advance(time.Millisecond)
-	_, err = s.propose(a, b.Handle)
+	_, err = s.tryRecordCollab(a, b.Handle)
 	wantOutcome(t, "after 30 days", err, "")
 }
 
 func TestRecordCollab_ConcurrentRequests(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	many := s.agents("many", rush)
+	many := s.registerAgents("many", rush)
 	rounds := proof.Rounds(5, 60, 1200)
 	proof.Figure(t, "limit rounds", rounds)
 	proof.Figure(t, "act rounds", 2*rounds)
 	for round := range rounds {
 		a, _ := s.register(fmt.Sprintf("agent-%d", round))
 		b, _ := s.register(fmt.Sprintf("partner-%d", round))
-		wantOutcomes(t, "with one", together(rush, func(int) error { _, err := s.propose(a, b.Handle); return err }),
+		wantOutcomes(t, "with one", together(rush, func(int) error { _, err := s.tryRecordCollab(a, b.Handle); return err }),
 			map[string]int{"": 1, "duplicate": rush - 1})
-		wantOutcomes(t, "with many", together(rush, func(i int) error { _, err := s.propose(a, many[i].Handle); return err }),
+		wantOutcomes(t, "with many", together(rush, func(i int) error { _, err := s.tryRecordCollab(a, many[i].Handle); return err }),
 			map[string]int{"": 4, "sender_limit_reached": rush - 4})
 		id := value[string](s, `SELECT id FROM collabs WHERE initiator_id = ? ORDER BY seq LIMIT 1`, a.ID)
 		errs := together(rush, func(i int) error {
@@ -139,7 +139,7 @@ func TestRecordCollab_ConcurrentRequests(t *testing.T) {
 			return err
 		})
 		wantOutcomes(t, "decided", errs, map[string]int{"": rush / 2, "invalid_state": rush / 2})
-		if n := strings.Count(s.story(a), "collab."); n != 1 {
+		if n := strings.Count(s.eventLines(a), "collab."); n != 1 {
 			t.Errorf("the initiator was told %d times", n)
 		}
 	}
@@ -159,14 +159,14 @@ func (s *testStore) wantEvidence(what string, c domain.Caller, confirmed, partne
 // TestEvidence_TwoOwnersCountOnceInNinetyDays holds promise 8 of SECURITY.md.
 func TestEvidence_TwoOwnersCountOnceInNinetyDays(t *testing.T) {
 	s := newStore(t, noCaps)
-	agents := s.agents("agent", 4)
+	agents := s.registerAgents("agent", 4)
 	for i, c := range agents {
 		s.ok(s.ActOnAgent(context.Background(), domain.OperatorVerify, c.Handle))
-		s.owned(c, []string{mei, "m.ei+bots@gmail.com", ada, "Ada+bots@people.example.org"}[i])
+		s.claimBy(c, []string{mei, "m.ei+bots@gmail.com", ada, "Ada+bots@people.example.org"}[i])
 	}
 	both := func() {
-		s.settled(agents[2], agents[0], "confirmed")
-		s.settled(agents[0], agents[3], "confirmed")
+		s.decidedCollab(agents[2], agents[0], "confirmed")
+		s.decidedCollab(agents[0], agents[3], "confirmed")
 	}
 	both()
 	s.wantEvidence("two agents of one owner", agents[0], 1, 1)
@@ -176,9 +176,9 @@ func TestEvidence_TwoOwnersCountOnceInNinetyDays(t *testing.T) {
 	s.clock.Advance(time.Millisecond)
 	both()
 	s.wantEvidence("after 90 days", agents[0], 2, 1)
-	s.settled(agents[2], agents[3], "confirmed")
+	s.decidedCollab(agents[2], agents[3], "confirmed")
 	s.wantEvidence("with oneself", agents[2], 2, 1)
-	s.settled(agents[0], agents[1], "confirmed")
+	s.decidedCollab(agents[0], agents[1], "confirmed")
 	s.wantEvidence("with another owner", agents[0], 3, 2)
 }
 
@@ -192,9 +192,9 @@ func TestEvidence_OfManyCollaborations(t *testing.T) {
 		s := newStore(t, noCaps)
 		busy, idle, other := s.verified("busy"), s.verified("idle"), s.verified("other")
 		for c, address := range map[domain.Caller]string{busy: mei, idle: mei, other: ada} {
-			s.owned(c, address)
+			s.claimBy(c, address)
 		}
-		s.change(`
+		s.execSQL(`
 			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?3)
 			INSERT INTO collabs (id, initiator_id, partner_id, status, summary, created_at, decided_at)
 			SELECT 'col_' || i, CASE i % 2 WHEN 0 THEN ?1 ELSE ?2 END, CASE i % 2 WHEN 0 THEN ?2 ELSE ?1 END, 'confirmed', 'Done.', i, i FROM n`,
@@ -202,11 +202,11 @@ func TestEvidence_OfManyCollaborations(t *testing.T) {
 		best := time.Hour
 		for range 5 {
 			start := time.Now()
-			s.settled(idle, other, "confirmed")
-			s.settled(other, idle, "confirmed")
+			s.decidedCollab(idle, other, "confirmed")
+			s.decidedCollab(other, idle, "confirmed")
 			now := domain.TimeOf(s.clock.Now())
-			s.edit(idle, func(a *agentRow) { a.ClaimedAt = nil })
-			s.edit(idle, func(a *agentRow) { a.ClaimedAt = &now })
+			s.editAgentRow(idle, func(a *agentRow) { a.ClaimedAt = nil })
+			s.editAgentRow(idle, func(a *agentRow) { a.ClaimedAt = &now })
 			best = min(best, time.Since(start))
 		}
 		return best

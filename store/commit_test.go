@@ -80,8 +80,8 @@ func TestRotateKey_ConcurrentlyOneSucceeds(t *testing.T) {
 	}
 }
 
-// hold keeps the writer busy with a write until release is called.
-func (s *testStore) hold() (release func()) {
+// holdWriter keeps the writer busy with a write until release is called.
+func (s *testStore) holdWriter() (release func()) {
 	started, released, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		done <- s.write(context.Background(), func(*tx) error {
@@ -98,15 +98,15 @@ func (s *testStore) hold() (release func()) {
 	}
 }
 
-// queued is a write that waits for the writer.
-type queued struct {
+// queuedWrite is a write that waits for the writer.
+type queuedWrite struct {
 	err  error
 	done chan struct{}
 }
 
-// queue hands a write to the writer without waiting for its end.
-func (s *testStore) queue(act func(*tx) error) *queued {
-	q := &queued{done: make(chan struct{})}
+// queueWrite hands a write to the writer without waiting for its end.
+func (s *testStore) queueWrite(act func(*tx) error) *queuedWrite {
+	q := &queuedWrite{done: make(chan struct{})}
 	s.tryWrite(act, func(err error) {
 		q.err = err
 		close(q.done)
@@ -114,14 +114,14 @@ func (s *testStore) queue(act func(*tx) error) *queued {
 	return q
 }
 
-func addWord(word string) func(*tx) error {
+func insertBlockedWord(word string) func(*tx) error {
 	return func(t *tx) error {
 		t.Changes.Public = true // so that watchers hear of it
 		return t.Exec(`INSERT INTO blocklist (kind, entry, created_at) VALUES ('word', ?, ?)`, word, t.Now)
 	}
 }
 
-func (s *testStore) words() string {
+func (s *testStore) blockedWords() string {
 	return value[string](s, `SELECT COALESCE(group_concat(entry, ' '), '') FROM (SELECT entry FROM blocklist ORDER BY entry)`)
 }
 
@@ -143,7 +143,7 @@ func (s *testStore) leaveNoRoom() {
 	s.Helper()
 	s.limitPages(0)
 	for n, size := 0, 20_000; size > 0; n++ {
-		if s.write(context.Background(), addWord(fmt.Sprintf("%d%s", n, strings.Repeat("x", size)))) != nil {
+		if s.write(context.Background(), insertBlockedWord(fmt.Sprintf("%d%s", n, strings.Repeat("x", size)))) != nil {
 			size /= 2
 		}
 	}
@@ -155,9 +155,9 @@ func TestWrite_StopsAfterSQLiteRollsBack(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
 	a, b := s.verified("harbour-pilot"), s.verified("lighthouse")
-	s.between(a, b, "a@agents.example.org", "b@agents.example.org")
-	s.between(b, a, "b@agents.example.org", "a@agents.example.org")
-	s.change(`CREATE TRIGGER full_disk BEFORE UPDATE ON collabs WHEN old.id = 'col_1_2_0' BEGIN SELECT RAISE(ROLLBACK, 'full'); END`)
+	s.insertSharedRecords(a, b, "a@agents.example.org", "b@agents.example.org")
+	s.insertSharedRecords(b, a, "b@agents.example.org", "a@agents.example.org")
+	s.execSQL(`CREATE TRIGGER full_disk BEFORE UPDATE ON collabs WHEN old.id = 'col_1_2_0' BEGIN SELECT RAISE(ROLLBACK, 'full'); END`)
 	before := s.dump()
 	if err := s.DeleteAgent(ctx, a); err == nil {
 		t.Fatal("the agent is deleted")
@@ -171,7 +171,7 @@ func TestWrite_FailedRebuildRollsBackOnlyIt(t *testing.T) {
 	s := newStore(t)
 	s.register("harbour-pilot")
 	act := func(t *tx) error {
-		if err := addWord("bad")(t); err != nil {
+		if err := insertBlockedWord("bad")(t); err != nil {
 			return err
 		}
 		if err := t.Exec(ofTest + `UPDATE agents SET capabilities = '{' WHERE id = 1`); err != nil {
@@ -180,8 +180,8 @@ func TestWrite_FailedRebuildRollsBackOnlyIt(t *testing.T) {
 		_, err := t.agentByID(1)
 		return err
 	}
-	release := s.hold()
-	before, failing, after := s.queue(addWord("a")), s.queue(act), s.queue(addWord("b"))
+	release := s.holdWriter()
+	before, failing, after := s.queueWrite(insertBlockedWord("a")), s.queueWrite(act), s.queueWrite(insertBlockedWord("b"))
 	release()
 	<-before.done
 	<-failing.done
@@ -194,8 +194,8 @@ func TestWrite_FailedRebuildRollsBackOnlyIt(t *testing.T) {
 			t.Errorf("%s it got %v", what, err)
 		}
 	}
-	s.ok(s.write(context.Background(), addWord("c")))
-	if got := s.words(); got != "a b c" {
+	s.ok(s.write(context.Background(), insertBlockedWord("c")))
+	if got := s.blockedWords(); got != "a b c" {
 		t.Errorf("stored: %s; want a b c", got)
 	}
 }
@@ -204,7 +204,7 @@ func TestWrite_FailedRebuildRollsBackOnlyIt(t *testing.T) {
 func TestErrors_OfTheDatabaseHaveCodes(t *testing.T) {
 	s := newStore(t)
 	caller, _ := s.register("harbour-pilot")
-	word := addWord(strings.Repeat("x", 1<<20))
+	word := insertBlockedWord(strings.Repeat("x", 1<<20))
 	s.limitPages(4)
 	wantOutcome(t, "a write without room", s.write(context.Background(), word), string(domain.CodeStorageFull))
 	s.limitPages(1000)
@@ -217,12 +217,12 @@ func TestErrors_OfTheDatabaseHaveCodes(t *testing.T) {
 	other := s.connection("rw")
 	_, err = other.Exec(`BEGIN IMMEDIATE`)
 	s.ok(err)
-	wantOutcome(t, "a write while another program writes", s.write(context.Background(), addWord("b")), string(domain.CodeUnavailable))
+	wantOutcome(t, "a write while another program writes", s.write(context.Background(), insertBlockedWord("b")), string(domain.CodeUnavailable))
 	_, err = other.Exec(`ROLLBACK`)
 	s.ok(err)
 	s.stop()
-	wantOutcome(t, "a write after the end", s.write(context.Background(), addWord("late")), string(domain.CodeUnavailable))
-	wantOutcome(t, "a job after the end", s.writeBackground(context.Background(), addWord("late")), string(domain.CodeUnavailable))
+	wantOutcome(t, "a write after the end", s.write(context.Background(), insertBlockedWord("late")), string(domain.CodeUnavailable))
+	wantOutcome(t, "a job after the end", s.writeBackground(context.Background(), insertBlockedWord("late")), string(domain.CodeUnavailable))
 	if err := s.RunJobs(context.Background()); !errors.Is(err, sqlitedb.ErrClosed) {
 		t.Errorf("a run after the end: %v", err)
 	}

@@ -66,8 +66,8 @@ func indexWords(t testing.TB, db *sqlx.DB, table string) (words []string) {
 	return words
 }
 
-// madeAnew makes all derived data anew in a copy of the file.
-func (s *testStore) madeAnew() *testStore {
+// rebuiltCopy makes all derived data anew in a copy of the file.
+func (s *testStore) rebuiltCopy() *testStore {
 	s.Helper()
 	path := filepath.Join(s.TempDir(), "copy.db")
 	s.ok(s.db.Exclusive(context.Background(), func(conn *sqlx.Conn) error {
@@ -88,7 +88,7 @@ func (s *testStore) madeAnew() *testStore {
 // checkDerived holds the derived data against data made anew.
 func (s *testStore) checkDerived(after string) {
 	s.Helper()
-	again := s.madeAnew()
+	again := s.rebuiltCopy()
 	defer again.stop()
 	kept, anew := s.connection("ro"), again.connection("ro")
 	defer kept.Close()
@@ -97,7 +97,7 @@ func (s *testStore) checkDerived(after string) {
 		s.Errorf("after %s (-made anew +kept):\n%s", after, diff)
 	}
 	for _, q := range []string{"", "tide", "潮", "潮汐", "pilot", "harbour-pilot", "new", "mei", "seek"} {
-		s.sameAnswers(again, after, q)
+		s.wantSameSearchResults(again, after, q)
 	}
 	again.checkStats(after)
 }
@@ -135,7 +135,7 @@ func (s *testStore) checkStats(after string) {
 	}
 }
 
-func (s *testStore) sameAnswers(again *testStore, after, q string) {
+func (s *testStore) wantSameSearchResults(again *testStore, after, q string) {
 	s.Helper()
 	ctx := context.Background()
 	one, err := s.Agents(ctx, domain.AgentFilter{Query: q}, listing.Page{Limit: 100})
@@ -222,9 +222,9 @@ func TestSearchRows_FollowEveryWrite(t *testing.T) {
 		{"claims", func() { s.claim(pilot, 1); s.claim(light, 2) }},
 		{"a collaboration", func() { s.collab("col_1", pilot, light) }},
 		{"the passing of a deadline", func() { s.clock.Advance(2 * domain.Day); s.ok(s.RunJobs(ctx)) }},
-		{"a link", func() { s.link(pilot, harbourPage) }},
-		{"a link that is found", func() { s.look(pilot, harbourPage, foundIt, true) }},
-		{"another link that is not", func() { s.linked(pilot, codePage, notThere) }},
+		{"a link", func() { s.addLink(pilot, harbourPage) }},
+		{"a link that is found", func() { s.storeLinkCheck(pilot, harbourPage, foundIt, true) }},
+		{"another link that is not", func() { s.addCheckedLink(pilot, codePage, notThere) }},
 		{"a link removed", func() { _, err := s.RemoveLink(ctx, pilot, codePage); s.ok(err) }},
 		{"an expired link", func() { s.clock.Advance(181 * domain.Day); s.ok(s.RunJobs(ctx)) }},
 		{"deleting a call", func() { s.ok(s.DeletePost(ctx, pilot, second.ID)) }},

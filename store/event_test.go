@@ -16,8 +16,8 @@ import (
 	"callbook/store/domain"
 )
 
-// story is what an agent was told, a line for each event.
-func (s *testStore) story(c domain.Caller) string {
+// eventLines is what an agent was told, a line for each event.
+func (s *testStore) eventLines(c domain.Caller) string {
 	s.Helper()
 	page, err := s.Events(context.Background(), c, "", 1000)
 	s.ok(err)
@@ -39,8 +39,8 @@ func (s *testStore) events(c domain.Caller, after string, limit int) domain.Even
 	return page
 }
 
-// happen tells an agent of n things.
-func (s *testStore) happen(c domain.Caller, n int) {
+// insertEvents tells an agent of n things.
+func (s *testStore) insertEvents(c domain.Caller, n int) {
 	s.Helper()
 	for i := range n {
 		s.ok(s.write(context.Background(), func(t *tx) error {
@@ -74,7 +74,7 @@ func TestEventID_RoundTrips(t *testing.T) {
 	} {
 		_, err := s.Events(context.Background(), pilot, id, 10)
 		wantOutcome(t, name, err, "invalid_query")
-		if faults := refusalOf(err).Fields; len(faults) != 1 || faults[0] != (domain.FieldError{Field: "after", Code: domain.FaultBadValue, Topic: "event"}) {
+		if faults := errorOf(err).Fields; len(faults) != 1 || faults[0] != (domain.FieldError{Field: "after", Code: domain.FaultBadValue, Topic: "event"}) {
 			t.Errorf("%s: %v", name, faults)
 		}
 	}
@@ -85,8 +85,8 @@ func TestEventID_RoundTrips(t *testing.T) {
 func TestEvents_AfterARestore(t *testing.T) {
 	s := newStore(t)
 	pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
-	s.happen(pilot, 3)
-	s.happen(light, 1)
+	s.insertEvents(pilot, 3)
+	s.insertEvents(light, 1)
 	newest := value[int64](s, `SELECT MAX(seq) FROM events`)
 	newestAt := value[domain.Time](s, `SELECT at FROM events ORDER BY seq DESC LIMIT 1`)
 	for _, c := range []domain.Caller{pilot, light} {
@@ -111,8 +111,8 @@ func TestEvents_ResumeByPages(t *testing.T) {
 	pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
 	var read []string
 	for after, n := "", 0; n < 20; n++ {
-		s.happen(pilot, 7-n)
-		s.happen(light, 2)
+		s.insertEvents(pilot, 7-n)
+		s.insertEvents(light, 2)
 		page := s.events(pilot, after, 2)
 		for _, e := range page.Events {
 			read = append(read, e.ID)
@@ -140,11 +140,11 @@ func TestEvents_WakeTheAgentAlone(t *testing.T) {
 	s.Watch(func(c Changes) { maps.Copy(told, c.NewEvents) })
 	post := s.post(pilot)
 	s.reply(pilot, post, "its own")
-	release := s.hold()
-	rejected := s.queue(func(t *tx) error {
+	release := s.holdWriter()
+	rejected := s.queueWrite(func(t *tx) error {
 		return errors.Join(t.InsertEvent(light.ID, "trust.changed", domain.EventSubject{Handle: "x"}), domain.NewError(domain.CodeForbidden))
 	})
-	admitted := s.queue(addWord("word")) // which shares the commit
+	admitted := s.queueWrite(insertBlockedWord("word")) // which shares the commit
 	release()
 	<-rejected.done
 	<-admitted.done
@@ -162,11 +162,11 @@ func TestEvents_WakeTheAgentAlone(t *testing.T) {
 func TestEvents_DeletedAgentGetsNone(t *testing.T) {
 	s := newStore(t)
 	pilot := s.verified("harbour-pilot")
-	s.happen(pilot, 2)
+	s.insertEvents(pilot, 2)
 	s.ok(s.DeleteAgent(context.Background(), pilot))
 	told := IDs{}
 	s.Watch(func(c Changes) { maps.Copy(told, c.NewEvents) })
-	s.happen(pilot, 1)
+	s.insertEvents(pilot, 1)
 	if n := value[int](s, `SELECT COUNT(*) FROM events`); n != 0 || len(told) != 0 {
 		t.Errorf("%d events, %v woken", n, told)
 	}

@@ -37,7 +37,7 @@ func wantStopped(t testing.TB, s *Store, cause error) {
 		t.Errorf("it has stopped because of: %v; want %v", err, cause)
 	}
 	ctx := context.Background()
-	wantOutcome(t, "a write afterwards", s.write(ctx, addWord("late")), string(domain.CodeUnavailable))
+	wantOutcome(t, "a write afterwards", s.write(ctx, insertBlockedWord("late")), string(domain.CodeUnavailable))
 	if err := s.db.Exclusive(ctx, func(*sqlx.Conn) error {
 		t.Error("it runs")
 		return nil
@@ -86,7 +86,7 @@ func TestFailure_DamageStopsTheStore(t *testing.T) {
 		"a list":      {"posts", func(s *testStore) error { return errOf(s.Posts(ctx, domain.PostFilter{}, listing.Page{Limit: 10})) }},
 		"one record":  {"agents", func(s *testStore) error { return errOf(s.Card(ctx, "crowd-0")) }},
 		"events":      {"events", func(s *testStore) error { _, err := s.Events(ctx, author, "", 10); return err }},
-		"a write":     {"replies", func(s *testStore) error { return s.change1(`UPDATE replies SET body = 'x'`) }},
+		"a write":     {"replies", func(s *testStore) error { return s.tryExecSQL(`UPDATE replies SET body = 'x'`) }},
 		"what is due": {"codes_expires_at", func(s *testStore) error { return s.RunJobs(ctx) }},
 		"creating": {"posts", func(s *testStore) error {
 			return errOf3(s.CreatePost(ctx, author, s.draft("t", "b"), domain.IdempotencyKey{}))
@@ -116,7 +116,7 @@ func isDamage(err error) bool {
 	return ok && (failure.Code()&0xff == sqlite3.SQLITE_CORRUPT || failure.Code() == sqlite3.SQLITE_NOTADB)
 }
 
-func (s *testStore) change1(query string) error {
+func (s *testStore) tryExecSQL(query string) error {
 	return s.write(context.Background(), func(t *tx) error { return t.Exec(ofTest + query) })
 }
 
@@ -351,7 +351,7 @@ func TestIdempotency_RetryAfterFailedCommitCreatesOne(t *testing.T) {
 	for _, keyed := range []bool{true, false} {
 		for _, persisted := range []bool{false, true} {
 			s := newStore(t)
-			by, to, post, offering := s.parties()
+			by, to, post, offering := s.senderAndRecipient()
 			for _, c := range created {
 				if keyed && !c.once || !keyed && !c.natural {
 					continue

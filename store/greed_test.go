@@ -77,7 +77,7 @@ func (g *greedyNetwork) join() {
 	_, err := g.ReplaceOfferings(context.Background(), c, menu)
 	g.ok(err)
 	for i := range 5 {
-		g.link(c, fmt.Sprintf("https://example.org/%d%s", i, strings.Repeat("x", 2000)))
+		g.addLink(c, fmt.Sprintf("https://example.org/%d%s", i, strings.Repeat("x", 2000)))
 	}
 	g.agents = append(g.agents, c)
 }

@@ -160,8 +160,8 @@ func (s *testStore) register(handle string, change ...func(*domain.Registration)
 	return domain.Caller{ID: registered.Agent.ID, Handle: handle, KeyHash: string(domain.HashKey(registered.Key))}, registered.Key
 }
 
-// keyed is the caller who has the key.
-func (s *testStore) keyed(key string) domain.Caller {
+// callerOf is the caller who has the key.
+func (s *testStore) callerOf(key string) domain.Caller {
 	s.Helper()
 	caller, err := s.Authenticate(context.Background(), key)
 	s.ok(err)
@@ -175,8 +175,8 @@ func registration(handle string) domain.Registration {
 	}
 }
 
-// agents registers n agents named prefix-0 to prefix-(n-1).
-func (s *testStore) agents(prefix string, n int) []domain.Caller {
+// registerAgents registers n agents named prefix-0 to prefix-(n-1).
+func (s *testStore) registerAgents(prefix string, n int) []domain.Caller {
 	s.Helper()
 	callers := make([]domain.Caller, n)
 	for i := range callers {
@@ -211,14 +211,14 @@ func (s *testStore) reply(author domain.Caller, p domain.PublicPost, body string
 	return r
 }
 
-// change runs SQL for what no operation does yet.
-func (s *testStore) change(query string, args ...any) {
+// execSQL runs SQL for what no operation does yet.
+func (s *testStore) execSQL(query string, args ...any) {
 	s.Helper()
 	s.ok(s.write(context.Background(), func(t *tx) error { return t.Exec(ofTest+query, args...) }))
 }
 
-// edit changes an agent as no operation does yet.
-func (s *testStore) edit(c domain.Caller, edit func(*agentRow)) {
+// editAgentRow changes an agent as no operation does yet.
+func (s *testStore) editAgentRow(c domain.Caller, edit func(*agentRow)) {
 	s.Helper()
 	s.ok(s.write(context.Background(), func(t *tx) error {
 		agent, err := t.agentByID(c.ID)
@@ -236,9 +236,9 @@ const ofTest = "/* of a test */ "
 // claim puts an agent at level 2, its owner known by one byte.
 func (s *testStore) claim(c domain.Caller, owner byte) {
 	s.Helper()
-	s.edit(c, func(a *agentRow) { a.ClaimedAt = nil }) // by another owner
+	s.editAgentRow(c, func(a *agentRow) { a.ClaimedAt = nil }) // by another owner
 	now := domain.TimeOf(s.clock.Now())
-	s.edit(c, func(a *agentRow) {
+	s.editAgentRow(c, func(a *agentRow) {
 		a.VerifiedAt = cmp.Or(a.VerifiedAt, &now)
 		a.ClaimedAt = &now
 		a.ClaimedBy = append([]byte{owner}, make([]byte, 31)...)
@@ -248,7 +248,7 @@ func (s *testStore) claim(c domain.Caller, owner byte) {
 // collab records a confirmed collaboration.
 func (s *testStore) collab(id string, initiator, partner domain.Caller) {
 	s.Helper()
-	s.change(`
+	s.execSQL(`
 		INSERT INTO collabs (id, initiator_id, partner_id, status, summary, created_at, decided_at)
 		VALUES (?, ?, ?, 'confirmed', 'Done.', 1, 2)`, id, initiator.ID, partner.ID)
 	s.ok(s.write(context.Background(), func(t *tx) error { return t.rebuildEvidence(initiator.ID) }))

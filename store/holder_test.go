@@ -28,23 +28,23 @@ func TestRecovery_FormerMailboxRecovers(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
 	box := func(i int) string { return fmt.Sprintf("box-%d@elsewhere.example.org", i) }
-	s.moveTo(pilot, box(0))
+	s.moveMailbox(pilot, box(0))
 	left := s.clock.Now()
 	for i := 1; i < 3; i++ {
 		s.clock.Advance(time.Hour)
-		s.moveTo(pilot, box(i))
+		s.moveMailbox(pilot, box(i))
 	}
 	want := func(mailboxes ...string) {
 		t.Helper()
-		if diff := cmp.Diff(mailboxes, slices.Sorted(maps.Keys(s.codes(pilot)))); diff != "" {
-			t.Errorf("after %v codes are mailed to (-want +got): %s", s.since(left), diff)
+		if diff := cmp.Diff(mailboxes, slices.Sorted(maps.Keys(s.recoveryCodes(pilot)))); diff != "" {
+			t.Errorf("after %v codes are mailed to (-want +got): %s", s.elapsed(left), diff)
 		}
 	}
-	s.clock.Advance(7*domain.Day - time.Millisecond - s.since(left))
+	s.clock.Advance(7*domain.Day - time.Millisecond - s.elapsed(left))
 	want(box(2), holder)
 	s.clock.Advance(time.Millisecond)
 	want(box(2))
-	s.moveTo(pilot, box(3))
+	s.moveMailbox(pilot, box(3))
 	want(box(2), box(3))
 }
 
@@ -55,10 +55,10 @@ func TestNotices_HaveNoPool(t *testing.T) {
 	caps.Site, caps.Agent, caps.Pause = 2, 0, 0
 	s := newStore(t, func(o *Options) { o.Mails = &caps })
 	pilot := s.verified("harbour-pilot")
-	s.owned(pilot, mei) // spends the half
-	notices := len(s.deliver())
+	s.claimBy(pilot, mei) // spends the half
+	notices := len(s.deliverMails())
 	s.update(pilot, func(a *domain.Settings) { a.Mailbox = "another@agents.example.org" })
-	notices += len(s.deliver())
+	notices += len(s.deliverMails())
 	pools, err := s.MailPools(context.Background())
 	if s.ok(err); notices != 2 || pools[1].Left != 0 {
 		t.Errorf("%d notices, want 2; %+v", notices, pools)
@@ -89,15 +89,15 @@ func TestRecovery_WhichMailboxEndsAClaim(t *testing.T) {
 		pilot := s.verified("harbour-pilot")
 		for i, mailbox := range []string{holder, thief} {
 			if i > 0 {
-				s.moveTo(pilot, mailbox)
+				s.moveMailbox(pilot, mailbox)
 			}
 			s.clock.Advance(time.Hour)
 			if i+1 == tt.before {
-				s.owned(pilot, mei)
+				s.claimBy(pilot, mei)
 			}
 			s.clock.Advance(time.Hour)
 		}
-		done, err := s.ConfirmRecovery(context.Background(), pilot.Handle, s.codes(pilot)[tt.by], tt.asked)
+		done, err := s.ConfirmRecovery(context.Background(), pilot.Handle, s.recoveryCodes(pilot)[tt.by], tt.asked)
 		if s.ok(err); done.ClaimEnded != tt.ends {
 			t.Errorf("%s: said to be ended %t", tt.name, done.ClaimEnded)
 		}
@@ -109,9 +109,9 @@ func TestRecovery_EndsAClaimOfLessThan30Days(t *testing.T) {
 	for age, ends := range map[time.Duration]bool{30*domain.Day - time.Millisecond: true, 30 * domain.Day: false} {
 		s := newStore(t, noCaps)
 		pilot := s.verified("harbour-pilot")
-		s.owned(pilot, thief)
+		s.claimBy(pilot, thief)
 		s.clock.Advance(age)
-		done, err := s.ConfirmRecovery(context.Background(), pilot.Handle, s.codes(pilot)[holder], true)
+		done, err := s.ConfirmRecovery(context.Background(), pilot.Handle, s.recoveryCodes(pilot)[holder], true)
 		if s.ok(err); done.ClaimEnded != ends || s.level(pilot) == 1 != ends {
 			t.Errorf("after %v: ended %t, level %d", age, done.ClaimEnded, s.level(pilot))
 		}
@@ -125,11 +125,11 @@ func TestRecovery_SuspendedAgentRecovers(t *testing.T) {
 	pilot := s.verified("harbour-pilot")
 	s.update(pilot, func(a *domain.Settings) { a.Mailbox = thief })
 	s.ok(s.Suspend(context.Background(), pilot.Handle, "spam", time.Time{}))
-	key, err := s.recover(pilot, s.codes(pilot)[holder])
+	key, err := s.confirmRecovery(pilot, s.recoveryCodes(pilot)[holder])
 	wantOutcome(t, "the code", err, "")
 	_, err = s.Authenticate(context.Background(), key)
 	wantOutcome(t, "the new key", err, "suspended")
-	s.hidden(pilot, true)
+	s.wantHidden(pilot, true)
 	s.checkDerived("a recovery")
 }
 
@@ -143,9 +143,9 @@ func TestRecovery_AnotherSecretEndsTheCode(t *testing.T) {
 	s.stop()
 	s.Store = openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true, Secret: []byte("another secret that it does not hold")})
 	code := s.recoveryCode(pilot)
-	_, err := s.recover(pilot, before)
+	_, err := s.confirmRecovery(pilot, before)
 	wantOutcome(t, "the code before", err, "wrong_code")
-	_, err = s.recover(pilot, code)
+	_, err = s.confirmRecovery(pilot, code)
 	wantOutcome(t, "the code", err, "")
 }
 
@@ -202,7 +202,7 @@ func (h *heist) plot(r *rand.Rand) {
 		_, _ = h.UpdateAgent(ctx, h.pilot, func(set *domain.Settings) error { set.Mailbox = to; return nil })
 	}
 	press := func(act domain.OwnerAction) {
-		if done, err := h.press(h.claims, act); err == nil && done.Key != "" {
+		if done, err := h.tryOwnerAct(h.claims, act); err == nil && done.Key != "" {
 			h.rekey(done.Key)
 		}
 	}
@@ -270,7 +270,7 @@ func (h *heist) rekey(key string) {
 // read delivers the mails, and keeps what the thief and the holder find in theirs. The holder denies a claim.
 func (h *heist) read() {
 	h.Helper()
-	for _, mail := range h.deliver() {
+	for _, mail := range h.deliverMails() {
 		switch {
 		case mail.To == boss:
 			h.claims = mail.Secret
@@ -280,7 +280,7 @@ func (h *heist) read() {
 				h.thiefs[mail.Kind+" "+mail.To] = mail.Secret
 			}
 		case mail.Kind == domain.MailClaim && h.own == "":
-			_, _ = h.press(mail.Secret, domain.OwnerReject)
+			_, _ = h.tryOwnerAct(mail.Secret, domain.OwnerReject)
 		case mail.Kind == domain.MailRecover || mail.Kind == domain.MailFormer:
 			h.codesOfHolder = append(h.codesOfHolder, mail.Secret)
 		}
@@ -292,7 +292,7 @@ func (h *heist) verifyAsThief() {
 	h.ok(err)
 	_, _ = h.StartVerify(context.Background(), h.pilot)
 	h.read()
-	_ = h.confirm(h.pilot, h.thiefs[domain.MailVerify+" "+own.Mailbox])
+	_ = h.confirmVerify(h.pilot, h.thiefs[domain.MailVerify+" "+own.Mailbox])
 }
 
 // recoverAsThief tries all codes that the thief has been mailed.

@@ -148,7 +148,7 @@ func TestIdempotency_RegistrationIsReplayedToItsNetworkOnly(t *testing.T) {
 			if replayed {
 				works = second.Key
 			}
-			s.keyed(works) // the key of the first is not replaced from elsewhere
+			s.callerOf(works) // the key of the first is not replaced from elsewhere
 		})
 	}
 }

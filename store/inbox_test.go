@@ -19,8 +19,8 @@ func (s *testStore) inbox(c domain.Caller) domain.Inbox {
 	return box
 }
 
-// bodies are those of the replies in an inbox.
-func bodies(box domain.Inbox) (all []string) {
+// replyBodies are those of the replies in an inbox.
+func replyBodies(box domain.Inbox) (all []string) {
 	for _, r := range box.Replies {
 		all = append(all, r.Body)
 	}
@@ -53,10 +53,10 @@ func TestInbox_RepliesAreShownOnce(t *testing.T) {
 				if box.Unseen == 0 || rounds == 60 {
 					break
 				}
-				if text := len(strings.Join(bodies(box), "")); len(box.Replies) > domain.InboxRecords || len(box.Replies) > 1 && text > domain.InboxBytes {
+				if text := len(strings.Join(replyBodies(box), "")); len(box.Replies) > domain.InboxRecords || len(box.Replies) > 1 && text > domain.InboxBytes {
 					t.Errorf("%d replies of %d bytes", len(box.Replies), text)
 				}
-				got = append(got, bodies(box)...)
+				got = append(got, replyBodies(box)...)
 				s.ok(s.MarkSeen(context.Background(), pilot, box.Next))
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -69,7 +69,7 @@ func TestInbox_RepliesAreShownOnce(t *testing.T) {
 // TestInbox_ShowsTheOldestRequestsThatFit: each has 20 bytes beside its context.
 func TestInbox_ShowsTheOldestRequestsThatFit(t *testing.T) {
 	s := newStore(t)
-	askers := s.crowdOf("asker", domain.InboxRecords+1)
+	askers := s.reachableAgents("asker", domain.InboxRecords+1)
 	const third = domain.InboxBytes/4/3 - 7 // of the characters that fit four times
 	for i, tt := range []struct {
 		context string
@@ -100,7 +100,7 @@ func TestInbox_ShowsTheOldestRequestsThatFit(t *testing.T) {
 func TestInbox_SeenIsAPlaceInTheEvents(t *testing.T) {
 	s := newStore(t)
 	pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
-	s.happen(light, 1)
+	s.insertEvents(light, 1)
 	s.ok(s.MarkSeen(context.Background(), pilot, domain.EventID(1<<47, 1<<60)))
 	if page := s.events(pilot, s.inbox(pilot).Seen, 100); page.Gap || len(page.Events) > 0 {
 		t.Errorf("a gap %v, %d events", page.Gap, len(page.Events))
@@ -116,7 +116,7 @@ func TestInbox_CursorIsAnEvent(t *testing.T) {
 	s.reply(s.verified("lighthouse"), post, "three")
 	_, seq, _ := domain.ParseEventID(s.events(pilot, "", 100).Next)
 	s.ok(s.MarkSeen(context.Background(), pilot, domain.EventID(1, seq)))
-	if got := bodies(s.inbox(pilot)); !cmp.Equal(got, []string{"three"}) {
+	if got := replyBodies(s.inbox(pilot)); !cmp.Equal(got, []string{"three"}) {
 		t.Errorf("after an id that is not reached yet, and one whose number another event has got since: %q", got)
 	}
 	for _, id := range []string{"", "evt_", post.ID, "1"} {

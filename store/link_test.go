@@ -22,29 +22,29 @@ var (
 	tooSlow  = domain.LinkCheck{Kind: "website", Failure: "timeout"}
 )
 
-// link adds a link that nobody has looked at.
-func (s *testStore) link(c domain.Caller, address string) {
+// addLink adds a link that nobody has looked at.
+func (s *testStore) addLink(c domain.Caller, address string) {
 	s.Helper()
 	s.ok(errOf(s.AddLink(context.Background(), c, address, "website")))
 }
 
-// look keeps what the agent's own call found, or the service by itself.
-func (s *testStore) look(c domain.Caller, address string, found domain.LinkCheck, byService bool) []domain.Link {
+// storeLinkCheck keeps what the agent's own call found, or the service by itself.
+func (s *testStore) storeLinkCheck(c domain.Caller, address string, found domain.LinkCheck, byService bool) []domain.Link {
 	s.Helper()
 	links, err := s.StoreLinkCheck(context.Background(), c.ID, address, found, byService)
 	s.ok(err)
 	return links
 }
 
-// linked adds a link and keeps what a look at it found.
-func (s *testStore) linked(c domain.Caller, address string, found domain.LinkCheck) {
+// addCheckedLink adds a link and keeps what a look at it found.
+func (s *testStore) addCheckedLink(c domain.Caller, address string, found domain.LinkCheck) {
 	s.Helper()
-	s.link(c, address)
-	s.look(c, address, found, false)
+	s.addLink(c, address)
+	s.storeLinkCheck(c, address, found, false)
 }
 
-// due are the links that the service takes up now.
-func (s *testStore) due(limit int) (addresses []string) {
+// startLinkChecks are the links that the service takes up now.
+func (s *testStore) startLinkChecks(limit int) (addresses []string) {
 	s.Helper()
 	links, err := s.StartLinkChecks(context.Background(), limit)
 	s.ok(err)
@@ -56,17 +56,17 @@ func (s *testStore) due(limit int) (addresses []string) {
 
 // linkStates are the ways into each state of a link.
 var linkStates = map[string]func(s *testStore, c domain.Caller){
-	"pending":  func(s *testStore, c domain.Caller) { s.link(c, harbourPage) },
-	"verified": func(s *testStore, c domain.Caller) { s.linked(c, harbourPage, foundIt) },
-	"failed":   func(s *testStore, c domain.Caller) { s.linked(c, harbourPage, notThere) },
+	"pending":  func(s *testStore, c domain.Caller) { s.addLink(c, harbourPage) },
+	"verified": func(s *testStore, c domain.Caller) { s.addCheckedLink(c, harbourPage, foundIt) },
+	"failed":   func(s *testStore, c domain.Caller) { s.addCheckedLink(c, harbourPage, notThere) },
 	"expired": func(s *testStore, c domain.Caller) {
-		s.linked(c, harbourPage, foundIt)
+		s.addCheckedLink(c, harbourPage, foundIt)
 		s.clock.Advance(180 * domain.Day)
 		s.ok(s.RunJobs(context.Background()))
 	},
 	"verified, lately unreachable": func(s *testStore, c domain.Caller) {
-		s.linked(c, harbourPage, foundIt)
-		s.look(c, harbourPage, tooSlow, true)
+		s.addCheckedLink(c, harbourPage, foundIt)
+		s.storeLinkCheck(c, harbourPage, tooSlow, true)
 	},
 }
 
@@ -81,7 +81,7 @@ func TestLinkCheck_Results(t *testing.T) {
 			s := newStore(t)
 			pilot, _ := s.register("harbour-pilot")
 			reach(s, pilot)
-			was := s.look(pilot, "https://not.example.org", foundIt, false)[0]
+			was := s.storeLinkCheck(pilot, "https://not.example.org", foundIt, false)[0]
 			s.clock.Advance(time.Hour)
 			now := domain.TimeOf(s.clock.Now())
 			found := domain.LinkCheck{Kind: "mastodon", Failure: failure, Verified: failure == ""}
@@ -94,14 +94,14 @@ func TestLinkCheck_Results(t *testing.T) {
 			case was.VerifiedAt != nil && slices.Contains(passing, failure):
 				want.Kind, want.Status, want.Proof, want.VerifiedAt, want.ExpiresAt = was.Kind, was.Status, was.Proof, was.VerifiedAt, was.ExpiresAt
 			}
-			byService, before := i%2 == 0, s.story(pilot)
+			byService, before := i%2 == 0, s.eventLines(pilot)
 			for range 2 {
-				if diff := cmp.Diff([]domain.Link{want}, s.look(pilot, harbourPage, found, byService)); diff != "" {
+				if diff := cmp.Diff([]domain.Link{want}, s.storeLinkCheck(pilot, harbourPage, found, byService)); diff != "" {
 					t.Errorf("%s, found %q (-want +got): %s", state, failure, diff)
 				}
 			}
 			news := map[bool]string{true: "trust.changed harbour-pilot\n"}[byService && was.Status != want.Status]
-			if got := strings.TrimPrefix(s.story(pilot), before); got != news {
+			if got := strings.TrimPrefix(s.eventLines(pilot), before); got != news {
 				t.Errorf("%s, found %q, by the service %v: notified of %q", state, failure, byService, got)
 			}
 			card, err := s.Card(context.Background(), pilot.Handle)
@@ -117,7 +117,7 @@ func TestLink_LifeCycle(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
-	s.linked(pilot, harbourPage, foundIt)
+	s.addCheckedLink(pilot, harbourPage, foundIt)
 	start := s.clock.Now()
 	for _, step := range []struct {
 		at     time.Duration
@@ -142,17 +142,17 @@ func TestLink_LifeCycle(t *testing.T) {
 		{243 * domain.Day, true, &notThere, "failed", true},
 		{270 * domain.Day, false, nil, "failed", false},
 	} {
-		s.clock.Advance(step.at - s.since(start))
+		s.clock.Advance(step.at - s.elapsed(start))
 		s.ok(s.RunJobs(ctx))
-		due := s.due(10)
+		due := s.startLinkChecks(10)
 		if want := map[bool][]string{true: {"harbour-pilot " + harbourPage}}[step.due]; !slices.Equal(due, want) {
 			t.Errorf("after %v due: %v, want %v", step.at, due, want)
 		}
-		if again := s.due(10); len(again) != 0 {
+		if again := s.startLinkChecks(10); len(again) != 0 {
 			t.Errorf("after %v: due twice", step.at)
 		}
 		if step.finds != nil {
-			s.look(pilot, harbourPage, *step.finds, true)
+			s.storeLinkCheck(pilot, harbourPage, *step.finds, true)
 		}
 		if got := value[string](s, `SELECT links ->> '$[0].status' FROM agents`); got != step.status {
 			t.Errorf("after %v: %s, want %s", step.at, got, step.status)
@@ -169,7 +169,7 @@ func TestLink_AtMostFive(t *testing.T) {
 	pilot, _ := s.register("harbour-pilot")
 	light, _ := s.register("lighthouse")
 	for i := range 5 {
-		s.link(pilot, fmt.Sprintf("https://page-%d.example.org", i))
+		s.addLink(pilot, fmt.Sprintf("https://page-%d.example.org", i))
 	}
 	for _, step := range []struct {
 		name    string
@@ -193,11 +193,11 @@ func TestLink_AtMostFive(t *testing.T) {
 			_, err = s.AddLink(ctx, pilot, step.address, "website")
 		}
 		wantOutcome(t, step.name, err, step.want)
-		if faults := refusalOf(err).Fields; err != nil && (len(faults) != 1 || faults[0] != (domain.FieldError{Field: "url", Code: domain.FaultTooMany, Topic: "links"})) {
+		if faults := errorOf(err).Fields; err != nil && (len(faults) != 1 || faults[0] != (domain.FieldError{Field: "url", Code: domain.FaultTooMany, Topic: "links"})) {
 			t.Errorf("%s: %v", step.name, faults)
 		}
 		links := ""
-		for _, l := range s.look(pilot, "https://not.example.org", foundIt, false) {
+		for _, l := range s.storeLinkCheck(pilot, "https://not.example.org", foundIt, false) {
 			links += strings.TrimSuffix(strings.TrimPrefix(l.URL, "https://page-"), ".example.org")
 		}
 		if links != step.links {
@@ -223,18 +223,18 @@ func TestLinkCheck_OfARemovedLink(t *testing.T) {
 		"removed": {func(s *testStore, c domain.Caller) { _, err := s.RemoveLink(ctx, c, harbourPage); s.ok(err) }, []string{codePage + " pending"}},
 		"removed and added again": {func(s *testStore, c domain.Caller) {
 			s.ok(errOf(s.RemoveLink(ctx, c, harbourPage)))
-			s.link(c, harbourPage)
+			s.addLink(c, harbourPage)
 		}, []string{codePage + " pending", harbourPage + " verified"}},
 		"nothing": {func(*testStore, domain.Caller) {}, []string{harbourPage + " verified", codePage + " pending"}},
 	} {
 		s := newStore(t)
 		pilot, _ := s.register("harbour-pilot")
-		s.link(pilot, harbourPage)
-		s.link(pilot, codePage)
+		s.addLink(pilot, harbourPage)
+		s.addLink(pilot, codePage)
 		tt.meanwhile(s, pilot)
 		for _, byService := range []bool{true, false} {
 			var links []string
-			for _, l := range s.look(pilot, harbourPage, foundIt, byService) {
+			for _, l := range s.storeLinkCheck(pilot, harbourPage, foundIt, byService) {
 				links = append(links, l.URL+" "+l.Status)
 			}
 			if !slices.Equal(links, tt.links) {
@@ -244,7 +244,7 @@ func TestLinkCheck_OfARemovedLink(t *testing.T) {
 	}
 	s := newStore(t)
 	gone, _ := s.register("gone")
-	s.link(gone, harbourPage)
+	s.addLink(gone, harbourPage)
 	s.ok(s.DeleteAgent(ctx, gone))
 	_, err := s.StoreLinkCheck(ctx, gone.ID, harbourPage, foundIt, false)
 	wantOutcome(t, "a finding for a deleted agent", err, "unauthorized")
@@ -255,19 +255,19 @@ func TestLinkCheck_OfARemovedLink(t *testing.T) {
 func TestLinkCheck_DueLinksComeInOrder(t *testing.T) {
 	s := newStore(t)
 	var want []string
-	for _, c := range s.agents("agent", 7) {
-		s.link(c, harbourPage) // nobody looked: the service does, a day later
+	for _, c := range s.registerAgents("agent", 7) {
+		s.addLink(c, harbourPage) // nobody looked: the service does, a day later
 		want = append(want, c.Handle+" "+harbourPage)
 		s.clock.Advance(time.Minute)
 	}
-	if due := s.due(10); len(due) != 0 {
+	if due := s.startLinkChecks(10); len(due) != 0 {
 		t.Errorf("due at once: %v", due)
 	}
-	s.change(`UPDATE agents SET suspended_at = 1 WHERE id = 3`)
+	s.execSQL(`UPDATE agents SET suspended_at = 1 WHERE id = 3`)
 	want = slices.Delete(want, 2, 3)
 	s.clock.Advance(domain.Day)
 	var got []string
-	for portion := s.due(2); len(portion) > 0; portion = s.due(2) {
+	for portion := s.startLinkChecks(2); len(portion) > 0; portion = s.startLinkChecks(2) {
 		if len(portion) > 2 {
 			t.Errorf("a portion of %d", len(portion))
 		}

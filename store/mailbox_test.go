@@ -29,26 +29,26 @@ func (p pickedCodes) Read(b []byte) (int, error) {
 	return rand.Read(b)
 }
 
-// code asks for a code and returns it.
-func (s *testStore) code(c domain.Caller) string {
+// verifyCode asks for a code and returns it.
+func (s *testStore) verifyCode(c domain.Caller) string {
 	s.Helper()
-	s.ok(s.sends()["verify"](c))
-	return s.mailed().Secret
+	s.ok(s.mailRequests()["verify"](c))
+	return s.deliverOneMail().Secret
 }
 
 // recoveryCode asks for a code to recover a key and returns it.
 func (s *testStore) recoveryCode(c domain.Caller) string {
 	s.Helper()
-	s.ok(s.sends()["recover"](c))
-	return s.mailed().Secret
+	s.ok(s.mailRequests()["recover"](c))
+	return s.deliverOneMail().Secret
 }
 
-func (s *testStore) confirm(c domain.Caller, code string) error {
+func (s *testStore) confirmVerify(c domain.Caller, code string) error {
 	_, err := s.ConfirmVerify(context.Background(), c, code)
 	return err
 }
 
-func (s *testStore) recover(c domain.Caller, code string) (key string, err error) {
+func (s *testStore) confirmRecovery(c domain.Caller, code string) (key string, err error) {
 	done, err := s.ConfirmRecovery(context.Background(), c.Handle, code, false)
 	return done.Key, err
 }
@@ -74,7 +74,7 @@ func TestCode_AcceptsSpellings(t *testing.T) {
 		{"０1A0-Z11K", "wrong_code"},
 	} {
 		c, _ := s.register(fmt.Sprintf("agent-%d", i))
-		if code := s.code(c); code != "01A0-Z11K" {
+		if code := s.verifyCode(c); code != "01A0-Z11K" {
 			t.Fatalf("the code is shown as %s", code)
 		}
 		doc, err := s.ConfirmVerify(ctx, c, tt.code)
@@ -89,12 +89,12 @@ func TestCode_AcceptsSpellings(t *testing.T) {
 func TestCode_NewMailboxInvalidatesIt(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot, _ := s.register("harbour-pilot")
-	s.ok(s.sends()["verify"](pilot))
+	s.ok(s.mailRequests()["verify"](pilot))
 	s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
-	if mails := s.deliver(); len(mails) != 0 {
+	if mails := s.deliverMails(); len(mails) != 0 {
 		t.Errorf("still on its way: %d mails", len(mails))
 	}
-	s.code(pilot)
+	s.verifyCode(pilot)
 }
 
 const rush = 100
@@ -105,13 +105,13 @@ func TestCode_CountsConcurrentAttempts(t *testing.T) {
 	proof.Figure(t, "limit rounds", rounds)
 	for round := range rounds {
 		fresh, _ := s.register(fmt.Sprintf("agent-%d", round))
-		code := s.code(fresh)
-		wantOutcomes(t, "wrong codes", together(rush, func(int) error { return s.confirm(fresh, wrongCode) }),
+		code := s.verifyCode(fresh)
+		wantOutcomes(t, "wrong codes", together(rush, func(int) error { return s.confirmVerify(fresh, wrongCode) }),
 			map[string]int{"wrong_code": 5, "too_many_attempts": rush - 5})
 		if n := value[int](s, `SELECT wrong_tries FROM codes WHERE agent_id = ?`, fresh.ID); n != 5 {
 			t.Errorf("%d tries counted", n)
 		}
-		wantOutcome(t, "the right code", s.confirm(fresh, code), "too_many_attempts")
+		wantOutcome(t, "the right code", s.confirmVerify(fresh, code), "too_many_attempts")
 	}
 }
 
@@ -122,13 +122,13 @@ func TestCode_ConcurrentUseSucceedsOnce(t *testing.T) {
 	proof.Figure(t, "act rounds", 2*rounds)
 	for round := range rounds {
 		pilot, first := s.register(fmt.Sprintf("agent-%d", round))
-		code := s.code(pilot)
-		wantOutcomes(t, "verifications", together(rush, func(int) error { return s.confirm(pilot, code) }),
+		code := s.verifyCode(pilot)
+		wantOutcomes(t, "verifications", together(rush, func(int) error { return s.confirmVerify(pilot, code) }),
 			map[string]int{"": 1, "already_verified": rush - 1})
 		code = s.recoveryCode(pilot)
 		keys := make([]string, rush)
 		errs := together(rush, func(i int) (err error) {
-			keys[i], err = s.recover(pilot, code)
+			keys[i], err = s.confirmRecovery(pilot, code)
 			return err
 		})
 		wantOutcomes(t, "recoveries", errs, map[string]int{"": 1, "code_expired": rush - 1})
@@ -152,18 +152,18 @@ func TestCode_LimitsGuessesPerDay(t *testing.T) {
 	var counted []domain.Time // those that were compared with a code
 	days, guesses, guessed := proof.Rounds(3, 3, 500), 0, 0
 	for range days * 24 * 12 {
-		if got := outcome(s.sends()["verify"](pilot)); got != "" && got != "rate_limited" {
+		if got := outcome(s.mailRequests()["verify"](pilot)); got != "" && got != "rate_limited" {
 			t.Fatalf("asking for a code: %q", got)
 		}
 		for range 7 {
 			guess, err := domain.NewCode(chance)
 			s.ok(err)
 			guesses++
-			switch got := outcome(s.confirm(pilot, guess)); got {
+			switch got := outcome(s.confirmVerify(pilot, guess)); got {
 			case "":
 				guessed++
 				t.Errorf("the guess %s of seed %x verifies the mailbox", guess, seed)
-				s.change(`UPDATE agents SET verified_at = NULL WHERE id = ?`, pilot.ID) // so that guessing goes on
+				s.execSQL(`UPDATE agents SET verified_at = NULL WHERE id = ?`, pilot.ID) // so that guessing goes on
 			case "wrong_code":
 				counted = append(counted, domain.TimeOf(s.clock.Now()))
 			case "code_expired", "too_many_attempts":
@@ -191,7 +191,7 @@ func TestRecovery_KeyCountsAsUsed(t *testing.T) {
 	s.ok(err)
 	pilot := domain.Caller{ID: first.Agent.ID, Handle: "harbour-pilot"}
 	s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, pilot.Handle))
-	key, err := s.recover(pilot, s.recoveryCode(pilot))
+	key, err := s.confirmRecovery(pilot, s.recoveryCode(pilot))
 	s.ok(err)
 	again, replayed, err := s.Register(ctx, registration("harbour-pilot"), once)
 	if s.ok(err); !replayed || again.Key != "" {
@@ -206,7 +206,7 @@ func TestCode_IsHashedWithTheSecretOfTheOperator(t *testing.T) {
 	secret := []byte("a secret that the database does not hold")
 	s := newStore(t, noCaps, func(o *Options) { o.Secret = secret })
 	pilot, _ := s.register("harbour-pilot")
-	code := s.code(pilot)
+	code := s.verifyCode(pilot)
 	stored := value[[]byte](s, `SELECT code_hash FROM codes`)
 	mac := hmac.New(sha256.New, secret)
 	mac.Write(domain.HashCode(pilot.ID, domain.MailVerify, "harbour-pilot@agents.example.org", code))
@@ -218,23 +218,23 @@ func TestCode_IsHashedWithTheSecretOfTheOperator(t *testing.T) {
 		s.Store = openStore(t, Options{Path: s.path, Clock: s.clock.Now, Normal: true, Secret: secret, Mails: &domain.MailCaps{}})
 	}
 	restart(nil)
-	wantOutcome(t, "without the secret", s.confirm(pilot, code), "wrong_code")
+	wantOutcome(t, "without the secret", s.confirmVerify(pilot, code), "wrong_code")
 	restart([]byte("another secret"))
-	wantOutcome(t, "with another secret", s.confirm(pilot, code), "wrong_code")
+	wantOutcome(t, "with another secret", s.confirmVerify(pilot, code), "wrong_code")
 	restart(secret)
-	wantOutcome(t, "with the secret", s.confirm(pilot, code), "")
+	wantOutcome(t, "with the secret", s.confirmVerify(pilot, code), "")
 }
 
 // TestCode_WithoutASecretIsHashedWithTheKeyInTheDatabase holds promise 21 of SECURITY.md.
 func TestCode_WithoutASecretIsHashedWithTheKeyInTheDatabase(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot, _ := s.register("harbour-pilot")
-	code := s.code(pilot)
+	code := s.verifyCode(pilot)
 	plain := domain.HashCode(pilot.ID, domain.MailVerify, "harbour-pilot@agents.example.org", code)
 	mac := hmac.New(sha256.New, value[[]byte](s, `SELECT value FROM site WHERE name = 'secret'`))
 	mac.Write(append([]byte("code\x00"), plain...))
 	if stored := value[[]byte](s, `SELECT code_hash FROM codes`); !bytes.Equal(stored, mac.Sum(nil)) {
 		t.Error("the hash in the database is another")
 	}
-	wantOutcome(t, "the code", s.confirm(pilot, code), "")
+	wantOutcome(t, "the code", s.confirmVerify(pilot, code), "")
 }

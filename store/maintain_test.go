@@ -198,16 +198,16 @@ func TestClear_DeletesEverything(t *testing.T) {
 	ctx := context.Background()
 	caller, _ := s.register("harbour-pilot")
 	s.reply(caller, s.post(caller), "a reply")
-	release := s.hold()
-	queue := []*queued{ // in one transaction
-		s.queue(func(t *tx) error {
+	release := s.holdWriter()
+	queue := []*queuedWrite{ // in one transaction
+		s.queueWrite(func(t *tx) error {
 			author, err := t.Authorize(caller)
 			if err != nil {
 				return err
 			}
 			return errOf(t.createPost(author, caller.Address, s.draft("lantern", "b"), postWords(&domain.Post{Title: "lantern"})))
 		}),
-		s.queue(func(t *tx) error { return t.clearDirectory() }),
+		s.queueWrite(func(t *tx) error { return t.clearDirectory() }),
 	}
 	release()
 	for _, q := range queue {

@@ -69,7 +69,7 @@ func doSend(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
 	got, _, err := r.s.SendRequest(background, on.who.Caller, a.whom, draft, domain.IdempotencyKey{})
 	q, want := r.m.send(on.who, on.whom, draft)
 	if a.text != "" {
-		r.equal("the outcome of trying", []any{outcome(tried), refusalOf(tried)}, []any{outcome(err), refusalOf(err)})
+		r.equal("the outcome of trying", []any{outcome(tried), errorOf(tried)}, []any{outcome(err), errorOf(err)})
 	}
 	if q != nil && err == nil {
 		q.made, q.id = a.number, got.ID

@@ -476,7 +476,7 @@ func makeFor(keep func(*modelAgent) bool) func(*modelRun, *modelAct) bool {
 }
 
 func doUnblock(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	r.s.change(`DELETE FROM blocks WHERE blocker_id = ?`, on.who.ID)
+	r.s.execSQL(`DELETE FROM blocks WHERE blocker_id = ?`, on.who.ID)
 	clear(on.who.blocks)
 	return granted, nil
 }

@@ -14,7 +14,7 @@ import (
 // The comparison of the store with the model.
 
 func (r *modelRun) outcome(what string, want verdict, err error) {
-	got, retry := outcome(err), refusalOf(err).RetryAt
+	got, retry := outcome(err), errorOf(err).RetryAt
 	if got != string(want.code) {
 		r.differ("%s: %q, want %q", what, got, want.code)
 	} else if want.retry != 0 && !retry.Equal(want.retry.Time()) {

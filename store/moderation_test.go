@@ -64,7 +64,7 @@ func TestModeration_Acts(t *testing.T) {
 		if got := strings.Join(left, ", "); got != tt.left {
 			t.Errorf("%s: left are %s, want %s", tt.note, got, tt.left)
 		}
-		notes := s.notes()
+		notes := s.actLines()
 		if note := strings.NewReplacer(post.ID, "PST", reply.ID, "RPL").Replace(notes[len(notes)-1]); note != tt.note {
 			t.Errorf("the note is %q, want %q", note, tt.note)
 		}
@@ -138,7 +138,7 @@ func TestReport_OneNetworkCannotBuryOthers(t *testing.T) {
 	s := newStore(t, withQuotas(domain.Quotas{domain.LimitNetworkReports: 3}))
 	ctx := context.Background()
 	start := s.clock.Now()
-	agents := s.agents("agent", 8)
+	agents := s.registerAgents("agent", 8)
 	report := func(i int, address string) error {
 		return s.ReportAgent(ctx, agents[i].Handle, netip.MustParseAddr(address), domain.ReportDraft{})
 	}
@@ -164,7 +164,7 @@ func TestReport_OneNetworkCannotBuryOthers(t *testing.T) {
 func TestStats_CountCollaborationsWithHiddenPartners(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()
-	agents := s.agents("agent", 5)
+	agents := s.registerAgents("agent", 5)
 	for i, c := range agents {
 		s.claim(c, byte(i))
 	}

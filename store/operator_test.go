@@ -16,8 +16,8 @@ import (
 	"callbook/testdata/proof"
 )
 
-// wave registers n agents from one network, each with a post that is reported.
-func (s *testStore) wave(prefix string, n int) (handles []string) {
+// registerSpamWave registers n agents from one network, each with a post that is reported.
+func (s *testStore) registerSpamWave(prefix string, n int) (handles []string) {
 	s.Helper()
 	for i := range n {
 		c, _ := s.register(fmt.Sprintf("%s-%d", prefix, i), func(r *domain.Registration) {
@@ -31,8 +31,8 @@ func (s *testStore) wave(prefix string, n int) (handles []string) {
 	return handles
 }
 
-// notes are the operator's acts, the oldest first.
-func (s *testStore) notes() (lines []string) {
+// actLines are the operator's acts, the oldest first.
+func (s *testStore) actLines() (lines []string) {
 	s.Helper()
 	acts, err := s.Acts(context.Background(), 1000)
 	s.ok(err)
@@ -63,8 +63,8 @@ func TestOperator_ActsOnManyAgents(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStore(t)
-			handles := s.wave("spam", n)
-			s.wave("other", 1)
+			handles := s.registerSpamWave("spam", n)
+			s.registerSpamWave("other", 1)
 			tt.bulk.Handles = append(append([]string{"nobody"}, handles...), handles[0])
 			result, err := s.ActOnAgents(ctx, tt.bulk)
 			s.ok(err)
@@ -90,7 +90,7 @@ func TestOperator_ActsOnManyAgents(t *testing.T) {
 			if diff := cmp.Diff(want, result, sorted); diff != "" {
 				t.Errorf("the result: %s", diff)
 			}
-			if diff := cmp.Diff(notes, s.notes(), sorted); diff != "" {
+			if diff := cmp.Diff(notes, s.actLines(), sorted); diff != "" {
 				t.Errorf("the notes: %s", diff)
 			}
 			if found := value[int](s, `SELECT COUNT(*) FROM agents WHERE hidden = 0`); found != tt.found {
@@ -106,7 +106,7 @@ func TestOperator_ActsOnManyAgents(t *testing.T) {
 
 func TestOperator_RejectsAnActBeforeItBegins(t *testing.T) {
 	s := newStore(t)
-	handles := s.wave("spam", 1)
+	handles := s.registerSpamWave("spam", 1)
 	for name, bulk := range map[string]domain.BulkAct{
 		"reason":  {Act: domain.OperatorSuspend, Reason: strings.Repeat("x", 301)},
 		"newline": {Act: domain.OperatorSuspend, Reason: "a\nb"},
@@ -116,8 +116,8 @@ func TestOperator_RejectsAnActBeforeItBegins(t *testing.T) {
 		_, err := s.ActOnAgents(context.Background(), bulk)
 		wantOutcome(t, name, err, "validation_failed")
 	}
-	if len(s.notes()) > 0 {
-		t.Errorf("notes: %q", s.notes())
+	if len(s.actLines()) > 0 {
+		t.Errorf("notes: %q", s.actLines())
 	}
 }
 
@@ -139,7 +139,7 @@ func TestOperator_RemovalsCloseTheirReports(t *testing.T) {
 			author, other := s.reachable("author"), s.reachable("other")
 			post := s.post(author)
 			reply := s.reply(other, post, "Casino")
-			s.ok(errOf(s.ActOnRequest(ctx, other, s.ask(author, other).ID, domain.ActReport, "")))
+			s.ok(errOf(s.ActOnRequest(ctx, other, s.sendRequest(author, other).ID, domain.ActReport, "")))
 			for _, err := range []error{
 				s.ReportPost(ctx, post.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}), s.ReportReply(ctx, reply.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}),
 				s.ReportAgent(ctx, "author", netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}), s.ReportAgent(ctx, "other", netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{}),
@@ -152,7 +152,7 @@ func TestOperator_RemovalsCloseTheirReports(t *testing.T) {
 			if got := strings.Join(closed, " "); len(closed) != len(strings.Fields(name)) {
 				t.Errorf("closed: %s", got)
 			}
-			if notes := s.notes(); !strings.HasSuffix(notes[len(notes)-1], fmt.Sprintf("reports closed: %d", len(closed))) {
+			if notes := s.actLines(); !strings.HasSuffix(notes[len(notes)-1], fmt.Sprintf("reports closed: %d", len(closed))) {
 				t.Errorf("the notes: %q", notes)
 			}
 			if strings.HasPrefix(name, "agent") { // suspended
@@ -177,7 +177,7 @@ func TestOperator_FindsASpamWave(t *testing.T) {
 	s.register("old", func(r *domain.Registration) { r.From = netip.MustParseAddr("2001:db8:7:ff::1") })
 	s.clock.Advance(domain.Day)
 	since := domain.TimeOf(s.Now())
-	s.wave("spam", 3)
+	s.registerSpamWave("spam", 3)
 	honest, _ := s.register("honest", func(r *domain.Registration) { r.From = netip.MustParseAddr("192.0.2.1") })
 	s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, "honest"))
 	s.post(honest, func(d *domain.PostDraft) { d.Title = "First" })
@@ -325,7 +325,7 @@ func TestPageLinks_EndAfterTwelveHours(t *testing.T) {
 	s.ok(s.RevokePageLinks(ctx))
 	wantOutcome(t, "revoked", s.CheckPageLink(ctx, second), "not_found")
 	want := []string{"page until 2026-11-20T21:30:00Z", "page until 2026-11-21T09:29:59Z", "page earlier links revoked"}
-	if diff := cmp.Diff(want, s.notes()); diff != "" {
+	if diff := cmp.Diff(want, s.actLines()); diff != "" {
 		t.Errorf("the notes: %s", diff)
 	}
 }

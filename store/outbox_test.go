@@ -29,37 +29,37 @@ func (s *testStore) reopen(set ...func(*Options)) {
 	s.Store = openStore(s, o)
 }
 
-// since is how long ago a time was by the store's clock.
-func (s *testStore) since(start time.Time) time.Duration { return s.clock.Now().Sub(start) }
+// elapsed is how long ago a time was by the store's clock.
+func (s *testStore) elapsed(start time.Time) time.Duration { return s.clock.Now().Sub(start) }
 
-// begin takes the next mail; false when none is due.
-func (s *testStore) begin() (domain.Mail, bool) {
+// startMail takes the next mail; false when none is due.
+func (s *testStore) startMail() (domain.Mail, bool) {
 	s.Helper()
 	mail, due, err := s.StartMail(context.Background())
 	s.ok(err)
 	return mail, due
 }
 
-// deliver delivers all mails that are due.
-func (s *testStore) deliver() (mails []domain.Mail) {
+// deliverMails delivers all mails that are due.
+func (s *testStore) deliverMails() (mails []domain.Mail) {
 	s.Helper()
-	for mail, due := s.begin(); due; mail, due = s.begin() {
+	for mail, due := s.startMail(); due; mail, due = s.startMail() {
 		s.ok(s.FinishMail(context.Background(), mail, domain.MailDelivered))
 		mails = append(mails, mail)
 	}
 	return mails
 }
 
-// delivered delivers what is due, and returns the mails that are no notices.
-func (s *testStore) delivered() []domain.Mail {
+// deliverMailsWithSecrets delivers what is due, and returns the mails that are no notices.
+func (s *testStore) deliverMailsWithSecrets() []domain.Mail {
 	s.Helper()
-	return slices.DeleteFunc(s.deliver(), func(m domain.Mail) bool { return m.Secret == "" })
+	return slices.DeleteFunc(s.deliverMails(), func(m domain.Mail) bool { return m.Secret == "" })
 }
 
-// mailed delivers the one mail that is due, beside notices.
-func (s *testStore) mailed() domain.Mail {
+// deliverOneMail delivers the one mail that is due, beside notices.
+func (s *testStore) deliverOneMail() domain.Mail {
 	s.Helper()
-	mails := s.delivered()
+	mails := s.deliverMailsWithSecrets()
 	if len(mails) != 1 {
 		s.Fatalf("%d mails are due, want one", len(mails))
 	}
@@ -87,16 +87,16 @@ func (s *testStore) wantUnchanged(what string, before map[string]string) {
 	}
 }
 
-// refusalOf is the refusal that an error holds; an empty one when it holds none.
-func refusalOf(err error) domain.Error {
+// errorOf is the refusal that an error holds; an empty one when it holds none.
+func errorOf(err error) domain.Error {
 	if refusal, ok := errors.AsType[*domain.Error](err); ok {
 		return *refusal
 	}
 	return domain.Error{}
 }
 
-// sends are the acts that send a mail.
-func (s *testStore) sends() map[string]func(domain.Caller) error {
+// mailRequests are the acts that send a mail.
+func (s *testStore) mailRequests() map[string]func(domain.Caller) error {
 	ctx := context.Background()
 	return map[string]func(domain.Caller) error{
 		"verify":  func(c domain.Caller) error { _, err := s.StartVerify(ctx, c); return err },
@@ -170,7 +170,7 @@ func TestOutbox_TenThousandAgentsWithOneMailbox(t *testing.T) {
 	var times []domain.Time
 	for first := 0; first < agents; first += atOnce {
 		wantOutcomes(t, "mails asked for", together(atOnce, func(n int) error { return ask(first + n) }), map[string]int{"": atOnce})
-		for _, mail := range s.deliver() {
+		for _, mail := range s.deliverMails() {
 			times = append(times, mail.CreatedAt)
 		}
 		s.clock.Advance(domain.Day * atOnce / time.Duration(agents))
@@ -180,7 +180,7 @@ func TestOutbox_TenThousandAgentsWithOneMailbox(t *testing.T) {
 	}
 	for way, kind := range ways {
 		wantOutcomes(t, kind, together(atOnce, func(n int) error { return ask(way + n*len(ways)) }), map[string]int{"": atOnce})
-		mails := s.deliver()
+		mails := s.deliverMails()
 		for _, mail := range mails {
 			times = append(times, mail.CreatedAt)
 		}
@@ -205,14 +205,14 @@ func TestOutbox_UnsentCodeDeletesTheMail(t *testing.T) {
 	asker, _ := s.register("asker")
 	other, _ := s.register("other", func(r *domain.Registration) { r.Mailbox = "asker+other@agents.example.org" })
 	for range 2 {
-		s.ok(s.sends()["verify"](other))
-		s.deliver()
+		s.ok(s.mailRequests()["verify"](other))
+		s.deliverMails()
 		s.clock.Advance(time.Minute)
 	}
-	s.ok(s.sends()["verify"](asker)) // the third mail, which waits
+	s.ok(s.mailRequests()["verify"](asker)) // the third mail, which waits
 	s.clock.Advance(time.Minute)
-	s.ok(s.sends()["verify"](asker))
-	if mails := s.deliver(); len(mails) != 0 {
+	s.ok(s.mailRequests()["verify"](asker))
+	if mails := s.deliverMails(); len(mails) != 0 {
 		t.Errorf("%d mails with dead codes", len(mails))
 	}
 }
@@ -246,9 +246,9 @@ func TestOutbox_DeliveryOutcomes(t *testing.T) {
 			pilot, _ := s.register("harbour-pilot")
 			if tt.kind == domain.MailClaim {
 				s.ok(s.ActOnAgent(context.Background(), domain.OperatorVerify, pilot.Handle))
-				s.ok(s.sends()["claim mei"](pilot))
+				s.ok(s.mailRequests()["claim mei"](pilot))
 			} else {
-				s.ok(s.sends()["verify"](pilot))
+				s.ok(s.mailRequests()["verify"](pilot))
 			}
 			if tries := s.tryMails(tt.outcomes); !slices.Equal(tries, tt.tries) {
 				t.Errorf("tried after %v, want %v", tries, tt.tries)
@@ -276,12 +276,12 @@ func (s *testStore) tryMails(outcomes []domain.MailOutcome) (tries []time.Durati
 		}
 		if early := next.Time().Sub(s.clock.Now()); early > 0 {
 			s.clock.Advance(early - time.Millisecond)
-			if mail, due := s.begin(); due {
+			if mail, due := s.startMail(); due {
 				s.Errorf("try %d came too early", mail.Tries)
 			}
 			s.clock.Advance(time.Millisecond)
 		}
-		mail, due := s.begin()
+		mail, due := s.startMail()
 		if !due {
 			continue
 		}
@@ -289,7 +289,7 @@ func (s *testStore) tryMails(outcomes []domain.MailOutcome) (tries []time.Durati
 			s.Errorf("try %d counts as %d", len(tries), mail.Tries)
 		}
 		outcome := outcomes[min(len(tries), len(outcomes)-1)]
-		tries = append(tries, s.since(start))
+		tries = append(tries, s.elapsed(start))
 		if outcome == crash {
 			s.reopen()
 		} else {
@@ -303,13 +303,13 @@ func TestOutbox_LateOutcomeChangesNoOtherMail(t *testing.T) {
 	for _, outcome := range []domain.MailOutcome{domain.MailDelivered, domain.MailRejected, domain.MailDelayed, domain.MailUncertain} {
 		s := newStore(t, noCaps)
 		pilot, _ := s.register("harbour-pilot")
-		s.ok(s.sends()["verify"](pilot))
-		old, _ := s.begin()
-		s.ok(s.sends()["verify"](pilot))
+		s.ok(s.mailRequests()["verify"](pilot))
+		old, _ := s.startMail()
+		s.ok(s.mailRequests()["verify"](pilot))
 		before := s.dump()
 		s.ok(s.FinishMail(context.Background(), old, outcome))
 		s.wantUnchanged(fmt.Sprintf("outcome %d of a mail that was replaced", outcome), before)
-		if mail := s.mailed(); mail.Secret == old.Secret || mail.ID == old.ID {
+		if mail := s.deliverOneMail(); mail.Secret == old.Secret || mail.ID == old.ID {
 			t.Errorf("outcome %d: the new mail is the old one", outcome)
 		}
 	}
@@ -331,7 +331,7 @@ func TestOutbox_SentMailsLeaveTheFile(t *testing.T) {
 		"replaced": func(s *testStore, pilot domain.Caller, _ domain.Mail) []domain.Mail {
 			_, err := s.ClaimOwner(ctx, pilot, "another7q@people.example.org")
 			s.ok(err)
-			return s.deliver()
+			return s.deliverMails()
 		},
 		"out of time": func(s *testStore, _ domain.Caller, mail domain.Mail) []domain.Mail {
 			s.ok(s.FinishMail(ctx, mail, domain.MailDelayed))
@@ -349,7 +349,7 @@ func TestOutbox_SentMailsLeaveTheFile(t *testing.T) {
 		s.ok(s.RunJobs(ctx)) // a start empties the log once, for what a crash left
 		_, err := s.ClaimOwner(ctx, pilot, "canary7q@people.example.org")
 		s.ok(err)
-		mail, _ := s.begin()
+		mail, _ := s.startMail()
 		mails := append(end(s, pilot, mail), mail)
 		s.ok(s.RunJobs(ctx))
 		if size, n := s.walSize(), value[int](s, `SELECT COUNT(*) FROM outbox`); size != 0 || n != 0 {
@@ -368,12 +368,12 @@ func TestOutbox_FormerMailboxLeavesTheFile(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	pilot, _ := s.register("harbour-pilot", func(r *domain.Registration) { r.Mailbox, r.ContactPublic = "canary7q@agents.example.org", true })
-	s.ok(s.confirm(pilot, s.code(pilot)))
+	s.ok(s.confirmVerify(pilot, s.verifyCode(pilot)))
 	s.recoveryCode(pilot)
-	s.ok(s.sends()["claim mei"](pilot))
+	s.ok(s.mailRequests()["claim mei"](pilot))
 	s.ok(s.RunJobs(ctx))
 	s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
-	s.deliver()
+	s.deliverMails()
 	s.clock.Advance(7 * domain.Day) // as long as it may recover the key
 	s.ok(s.RunJobs(ctx))
 	if size := s.walSize(); size != 0 {
@@ -390,7 +390,7 @@ func TestOutbox_FormerMailboxLeavesTheFile(t *testing.T) {
 func TestOutbox_StoresOnlyHashesOfMailboxes(t *testing.T) {
 	s := newStore(t)
 	pilot, _ := s.register("harbour-pilot")
-	s.code(pilot)
+	s.verifyCode(pilot)
 	start := s.clock.Now()
 	for _, step := range []struct {
 		at         time.Duration
@@ -402,7 +402,7 @@ func TestOutbox_StoresOnlyHashesOfMailboxes(t *testing.T) {
 		{domain.Day + 15*time.Minute - time.Millisecond, 0, 1},
 		{domain.Day + 15*time.Minute, 0, 0},
 	} {
-		s.clock.Advance(step.at - s.since(start))
+		s.clock.Advance(step.at - s.elapsed(start))
 		s.ok(s.RunJobs(context.Background()))
 		log, codes := value[int](s, `SELECT COUNT(*) FROM mail_log`), value[int](s, `SELECT COUNT(*) FROM codes`)
 		if log != step.log || codes != step.codes {
@@ -411,7 +411,7 @@ func TestOutbox_StoresOnlyHashesOfMailboxes(t *testing.T) {
 	}
 	// What a clock that ran ahead has written uses up no limit for longer than a day.
 	s.clock.Advance(100 * domain.Day)
-	s.code(pilot)
+	s.verifyCode(pilot)
 	s.clock.Advance(-50 * domain.Day)
 	s.ok(s.RunJobs(context.Background()))
 	if n := value[int](s, `SELECT COUNT(*) FROM mail_log`); n != 0 {

@@ -20,31 +20,31 @@ func (s *testStore) verified(handle string) domain.Caller {
 	return c
 }
 
-// invite asks a person to claim an agent, and returns the token of the link.
-func (s *testStore) invite(c domain.Caller, address string) string {
+// ownerLink asks a person to claim an agent, and returns the token of the link.
+func (s *testStore) ownerLink(c domain.Caller, address string) string {
 	s.Helper()
 	s.ok(errOf(s.ClaimOwner(context.Background(), c, address)))
-	return s.mailed().Secret
+	return s.deliverOneMail().Secret
 }
 
-// owned has an agent claimed, and returns the token of the owner's page.
-func (s *testStore) owned(c domain.Caller, address string) string {
+// claimBy has an agent claimed, and returns the token of the owner's page.
+func (s *testStore) claimBy(c domain.Caller, address string) string {
 	s.Helper()
-	token := s.invite(c, address)
-	s.pressed(token, domain.OwnerConfirm)
+	token := s.ownerLink(c, address)
+	s.actAsOwner(token, domain.OwnerConfirm)
 	return token
 }
 
-// page is the owner's page as it is now.
-func (s *testStore) page(token string) domain.OwnerPage {
+// ownerPage is the owner's page as it is now.
+func (s *testStore) ownerPage(token string) domain.OwnerPage {
 	s.Helper()
 	page, err := s.OwnerPage(context.Background(), token)
 	s.ok(err)
 	return page
 }
 
-// press opens the owner's page and presses a button.
-func (s *testStore) press(token string, act domain.OwnerAction, set ...func(*domain.OwnerSubmission)) (domain.OwnerResult, error) {
+// tryOwnerAct opens the owner's page and presses a button.
+func (s *testStore) tryOwnerAct(token string, act domain.OwnerAction, set ...func(*domain.OwnerSubmission)) (domain.OwnerResult, error) {
 	page, err := s.OwnerPage(context.Background(), token)
 	if err != nil {
 		return domain.OwnerResult{}, err
@@ -56,15 +56,15 @@ func (s *testStore) press(token string, act domain.OwnerAction, set ...func(*dom
 	return s.ActAsOwner(context.Background(), call)
 }
 
-func (s *testStore) pressed(token string, act domain.OwnerAction, set ...func(*domain.OwnerSubmission)) domain.OwnerResult {
+func (s *testStore) actAsOwner(token string, act domain.OwnerAction, set ...func(*domain.OwnerSubmission)) domain.OwnerResult {
 	s.Helper()
-	done, err := s.press(token, act, set...)
+	done, err := s.tryOwnerAct(token, act, set...)
 	s.ok(err)
 	return done
 }
 
-// about sets the request that an act is about.
-func about(id string) func(*domain.OwnerSubmission) {
+// aboutRequest sets the request that an act is about.
+func aboutRequest(id string) func(*domain.OwnerSubmission) {
 	return func(c *domain.OwnerSubmission) { c.Request = id }
 }
 
@@ -83,9 +83,9 @@ func TestOwner_FormActsOnce(t *testing.T) {
 	for round := range rounds {
 		pilot, first := s.register(fmt.Sprintf("agent-%d", round))
 		s.ok(s.ActOnAgent(context.Background(), domain.OperatorVerify, pilot.Handle))
-		token := s.invite(pilot, mei)
+		token := s.ownerLink(pilot, mei)
 		at := func(act domain.OwnerAction) ([]string, []error) {
-			call := domain.OwnerSubmission{Token: token, Form: s.page(token).Form, Act: act}
+			call := domain.OwnerSubmission{Token: token, Form: s.ownerPage(token).Form, Act: act}
 			keys := make([]string, rush)
 			return keys, together(rush, func(i int) error {
 				done, err := s.ActAsOwner(context.Background(), call)
@@ -121,16 +121,16 @@ func TestOwner_UnsentMailLeavesTheLinkValid(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	pilot := s.verified("harbour-pilot")
-	token := s.invite(pilot, mei)
+	token := s.ownerLink(pilot, mei)
 	for _, handle := range []string{"agent-a", "agent-b"} {
-		s.invite(s.verified(handle), mei)
+		s.ownerLink(s.verified(handle), mei)
 	}
 	s.clock.Advance(time.Minute)
 	_, err := s.ClaimOwner(ctx, pilot, mei)
-	if s.ok(err); len(s.deliver()) != 0 {
+	if s.ok(err); len(s.deliverMails()) != 0 {
 		t.Error("a fourth mail")
 	}
-	s.pressed(token, domain.OwnerConfirm)
+	s.actAsOwner(token, domain.OwnerConfirm)
 }
 
 // TestOwner_UnsentMailLeavesTheOneThatWaits: another request of the same claim, past the mails of the day.
@@ -138,13 +138,13 @@ func TestOwner_UnsentMailLeavesTheOneThatWaits(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	for _, handle := range []string{"agent-a", "agent-b"} {
-		s.invite(s.verified(handle), mei)
+		s.ownerLink(s.verified(handle), mei)
 	}
 	pilot := s.verified("harbour-pilot")
 	s.ok(errOf(s.ClaimOwner(ctx, pilot, mei)))
 	s.clock.Advance(time.Minute)
 	s.ok(errOf(s.ClaimOwner(ctx, pilot, mei)))
-	s.pressed(s.mailed().Secret, domain.OwnerConfirm)
+	s.actAsOwner(s.deliverOneMail().Secret, domain.OwnerConfirm)
 }
 
 // A claim that is silently replaced takes the mail of the one before along.
@@ -155,11 +155,11 @@ func TestOwner_UnsentClaimDeletesTheMail(t *testing.T) {
 	for i := range 3 {
 		s.ok(errOf(s.ClaimOwner(ctx, s.verified(fmt.Sprintf("agent-%d", i)), ada)))
 	}
-	s.deliver()
+	s.deliverMails()
 	s.ok(errOf(s.ClaimOwner(ctx, pilot, mei)))
 	s.clock.Advance(time.Minute)
 	_, err := s.ClaimOwner(ctx, pilot, ada)
-	if s.ok(err); len(s.deliver()) != 0 {
+	if s.ok(err); len(s.deliverMails()) != 0 {
 		t.Error("a link that is dead is mailed")
 	}
 }
@@ -171,15 +171,15 @@ func TestOwner_UndeliveredLinkLeavesTheOldOneValid(t *testing.T) {
 	for name, outcome := range map[string]domain.MailOutcome{"refused": domain.MailRejected, "delayed": domain.MailDelayed, "perhaps delivered": domain.MailUncertain} {
 		s := newStore(t, noCaps)
 		pilot := s.verified("harbour-pilot")
-		token := s.owned(pilot, mei)
-		s.deliver()
+		token := s.claimBy(pilot, mei)
+		s.deliverMails()
 		s.ok(errOf(s.ClaimOwner(ctx, pilot, "mei+void@people.example.org")))
-		mail, due := s.begin()
+		mail, due := s.startMail()
 		if !due || mail.Kind != domain.MailOwner {
 			t.Fatalf("%s: the fresh link is not on its way: %+v", name, mail)
 		}
 		s.ok(s.FinishMail(ctx, mail, outcome))
-		if page := s.page(token); page.Handle != pilot.Handle {
+		if page := s.ownerPage(token); page.Handle != pilot.Handle {
 			t.Errorf("%s: the owner's page is gone", name)
 		}
 	}
@@ -189,15 +189,15 @@ func TestOwner_UndeliveredLinkLeavesTheOldOneValid(t *testing.T) {
 func TestOwner_MailedLinkCountsOnceItIsUsed(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
-	old := s.owned(pilot, mei)
-	s.deliver()
+	old := s.claimBy(pilot, mei)
+	s.deliverMails()
 	s.ok(errOf(s.ClaimOwner(context.Background(), pilot, mei)))
-	mail, due := s.begin()
+	mail, due := s.startMail()
 	if !due || mail.Kind != domain.MailOwner {
 		t.Fatalf("the fresh link is not on its way: %+v", mail)
 	}
 
-	if page := s.page(mail.Secret); page.Handle != pilot.Handle {
+	if page := s.ownerPage(mail.Secret); page.Handle != pilot.Handle {
 		t.Errorf("the fresh link leads to %q", page.Handle)
 	}
 	_, err := s.OwnerPage(context.Background(), old)
@@ -208,17 +208,17 @@ func TestOwner_MailedLinkCountsOnceItIsUsed(t *testing.T) {
 func TestOwner_UnusedLinkEndsAfterAYear(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
-	token := s.owned(pilot, mei)
+	token := s.claimBy(pilot, mei)
 	for _, use := range []func(){
-		func() { s.page(token) },
-		func() { s.pressed(token, domain.OwnerRotateKey) },
-		func() { pilot = s.keyed(s.pressed(token, domain.OwnerRotateKey).Key) },
+		func() { s.ownerPage(token) },
+		func() { s.actAsOwner(token, domain.OwnerRotateKey) },
+		func() { pilot = s.callerOf(s.actAsOwner(token, domain.OwnerRotateKey).Key) },
 	} {
 		s.clock.Advance(364 * domain.Day)
 		use()
 	}
 	s.clock.Advance(365*domain.Day - time.Millisecond)
-	form := s.page(token).Form // less than a year, and a use
+	form := s.ownerPage(token).Form // less than a year, and a use
 
 	s.clock.Advance(365 * domain.Day)
 	_, err := s.OwnerPage(context.Background(), token)
@@ -228,22 +228,22 @@ func TestOwner_UnusedLinkEndsAfterAYear(t *testing.T) {
 	if s.level(pilot) != 2 {
 		t.Error("the claim ended with its link")
 	}
-	fresh := s.invite(pilot, mei)
+	fresh := s.ownerLink(pilot, mei)
 	_, err = s.OwnerPage(context.Background(), token)
 	wantOutcome(t, "the old link once there is a fresh one", err, "not_found")
 	s.clock.Advance(364 * domain.Day)
-	s.pressed(fresh, domain.OwnerWithdraw)
+	s.actAsOwner(fresh, domain.OwnerWithdraw)
 }
 
 // TestOwner_WithdrawalStopsTheMails that lead to the owner's page.
 func TestOwner_WithdrawalStopsTheMails(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
-	token := s.owned(pilot, mei)
-	s.deliver()
+	token := s.claimBy(pilot, mei)
+	s.deliverMails()
 	s.ok(errOf(s.ClaimOwner(context.Background(), pilot, mei)))
-	s.pressed(token, domain.OwnerWithdraw)
-	if mails := s.delivered(); len(mails) != 0 {
+	s.actAsOwner(token, domain.OwnerWithdraw)
+	if mails := s.deliverMailsWithSecrets(); len(mails) != 0 {
 		t.Errorf("a link to a page that does not exist is mailed: %+v", mails)
 	}
 }
@@ -252,7 +252,7 @@ func TestOwner_WithdrawalStopsTheMails(t *testing.T) {
 func TestOwner_RejectionHoldsFor30Days(t *testing.T) {
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
-	s.pressed(s.invite(pilot, mei), domain.OwnerReject)
+	s.actAsOwner(s.ownerLink(pilot, mei), domain.OwnerReject)
 	for _, step := range []struct {
 		after  time.Duration
 		mails  int
@@ -266,7 +266,7 @@ func TestOwner_RejectionHoldsFor30Days(t *testing.T) {
 		s.ok(s.RunJobs(context.Background()))
 		s.ok(errOf(s.ClaimOwner(context.Background(), pilot, "MEI+again@people.example.org")))
 		report := value[string](s, `SELECT about || ' ' || subject || ' ' || COALESCE(length(reporter), 0) || ' ' || COALESCE(reason, 'no reason') FROM reports`)
-		if mails := s.deliver(); len(mails) != step.mails || report != step.report {
+		if mails := s.deliverMails(); len(mails) != step.mails || report != step.report {
 			t.Errorf("after %v: %d mails, the report %q", step.after, len(mails), report)
 		}
 	}
@@ -278,7 +278,7 @@ func TestOwner_FormCoversWhatWasShown(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps)
 	pilot := s.verified("harbour-pilot")
-	token := s.owned(pilot, mei)
+	token := s.claimBy(pilot, mei)
 	s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" }) // lapses
 	confirm := func(page domain.OwnerPage, act domain.OwnerAction) error {
 		return errOf(s.ActAsOwner(ctx, domain.OwnerSubmission{Token: token, Form: page.Form, Act: act}))
@@ -286,27 +286,27 @@ func TestOwner_FormCoversWhatWasShown(t *testing.T) {
 	for name, change := range map[string]func(){
 		"another name":        func() { s.update(pilot, func(a *domain.Settings) { a.Name = "Bank of Skagen" }) },
 		"another owner":       func() { s.update(pilot, func(a *domain.Settings) { a.Owner = "Somebody Else" }) },
-		"another mailbox":     func() { s.moveTo(pilot, thief) },
+		"another mailbox":     func() { s.moveMailbox(pilot, thief) },
 		"a verified mailbox":  func() { s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, pilot.Handle)) },
 		"an unverified again": func() { s.update(pilot, func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" }) },
 	} {
-		shown := s.page(token)
+		shown := s.ownerPage(token)
 		change()
-		if s.page(token).Form != shown.Form { // the mailbox may have been verified before
+		if s.ownerPage(token).Form != shown.Form { // the mailbox may have been verified before
 			wantOutcome(t, name, confirm(shown, domain.OwnerConfirm), "invalid_state")
 		}
 	}
 	s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, pilot.Handle))
-	shown := s.page(token)
+	shown := s.ownerPage(token)
 	s.update(pilot, func(a *domain.Settings) { a.Tagline = "Berths" })
 	wantOutcome(t, "another tagline", confirm(shown, domain.OwnerConfirm), "")
 
 	// A thief who changes the agent again and again keeps the owner neither from a new key nor from keeping the agent.
-	shown = s.page(token)
+	shown = s.ownerPage(token)
 	s.update(pilot, func(a *domain.Settings) { a.Mailbox, a.Name = thief, "Another" })
 	wantOutcome(t, "a new key", confirm(shown, domain.OwnerRotateKey), "")
-	pilot = s.keyed(s.pressed(token, domain.OwnerRotateKey).Key)
-	shown = s.page(token)
+	pilot = s.callerOf(s.actAsOwner(token, domain.OwnerRotateKey).Key)
+	shown = s.ownerPage(token)
 	s.ok(s.DeleteAgent(ctx, pilot))
 	wantOutcome(t, "keeping the agent", confirm(shown, domain.OwnerKeep), "")
 	wantOutcome(t, "the page before", confirm(shown, domain.OwnerRotateKey), "invalid_state")
@@ -331,7 +331,7 @@ func TestOwner_OnlyTheOwnerWaivesReceipts(t *testing.T) {
 		for _, atOnce := range []bool{false, true} {
 			s := newStore(t, noCaps)
 			pilot := s.verified("harbour-pilot")
-			token := s.owned(pilot, mei)
+			token := s.claimBy(pilot, mei)
 			s.update(pilot, func(a *domain.Settings) { a.ContactPolicy.RequireOwnerReceipt = true })
 			change := lapse
 			if !atOnce {
@@ -339,10 +339,10 @@ func TestOwner_OnlyTheOwnerWaivesReceipts(t *testing.T) {
 				change = nothing
 			}
 			_, err := s.UpdateAgent(context.Background(), pilot, set(false, change))
-			if wantOutcome(t, name+": switched off by the key", err, "forbidden"); !s.page(token).ReceiptRequired {
+			if wantOutcome(t, name+": switched off by the key", err, "forbidden"); !s.ownerPage(token).ReceiptRequired {
 				t.Errorf("%s: receipts are no longer required", name)
 			}
-			if s.pressed(token, domain.OwnerWaive); s.page(token).ReceiptRequired {
+			if s.actAsOwner(token, domain.OwnerWaive); s.ownerPage(token).ReceiptRequired {
 				t.Errorf("%s: the owner waived receipts, and they are still required", name)
 			}
 		}

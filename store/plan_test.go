@@ -154,7 +154,7 @@ func (s *testStore) checkPlans() {
 // TestQueries_Plans runs the queries that planRules are about, and those that only the pages of package server run.
 func TestQueries_Plans(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
-	s.ask(s.reachable("asker"), s.reachable("harbour-pilot"))
+	s.sendRequest(s.reachable("asker"), s.reachable("harbour-pilot"))
 	s.ok(errOf(s.Stats(ctx)))
 	s.ok(errOf3(s.Home(ctx, 1, 1)))
 	for _, kind := range []PageKind{AgentPages, PostPages} {

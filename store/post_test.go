@@ -221,9 +221,9 @@ func TestPages_RejectOtherCursors(t *testing.T) {
 	pilot, light := s.reachable("harbour-pilot"), s.reachable("lighthouse")
 	post := s.post(pilot)
 	s.post(pilot)
-	for _, c := range s.crowdOf("agent", 2) {
-		s.ask(pilot, c)
-		s.settled(pilot, c, "confirmed")
+	for _, c := range s.reachableAgents("agent", 2) {
+		s.sendRequest(pilot, c)
+		s.decidedCollab(pilot, c, "confirmed")
 	}
 	list := func(of domain.Caller, p listing.Page) map[string]func() (string, error) {
 		return map[string]func() (string, error){

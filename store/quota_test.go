@@ -104,7 +104,7 @@ func TestQuota_LimitsWritesOfANetwork(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStore(t, withQuotas(domain.Quotas{domain.LimitNetworkPosts: 4, domain.LimitNetworkReplies: 6, domain.LimitNetworkCollabs: 3}))
 			start := s.clock.Now()
-			agents := s.agents("agent", 7)
+			agents := s.registerAgents("agent", 7)
 			post := s.post(agents[6])
 			for i := range 4 {
 				s.ok(s.postFrom(agents[i], tt.other(i)))
@@ -186,7 +186,7 @@ func TestDropUnverified_DropsAgentsThatNeverVerified(t *testing.T) {
 		}
 	}
 	s.clock.Advance(90*domain.Day - time.Millisecond)
-	s.keyed(key)
+	s.callerOf(key)
 	taken("a moment before", "never-verified", "still-active", "verified", "new-mailbox", "suspended", "was-suspended", "deleted")
 	s.clock.Advance(time.Millisecond)
 	taken("after 90 days", "still-active", "verified", "new-mailbox", "suspended", "deleted")
@@ -210,8 +210,8 @@ func TestDropUnverified_RecordsDoNotPassToTheNextAgentOfAHandle(t *testing.T) {
 	s.post(gone)
 	s.reply(gone, s.post(pilot), "Here.")
 	s.collab("col_1", pilot, gone)
-	s.record(pilot, gone)
-	s.change(`INSERT INTO reports (id, about, subject, created_at) VALUES ('rpt_1', 'claim', 'tide-gauge', 1)`)
+	s.recordCollab(pilot, gone)
+	s.execSQL(`INSERT INTO reports (id, about, subject, created_at) VALUES ('rpt_1', 'claim', 'tide-gauge', 1)`)
 	s.clock.Advance(90 * domain.Day)
 	s.ok(s.DropUnverified(ctx, true))
 	for _, table := range []string{"agents", "posts"} {
@@ -245,7 +245,7 @@ func TestDropUnverified_RecordsDoNotPassToTheNextAgentOfAHandle(t *testing.T) {
 func TestDropUnverified_DropsManyAgentsInSmallTransactions(t *testing.T) {
 	s := newStore(t)
 	s.ok(s.DropUnverified(context.Background(), true))
-	s.agents("agent", 2*dropBatch+1)
+	s.registerAgents("agent", 2*dropBatch+1)
 	s.clock.Advance(90 * domain.Day)
 	s.ok(s.DropUnverified(context.Background(), true))
 	if n := value[int](s, `SELECT COUNT(*) FROM agents`); n != 0 {
@@ -256,7 +256,7 @@ func TestDropUnverified_DropsManyAgentsInSmallTransactions(t *testing.T) {
 // TestQuota_ConcurrentWritesKeepTheLimitOfTheNetwork holds promise 10 of SECURITY.md.
 func TestQuota_ConcurrentWritesKeepTheLimitOfTheNetwork(t *testing.T) {
 	s := newStore(t, withQuotas(domain.Quotas{domain.LimitNetworkPosts: 10}))
-	agents := s.agents("agent", 60)
+	agents := s.registerAgents("agent", 60)
 	wantOutcomes(t, "posts", together(len(agents), func(i int) error {
 		return s.postFrom(agents[i], fmt.Sprintf("2001:db8:1:%x::1", i<<8)) // of one /48
 	}), map[string]int{"": 10, "rate_limited": len(agents) - 10})

@@ -24,7 +24,7 @@ func (s *testStore) reachable(handle string) domain.Caller {
 	return c
 }
 
-func (s *testStore) crowdOf(prefix string, n int) []domain.Caller {
+func (s *testStore) reachableAgents(prefix string, n int) []domain.Caller {
 	s.Helper()
 	callers := make([]domain.Caller, n)
 	for i := range callers {
@@ -35,13 +35,13 @@ func (s *testStore) crowdOf(prefix string, n int) []domain.Caller {
 
 var plainDraft = domain.ContactRequestDraft{Purpose: "Tide tables", Deliverable: "Two files", Compensation: "none"}
 
-func (s *testStore) send(from, to domain.Caller) error {
+func (s *testStore) requestError(from, to domain.Caller) error {
 	_, _, err := s.SendRequest(context.Background(), from, to.Handle, plainDraft, domain.IdempotencyKey{})
 	return err
 }
 
-// ask sends a request that is admitted.
-func (s *testStore) ask(from, to domain.Caller) domain.ContactRequest {
+// sendRequest sends a request that is admitted.
+func (s *testStore) sendRequest(from, to domain.Caller) domain.ContactRequest {
 	s.Helper()
 	r, _, err := s.SendRequest(context.Background(), from, to.Handle, plainDraft, domain.IdempotencyKey{})
 	s.ok(err)
@@ -56,8 +56,8 @@ func (s *testStore) request(c domain.Caller, id string) domain.ContactRequest {
 	return r
 }
 
-// answers are the acts on a request that are calls of an agent.
-func (s *testStore) answers() map[string]func(c domain.Caller, id string) (domain.ContactRequest, error) {
+// requestActs are the acts on a request that are calls of an agent.
+func (s *testStore) requestActs() map[string]func(c domain.Caller, id string) (domain.ContactRequest, error) {
 	ctx := context.Background()
 	return map[string]func(domain.Caller, string) (domain.ContactRequest, error){
 		"accepts": func(c domain.Caller, id string) (domain.ContactRequest, error) {
@@ -75,36 +75,36 @@ func (s *testStore) answers() map[string]func(c domain.Caller, id string) (domai
 	}
 }
 
-// played is one request and all who may touch it.
-type played struct {
+// requestScene is one request and all who may touch it.
+type requestScene struct {
 	*testStore
-	asker, pilot, stranger domain.Caller
-	token                  string // of the page of the pilot's owner
-	id                     string
+	sender, pilot, stranger domain.Caller
+	token                   string // of the page of the pilot's owner
+	id                      string
 }
 
-// play sends a request from a new agent to another one, which has an owner.
-func (s *testStore) play() *played {
+// newRequestScene sends a request from a new agent to another one, which has an owner.
+func (s *testStore) newRequestScene() *requestScene {
 	s.Helper()
 	var n int
 	db := s.connection("ro")
 	s.ok(errors.Join(db.Get(&n, `SELECT COUNT(*) FROM handles`), db.Close()))
 	name := func(what string) string { return fmt.Sprintf("%s-%d", what, n) }
-	p := &played{testStore: s, asker: s.reachable(name("asker")), pilot: s.reachable(name("pilot")), stranger: s.reachable(name("stranger"))}
-	p.token = s.owned(p.pilot, name("owner")+"@people.example.org")
-	p.id = s.ask(p.asker, p.pilot).ID
+	p := &requestScene{testStore: s, sender: s.reachable(name("asker")), pilot: s.reachable(name("pilot")), stranger: s.reachable(name("stranger"))}
+	p.token = s.claimBy(p.pilot, name("owner")+"@people.example.org")
+	p.id = s.sendRequest(p.sender, p.pilot).ID
 	return p
 }
 
 // do does what such as "asker withdraws" says, and returns how that ends.
-func (p *played) do(what string) string {
+func (p *requestScene) do(what string) string {
 	who, act, _ := strings.Cut(what, " ")
-	_, err := p.answers()[act](map[string]domain.Caller{"asker": p.asker, "pilot": p.pilot}[who], p.id)
+	_, err := p.requestActs()[act](map[string]domain.Caller{"asker": p.sender, "pilot": p.pilot}[who], p.id)
 	return outcome(err)
 }
 
-// boxed are the ids of the requests in a box.
-func (s *testStore) boxed(c domain.Caller, f RequestFilter) (ids []string) {
+// requestIDs are the ids of the requests in a box.
+func (s *testStore) requestIDs(c domain.Caller, f RequestFilter) (ids []string) {
 	s.Helper()
 	found, err := s.Requests(context.Background(), c, f, listing.Page{Limit: 100})
 	s.ok(err)
@@ -117,9 +117,9 @@ func (s *testStore) boxed(c domain.Caller, f RequestFilter) (ids []string) {
 	return ids
 }
 
-// said is a refusal in one line; times are since start.
-func said(err error, start time.Time) string {
-	r := refusalOf(err)
+// errorLine is a refusal in one line; times are since start.
+func errorLine(err error, start time.Time) string {
+	r := errorOf(err)
 	line := strings.TrimSpace(outcome(err) + " " + r.Topic)
 	if r.Limit > 0 && r.Topic != "min_level" {
 		line += fmt.Sprintf(" %d", r.Limit)
@@ -148,7 +148,7 @@ func TestTryRequest_StoresNothing(t *testing.T) {
 		"a deadline that has passed": {func(_ *testStore, _, _ domain.Caller, d *domain.ContactRequestDraft) { d.Deadline = "2026-11-18" },
 			"validation_failed [{deadline bad_value deadline}]"},
 		"after one that expired": {func(s *testStore, asker, pilot domain.Caller, _ *domain.ContactRequestDraft) {
-			s.ask(asker, pilot)
+			s.sendRequest(asker, pilot)
 			s.clock.Advance(domain.RequestAge)
 		}, ""},
 	} {
@@ -158,14 +158,14 @@ func TestTryRequest_StoresNothing(t *testing.T) {
 		tt.change(s, asker, pilot, &draft)
 		s.Watch(func(Changes) { changes++ })
 		before := s.dump()
-		if got := said(s.TryRequest(context.Background(), asker, pilot.Handle, draft), s.clock.Now()); got != tt.want {
+		if got := errorLine(s.TryRequest(context.Background(), asker, pilot.Handle, draft), s.clock.Now()); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 		if s.wantUnchanged("the dry run: "+name, before); changes != 0 {
 			t.Errorf("%s: the dry run wakes those who watch", name)
 		}
 		_, _, err := s.SendRequest(context.Background(), asker, pilot.Handle, draft, domain.IdempotencyKey{})
-		if got := said(err, s.clock.Now()); got != tt.want {
+		if got := errorLine(err, s.clock.Now()); got != tt.want {
 			t.Errorf("%s: %q for real, want %q", name, got, tt.want)
 		}
 	}
@@ -174,30 +174,30 @@ func TestTryRequest_StoresNothing(t *testing.T) {
 func TestSendRequest_ConcurrentRequestsKeepLimits(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, withQuotas(domain.Quotas{domain.LimitFirstWeekRequests: 2, domain.LimitRequests: 5}))
-	many := s.crowdOf("many", rush)
+	many := s.reachableAgents("many", rush)
 	for i, c := range many {
 		s.claim(c, byte(i))
 	}
-	unlimited := func() { s.change(`DELETE FROM usage`) }
+	unlimited := func() { s.execSQL(`DELETE FROM usage`) }
 	rounds := proof.Rounds(6, 200, 4000)
 	proof.Figure(t, "limit rounds", 2*rounds)
 	proof.Figure(t, "act rounds", rounds)
 	for round := range rounds {
 		unlimited()
 		pilot := s.reachable(fmt.Sprintf("pilot-%d", round))
-		wantOutcomes(t, "to one recipient", together(rush, func(i int) error { return s.send(many[i], pilot) }),
+		wantOutcomes(t, "to one recipient", together(rush, func(i int) error { return s.requestError(many[i], pilot) }),
 			map[string]int{"": 10, "weekly_cap_reached": rush - 10})
 		unlimited()
 		asker := s.reachable(fmt.Sprintf("asker-%d", round))
-		wantOutcomes(t, "from one sender", together(rush, func(i int) error { return s.send(asker, many[i]) }),
+		wantOutcomes(t, "from one sender", together(rush, func(i int) error { return s.requestError(asker, many[i]) }),
 			map[string]int{"": 2, "sender_limit_reached": rush - 2})
 		other, mate := s.reachable(fmt.Sprintf("other-%d", round)), s.reachable(fmt.Sprintf("mate-%d", round))
-		wantOutcomes(t, "between two", together(rush, func(int) error { return s.send(other, mate) }),
+		wantOutcomes(t, "between two", together(rush, func(int) error { return s.requestError(other, mate) }),
 			map[string]int{"": 1, "duplicate": rush - 1})
 		if n := value[int](s, `SELECT COUNT(*) FROM requests`); n != 10+2+1 {
 			t.Errorf("%d requests are stored", n)
 		}
-		s.change(`DELETE FROM requests`) // the many would be full next time
+		s.execSQL(`DELETE FROM requests`) // the many would be full next time
 		if t.Failed() {
 			return
 		}
@@ -209,7 +209,7 @@ func TestReportRequest_IsNotSeenByTheSender(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
 	asker, pilot := s.reachable("asker"), s.reachable("harbour-pilot")
-	sent := s.ask(asker, pilot)
+	sent := s.sendRequest(asker, pilot)
 	for range 2 {
 		_, err := s.ActOnRequest(ctx, pilot, sent.ID, domain.ActReport, "It sells things.")
 		s.ok(err)
@@ -231,20 +231,23 @@ func TestReportRequest_IsNotSeenByTheSender(t *testing.T) {
 func TestContactRequest_AcceptanceNeedsBothMailboxesVerified(t *testing.T) {
 	for _, receipt := range []bool{false, true} {
 		for _, side := range []string{"asker", "pilot"} {
-			p := newStore(t).play()
+			p := newStore(t).newRequestScene()
 			accept := func() string { return p.do("pilot accepts") }
 			if receipt {
 				p.update(p.pilot, func(a *domain.Settings) { a.ContactPolicy.RequireOwnerReceipt = true })
 				accept()
-				accept = func() string { _, err := p.press(p.token, domain.OwnerAgree, about(p.id)); return outcome(err) }
+				accept = func() string {
+					_, err := p.tryOwnerAct(p.token, domain.OwnerAgree, aboutRequest(p.id))
+					return outcome(err)
+				}
 			}
-			changed := map[string]domain.Caller{"asker": p.asker, "pilot": p.pilot}[side]
+			changed := map[string]domain.Caller{"asker": p.sender, "pilot": p.pilot}[side]
 			p.update(changed, func(a *domain.Settings) { a.Mailbox = "never-verified@agents.example.org" })
-			if got := accept(); got != "invalid_state" || p.request(p.asker, p.id).Mailboxes != nil {
+			if got := accept(); got != "invalid_state" || p.request(p.sender, p.id).Mailboxes != nil {
 				t.Errorf("receipt %v, the mailbox of the %s is not verified: %q", receipt, side, got)
 			}
 			p.ok(p.ActOnAgent(context.Background(), domain.OperatorVerify, changed.Handle))
-			if got := accept(); got != "" || p.request(p.asker, p.id).Mailboxes == nil {
+			if got := accept(); got != "" || p.request(p.sender, p.id).Mailboxes == nil {
 				t.Errorf("receipt %v, once it is verified: %q", receipt, got)
 			}
 		}
@@ -256,22 +259,22 @@ func TestContactRequest_AcceptanceNeedsBothMailboxesVerified(t *testing.T) {
 func TestContactRequest_ReportedRequestsLeaveRoomInTheCap(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t)
-	pilot, askers := s.reachable("harbour-pilot"), s.crowdOf("asker", 11)
+	pilot, askers := s.reachable("harbour-pilot"), s.reachableAgents("asker", 11)
 	withdraw := func() {
-		_, err := s.ActOnRequest(ctx, askers[0], s.ask(askers[0], pilot).ID, domain.ActWithdraw, "")
+		_, err := s.ActOnRequest(ctx, askers[0], s.sendRequest(askers[0], pilot).ID, domain.ActWithdraw, "")
 		s.ok(err)
 	}
 	withdraw()
 	withdraw() // which counts with the one before as one
 	for _, c := range askers[1:10] {
-		s.ask(c, pilot)
+		s.sendRequest(c, pilot)
 	}
-	wantOutcome(t, "the eleventh sender", s.send(askers[10], pilot), "weekly_cap_reached")
+	wantOutcome(t, "the eleventh sender", s.requestError(askers[10], pilot), "weekly_cap_reached")
 	for _, c := range askers[1:10] {
-		_, err := s.ActOnRequest(ctx, pilot, s.boxed(c, RequestFilter{Sent: true})[0], domain.ActReport, "")
+		_, err := s.ActOnRequest(ctx, pilot, s.requestIDs(c, RequestFilter{Sent: true})[0], domain.ActReport, "")
 		s.ok(err)
 	}
-	reported := s.ask(askers[0], pilot).ID
+	reported := s.sendRequest(askers[0], pilot).ID
 	_, err := s.ActOnRequest(ctx, pilot, reported, domain.ActReport, "")
 	s.ok(err)
 	s.ok(s.DeleteAgent(ctx, askers[0])) // does not make them count again
@@ -285,8 +288,8 @@ func TestContactRequest_ReportedRequestsLeaveRoomInTheCap(t *testing.T) {
 func TestMe_HasTheFactsOfAHiddenAgent(t *testing.T) {
 	s := newStore(t)
 	pilot := s.reachable("harbour-pilot")
-	s.owned(pilot, mei)
-	s.ask(s.reachable("asker"), pilot)
+	s.claimBy(pilot, mei)
+	s.sendRequest(s.reachable("asker"), pilot)
 	s.ok(s.DeleteAgent(context.Background(), pilot)) // which waits, for the owner
 	_, err := s.Card(context.Background(), pilot.Handle)
 	wantOutcome(t, "the card that is hidden", err, "not_found")
@@ -299,7 +302,7 @@ func TestMe_HasTheFactsOfAHiddenAgent(t *testing.T) {
 func TestCard_FactsGoBackHalfAYear(t *testing.T) {
 	s := newStore(t)
 	pilot := s.reachable("harbour-pilot")
-	s.ask(s.reachable("asker"), pilot)
+	s.sendRequest(s.reachable("asker"), pilot)
 	s.clock.Advance(domain.NextDay(testStart()).Add(180*domain.Day).Sub(s.clock.Now()) - time.Millisecond)
 	for _, want := range []int{1, 0} {
 		card, err := s.Card(context.Background(), pilot.Handle)

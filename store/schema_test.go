@@ -187,44 +187,44 @@ func (s *testStore) fill() {
 	s.Helper()
 	ctx := context.Background()
 	s.ok(s.DropUnverified(ctx, true)) // which notes since when mails are sent
-	crowd := s.crowdOf("crowd", 3)
+	crowd := s.reachableAgents("crowd", 3)
 	for i, c := range crowd {
 		next, other := crowd[(i+1)%3], s.reachable(fmt.Sprintf("other-%d", i))
-		s.present(c)
-		s.owned(c, fmt.Sprintf("owner-%d@people.example.org", i))
+		s.fillProfile(c)
+		s.claimBy(c, fmt.Sprintf("owner-%d@people.example.org", i))
 		post, _, err := s.CreatePost(ctx, c, domain.PostDraft{
 			Kind: "seeking", Title: "潮汐 tides", Body: "Hourly levels of 'Skagen';\nfrom 2024.", Deadline: "2026-12-24", Tags: []string{"tide"},
 		}, domain.NewIdempotencyKey("createPost", fmt.Sprintf("%s-%d", onceKey, i), ""))
 		s.ok(err)
 		s.ok(s.ReportPost(ctx, post.ID, netip.MustParseAddr("192.0.2.1"), domain.ReportDraft{Reason: "Spam"}))
 		s.reply(next, post, "Here they are 🌊")
-		s.ok(errOf(s.ActOnRequest(ctx, next, s.ask(c, next).ID, domain.ActAccept, "")))
-		s.ok(errOf(s.ActOnRequest(ctx, c, s.ask(other, c).ID, domain.ActReport, "")))
-		s.ask(c, other)
-		s.settled(c, next, "confirmed")
-		s.record(next, other)
-		s.linked(c, harbourPage, foundIt)
+		s.ok(errOf(s.ActOnRequest(ctx, next, s.sendRequest(c, next).ID, domain.ActAccept, "")))
+		s.ok(errOf(s.ActOnRequest(ctx, c, s.sendRequest(other, c).ID, domain.ActReport, "")))
+		s.sendRequest(c, other)
+		s.decidedCollab(c, next, "confirmed")
+		s.recordCollab(next, other)
+		s.addCheckedLink(c, harbourPage, foundIt)
 		s.setWake(c)
-		s.change(`INSERT INTO blocklist (kind, entry, created_at) VALUES ('word', ?, 1)`, fmt.Sprintf("word-%d", i))
+		s.execSQL(`INSERT INTO blocklist (kind, entry, created_at) VALUES ('word', ?, 1)`, fmt.Sprintf("word-%d", i))
 		s.ok(errOf(s.CreatePageLink(ctx)))
 		s.ok(errOf3(s.CreateInvite(ctx, 3, s.Now().Add(domain.Day))))
 		s.ok(errOf(s.ReplaceWatches(ctx, c, domain.WatchDrafts{Watches: []domain.WatchDraft{{Q: "tides 港口", Language: "zh"}}})))
-		s.change(`INSERT INTO network_usage (network, act, number, at) VALUES (zeroblob(32), 'post', ?1, ?1)`, i)
-		s.change(`INSERT INTO abuse_days (day, requests) VALUES (?, 1)`, i)
+		s.execSQL(`INSERT INTO network_usage (network, act, number, at) VALUES (zeroblob(32), 'post', ?1, ?1)`, i)
+		s.execSQL(`INSERT INTO abuse_days (day, requests) VALUES (?, 1)`, i)
 	}
-	s.leave(crowd[0])
+	s.registerAndDelete(crowd[0])
 	for i := range 3 {
 		s.update(s.verified(fmt.Sprintf("moved-%d", i)), func(a *domain.Settings) { a.Mailbox = "new@agents.example.org" })
 	}
 	for i := range 3 { // whose mails are still on their way
 		c, _ := s.register(fmt.Sprintf("fresh-%d", i))
-		s.ok(s.sends()["verify"](from(c, fmt.Sprintf("192.0.2.%d", i))))
-		s.change(`INSERT INTO mail_stops (mailbox_hash, created_at) VALUES (?, 1)`, domain.HashKey(c.Handle))
+		s.ok(s.mailRequests()["verify"](fromAddress(c, fmt.Sprintf("192.0.2.%d", i))))
+		s.execSQL(`INSERT INTO mail_stops (mailbox_hash, created_at) VALUES (?, 1)`, domain.HashKey(c.Handle))
 	}
 }
 
-// present has an agent say all that it can of itself.
-func (s *testStore) present(c domain.Caller) {
+// fillProfile has an agent say all that it can of itself.
+func (s *testStore) fillProfile(c domain.Caller) {
 	s.Helper()
 	s.update(c, func(a *domain.Settings) {
 		a.Tagline, a.DescriptionZH, a.Homepage, a.Model = `Berths & "tides"`, "为小港口安排泊位。", "https://harbour.example.org", "Model 1"
@@ -237,12 +237,12 @@ func (s *testStore) present(c domain.Caller) {
 	s.ok(err)
 }
 
-// leave has an agent come, deal with another and go.
-func (s *testStore) leave(other domain.Caller) {
+// registerAndDelete has an agent come, deal with another and go.
+func (s *testStore) registerAndDelete(other domain.Caller) {
 	s.Helper()
 	c := s.reachable("leaving")
 	s.reply(other, s.post(c), "Pity")
-	s.settled(other, c, "confirmed")
+	s.decidedCollab(other, c, "confirmed")
 	s.ok(s.DeleteAgent(context.Background(), c))
 }
 

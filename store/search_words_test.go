@@ -12,8 +12,8 @@ import (
 
 var errUndo = errors.New("undo")
 
-// findsIn asks the index itself whether queries find a text that stands alone in it; nothing of it stays.
-func (s *testStore) findsIn(text string, queries ...string) []bool {
+// searchIn asks the index itself whether queries find a text that stands alone in it; nothing of it stays.
+func (s *testStore) searchIn(text string, queries ...string) []bool {
 	s.Helper()
 	var found []bool
 	err := s.write(context.Background(), func(t *tx) error {
@@ -55,7 +55,7 @@ func TestSearch_FindsEveryPartOfARun(t *testing.T) {
 				queries = append(queries, string(runes[i:j]))
 			}
 		}
-		for i, found := range s.findsIn("LLM "+text+"v2，完", queries...) {
+		for i, found := range s.searchIn("LLM "+text+"v2，完", queries...) {
 			if !found {
 				t.Errorf("%s is not found in %s", queries[i], text)
 			}
@@ -80,7 +80,7 @@ func TestSearch_FindsNothingElse(t *testing.T) {
 		{"tide", "ide"},
 		{"tide", "潮"},
 	} {
-		if s.findsIn(tt.text, tt.query)[0] {
+		if s.searchIn(tt.text, tt.query)[0] {
 			t.Errorf("%s is found in %s", tt.query, tt.text)
 		}
 	}
@@ -93,7 +93,7 @@ func TestSearch_IgnoresCaseWidthAndAccents(t *testing.T) {
 		{"gpt-4", "GPT-4"}, {"gpt-4", "gpt 4"}, {"gpt 4", "gpt-4"}, {"ﾃﾞｰﾀ", "データ"}, {"データ", "ﾃﾞ"}, {"हिन्दी", "हिन"},
 		{"ไทย", "ทย"}, {"กี่", "ก"}, {"AI助手", "ai助手"}, {"AI助手", "助手AI"}, {"潮汐表 tide", "tide 汐"}, {"translates", "translator"}, {"海洋与上海", "上海洋"}, {"é", "e"}, {"a", "a"}, {"ab", "ab"}, {"abc", "abc"},
 	} {
-		if !s.findsIn(tt.text, tt.query)[0] {
+		if !s.searchIn(tt.text, tt.query)[0] {
 			t.Errorf("%s is not found in %s", tt.query, tt.text)
 		}
 	}
@@ -113,7 +113,7 @@ func FuzzSearch(f *testing.F) {
 		if !utf8.ValidString(text) || !utf8.ValidString(query) || strings.ContainsRune(text+query, 0) || len(text) > 2000 || len(query) > 800 {
 			return
 		}
-		found := (&testStore{Store: s.Store, TB: t}).findsIn(text, query, text)
+		found := (&testStore{Store: s.Store, TB: t}).searchIn(text, query, text)
 		if !found[1] && !search.Parse(text).Empty() {
 			t.Errorf("%+q does not find itself", text)
 		}

@@ -19,7 +19,7 @@ func TestMaxBytes_RejectsWhatCreatesOrEnlargesRecords(t *testing.T) {
 	s := newStore(t, func(o *Options) { o.MaxBytes = 2 << 20 })
 	pilot, other := s.reachable("harbour-pilot"), s.reachable("lighthouse")
 	fresh, _ := s.register("fresh")
-	request := s.ask(other, pilot)
+	request := s.sendRequest(other, pilot)
 	first := s.post(pilot)
 	reply := s.reply(other, first, "Here.")
 
@@ -50,7 +50,7 @@ func TestMaxBytes_RejectsWhatCreatesOrEnlargesRecords(t *testing.T) {
 	}{
 		{"a reply", errOf3(s.CreateReply(ctx, other, first.ID, domain.ReplyDraft{Body: "Here."}, once)), full},
 		{"a registration", errOf3(s.Register(ctx, registration("newcomer"), once)), full},
-		{"a request", s.send(pilot, other), full},
+		{"a request", s.requestError(pilot, other), full},
 		{"a dry run", s.TryRequest(ctx, pilot, other.Handle, plainDraft), full},
 		{"a collaboration", errOf3(s.RecordCollab(ctx, pilot, domain.CollabDraft{Partner: other.Handle, Summary: "s"}, once)), full},
 		{"a report", s.ReportPost(ctx, first.ID, address, domain.ReportDraft{}), full},

@@ -18,7 +18,7 @@ func TestWrite_Statements(t *testing.T) {
 		c.Address = netip.MustParseAddr("192.0.2.7")
 	}
 	post := s.post(author)
-	asked := s.ask(partner, author)
+	asked := s.sendRequest(partner, author)
 
 	for _, tt := range []struct {
 		name  string

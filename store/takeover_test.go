@@ -8,8 +8,8 @@ import (
 	"callbook/store/domain"
 )
 
-// hidden fails the test unless an agent is hidden from the public, or is not.
-func (s *testStore) hidden(c domain.Caller, want bool) {
+// wantHidden fails the test unless an agent is hidden from the public, or is not.
+func (s *testStore) wantHidden(c domain.Caller, want bool) {
 	s.Helper()
 	_, err := s.Card(context.Background(), c.Handle)
 	if got := outcome(err) == "not_found"; got != want {
@@ -19,11 +19,11 @@ func (s *testStore) hidden(c domain.Caller, want bool) {
 
 const thief = "thief@elsewhere.example.org"
 
-// secrets delivers what waits, and returns the newest secret of each recipient.
-func (s *testStore) secrets() map[string]string {
+// deliverSecrets delivers what waits, and returns the newest secret of each recipient.
+func (s *testStore) deliverSecrets() map[string]string {
 	s.Helper()
 	secrets := map[string]string{}
-	for _, mail := range s.deliver() {
+	for _, mail := range s.deliverMails() {
 		if mail.Secret != "" {
 			secrets[mail.To] = mail.Secret
 		}
@@ -31,20 +31,20 @@ func (s *testStore) secrets() map[string]string {
 	return secrets
 }
 
-// codes has recovery codes mailed, and returns them by recipient.
-func (s *testStore) codes(c domain.Caller) map[string]string {
+// recoveryCodes has recovery codes mailed, and returns them by recipient.
+func (s *testStore) recoveryCodes(c domain.Caller) map[string]string {
 	s.Helper()
-	s.deliver()
+	s.deliverMails()
 	s.ok(errOf(s.StartRecovery(context.Background(), c.Handle, netip.Addr{})))
-	return s.secrets()
+	return s.deliverSecrets()
 }
 
-// moveTo changes the mailbox of an agent, and verifies it as the agent does.
-func (s *testStore) moveTo(c domain.Caller, mailbox string) {
+// moveMailbox changes the mailbox of an agent, and verifies it as the agent does.
+func (s *testStore) moveMailbox(c domain.Caller, mailbox string) {
 	s.Helper()
 	s.update(c, func(a *domain.Settings) { a.Mailbox = mailbox })
 	s.ok(errOf(s.StartVerify(context.Background(), c)))
-	s.ok(s.confirm(c, s.secrets()[mailbox]))
+	s.ok(s.confirmVerify(c, s.deliverSecrets()[mailbox]))
 }
 
 // heist is an agent whose key leaked.
@@ -70,29 +70,29 @@ func (s *testStore) heldBefore(claimed time.Duration) *heist {
 	h.pilot, h.stolen = s.register("harbour-pilot")
 	s.ok(s.ActOnAgent(context.Background(), domain.OperatorVerify, h.pilot.Handle))
 	if claimed > 0 {
-		h.own = s.owned(h.pilot, mei)
+		h.own = s.claimBy(h.pilot, mei)
 		s.clock.Advance(claimed)
 	}
-	s.deliver()
+	s.deliverMails()
 	return h
 }
 
 // byOwner takes the agent back on the owner's page.
 func (h *heist) byOwner() string {
 	h.Helper()
-	page := h.page(h.own)
-	key := h.pressed(h.own, domain.OwnerRotateKey).Key
+	page := h.ownerPage(h.own)
+	key := h.actAsOwner(h.own, domain.OwnerRotateKey).Key
 	if page.DeletionAt != nil {
-		h.pressed(h.own, domain.OwnerKeep)
+		h.actAsOwner(h.own, domain.OwnerKeep)
 	}
-	c := h.keyed(key)
+	c := h.callerOf(key)
 	h.update(c, func(a *domain.Settings) { a.Mailbox, a.Owner = "harbour-pilot@agents.example.org", "Mei Lin" })
 	h.clock.Advance(domain.Day)
-	if !h.page(h.own).MailboxVerified {
-		h.ok(h.confirm(c, h.code(c)))
+	if !h.ownerPage(h.own).MailboxVerified {
+		h.ok(h.confirmVerify(c, h.verifyCode(c)))
 	}
-	if !h.page(h.own).Claimed {
-		h.pressed(h.own, domain.OwnerConfirm)
+	if !h.ownerPage(h.own).Claimed {
+		h.actAsOwner(h.own, domain.OwnerConfirm)
 	}
 	return key
 }
@@ -101,8 +101,8 @@ func (h *heist) byOwner() string {
 func (h *heist) wantOwn(key, mailbox string) {
 	h.Helper()
 	ctx := context.Background()
-	h.hidden(h.pilot, false)
-	own, err := h.Me(ctx, h.keyed(key))
+	h.wantHidden(h.pilot, false)
+	own, err := h.Me(ctx, h.callerOf(key))
 	h.ok(err)
 	if own.Mailbox != mailbox || !own.Card.Verified || own.DeletionAt != nil {
 		h.Errorf("the agent: %+v", own)
@@ -115,16 +115,16 @@ func (h *heist) wantOwn(key, mailbox string) {
 	}
 	h.clock.Advance(2 * domain.Day)
 	h.ok(h.RunJobs(ctx))
-	for to := range h.codes(h.pilot) {
+	for to := range h.recoveryCodes(h.pilot) {
 		if to != mailbox {
 			h.Errorf("a code is mailed to %s", to)
 		}
 	}
 	for _, code := range h.thiefs {
-		_, err := h.recover(h.pilot, code)
+		_, err := h.confirmRecovery(h.pilot, code)
 		if outcome(err) == "" {
 			h.Error("a code of the thief recovers the key")
 		}
 	}
-	h.hidden(h.pilot, false)
+	h.wantHidden(h.pilot, false)
 }

@@ -11,8 +11,8 @@ import (
 
 const wakeURL = "https://harbour.example.org/wake"
 
-// woken registers an agent that is to be woken, and one that replies to its post.
-func (s *testStore) woken() (pilot, light domain.Caller, post domain.PublicPost) {
+// newWakeScene registers an agent that is to be woken, and one that replies to its post.
+func (s *testStore) newWakeScene() (pilot, light domain.Caller, post domain.PublicPost) {
 	s.Helper()
 	pilot, light = s.verified("harbour-pilot"), s.verified("lighthouse")
 	s.setWake(pilot)
@@ -39,8 +39,8 @@ func (s *testStore) finishWake(due domain.DueWake, delivered bool) {
 	s.ok(s.FinishWake(context.Background(), due, delivered))
 }
 
-// wakeOf starts the one request that is due.
-func (s *testStore) wakeOf(c domain.Caller) domain.DueWake {
+// startOneWake starts the one request that is due.
+func (s *testStore) startOneWake(c domain.Caller) domain.DueWake {
 	s.Helper()
 	due := s.startWakes()
 	if len(due) != 1 || due[0].AgentID != c.ID {
@@ -56,8 +56,8 @@ func (s *testStore) wake(c domain.Caller) domain.Wake {
 	return w
 }
 
-// notDue fails the test if a request is due.
-func (s *testStore) notDue(when string) {
+// wantNoWake fails the test if a request is due.
+func (s *testStore) wantNoWake(when string) {
 	s.Helper()
 	if due := s.startWakes(); len(due) > 0 {
 		s.Errorf("%s: %+v", when, due)
@@ -67,7 +67,7 @@ func (s *testStore) notDue(when string) {
 // Whoever gets a new key by other means than the old one may have had it stolen: the thief is woken no more.
 func TestWake_ANewKeyOfTheHolderEndsIt(t *testing.T) {
 	s, ctx := newStore(t), context.Background()
-	pilot, _, _ := s.woken()
+	pilot, _, _ := s.newWakeScene()
 	if _, _, err := s.RotateKey(ctx, pilot); err != nil || s.wake(pilot).URL == nil {
 		t.Errorf("the agent's own new key: %v, %+v", err, s.wake(pilot))
 	}
@@ -79,15 +79,15 @@ func TestWake_ANewKeyOfTheHolderEndsIt(t *testing.T) {
 // A clock that ran ahead does not keep an agent asleep.
 func TestWake_ClockThatRanAhead(t *testing.T) {
 	s := newStore(t)
-	pilot, light, post := s.woken()
+	pilot, light, post := s.newWakeScene()
 	s.clock.Advance(365 * domain.Day)
 	s.reply(light, post, "one")
-	s.finishWake(s.wakeOf(pilot), false)
+	s.finishWake(s.startOneWake(pilot), false)
 	s.clock.Advance(-365 * domain.Day)
 	s.ok(s.RunJobs(context.Background()))
-	s.finishWake(s.wakeOf(pilot), true)
+	s.finishWake(s.startOneWake(pilot), true)
 	s.ok(s.RunJobs(context.Background()))
-	s.notDue("without another event")
+	s.wantNoWake("without another event")
 }
 
 // The secret is derived from the key of codes: it differs for each URL set, and is not in the database.
@@ -96,7 +96,7 @@ func TestWake_Secret(t *testing.T) {
 	pilot := s.verified("harbour-pilot")
 	first, second := s.setWake(pilot), s.setWake(pilot)
 	s.reply(s.verified("lighthouse"), s.post(pilot), "one")
-	due := s.wakeOf(pilot)
+	due := s.startOneWake(pilot)
 	if len(first) != 32 || bytes.Equal(first, second) || !bytes.Equal(due.Secret, second) {
 		t.Errorf("%x, %x, signed with %x", first, second, due.Secret)
 	}

@@ -11,15 +11,15 @@ import (
 	"callbook/store/listing"
 )
 
-// watches replaces the watches of an agent.
-func (s *testStore) watches(c domain.Caller, drafts ...domain.WatchDraft) {
+// replaceWatches replaces the watches of an agent.
+func (s *testStore) replaceWatches(c domain.Caller, drafts ...domain.WatchDraft) {
 	s.Helper()
 	_, err := s.ReplaceWatches(context.Background(), c, domain.WatchDrafts{Watches: drafts})
 	s.ok(err)
 }
 
-// matches runs the matcher, and returns the ids of the posts that an agent was notified of.
-func (s *testStore) matches(c domain.Caller) (ids []string) {
+// matchPosts runs the matcher, and returns the ids of the posts that an agent was notified of.
+func (s *testStore) matchPosts(c domain.Caller) (ids []string) {
 	s.Helper()
 	s.ok(s.MatchPosts(context.Background()))
 	for after := ""; ; {
@@ -73,9 +73,9 @@ func TestWatches_Match(t *testing.T) {
 		{domain.WatchDraft{Q: "hourly levels of the harbour tide for every single day between two years"}, ""},
 		{domain.WatchDraft{Q: "author"}, ""}, // a facet is no word
 	}
-	watchers := s.agents("watcher", len(tests))
+	watchers := s.registerAgents("watcher", len(tests))
 	for i, tt := range tests {
-		s.watches(watchers[i], tt.WatchDraft)
+		s.replaceWatches(watchers[i], tt.WatchDraft)
 	}
 	var ids []string
 	for _, d := range []domain.PostDraft{
@@ -89,7 +89,7 @@ func TestWatches_Match(t *testing.T) {
 		ids = append(ids, doc.ID)
 	}
 	for i, tt := range tests {
-		got := s.matches(watchers[i])
+		got := s.matchPosts(watchers[i])
 		var numbers []string
 		for _, id := range got {
 			numbers = append(numbers, fmt.Sprint(slices.Index(ids, id)))
@@ -150,7 +150,7 @@ func TestWatches_Validation(t *testing.T) {
 	if got, want := faultsOf(err), "watches[0] required, watches[1].q bad_value, watches[3] duplicate_item"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	s.watches(c, domain.WatchDraft{Tag: "A", Language: "ZH-cn"})
+	s.replaceWatches(c, domain.WatchDraft{Tag: "A", Language: "ZH-cn"})
 	got, err := s.Watches(context.Background(), c)
 	if s.ok(err); len(got) != 1 || *got[0].Tag != "a" || *got[0].Language != "zh-CN" || got[0].Q != nil || got[0].Kind != nil {
 		t.Errorf("got %+v", got)

@@ -33,7 +33,8 @@ const (
 	testAlert
 )
 
-// alertTexts are all that an alert can say, beside the address of the site and a count.
+// alertTexts are all texts of alerts. Beside them, an alert contains the address of the site and a
+// count.
 var alertTexts = [...]struct{ name, title, message string }{
 	ReportAlert: {"report", "new report", "callbook admin reports lists the open reports."},
 	ApprovalAlert: {
@@ -73,8 +74,8 @@ type AlertOptions struct {
 	Log  zerolog.Logger
 }
 
-// Origin returns the scheme and the host of a URL, or an error unless it is https or of this
-// machine. Neither has the rest of the URL, which may be a token.
+// Origin returns the scheme and the host of a URL. It returns an error unless the URL is https, or
+// http on this machine. Neither contains the rest of the URL, which may be a token.
 func Origin(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" ||
@@ -87,9 +88,12 @@ func Origin(address string) (string, error) {
 }
 
 const (
-	alertPeriod  = time.Hour        // between two alerts of a kind
-	alertPause   = 5 * time.Minute  // after one that the receiver did not accept
-	alertTimeout = 10 * time.Second // of a request
+	// alertPeriod is the minimum time between two alerts of a kind.
+	alertPeriod = time.Hour
+	// alertPause is the time until an alert that the receiver did not accept is sent again.
+	alertPause = 5 * time.Minute
+	// alertTimeout limits one request.
+	alertTimeout = 10 * time.Second
 )
 
 // AlertWorker sends alerts. A nil AlertWorker sends none.
@@ -97,8 +101,11 @@ type AlertWorker struct {
 	options AlertOptions
 	client  *http.Client
 	wake    chan struct{}
-	pending [len(alertTexts)]atomic.Int64 // occurrences that no alert has reported, by kind
-	due     [len(alertTexts)]time.Time    // when the next alert may be sent
+
+	// pending counts, by kind, the occurrences that no alert has reported.
+	pending [len(alertTexts)]atomic.Int64
+	// due is, by kind, when the next alert may be sent.
+	due [len(alertTexts)]time.Time
 }
 
 // NewAlertWorker returns a worker, or nil without a URL.
@@ -118,7 +125,7 @@ func NewAlertWorker(o AlertOptions) *AlertWorker {
 	}
 }
 
-// Watch raises the alerts that commits of the store cause.
+// Watch raises the alerts that a commit of the store causes.
 func (w *AlertWorker) Watch(c store.Changes) {
 	w.Raise(ReportAlert, c.Reports)
 	w.Raise(ApprovalAlert, c.Approvals)
@@ -131,6 +138,7 @@ func (w *AlertWorker) Raise(kind AlertKind, n int) {
 	}
 
 	w.pending[kind].Add(int64(n))
+
 	select {
 	case w.wake <- struct{}{}:
 	default: // it is awake already
@@ -145,6 +153,7 @@ func (w *AlertWorker) Run(ctx context.Context) {
 
 	for ctx.Err() == nil {
 		w.deliver(ctx, time.Now()) //clock: of the receiver
+
 		select {
 		case <-w.wake:
 		case <-time.After(time.Minute):
@@ -167,6 +176,8 @@ func (w *AlertWorker) deliver(ctx context.Context, now time.Time) {
 				Msg("cannot send an alert, which is tried again: callbook check --test-alert tests the settings")
 			continue
 		}
+
+		// Not to 0: there may have been further occurrences during the request.
 		w.pending[kind].Add(-count)
 		w.due[kind] = now.Add(alertPeriod)
 	}
@@ -204,7 +215,7 @@ func (w *AlertWorker) compose(kind AlertKind, count int64, at time.Time) []byte 
 		return []byte(p.Title + ". " + p.Message)
 	}
 
-	body, _ := json.Marshal(p) // has no value that can fail
+	body, _ := json.Marshal(p) // no value of a payload can fail
 	return body
 }
 
@@ -212,6 +223,7 @@ func (w *AlertWorker) compose(kind AlertKind, count int64, at time.Time) []byte 
 func (w *AlertWorker) send(ctx context.Context, kind AlertKind, count int64) error {
 	now := time.Now() //clock: of the receiver
 	body := w.compose(kind, count, now)
+
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.options.URL, bytes.NewReader(body))
 	if err != nil {
 		return errors.New("the URL is invalid")
@@ -227,7 +239,6 @@ func (w *AlertWorker) send(ctx context.Context, kind AlertKind, count int64) err
 	if err != nil {
 		return errors.Unwrap(err) // the cause, without the URL
 	}
-
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {
 		return fmt.Errorf("the receiver responded with status %d", response.StatusCode)

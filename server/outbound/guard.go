@@ -12,7 +12,7 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// guard connects only to the socket addresses that a check may connect to.
+// guard connects only to the socket addresses that requests to other servers may reach.
 type guard struct {
 	Options // with defaults
 	public  *ssrf.Guardian
@@ -32,15 +32,16 @@ func newGuard(o Options) guard {
 	return g
 }
 
-// azureHost serves metadata and settings to a virtual machine of that provider.
-// Elsewhere it is an ordinary address that serves no pages.
+// azureHost serves metadata and settings to the virtual machines of that provider. Elsewhere it is
+// an ordinary public address that serves no pages.
 var azureHost = netip.MustParsePrefix("168.63.129.16/32")
 
-// check returns blocked unless the address may be dialled: a public unicast one on
-// port 80 or 443. An IPv4 address inside an IPv6 one (mapped, NAT64, 6to4, Teredo,
-// ISATAP) is not public; ssrf covers all of these but ISATAP and the zero Addr.
+// check returns blocked unless the address may be dialled: a public unicast one on port 80 or 443.
 func (g guard) check(at netip.AddrPort) error {
 	addr := at.Addr()
+
+	// An IPv4 address inside an IPv6 one (mapped, NAT64, 6to4, Teredo, ISATAP) can be a private one.
+	// ssrf rejects all of these but ISATAP and the zero Addr.
 	switch {
 	case g.Loopback && addr.IsLoopback() && addr.Zone() == "":
 		return nil
@@ -55,8 +56,8 @@ func (g guard) check(at netip.AddrPort) error {
 // blocks reports whether no request may go to a host, whatever its addresses.
 func (g guard) blocks(host string) bool { return g.Blocked != nil && g.Blocked(host) }
 
-// isISATAP reports whether the lower half of addr is that of a tunnel (RFC 5214),
-// whose last 32 bits are the IPv4 address of a site's inner network.
+// isISATAP reports whether the lower half of addr is that of a tunnel (RFC 5214), whose last 32 bits
+// are an IPv4 address of a site's inner network.
 func isISATAP(addr netip.Addr) bool {
 	b := addr.As16()
 	return addr.Is6() && b[8]&^0x02 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
@@ -72,8 +73,8 @@ func (g guard) control(_, address string, _ syscall.RawConn) error {
 	return g.check(at)
 }
 
-// resolve returns the one address to dial for a host and port. A host is blocked if any of its
-// addresses is, so that no allowed address can hide a blocked one.
+// resolve returns the one address to dial for a host and port. The name is not resolved again, so
+// that a second, different response of its DNS server has no effect.
 func (g guard) resolve(ctx context.Context, hostPort string) (netip.AddrPort, error) {
 	host, service, _ := net.SplitHostPort(hostPort) // as the transport joined them
 	port, err := strconv.ParseUint(service, 10, 16)
@@ -89,6 +90,8 @@ func (g guard) resolve(ctx context.Context, hostPort string) (netip.AddrPort, er
 		return netip.AddrPort{}, unreachable
 	}
 
+	// One blocked address blocks the host: a private one beside public ones is an attack or a
+	// mistake.
 	for _, addr := range addrs {
 		// The system's resolver writes IPv4 addresses as mapped ones.
 		if err := g.check(netip.AddrPortFrom(addr.Unmap(), uint16(port))); err != nil {
@@ -99,12 +102,16 @@ func (g guard) resolve(ctx context.Context, hostPort string) (netip.AddrPort, er
 	return netip.AddrPortFrom(addrs[0].Unmap(), uint16(port)), nil
 }
 
+// lookup returns the addresses of a host.
 func (g guard) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr}, nil
 	}
+
+	// RFC 6761 reserves these names for this machine, whatever a DNS server responds.
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
 	}
+
 	return g.Resolver.LookupNetIP(ctx, "ip", host)
 }

@@ -40,8 +40,8 @@ func NewLinkWorker(st *store.Store, base string, o Options) *LinkWorker {
 }
 
 // CheckLink fetches the page of a link and stores the result. It returns the links of the agent,
-// unchanged if its turn does not come in time: the job then checks this one later. byService is
-// whether the service checks the link by itself.
+// unchanged if too many checks run: the job then checks this one later. byService reports whether the
+// service checks the link by itself, without a request of the agent.
 func (w *LinkWorker) CheckLink(
 	ctx context.Context,
 	link store.DueLink,
@@ -49,6 +49,7 @@ func (w *LinkWorker) CheckLink(
 ) ([]domain.Link, error) {
 	waiting, cancel := context.WithTimeout(ctx, slotTimeout)
 	defer cancel()
+
 	if w.slots.Acquire(waiting, 1) != nil {
 		return w.store.Links(ctx, link.AgentID)
 	}
@@ -56,8 +57,10 @@ func (w *LinkWorker) CheckLink(
 
 	result, err := w.checker.Check(ctx, link.URL, w.base+"/agents/"+link.Handle)
 	if err != nil {
+		// Only the end of ctx: a page that fails is a result.
 		return nil, &domain.Error{Code: domain.CodeUnavailable}
 	}
+
 	return w.store.StoreLinkCheck(ctx, link.AgentID, link.URL, result, byService)
 }
 
@@ -66,6 +69,7 @@ func (w *LinkWorker) CheckDue(ctx context.Context) error {
 	for {
 		due, err := w.store.StartLinkChecks(ctx, LinkBatch)
 		for _, link := range due {
+			// A rejection means that the agent has changed or removed the link meanwhile.
 			var rejected *domain.Error
 			if _, checkErr := w.CheckLink(ctx, link, true); !errors.As(checkErr, &rejected) {
 				err = errors.Join(err, checkErr)

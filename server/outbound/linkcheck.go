@@ -52,13 +52,20 @@ type dialFunc = func(ctx context.Context, network, address string) (net.Conn, er
 // Options configures a LinkChecker and the transport of other requests. The zero value is ready
 // for use.
 type Options struct {
-	Resolver  Resolver               // nil: the system's
-	Dial      dialFunc               // for tests; nil: a dialer that checks each socket's address
-	Blocked   func(host string) bool // reports whether a host must not be requested; nil: none
-	Loopback  bool                   // loopback addresses may be reached as well, on any port
-	UserAgent string                 // should say where the service is found; "callbook" when empty
-	Timeout   time.Duration          // for a whole check; 10 s when 0
-	Roots     *x509.CertPool         // nil: the system's
+	// Resolver resolves names; nil means the system's.
+	Resolver Resolver
+	// Dial opens connections, for tests; nil means a dialer that checks each socket's address.
+	Dial dialFunc
+	// Blocked reports whether a host must not be requested; nil blocks none.
+	Blocked func(host string) bool
+	// Loopback allows loopback addresses as well, on any port.
+	Loopback bool
+	// UserAgent should say where the service is found; empty means "callbook".
+	UserAgent string
+	// Timeout limits a whole check; 0 means 10 seconds.
+	Timeout time.Duration
+	// Roots are the certificate authorities; nil means the system's.
+	Roots *x509.CertPool
 }
 
 // LinkChecker checks pages. It may be used by many goroutines at once.
@@ -78,7 +85,7 @@ func NewTransport(o Options) *http.Transport { return newGuard(o).newTransport()
 
 func (g guard) newTransport() *http.Transport {
 	return &http.Transport{
-		Proxy:                  nil,
+		Proxy:                  nil, // it would resolve names by itself
 		DialContext:            g.dialContext,
 		TLSClientConfig:        &tls.Config{RootCAs: g.Roots, NextProtos: []string{"http/1.1"}},
 		TLSHandshakeTimeout:    g.Timeout,
@@ -88,10 +95,12 @@ func (g guard) newTransport() *http.Transport {
 	}
 }
 
+// dialContext implements http.Transport.DialContext: it connects to a checked address of the host.
 func (g guard) dialContext(ctx context.Context, network, hostPort string) (net.Conn, error) {
 	// The transport dials on after the request has ended, so the dial has its own limit.
 	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
 	defer cancel()
+
 	addr, err := g.resolve(ctx, hostPort)
 	if err != nil {
 		return nil, err
@@ -100,13 +109,13 @@ func (g guard) dialContext(ctx context.Context, network, hostPort string) (net.C
 	return g.Dial(ctx, network, addr.String())
 }
 
-// Check fetches page and searches it for the address wanted. All results of the page and its
-// server are a LinkCheck, with the KindOf the given host; the error is that of ctx if it ended
-// first. A check takes no longer than Options.Timeout, DNS included, reads at most 512 KiB of a
-// page, and follows at most 3 redirects.
+// Check fetches page and searches it for the address wanted. Whatever the page and its server do is
+// a LinkCheck; the only error is that of ctx if it ended first. A check takes no longer than
+// Options.Timeout, DNS included, reads at most 512 KiB of a page, and follows at most 3 redirects.
 func (c *LinkChecker) Check(ctx context.Context, page, wanted string) (domain.LinkCheck, error) {
 	run, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
+
 	v := &visit{guard: c.guard, at: &url.URL{}}
 	proof, err := c.fetch(run, v, page, wanted)
 	switch {
@@ -135,7 +144,8 @@ func (c *LinkChecker) fetch(
 		return "", blocked
 	}
 
-	err = v.enter(req.URL) // which puts the host into lower case
+	// enter puts the host into lower case.
+	err = v.enter(req.URL)
 	v.given = req.URL.Hostname()
 	if err != nil {
 		return "", err
@@ -146,23 +156,26 @@ func (c *LinkChecker) fetch(
 		"Accept":          {"text/html"},
 		"Accept-Encoding": {"identity"},
 	}
+
 	client := http.Client{Transport: c.transport, CheckRedirect: v.checkRedirect}
 	resp, err := client.Do(req)
 	if err != nil {
 		return "", err
 	}
-
 	defer resp.Body.Close()
+
 	return v.read(resp)
 }
 
 // visit is the state of one check.
 type visit struct {
-	target    target
-	guard     guard
-	given     string   // host of the page
-	at        *url.URL // the last URL that was allowed
-	reflected bool     // a URL on the way holds the wanted address
+	target target
+	guard  guard
+	given  string   // host of the page, before redirects
+	at     *url.URL // last URL that was allowed
+
+	// reflected reports whether a URL on the way contains the wanted address.
+	reflected bool
 }
 
 // checkRedirect implements http.Client.CheckRedirect.
@@ -176,7 +189,8 @@ func (v *visit) checkRedirect(req *http.Request, via []*http.Request) error {
 		return err
 	}
 	if strings.TrimPrefix(v.at.Hostname(), "www.") != strings.TrimPrefix(v.given, "www.") {
-		return notFound // any open redirect of the given host leads to another page
+		// The page of another host proves nothing: any open redirect of the given host leads there.
+		return notFound
 	}
 
 	return nil
@@ -208,11 +222,13 @@ func (v *visit) read(resp *http.Response) (string, error) {
 		return "", tooLarge
 	}
 
+	// Without a length, too, a page that is too long fails.
 	page, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, maxBodyBytes))
 	if err != nil {
 		return "", err
 	}
 
+	// A page whose address holds the wanted one may only repeat it, as results of a search do.
 	proof := v.target.proofIn(page, v.at, isHTML(resp.Header.Get("Content-Type")))
 	if proof == "" || proof == proofMention && v.reflected {
 		return "", notFound
@@ -226,7 +242,7 @@ func isHTML(contentType string) bool {
 	return contentType == "" || media == "text/html" || media == "application/xhtml+xml"
 }
 
-// failureOf maps errors of resolver, socket, TLS and HTTP to codes of the API.
+// failureOf returns the code of the API for an error of the resolver, the socket, TLS or HTTP.
 func failureOf(err error) failure {
 	if why, ok := errors.AsType[failure](err); ok {
 		return why
@@ -235,8 +251,9 @@ func failureOf(err error) failure {
 		return tooLarge
 	}
 
+	// A url.Error is a net.Error itself, whatever it wraps.
 	if outer, ok := errors.AsType[*url.Error](err); ok {
-		err = outer.Err // for url.Error calls itself a net.Error, whatever it wraps
+		err = outer.Err
 	}
 
 	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {

@@ -16,12 +16,12 @@ const (
 	proofMention = "mention"
 )
 
-// target is the address that is searched for, in the forms that the search needs.
+// target is the address that a page is searched for, in the forms that the search needs.
 type target struct {
-	text []byte // as a mention, without a slash at its end
-	link string // as linkTo returns it
+	text []byte // form of a mention, without a slash at the end
+	link string // form that linkTo returns
 	bare string // host and path in lower case
-	site string // of the directory
+	site string // host and port of the directory, as siteOf returns them
 }
 
 func newTarget(wanted string) (target, error) {
@@ -102,8 +102,8 @@ func (t target) linkedBy(page []byte, base *url.URL) bool {
 	hasBase := false
 	for z := html.NewTokenizer(bytes.NewReader(page)); ; {
 		kind := z.Next()
-		if kind == html.ErrorToken { // the end
-			return false
+		if kind == html.ErrorToken {
+			return false // the end of the page
 		}
 		if kind != html.StartTagToken && kind != html.SelfClosingTagToken {
 			continue
@@ -114,9 +114,11 @@ func (t target) linkedBy(page []byte, base *url.URL) bool {
 		if err != nil || href == "" {
 			continue
 		}
+
 		switch name {
 		case "base":
-			if !hasBase { // the first one counts
+			// As in a browser, the first one counts.
+			if !hasBase {
 				base, hasBase = to, true
 			}
 		case "a", "link":
@@ -127,11 +129,13 @@ func (t target) linkedBy(page []byte, base *url.URL) bool {
 	}
 }
 
-// linkOf returns what a tag has of a link.
+// linkOf returns the name of a tag, with its attributes of a link.
 func linkOf(z *html.Tokenizer) (name, rel, href string) {
 	tagName, more := z.TagName()
 	name = string(tagName)
-	for more { // of attributes with one name, the tokenizer gives the first alone
+
+	// Of several attributes with one name, the tokenizer returns the first alone, as browsers do.
+	for more {
 		var key, value []byte
 		key, value, more = z.TagAttr()
 		switch string(key) {
@@ -146,6 +150,7 @@ func linkOf(z *html.Tokenizer) (name, rel, href string) {
 	return name, rel, href
 }
 
+// isMe reports whether the values of an attribute rel include me.
 func isMe(rel string) bool {
 	return slices.ContainsFunc(
 		strings.Fields(rel),
@@ -153,7 +158,7 @@ func isMe(rel string) bool {
 	)
 }
 
-// find reports whether a text contains the address by itself.
+// find reports whether a text contains the address by itself, not as a part of a longer one.
 func (t target) find(text []byte) bool {
 	for end := 0; ; {
 		at := bytes.Index(text[end:], t.text)
@@ -162,6 +167,7 @@ func (t target) find(text []byte) bool {
 		}
 
 		at, end = end+at, end+at+len(t.text)
+
 		after := bytes.TrimPrefix(text[end:], []byte("/"))
 		if !isWithinAddress(text[:at]) && (len(after) == 0 || !goesOn(after)) {
 			return true
@@ -169,7 +175,7 @@ func (t target) find(text []byte) bool {
 	}
 }
 
-// goesOn reports whether the text continues a handle or a path.
+// goesOn reports whether a text that follows an address continues its handle or its path.
 func goesOn(text []byte) bool {
 	c := text[0]
 	return isWordByte(c) || c == '-' || c == '_' || c == '%' || c == '/'
@@ -178,6 +184,7 @@ func goesOn(text []byte) bool {
 // isWithinAddress reports whether the text that follows before is part of a longer address that
 // starts in it, such as the value of a query.
 func isWithinAddress(before []byte) bool {
+	// A page of one long line must not be read again for every mention.
 	before = before[max(0, len(before)-maxAddressBytes):]
 	start := len(before)
 	for start > 0 && isAddressByte(before[start-1]) {
@@ -189,6 +196,7 @@ func isWithinAddress(before []byte) bool {
 		return false
 	}
 
+	// Punctuation before the address, such as an opening bracket, does not make it a part.
 	last := run[len(run)-1]
 	return isWordByte(last) || strings.IndexByte("=/?&#@%+-._~", last) >= 0 ||
 		len(run) == maxAddressBytes || bytes.Contains(run, []byte("://"))

@@ -18,23 +18,23 @@ import (
 	"callbook/store/domain"
 )
 
-// maxRequests is how many requests are sent at once.
+// maxWakes is the maximum number of requests that are sent at once.
 const maxWakes = 64
 
-// WakeWorker sends the requests that are due.
+// WakeWorker sends the requests that wake agents.
 type WakeWorker struct {
 	store     *store.Store
 	client    *http.Client
 	agent     string // user agent
 	log       zerolog.Logger
-	outcome   zerolog.Level // at which requests are logged
+	outcome   zerolog.Level // level at which requests are logged
 	delivered *metrics.Counter
 	failed    *metrics.Counter
-	changed   chan struct{} // something may be due
+	changed   chan struct{} // receives a value when a request may be due
 }
 
-// NewWakeWorker returns a worker. Its requests reach the addresses that checks with the options
-// may reach.
+// NewWakeWorker returns a worker. Its requests reach only the addresses that a check of a link with
+// the same options may reach.
 func NewWakeWorker(st *store.Store, o Options, log zerolog.Logger, set *metrics.Set) *WakeWorker {
 	o.Timeout = domain.WakeTimeout
 	w := &WakeWorker{
@@ -54,26 +54,28 @@ func NewWakeWorker(st *store.Store, o Options, log zerolog.Logger, set *metrics.
 		changed:   make(chan struct{}, 1),
 	}
 
-	if o.Loopback { // a developer wants to see them
+	// In callbook dev, a developer wants to see the requests.
+	if o.Loopback {
 		w.outcome = zerolog.InfoLevel
 	}
 
 	return w
 }
 
-// Notify is called after each commit.
+// Notify wakes the worker if a commit has changed what is due. The store calls it after each commit.
 func (w *WakeWorker) Notify(c store.Changes) {
 	if !c.Wake {
 		return
 	}
+
 	select {
 	case w.changed <- struct{}{}:
 	default: // it is awake already
 	}
 }
 
-// maxSleep limits how long the worker sleeps: the clock of the directory may differ from that of
-// the machine.
+// maxWakeSleep limits how long the worker sleeps: the clock of the directory may run faster than
+// that of the machine, as in callbook dev.
 const maxWakeSleep = time.Minute
 
 // Run sends requests when they are due, until ctx ends.
@@ -88,8 +90,10 @@ func (w *WakeWorker) Run(ctx context.Context) error {
 
 		nap := maxWakeSleep
 		if next, err := w.store.NextWakeAt(ctx); err == nil && next != 0 {
+			// At least a second, so that a failing store does not keep the worker busy.
 			nap = min(max(next.Time().Sub(w.store.Now()), time.Second), maxWakeSleep)
 		}
+
 		select {
 		case <-w.changed:
 		case <-time.After(nap):
@@ -111,7 +115,7 @@ func newSending() *errgroup.Group {
 	return sending
 }
 
-// start starts the requests that are due. While maxRequests are on their way, it waits.
+// start starts the requests that are due. While maxWakes are on their way, it waits.
 func (w *WakeWorker) start(ctx context.Context, sending *errgroup.Group) error {
 	for {
 		due, err := w.store.StartWakes(ctx, maxWakes)
@@ -131,7 +135,8 @@ func (w *WakeWorker) start(ctx context.Context, sending *errgroup.Group) error {
 // send sends a request and stores its outcome.
 func (w *WakeWorker) send(ctx context.Context, due domain.DueWake) {
 	delivered, result := w.post(ctx, due)
-	if !delivered && ctx.Err() != nil { // a shutdown: it is repeated when the lease has ended
+	if !delivered && ctx.Err() != nil {
+		// The request was interrupted by the shutdown. It is repeated once its lease has ended.
 		return
 	}
 
@@ -139,30 +144,34 @@ func (w *WakeWorker) send(ctx context.Context, due domain.DueWake) {
 	if delivered {
 		outcome, count = "delivered", w.delivered
 	}
+
 	count.Inc()
 	w.log.WithLevel(w.outcome).Str("handle", due.Handle).Str("wake", due.MessageID).
 		Int("try", due.Tries+1).Str("result", result).Msg("a wake-up was " + outcome)
 
+	// Stored during a shutdown, too: the agent has the request, and must not get it again.
 	if err := w.store.FinishWake(context.WithoutCancel(ctx), due, delivered); err != nil {
 		w.log.Error().Err(err).Msg("cannot store the result of a wake-up")
 	}
 }
 
-// message is the body of a request.
+// message is the body of a request. It contains no text of agents.
 type message struct {
 	Type    string `json:"type"`
 	Handle  string `json:"handle"`
 	Pending int    `json:"pending"`
 }
 
-// post makes a request. It returns whether it was delivered, and a word about the result that
-// contains nothing of the URL.
+// post makes one request. It reports whether the receiver accepted it, and returns a word for the
+// log that contains nothing of the URL.
 func (w *WakeWorker) post(ctx context.Context, due domain.DueWake) (delivered bool, result string) {
-	body, _ := json.Marshal(message{"wake", due.Handle, due.Pending}) // has no value that can fail
+	// No value of a message can fail.
+	body, _ := json.Marshal(message{"wake", due.Handle, due.Pending})
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, due.URL, bytes.NewReader(body))
 	if err != nil {
 		return false, "blocked"
 	}
+
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", w.agent)
 	WebhookKey(due.Secret).Sign(r.Header, due.MessageID, time.Now(), body) //clock: of the receiver
@@ -174,6 +183,8 @@ func (w *WakeWorker) post(ctx context.Context, due domain.DueWake) (delivered bo
 	if err != nil {
 		return false, "unreachable"
 	}
-	_ = response.Body.Close() // unread
+
+	// The body is not read: the receiver could make it endless.
+	_ = response.Body.Close()
 	return response.StatusCode/100 == 2, strconv.Itoa(response.StatusCode)
 }

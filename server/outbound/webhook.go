@@ -27,18 +27,20 @@ func ParseWebhookKey(secret string) (WebhookKey, error) {
 	return key, nil
 }
 
-// Secret returns the key as ParseKey parses it.
+// Secret returns the key as ParseWebhookKey parses it.
 func (k WebhookKey) Secret() string { return "whsec_" + base64.StdEncoding.EncodeToString(k) }
 
-// Sign sets the headers of a request with this body. The id must be the same in each try to send
-// the same message, and the time that of the try.
+// Sign sets the headers of a request with this body. The id must be the same for every attempt to
+// send the same message, and the time that of the attempt.
 func (k WebhookKey) Sign(h http.Header, id string, at time.Time, body []byte) {
 	if len(k) == 0 {
 		return
 	}
 
-	hook, _ := standardwebhooks.NewWebhookRaw(k) // neither has an error to return
+	// Neither ever returns an error.
+	hook, _ := standardwebhooks.NewWebhookRaw(k)
 	signature, _ := hook.Sign(id, at, body)
+
 	h.Set(standardwebhooks.HeaderWebhookID, id)
 	h.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(at.Unix(), 10))
 	h.Set(standardwebhooks.HeaderWebhookSignature, signature)

@@ -36,7 +36,11 @@ const (
 // alertTexts are all texts of alerts. Beside them, an alert contains the address of the site and a
 // count.
 var alertTexts = [...]struct{ name, title, message string }{
-	ReportAlert: {"report", "new report", "callbook admin reports lists the open reports."},
+	ReportAlert: {
+		"report",
+		"new report",
+		"callbook admin reports lists the open reports.",
+	},
 	ApprovalAlert: {
 		"approval",
 		"an agent waits for approval",
@@ -45,7 +49,8 @@ var alertTexts = [...]struct{ name, title, message string }{
 	DiskAlert: {
 		"disk",
 		"low disk space",
-		"The disk of the database is almost full. Free some space: writes are rejected once it is full.",
+		"The disk of the database is almost full. " +
+			"Free some space: writes are rejected once it is full.",
 	},
 	BackupAlert: {
 		"backup",
@@ -60,9 +65,14 @@ var alertTexts = [...]struct{ name, title, message string }{
 	MailsAlert: {
 		"mails",
 		"mails are used up",
-		"The site has sent all mails of a pool within 24 hours. callbook check shows when the next one can be sent.",
+		"The site has sent all mails of a pool within 24 hours. " +
+			"callbook check shows when the next one can be sent.",
 	},
-	testAlert: {"test", "test", "Alerts from this directory reach you."},
+	testAlert: {
+		"test",
+		"test",
+		"Alerts from this directory reach you.",
+	},
 }
 
 // AlertOptions configures an AlertWorker.
@@ -78,13 +88,14 @@ type AlertOptions struct {
 // http on this machine. Neither contains the rest of the URL, which may be a token.
 func Origin(address string) (string, error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Hostname() == "" ||
-		u.Scheme != "https" && (u.Scheme != "http" || !text.IsLoopback(u.Hostname())) {
-		return "", errors.New(
-			"give an https URL such as https://ntfy.example.org/TOPIC, or an http URL of this machine such as http://127.0.0.1:8081/TOPIC",
-		)
+	if err == nil && u.Hostname() != "" {
+		if u.Scheme == "https" || u.Scheme == "http" && text.IsLoopback(u.Hostname()) {
+			return u.Scheme + "://" + u.Host, nil
+		}
 	}
-	return u.Scheme + "://" + u.Host, nil
+
+	return "", errors.New("give an https URL such as https://ntfy.example.org/TOPIC, " +
+		"or an http URL of this machine such as http://127.0.0.1:8081/TOPIC")
 }
 
 const (
@@ -119,7 +130,7 @@ func NewAlertWorker(o AlertOptions) *AlertWorker {
 		client: &http.Client{
 			Timeout: alertTimeout,
 			// A redirect may lead to a host that must not get the token or the signed message.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			CheckRedirect: noRedirect,
 		},
 		wake: make(chan struct{}, 1),
 	}
@@ -186,8 +197,8 @@ func (w *AlertWorker) deliver(ctx context.Context, now time.Time) {
 // Test sends a test alert.
 func (w *AlertWorker) Test(ctx context.Context) error { return w.send(ctx, testAlert, 1) }
 
-// payload is the JSON of an alert: title and message as Gotify takes them.
-type payload struct {
+// alertBody is the JSON of an alert: title and message as Gotify takes them.
+type alertBody struct {
 	Title     string    `json:"title"`
 	Message   string    `json:"message"`
 	Type      string    `json:"type"`
@@ -197,25 +208,24 @@ type payload struct {
 
 // compose returns the body of an alert.
 func (w *AlertWorker) compose(kind AlertKind, count int64, at time.Time) []byte {
-	t := alertTexts[kind]
 	_, site, _ := strings.Cut(w.options.Site, "://")
-	p := payload{
-		"Callbook " + site + ": " + t.title,
-		t.message,
-		t.name,
-		count,
-		at.UTC().Truncate(time.Second),
+	texts := alertTexts[kind]
+	alert := alertBody{
+		Title:     "Callbook " + site + ": " + texts.title,
+		Message:   texts.message,
+		Type:      texts.name,
+		Count:     count,
+		Timestamp: at.UTC().Truncate(time.Second),
 	}
-
 	if count > 1 {
-		p.Message = fmt.Sprintf("%d times since the last alert. %s", count, t.message)
+		alert.Message = fmt.Sprintf("%d times since the last alert. %s", count, texts.message)
 	}
 
 	if w.options.Text {
-		return []byte(p.Title + ". " + p.Message)
+		return []byte(alert.Title + ". " + alert.Message)
 	}
 
-	body, _ := json.Marshal(p) // no value of a payload can fail
+	body, _ := json.Marshal(alert) // no value of an alertBody can fail
 	return body
 }
 

@@ -3,14 +3,48 @@ package outbound
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"net"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"code.dny.dev/ssrf"
 )
+
+const (
+	defaultTimeout = 10 * time.Second
+	maxHeaderBytes = 16 << 10
+)
+
+// Resolver is the part of net.Resolver that the package uses.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Options configures the requests to other servers. The zero value is ready for use.
+type Options struct {
+	// Resolver resolves names; nil means the system's.
+	Resolver Resolver
+	// Dial opens connections, for tests; nil means a dialer that checks each socket's address.
+	Dial dialFunc
+	// Blocked reports whether a host must not be requested; nil blocks none.
+	Blocked func(host string) bool
+	// Loopback allows loopback addresses as well, on any port.
+	Loopback bool
+	// UserAgent should say where the service is found; empty means "callbook".
+	UserAgent string
+	// Timeout limits a whole check; 0 means 10 seconds.
+	Timeout time.Duration
+	// Roots are the certificate authorities; nil means the system's.
+	Roots *x509.CertPool
+}
 
 // guard connects only to the socket addresses that requests to other servers may reach.
 type guard struct {
@@ -20,7 +54,8 @@ type guard struct {
 
 func newGuard(o Options) guard {
 	g := guard{o, ssrf.New(ssrf.WithDeniedV4Prefixes(azureHost))}
-	g.UserAgent, g.Timeout = cmp.Or(o.UserAgent, "callbook"), cmp.Or(o.Timeout, defaultTimeout)
+	g.UserAgent = cmp.Or(o.UserAgent, "callbook")
+	g.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	if g.Resolver == nil {
 		g.Resolver = net.DefaultResolver
 	}
@@ -31,6 +66,38 @@ func newGuard(o Options) guard {
 
 	return g
 }
+
+// NewTransport returns a transport that connects only to addresses that a check may connect to.
+func NewTransport(o Options) *http.Transport { return newGuard(o).newTransport() }
+
+func (g guard) newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                  nil, // it would resolve names by itself
+		DialContext:            g.dialContext,
+		TLSClientConfig:        &tls.Config{RootCAs: g.Roots, NextProtos: []string{"http/1.1"}},
+		TLSHandshakeTimeout:    g.Timeout,
+		DisableKeepAlives:      true, // a new connection is a new check, and is never retried
+		DisableCompression:     true, // limits apply to the bytes sent
+		MaxResponseHeaderBytes: maxHeaderBytes,
+	}
+}
+
+// dialContext implements http.Transport.DialContext: it connects to a checked address of the host.
+func (g guard) dialContext(ctx context.Context, network, hostPort string) (net.Conn, error) {
+	// The transport dials on after the request has ended, so the dial has its own limit.
+	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
+	defer cancel()
+
+	addr, err := g.resolve(ctx, hostPort)
+	if err != nil {
+		return nil, err
+	}
+
+	return g.Dial(ctx, network, addr.String())
+}
+
+// noRedirect implements http.Client.CheckRedirect: it returns the redirect as the response.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // azureHost serves metadata and settings to the virtual machines of that provider. Elsewhere it is
 // an ordinary public address that serves no pages.

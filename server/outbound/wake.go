@@ -40,11 +40,9 @@ func NewWakeWorker(st *store.Store, o Options, log zerolog.Logger, set *metrics.
 	w := &WakeWorker{
 		store: st,
 		client: &http.Client{
-			Timeout:   domain.WakeTimeout,
-			Transport: NewTransport(o),
-			CheckRedirect: func(*http.Request, []*http.Request) error {
-				return http.ErrUseLastResponse
-			},
+			Timeout:       domain.WakeTimeout,
+			Transport:     NewTransport(o),
+			CheckRedirect: noRedirect,
 		},
 		agent:     o.UserAgent,
 		log:       log,
@@ -155,8 +153,8 @@ func (w *WakeWorker) send(ctx context.Context, due domain.DueWake) {
 	}
 }
 
-// message is the body of a request. It contains no text of agents.
-type message struct {
+// wakeBody is the body of a request. It contains no text of agents.
+type wakeBody struct {
 	Type    string `json:"type"`
 	Handle  string `json:"handle"`
 	Pending int    `json:"pending"`
@@ -165,8 +163,8 @@ type message struct {
 // post makes one request. It reports whether the receiver accepted it, and returns a word for the
 // log that contains nothing of the URL.
 func (w *WakeWorker) post(ctx context.Context, due domain.DueWake) (delivered bool, result string) {
-	// No value of a message can fail.
-	body, _ := json.Marshal(message{"wake", due.Handle, due.Pending})
+	// No value of a wakeBody can fail.
+	body, _ := json.Marshal(wakeBody{"wake", due.Handle, due.Pending})
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, due.URL, bytes.NewReader(body))
 	if err != nil {
 		return false, "blocked"

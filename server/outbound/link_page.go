@@ -51,10 +51,15 @@ func linkTo(u *url.URL) string {
 		query = ""
 	}
 
-	host := strings.TrimSuffix(
-		strings.ToLower(u.Host),
-		map[string]string{"http": ":80", "https": ":443"}[u.Scheme],
-	)
+	host := strings.ToLower(u.Host)
+	switch u.Scheme {
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
+	}
+
 	return u.Scheme + "://" + host + strings.TrimSuffix(u.EscapedPath(), "/") + "?" + query
 }
 
@@ -119,7 +124,8 @@ func (t target) linkedBy(page []byte, base *url.URL) bool {
 		case "base":
 			// As in a browser, the first one counts.
 			if !hasBase {
-				base, hasBase = to, true
+				base = to
+				hasBase = true
 			}
 		case "a", "link":
 			if isMe(rel) && linkTo(to) == t.link {
@@ -152,10 +158,8 @@ func linkOf(z *html.Tokenizer) (name, rel, href string) {
 
 // isMe reports whether the values of an attribute rel include me.
 func isMe(rel string) bool {
-	return slices.ContainsFunc(
-		strings.Fields(rel),
-		func(word string) bool { return strings.EqualFold(word, "me") },
-	)
+	isWordMe := func(word string) bool { return strings.EqualFold(word, "me") }
+	return slices.ContainsFunc(strings.Fields(rel), isWordMe)
 }
 
 // find reports whether a text contains the address by itself, not as a part of a longer one.

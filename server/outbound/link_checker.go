@@ -3,28 +3,22 @@ package outbound
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
-	"time"
 
 	"callbook/store/domain"
 	"callbook/store/text"
 )
 
 const (
-	defaultTimeout  = 10 * time.Second
 	maxRedirects    = 3
 	maxAddressBytes = 2048
-	maxHeaderBytes  = 16 << 10
 	maxBodyBytes    = 512 << 10
 )
 
@@ -42,71 +36,16 @@ const (
 	notFound    failure = "not_found_on_page"
 )
 
-// Resolver is the part of net.Resolver that the package uses.
-type Resolver interface {
-	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
-}
-
-type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
-
-// Options configures a LinkChecker and the transport of other requests. The zero value is ready
-// for use.
-type Options struct {
-	// Resolver resolves names; nil means the system's.
-	Resolver Resolver
-	// Dial opens connections, for tests; nil means a dialer that checks each socket's address.
-	Dial dialFunc
-	// Blocked reports whether a host must not be requested; nil blocks none.
-	Blocked func(host string) bool
-	// Loopback allows loopback addresses as well, on any port.
-	Loopback bool
-	// UserAgent should say where the service is found; empty means "callbook".
-	UserAgent string
-	// Timeout limits a whole check; 0 means 10 seconds.
-	Timeout time.Duration
-	// Roots are the certificate authorities; nil means the system's.
-	Roots *x509.CertPool
-}
-
 // LinkChecker checks pages. It may be used by many goroutines at once.
 type LinkChecker struct {
 	guard
 	transport *http.Transport
 }
 
-// NewLinkChecker returns a checker.
+// NewLinkChecker returns a checker with the options.
 func NewLinkChecker(o Options) *LinkChecker {
 	g := newGuard(o)
 	return &LinkChecker{g, g.newTransport()}
-}
-
-// NewTransport returns a transport that connects only to addresses that a check may connect to.
-func NewTransport(o Options) *http.Transport { return newGuard(o).newTransport() }
-
-func (g guard) newTransport() *http.Transport {
-	return &http.Transport{
-		Proxy:                  nil, // it would resolve names by itself
-		DialContext:            g.dialContext,
-		TLSClientConfig:        &tls.Config{RootCAs: g.Roots, NextProtos: []string{"http/1.1"}},
-		TLSHandshakeTimeout:    g.Timeout,
-		DisableKeepAlives:      true, // a new connection is a new check, and is never retried
-		DisableCompression:     true, // limits apply to the bytes sent
-		MaxResponseHeaderBytes: maxHeaderBytes,
-	}
-}
-
-// dialContext implements http.Transport.DialContext: it connects to a checked address of the host.
-func (g guard) dialContext(ctx context.Context, network, hostPort string) (net.Conn, error) {
-	// The transport dials on after the request has ended, so the dial has its own limit.
-	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
-	defer cancel()
-
-	addr, err := g.resolve(ctx, hostPort)
-	if err != nil {
-		return nil, err
-	}
-
-	return g.Dial(ctx, network, addr.String())
 }
 
 // Check fetches page and searches it for the address wanted. Whatever the page and its server do is
@@ -118,15 +57,19 @@ func (c *LinkChecker) Check(ctx context.Context, page, wanted string) (domain.Li
 
 	v := &visit{guard: c.guard, at: &url.URL{}}
 	proof, err := c.fetch(run, v, page, wanted)
-	switch {
-	case err == nil:
-		return domain.LinkCheck{Kind: LinkKind(v.given), Verified: true, Proof: proof}, nil
-
-	case ctx.Err() != nil:
+	if err != nil && ctx.Err() != nil {
 		return domain.LinkCheck{}, fmt.Errorf("check link: %w", ctx.Err())
 	}
 
-	return domain.LinkCheck{Kind: LinkKind(v.given), Failure: string(failureOf(err))}, nil
+	result := domain.LinkCheck{Kind: LinkKind(v.given)}
+	if err != nil {
+		result.Failure = string(failureOf(err))
+		return result, nil
+	}
+
+	result.Verified = true
+	result.Proof = proof
+	return result, nil
 }
 
 // fetch requests the page, follows its redirects, and returns the proof found.
@@ -135,7 +78,8 @@ func (c *LinkChecker) fetch(
 	v *visit,
 	page, wanted string,
 ) (proof string, err error) {
-	if v.target, err = newTarget(wanted); err != nil {
+	v.target, err = newTarget(wanted)
+	if err != nil {
 		return "", err
 	}
 
@@ -196,29 +140,45 @@ func (v *visit) checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// enter returns blocked unless a URL may be requested.
+// enter records the next URL on the way. It returns blocked if that may not be requested.
 func (v *visit) enter(u *url.URL) error {
 	u.Host = strings.ToLower(u.Host)
-	_, ok := text.ParseLinkURL(u.Scheme+"://"+u.Host+"/", v.guard.Loopback)
-	if !ok || u.Opaque != "" || u.User != nil || len(u.String()) > maxAddressBytes ||
-		u.Scheme == "http" &&
-			v.at.Scheme == "https" || siteOf(u) == v.target.site || v.guard.blocks(u.Hostname()) {
+	if !v.allows(u) {
 		return blocked
 	}
 
-	v.at, v.reflected = u, v.reflected || v.target.reflectedBy(u)
+	v.at = u
+	v.reflected = v.reflected || v.target.reflectedBy(u)
 	return nil
+}
+
+// allows reports whether a URL may be requested. Its host is in lower case.
+func (v *visit) allows(u *url.URL) bool {
+	_, ok := text.ParseLinkURL(u.Scheme+"://"+u.Host+"/", v.guard.Loopback)
+	if !ok || u.Opaque != "" || u.User != nil || len(u.String()) > maxAddressBytes {
+		return false
+	}
+
+	// On the way from https to http, anybody in between could replace the page.
+	if u.Scheme == "http" && v.at.Scheme == "https" {
+		return false
+	}
+
+	// A page of the directory itself proves nothing.
+	return siteOf(u) != v.target.site && !v.guard.blocks(u.Hostname())
 }
 
 // read searches a whole page for the proof. A page that is truncated or too long proves nothing,
 // wherever in it the address is.
 func (v *visit) read(resp *http.Response) (string, error) {
+	// The request accepts the coding identity alone.
 	coding := strings.Join(resp.Header.Values("Content-Encoding"), ",")
-	switch {
-	case resp.StatusCode != http.StatusOK, coding != "" && !strings.EqualFold(coding, "identity"):
+	encoded := coding != "" && !strings.EqualFold(coding, "identity")
+	if resp.StatusCode != http.StatusOK || encoded {
 		return "", httpError
+	}
 
-	case resp.ContentLength > maxBodyBytes:
+	if resp.ContentLength > maxBodyBytes {
 		return "", tooLarge
 	}
 

@@ -327,7 +327,7 @@ func (t *tx) failLinks(host string) error {
 		for i := range agent.Trust.Links {
 			l := &agent.Trust.Links[i]
 			if l.Status == domain.LinkVerified && isAtHost(l.URL, host) {
-				l.Record(domain.LinkCheck{Kind: l.Kind, Failure: "blocked"}, t.Now)
+				l.Record(domain.LinkCheck{Kind: l.Kind, Failure: domain.LinkBlocked}, t.Now)
 				failed = true
 			}
 		}

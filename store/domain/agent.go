@@ -128,20 +128,13 @@ func (a PublicAgent) Position() int64 { return a.ID }
 
 // Size returns about how many bytes the agent takes in a list.
 func (a PublicAgent) Size() int {
-	size := 1024 + escapedSize(
-		a.Name,
-		a.Owner,
-		Deref(a.Tagline),
-		a.DescriptionEN,
-		a.DescriptionZH,
-		Deref(a.Homepage),
-		Deref(a.ContactPolicy.Note),
-	)
+	const others = 1024 // bytes of all other fields
+	size := others + escapedSize(a.Name, a.Owner, a.DescriptionEN, a.DescriptionZH)
+	size += escapedSize(Deref(a.Tagline), Deref(a.Homepage), Deref(a.ContactPolicy.Note))
 	size += escapedSize(a.Capabilities...) + escapedSize(a.Languages...)
 	for i := range a.Trust.Links {
 		size += 256 + len(a.Trust.Links[i].URL)
 	}
-
 	for i := range a.Offerings {
 		size += a.Offerings[i].size()
 	}
@@ -156,9 +149,9 @@ func (a *PublicAgent) MatchMenu(hitsOf func(Offering) int) {
 	for _, o := range a.Offerings {
 		hits := hitsOf(o)
 		if hits > most {
-			most, a.Matched = hits, nil
+			most = hits
+			a.Matched = nil
 		}
-
 		if hits == most {
 			a.Matched = append(a.Matched, o)
 		}
@@ -187,10 +180,8 @@ func (a *Agent) Brief() Brief {
 	}
 
 	for _, o := range a.Offerings {
-		brief.Offerings = append(
-			brief.Offerings,
-			BriefOffering{ID: o.ID, Title: o.Title, Mode: o.Mode},
-		)
+		entry := BriefOffering{ID: o.ID, Title: o.Title, Mode: o.Mode}
+		brief.Offerings = append(brief.Offerings, entry)
 	}
 
 	return brief

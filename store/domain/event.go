@@ -71,7 +71,9 @@ func ParseEventID(id string) (at Time, seq int64, ok bool) {
 	if !ok || err != nil || len(raw) != 16 {
 		return 0, 0, false
 	}
-	at, seq = Time(binary.BigEndian.Uint64(raw[:8])>>16), int64(binary.BigEndian.Uint64(raw[8:]))
+
+	at = Time(binary.BigEndian.Uint64(raw[:8]) >> 16)
+	seq = int64(binary.BigEndian.Uint64(raw[8:]))
 	return at, seq, seq >= 0
 }
 

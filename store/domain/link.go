@@ -43,17 +43,23 @@ func (l *Link) NextCheck() (Time, bool) {
 func (l *Link) Record(check LinkCheck, now Time) {
 	l.CheckedAt = &now
 	l.Failure = Optional(check.Failure)
-	if !check.Verified && check.isTransient() &&
-		(l.Status == LinkVerified || l.Status == LinkExpired) {
+	wasVerified := l.Status == LinkVerified || l.Status == LinkExpired
+	if wasVerified && check.isTransient() {
 		return
 	}
 
 	l.Kind = check.Kind
-	l.Status, l.Proof, l.VerifiedAt, l.ExpiresAt = LinkFailed, nil, nil, nil
-	if check.Verified {
-		end := now.Add(LinkAge)
-		l.Status, l.Proof, l.VerifiedAt, l.ExpiresAt = LinkVerified, &check.Proof, &now, &end
+	if !check.Verified {
+		l.Status = LinkFailed
+		l.Proof, l.VerifiedAt, l.ExpiresAt = nil, nil, nil
+		return
 	}
+
+	end := now.Add(LinkAge)
+	l.Status = LinkVerified
+	l.Proof = &check.Proof
+	l.VerifiedAt = &now
+	l.ExpiresAt = &end
 }
 
 // Expired reports whether the verification of the link has ended, which is not stored yet.
@@ -92,12 +98,26 @@ type LinkCheck struct {
 	Kind     string
 	Verified bool
 	Proof    string // rel_me, mention; empty unless verified
-	Failure  string // empty when verified
+	Failure  string // one of the failures; empty when verified
 }
+
+// The failures of a check.
+const (
+	LinkBlocked     = "blocked" // the host is not public, or the operator does not want it
+	LinkUnreachable = "unreachable"
+	LinkHTTPError   = "http_error"
+	LinkTooLarge    = "too_large"
+	LinkTimeout     = "timeout"
+	LinkNotFound    = "not_found_on_page" // the page does not show the card or the handle
+)
 
 // isTransient reports whether a page that failed so may pass the next check.
 func (c LinkCheck) isTransient() bool {
-	return c.Failure == "unreachable" || c.Failure == "timeout" || c.Failure == "http_error"
+	switch c.Failure {
+	case LinkUnreachable, LinkTimeout, LinkHTTPError:
+		return true
+	}
+	return false
 }
 
 // LinkDraft is a new link.

@@ -70,14 +70,13 @@ const mappedBits = 96
 // that is written as IPv6 becomes one of IPv4, as addresses of clients are compared.
 func ParseNetwork(text string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(text)
-	if addr, addrErr := netip.ParseAddr(text); addrErr == nil && addr.Zone() == "" {
-		network, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+	addr, addrErr := netip.ParseAddr(text)
+	if addrErr == nil && addr.Zone() == "" {
+		network, err = addr.Prefix(addr.BitLen())
 	}
-
 	if err == nil && network.Addr().Is4In6() {
 		network, err = network.Addr().Unmap().Prefix(network.Bits() - mappedBits)
 	}
-
 	if err != nil {
 		return netip.Prefix{}, fmt.Errorf("parse a network: %w", err)
 	}

@@ -40,8 +40,11 @@ type BulkResult struct {
 
 // Add adds the result for other agents.
 func (r *BulkResult) Add(other BulkResult) {
-	r.Agents, r.Rejected = append(r.Agents, other.Agents...), append(r.Rejected, other.Rejected...)
-	r.Posts, r.Replies, r.Reports = r.Posts+other.Posts, r.Replies+other.Replies, r.Reports+other.Reports
+	r.Agents = append(r.Agents, other.Agents...)
+	r.Rejected = append(r.Rejected, other.Rejected...)
+	r.Posts += other.Posts
+	r.Replies += other.Replies
+	r.Reports += other.Reports
 }
 
 // NetworkRetention is how long the hash of the network that an agent was registered from is stored.

@@ -61,21 +61,11 @@ func (p PublicPost) Size() int {
 	return 512 + texts + escapedSize(p.Languages...) + escapedSize(p.Tags...)
 }
 
-// escapedSize returns the size of texts in JSON.
+// escapedSize returns the bytes that texts take in JSON.
 func escapedSize(texts ...string) (size int) {
 	for _, text := range texts {
-		size += 3 + len(
-			text,
-		) + strings.Count(
-			text,
-			`"`,
-		) + strings.Count(
-			text,
-			`\`,
-		) + strings.Count(
-			text,
-			"\n",
-		)
+		escaped := strings.Count(text, `"`) + strings.Count(text, `\`) + strings.Count(text, "\n")
+		size += len(text) + escaped + len(`"",`)
 	}
 	return size
 }

@@ -18,16 +18,13 @@ func WriteFile(name string, data []byte) error {
 		return err
 	}
 
+	defer os.Remove(draft.Name()) // gone by then unless something failed
+
 	_, err = draft.Write(data)
-	if err = errors.Join(err, draft.Close()); err == nil {
-		err = Replace(draft.Name(), name)
+	if err := errors.Join(err, draft.Close()); err != nil {
+		return err
 	}
-
-	if err != nil {
-		_ = os.Remove(draft.Name())
-	}
-
-	return err
+	return Replace(draft.Name(), name)
 }
 
 // Replace renames a finished file, in place of any file of that name. After a crash the name holds

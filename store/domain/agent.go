@@ -15,7 +15,7 @@ type OwnAgent struct {
 	Claim            OwnerClaim `db:"-"`
 	PendingRequests  int        `db:"pending_requests"`
 	AwaitingReceipts int        `db:"awaiting_receipts"`
-	// When the agent is deleted; nil if it is not to be.
+	// DeletionAt is when the agent is deleted; nil if it is not to be.
 	DeletionAt       *Time      `db:"deletion_at"`
 	AwaitingApproval bool       `db:"awaiting_approval"` // by the operator
 	Limits           Allowances `db:"-"`
@@ -25,9 +25,12 @@ type OwnAgent struct {
 // authenticated request.
 const UnverifiedRetention = 90 * Day
 
-// FormerHandle returns what records name a dropped agent by, whose handle was freed. It is no
-// handle that can be registered.
-func FormerHandle(id int64) string { return fmt.Sprintf("~%02d", id) }
+// FormerHandle returns the name of a deleted agent, whose handle was freed, in the records that
+// outlive it.
+func FormerHandle(id int64) string {
+	// No handle that can be registered begins so.
+	return fmt.Sprintf("~%02d", id)
+}
 
 // Trust holds the verifications of an agent. All but the links follow from the times at which its
 // mailbox was verified and its owner claimed it; see [Agent.SetTrust].
@@ -145,7 +148,7 @@ func (a PublicAgent) Size() int {
 // MatchMenu sets Matched to the menu entries that contain most of the words of a search, and at
 // least one. hitsOf returns how many of these words an entry contains.
 func (a *PublicAgent) MatchMenu(hitsOf func(Offering) int) {
-	most := 1
+	most := 1 // an entry without any of the words does not match
 	for _, o := range a.Offerings {
 		hits := hitsOf(o)
 		if hits > most {
@@ -161,7 +164,7 @@ func (a *PublicAgent) MatchMenu(hitsOf func(Offering) int) {
 // Card is an agent with what others have confirmed of it, and its newest posts.
 type Card struct {
 	PublicAgent
-	// Owners on the other side of the confirmed collaborations.
+	// Partners counts the owners on the other side of the confirmed collaborations.
 	Partners    int          `db:"partners"`
 	Requests    RequestFacts `db:"-"`
 	RecentPosts []RecentPost `db:"-"`
@@ -260,7 +263,7 @@ type Settings struct {
 type Registered struct {
 	Agent PublicAgent `json:"agent"`
 	Key   string      `json:"-"` // empty in a repeated response once the key was used
-	// The operator must approve the agent before it takes part.
+	// Awaiting reports whether the operator must approve the agent before it takes part.
 	Awaiting bool `json:"awaiting"`
 }
 

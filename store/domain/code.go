@@ -39,6 +39,7 @@ var codeReader = strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", 
 // HashCode returns the hash of a code. It ignores case and hyphens, and reads letters that the
 // alphabet omits as the digits that they look like.
 func HashCode(agentID int64, purpose, mailbox, code string) []byte {
+	// The other parts keep a code from being valid for another agent, purpose or mailbox.
 	sum := HashParts(
 		strconv.FormatInt(agentID, 10),
 		purpose,

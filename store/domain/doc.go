@@ -14,9 +14,8 @@
 //   - contact request: how one agent asks another for its mailbox. The recipient's contact policy
 //     decides which requests it gets.
 //   - collaboration: finished work that one side records and the other confirms.
-//   - document: the stored JSON of an agent or post that reads serve, without its braces.
-//   - hidden agent: one without a document, for example a suspended one. The public does not see it.
-//   - menu words: the search tokens of each offering, which decide which of them matched a search.
+//   - hidden agent: one that the public does not see, for example a suspended one.
+//   - facet: a value that lists filter by, such as a tag or a language.
 //   - receipt: the owner's consent to an accepted contact request, if the policy wants one.
 //   - claim: a person's confirmation that an agent is theirs.
 //   - topic: which variant of an error's text applies, or the quota that it is about.

@@ -88,11 +88,11 @@ type Error struct {
 	Code    Code
 	Fields  []FieldError // with CodeValidationFailed and CodeInvalidQuery: all errors
 	RetryAt time.Time    // with a code of status 429: when the same request may succeed
-	// Selects a message of the code, such as the limit "posts"; empty for the general one.
+	// Topic selects a message of the code, such as the limit "posts"; empty for the general one.
 	Topic string
 	Limit int // the value of the limit, or the position of the error
-	// Names of the API, or ids of the caller's own records, that the message lists; never a value
-	// of the request.
+	// Names are names of the API, or ids of the caller's own records, that the message lists; never
+	// a value of the request.
 	Names  []any
 	Reason string    // with CodeSuspended: the operator's words
 	Until  time.Time // with CodeSuspended: its end, zero when none is set
@@ -123,6 +123,7 @@ func (e *Error) IsAbuse() bool {
 		return e.Topic == TopicNetwork
 	}
 
+	// An entry of the operator's lists is an error of a field like any other.
 	return slices.ContainsFunc(e.Fields, func(f FieldError) bool {
 		return f.Topic == TopicBlocked || f.Topic == TopicProvider || f.Topic == TopicHost
 	})

@@ -59,7 +59,7 @@ const IDEvent = "evt_"
 // after an event that is no longer stored.
 func EventID(at Time, seq int64) string {
 	var raw [16]byte
-	binary.BigEndian.PutUint64(raw[:8], uint64(at)<<16)
+	binary.BigEndian.PutUint64(raw[:8], uint64(at)<<16) // as the time in NewID
 	binary.BigEndian.PutUint64(raw[8:], uint64(seq))
 	return IDEvent + idEncoding.EncodeToString(raw[:])
 }

@@ -29,6 +29,8 @@ var idEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").
 // milliseconds and 80 random bits.
 func NewID(prefix string, now Time, random io.Reader) (string, error) {
 	var raw [16]byte
+
+	// The time takes the first six bytes; the other two are overwritten.
 	binary.BigEndian.PutUint64(raw[:8], uint64(now)<<16)
 	if _, err := io.ReadFull(random, raw[6:]); err != nil {
 		return "", fmt.Errorf("make an id: %w", err)
@@ -92,6 +94,7 @@ func appendCheck(key []byte) []byte {
 // WellFormedKey reports whether s has the form and the checksum of an API key. It rejects every
 // key with a typo, without a query.
 func WellFormedKey(s string) bool {
+	// Trim leaves nothing of a text in which every character is of the alphabet.
 	random, found := strings.CutPrefix(s, KeyPrefix)
 	if !found || len(s) != keyLength || strings.Trim(random, Base62) != "" {
 		return false

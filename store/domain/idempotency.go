@@ -37,6 +37,7 @@ func (k IdempotencyKey) IsZero() bool { return k.scope == "" }
 // Hash returns the hash under which the response of an agent's request is stored; 0 is a client
 // without an API key. network is the keyed hash of its network, if that is known.
 func (k IdempotencyKey) Hash(agentID int64, network []byte) []byte {
+	// Clients choose the same keys: those of each agent, or of each network, are apart.
 	parts := []string{fmt.Sprint(agentID), k.scope}
 	if network != nil {
 		parts = append(parts, string(network))

@@ -16,10 +16,10 @@ type Inbox struct {
 	Collabs  []Collab         // that others recorded and the agent has not decided, oldest first
 	Awaiting []string         // ids of accepted requests that wait for the owner's receipt
 	Unseen   int              // events, counted up to MaxUnseen
-	// Of these, all but those of received requests, replies and collaborations: only the list of
-	// events shows them.
+	// Others counts those of the unseen events that only the list of events shows: all but received
+	// requests, replies and collaborations.
 	Others int
-	// Id of the last event that the agent marked as seen; empty if there is none.
+	// Seen is the id of the last event that the agent marked as seen; empty if there is none.
 	Seen string
 	Next string // id of the last event that the inbox covers
 

@@ -10,11 +10,10 @@ type RegistrationMode string
 
 // The modes. The zero value is RegistrationOpen, too.
 const (
-	RegistrationOpen   RegistrationMode = "open"   // everybody
-	RegistrationInvite RegistrationMode = "invite" // with an invitation of the operator
-	// Everybody, but the operator must approve the agent before it takes part.
-	RegistrationApprove RegistrationMode = "approve"
-	RegistrationClosed  RegistrationMode = "closed" // nobody
+	RegistrationOpen    RegistrationMode = "open"    // everybody
+	RegistrationInvite  RegistrationMode = "invite"  // with an invitation of the operator
+	RegistrationApprove RegistrationMode = "approve" // everybody, once the operator has approved
+	RegistrationClosed  RegistrationMode = "closed"  // nobody
 )
 
 // An invitation is invitePrefix and a secret. Its first inviteID characters name it.
@@ -43,7 +42,7 @@ func InviteID(invite string) string {
 	return invite[:inviteID]
 }
 
-// Invite is an invitation to register, which the operator gives away.
+// Invite is an invitation to register, which the operator gives to whom it invites.
 type Invite struct {
 	ID        string `db:"id"`
 	Uses      int    `db:"uses"` // agents that may register with it

@@ -10,6 +10,7 @@ import (
 // table [limits] of the file of settings.
 type LimitName string
 
+// The names of the limits.
 const (
 	LimitReads             LimitName = "reads"
 	LimitRegistrations     LimitName = "registrations"
@@ -36,7 +37,7 @@ const (
 	LimitOwnerAgents       LimitName = "owner_agents"
 )
 
-// LimitScope is what a limit counts for.
+// LimitScope is whose actions a limit counts.
 type LimitScope int
 
 const (
@@ -108,7 +109,7 @@ func LimitsAt(factor string, single Quotas) Quotas {
 	numbers := Quotas{}
 	for _, limit := range Limits {
 		numbers[limit.Name] = (limit.Default*LimitFactors[factor] + 1) / 2
-		if limit.Scope == PerSite {
+		if limit.Scope == PerSite { // a number of mails or agents, and no rate
 			numbers[limit.Name] = limit.Default
 		}
 	}

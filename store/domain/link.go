@@ -43,6 +43,9 @@ func (l *Link) NextCheck() (Time, bool) {
 func (l *Link) Record(check LinkCheck, now Time) {
 	l.CheckedAt = &now
 	l.Failure = Optional(check.Failure)
+
+	// A page that is down for a day does not end the verification: the check after LinkRetry, or
+	// LinkAge, does.
 	wasVerified := l.Status == LinkVerified || l.Status == LinkExpired
 	if wasVerified && check.isTransient() {
 		return
@@ -67,10 +70,10 @@ func (l *Link) Expired(now Time) bool {
 	return l.Status == LinkVerified && *l.ExpiresAt <= now
 }
 
-// DueAt returns the times at which the link must be checked or its verification ends. A check that
-// is due now is due again a day later.
+// DueAt returns the times at which the link must be checked or its verification ends, after now.
 func (l *Link) DueAt(now Time) (times []Time) {
 	if at, ok := l.NextCheck(); ok {
+		// The check that is due runs now. If it does not finish, this is when the next one follows.
 		if at <= now {
 			at = now.Add(LinkRetry)
 		}

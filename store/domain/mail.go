@@ -103,5 +103,6 @@ const (
 // MailBackoff returns how long a mail waits after an attempt. It is longer than an attempt may
 // take, so that a mail is never sent twice at the same time.
 func MailBackoff(tries int) time.Duration {
+	// Six doublings exceed an hour; many more would overflow.
 	return min(time.Minute<<min(tries, 6), time.Hour)
 }

@@ -34,7 +34,7 @@ func IsWithinCustomer(network netip.Prefix) bool {
 
 // SmallestNetwork returns the first of Networks, which one person usually has, or the zero Prefix.
 func SmallestNetwork(addr netip.Addr) netip.Prefix {
-	addr = addr.Unmap().WithZone("")
+	addr = addr.Unmap().WithZone("") // one client may be written in several ways
 	bits := addr.BitLen()
 	if addr.Is6() {
 		bits = networkBits[0]
@@ -75,6 +75,7 @@ func ParseNetwork(text string) (netip.Prefix, error) {
 		network, err = addr.Prefix(addr.BitLen())
 	}
 	if err == nil && network.Addr().Is4In6() {
+		// A network that holds other addresses as well has a negative length, and is an error.
 		network, err = network.Addr().Unmap().Prefix(network.Bits() - mappedBits)
 	}
 	if err != nil {

@@ -14,9 +14,10 @@ const (
 	OperatorReject    OperatorAct = "reject"    // deletes an agent that waits for approval
 	OperatorUnsuspend OperatorAct = "unsuspend" // if the agent is suspended
 	OperatorVerify    OperatorAct = "verify"    // marks the mailbox as verified
-	// And forgets the former mailbox, so that neither recovers the key.
+	// OperatorUnverify marks the mailbox as not verified and forgets the former one, so that neither
+	// recovers the key.
 	OperatorUnverify OperatorAct = "unverify"
-	// Ends an owner claim, and the deletion that its owner could take back.
+	// OperatorUnclaim ends an owner claim, and the deletion that its owner could take back.
 	OperatorUnclaim OperatorAct = "unclaim"
 )
 
@@ -78,7 +79,8 @@ const (
 
 // AgentRecordFilter selects agents for the operator. The zero value of a field selects all.
 type AgentRecordFilter struct {
-	// A part of the handle, name, owner, tagline, a description or the mailbox; ASCII case ignored.
+	// Query is a part of the handle, name, owner, tagline, a description or the mailbox; ASCII case
+	// does not count.
 	Query     string
 	Since     Time   // registered then or later
 	MaxLevel  *int   // the highest trust level
@@ -96,8 +98,8 @@ type AgentRecord struct {
 	Name   string `db:"name"`
 	Level  int    `db:"level"`
 	State  string `db:"state"` // shown, awaiting, suspended or leaving
-	// Keyed hash of the network that it was registered from, in hexadecimal; empty after
-	// NetworkRetention.
+	// Network is the keyed hash of the network that it was registered from, in hexadecimal; empty
+	// after NetworkRetention.
 	Network   string  `db:"network"`
 	Posts     int     `db:"posts"`
 	Title     string  `db:"title"`   // of its newest post; empty without one

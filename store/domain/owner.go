@@ -17,7 +17,8 @@ type OwnerPage struct {
 	MailboxVerified bool   `db:"mailbox_verified"`
 	MailboxChanged  bool   `db:"mailbox_changed"`  // since the claim was last confirmed
 	ReceiptRequired bool   `db:"receipt_required"` // for acceptances of the agent
-	// When the agent is deleted unless the owner keeps it; nil if it did not delete itself.
+	// DeletionAt is when the agent is deleted unless the owner keeps it; nil if it did not delete
+	// itself.
 	DeletionAt *Time            `db:"deletion_at"`
 	ExpiresAt  Time             `db:"-"` // of a pending claim
 	Form       string           `db:"-"`

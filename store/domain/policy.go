@@ -62,7 +62,7 @@ func (p ContactPolicy) Allow(a ContactAttempt) *Error {
 	case a.Level < p.MinLevel:
 		return &Error{Code: CodeTrustTooLow, Topic: "min_level", Limit: p.MinLevel}
 
-	case !p.Accepting || a.Blocked:
+	case !p.Accepting || a.Blocked: // alike, so that nobody learns of a block
 		return NewError(CodeNotAccepting)
 
 	case p.RequireOffering && !a.OfferingGiven:
@@ -71,7 +71,7 @@ func (p ContactPolicy) Allow(a ContactAttempt) *Error {
 	case a.OfferingGiven && !a.OfferingKnown:
 		return Invalid(FieldError{Field: "offering_id", Code: FaultUnknownID, Topic: "theirs"})
 
-	case a.OpenUntil != nil && *a.OpenUntil > a.Now:
+	case a.OpenUntil != nil && *a.OpenUntil > a.Now: // else expired, which is not stored yet
 		return &Error{Code: CodeDuplicate, Topic: "request"}
 
 	case a.DeclinedAt != nil && a.DeclinedAt.Add(DeclineCooldown) > a.Now:

@@ -24,7 +24,7 @@ const RepeatWindow = Day
 // TextHash returns a hash of what makes two posts of an author the same: kind, title and body.
 func (d *PostDraft) TextHash() []byte {
 	hash := HashParts(d.Kind, d.Title, d.Body) // no text contains NUL
-	return hash[:16]
+	return hash[:16]                           // enough to tell the posts of one author apart
 }
 
 // Post is what an author says in a post.

@@ -48,6 +48,7 @@ func (q Quotas) RepliesAt(level int) int {
 }
 
 func limitAt(level, limit, unverified int) int {
+	// The operator may set a limit that is below the one of unverified agents.
 	if level > 0 || unverified == 0 || limit > 0 && limit < unverified {
 		return limit
 	}

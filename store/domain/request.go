@@ -80,7 +80,7 @@ type RequestFacts struct {
 func NewRequestFacts(received int, answers []time.Duration) RequestFacts {
 	facts := RequestFacts{Received: received, Answered: len(answers)}
 	n := len(answers)
-	if n < 3 {
+	if n < 3 { // fewer show no habit
 		return facts
 	}
 
@@ -116,7 +116,7 @@ const (
 )
 
 // RequestTransition describes an action: who may do it in which states, the state after it, and
-// the event that it inserts for which sides.
+// the event that it inserts for which sides; none if Event is empty.
 type RequestTransition struct {
 	By    Role
 	From  []string

@@ -67,6 +67,7 @@ func ParseDuration(text string) (d time.Duration, err error) {
 		days, rest = "0", text
 	}
 
+	// "7d" has no rest, but "" is no duration either.
 	n, err := strconv.ParseUint(days, 10, 32)
 	if err == nil && (rest != "" || !found) {
 		d, err = time.ParseDuration(rest)

@@ -7,7 +7,7 @@ const (
 	WakePause   = 5 * time.Minute  // least time between two requests to an agent
 	WakeTimeout = 10 * time.Second // of a request
 	WakeLease   = WakePause        // after which a request without a stored result is repeated
-	WakeRest    = time.Hour        // after which an inactive agent is considered again
+	WakeRest    = time.Hour        // after which an agent that may not be woken is tried again
 )
 
 // WakeRetries are the times between a failed request and the next try. After the last one wake-ups

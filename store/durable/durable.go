@@ -18,7 +18,8 @@ func WriteFile(name string, data []byte) error {
 		return err
 	}
 
-	defer os.Remove(draft.Name()) // gone by then unless something failed
+	// After a success nothing has that name any more.
+	defer os.Remove(draft.Name())
 
 	_, err = draft.Write(data)
 	if err := errors.Join(err, draft.Close()); err != nil {
@@ -31,10 +32,11 @@ func WriteFile(name string, data []byte) error {
 // the old file or all of the new one.
 func Replace(draft, name string) error { return publish(draft, name, os.Rename) }
 
-// Create is Replace for a name that must be free: it returns [fs.ErrExist] if there is a file. On
-// a disk without links, a file that another program creates at the same moment is lost.
+// Create is [Replace] for a name that must be free: it returns [fs.ErrExist] if there is a file. On
+// a disk without hard links, a file that another program creates at the same moment is lost.
 func Create(draft, name string) error {
 	return publish(draft, name, func(draft, name string) error {
+		// Unlike a rename, a link does not replace a file that has the name.
 		err := os.Link(draft, name)
 		switch {
 		case errors.Is(err, fs.ErrExist):
@@ -49,6 +51,8 @@ func Create(draft, name string) error {
 }
 
 func publish(draft, name string, rename func(draft, name string) error) error {
+	// The content reaches the disk before the name does: after a power cut the name would else show
+	// an empty file.
 	f, err := os.OpenFile(draft, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -74,7 +78,8 @@ func MakeFolder(name string) error {
 	return nil
 }
 
-// SyncFolder makes the names in a folder survive a power cut. Windows cannot, and need not.
+// SyncFolder makes the names in a folder survive a power cut. On Windows, which has no such call
+// and does not need it, it does nothing.
 func SyncFolder(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil

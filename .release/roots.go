@@ -7,8 +7,8 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// writeRoots writes the certificates of Mozilla's list in PEM. It leaves out those that Mozilla trusts for some
-// certificates alone, because a file of certificates cannot say so.
+// writeRoots writes the certificates of Mozilla's list in PEM. It leaves out those that Mozilla
+// trusts for some certificates alone, because a file of certificates cannot say so.
 func writeRoots(w io.Writer) error {
 	for root := range bundle.Roots() {
 		if root.Constraint != nil {
@@ -18,5 +18,6 @@ func writeRoots(w io.Writer) error {
 			return err
 		}
 	}
+
 	return nil
 }

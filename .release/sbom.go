@@ -1,5 +1,5 @@
-// Release writes the certificates of the authorities that a container image trusts (release roots), or the bill of
-// materials of a built program, in CycloneDX's JSON:
+// Release writes the certificates of the authorities that a container image trusts (release
+// roots), or the bill of materials of a built program, in CycloneDX's JSON:
 //
 //	release VERSION PROGRAM SQLITE-BILL >FILE
 //
@@ -29,12 +29,15 @@ func main() {
 			fmt.Fprintln(os.Stderr, "release:", err)
 			os.Exit(1)
 		}
+
 		return
 	}
+
 	if len(os.Args) != 4 {
 		fmt.Fprintln(os.Stderr, "release VERSION PROGRAM SQLITE-BILL, or: release roots")
 		os.Exit(64)
 	}
+
 	if err := write(os.Stdout, os.Args[1], os.Args[2], os.Args[3]); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
@@ -46,14 +49,17 @@ func write(w io.Writer, version, program, sqliteBill string) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", program, err)
 	}
+
 	parts, err := linked(sqliteBill)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", sqliteBill, err)
 	}
+
 	at := slices.IndexFunc(*bill.Components, func(c cdx.Component) bool { return c.Name == driver })
 	if at < 0 || len(parts) == 0 {
 		return fmt.Errorf("no %s in the program, or nothing in its bill", driver)
 	}
+
 	(*bill.Components)[at].Components = &parts
 	return cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bill)
 }
@@ -66,6 +72,7 @@ func modules(version, program string) (*cdx.BOM, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return generator.Generate()
 }
 
@@ -76,6 +83,7 @@ func linked(bill string) ([]cdx.Component, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer f.Close()
 	var own cdx.BOM
 	if err := cdx.NewBOMDecoder(f, cdx.BOMFileFormatJSON).Decode(&own); err != nil {
@@ -84,6 +92,7 @@ func linked(bill string) ([]cdx.Component, error) {
 	if own.Components == nil {
 		return nil, nil
 	}
+
 	return slices.DeleteFunc(*own.Components, func(c cdx.Component) bool {
 		return c.Scope != cdx.ScopeRequired || strings.HasPrefix(c.PackageURL, "pkg:golang/")
 	}), nil

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A directory's day: of a hundred requests one is a write, the others are cards, lists and searches, which are
-// asked for by Zipf's law, so that most requests are for few addresses.
+// A directory's day: of a hundred requests one is a write, the others are cards, lists and
+// searches, which are asked for by Zipf's law, so that most requests are for few addresses.
 const (
 	dayConnections = 16
 	dayWriteEvery  = 100
@@ -19,7 +19,8 @@ const (
 	dayMost        = 50_000 // requests of one turn
 )
 
-// dayReads are the kinds of reads of a day. The addresses of a kind are numbered by how often they are asked for.
+// dayReads are the kinds of reads of a day. The addresses of a kind are numbered by how often they
+// are asked for.
 var dayReads = []struct {
 	share     int // of a hundred reads
 	addresses int
@@ -67,8 +68,8 @@ var dayCalls = [][2]string{
 	{"kind=announce", "kind='announce'"},
 }
 
-// dayList is a page of a list of agents, of all lists the first, then of all the second, and so on; or the first page
-// of calls: of all or of one kind, then of an author or a tag.
+// dayList is a page of a list of agents, of all lists the first, then of all the second, and so
+// on; or the first page of calls: of all or of one kind, then of an author or a tag.
 func dayList(b *bench, n int) dayAddress {
 	records, page, filter := "agents", 0, [2]string{}
 	switch n, calls := n/2, n%2 == 1; {
@@ -78,7 +79,10 @@ func dayList(b *bench, n int) dayAddress {
 		records, filter = "posts", dayCalls[n]
 	case n%2 == 0:
 		author := b.spread(n)
-		records, filter = "posts", [2]string{"author=" + handleOf(author), "author='" + peerID("agent", author) + "'"}
+		records, filter = "posts", [2]string{
+			"author=" + handleOf(author),
+			"author='" + peerID("agent", author) + "'",
+		}
 	default:
 		tag := englishWord(uint64(n / 2))
 		records, filter = "posts", [2]string{"tag=" + tag, `tags~'"` + tag + `"'`}
@@ -91,20 +95,25 @@ func dayList(b *bench, n int) dayAddress {
 	return dayAddress{
 		path:       path,
 		collection: records,
-		query:      url.Values{"filter": {filter[1]}, "sort": {"-@rowid"}, "page": {fmt.Sprint(page + 1)}},
-		records:    -1,
+		query: url.Values{
+			"filter": {filter[1]},
+			"sort":   {"-@rowid"},
+			"page":   {fmt.Sprint(page + 1)},
+		},
+		records: -1,
 	}
 }
 
-// daySearch is a search for agents or calls by a word, two words, the beginning of a word, or two Chinese
-// characters.
+// daySearch is a search for agents or calls by a word, two words, the beginning of a word, or two
+// Chinese characters.
 func daySearch(_ *bench, n int) dayAddress {
 	records, rank := "agents", uint64(n/2)
 	fields := []string{"name", "tagline", "description_en", "description_zh"}
 	if n%2 == 1 {
 		records, fields = "posts", []string{"title", "body", "tags"}
 	}
-	word, beginning := englishWord(rank), englishWord(rank/4%90 + 450*(rank/360))[:3] // no two are the same
+	// No two are the same.
+	word, beginning := englishWord(rank), englishWord(rank/4%90 + 450*(rank/360))[:3]
 	q := []string{word, word + " " + englishWord(rank/4), beginning, chineseWord(rank)}[rank%4]
 
 	var peer []string
@@ -127,11 +136,19 @@ func (a dayAddress) ask(p *process, peer bool) *ask {
 		a.query.Set("skipTotal", "1")
 		path, records = "/api/collections/"+a.collection+"/records?"+a.query.Encode(), a.records
 	}
+
 	check := hasRecords(records, a.holds)
 	if !peer && len(a.holds) > 0 {
 		check = holds(a.holds[0])
 	}
-	return &ask{bytes: get(p.addr, path), status: http.StatusOK, check: check, varies: true, busy: true}
+
+	return &ask{
+		bytes:  get(p.addr, path),
+		status: http.StatusOK,
+		check:  check,
+		varies: true,
+		busy:   true,
+	}
 }
 
 // day is the sequence of requests of a day. All sides have the same.
@@ -149,9 +166,11 @@ func (b *bench) newDay(p *process, peer bool) *day {
 		for n := range asks {
 			asks[n] = kind.address(b, n).ask(p, peer)
 		}
+
 		d.reads = append(d.reads, asks)
 		d.kinds = append(d.kinds, rand.NewZipf(d.random, daySkew, 1, uint64(kind.addresses-1)))
 	}
+
 	return d
 }
 
@@ -195,7 +214,8 @@ func (b *bench) spend(s *side, peer bool) *side {
 	return s
 }
 
-// aDay compares the days of the released program, of PocketBase as it ships, and of the program of --before.
+// aDay compares the days of the released program, of PocketBase as it ships, and of the program of
+// --before.
 func aDay(ctx context.Context, b *bench, name string) (f figures, err error) {
 	own, err := b.writer(ctx, cached, dayConnections, writtenCall)
 	if err != nil {
@@ -214,8 +234,8 @@ func aDay(ctx context.Context, b *bench, name string) (f figures, err error) {
 		sides = append(sides, b.spend(before, false))
 	}
 
-	// The caches are first filled as in the middle of a day. Each side connects for itself: the connections of the
-	// others would be closed meanwhile.
+	// The caches are first filled as in the middle of a day. Each side connects for itself: the
+	// connections of the others would be closed meanwhile.
 	warm := b.writeTurn()
 	warm.turns, warm.turn = 0, 8*warm.turn
 	for _, s := range sides {
@@ -229,8 +249,16 @@ func aDay(ctx context.Context, b *bench, name string) (f figures, err error) {
 
 	f.of(own)
 	for _, s := range sides {
-		f.Notes = append(f.Notes, fmt.Sprintf("%s: %d requests, and %d more that were refused with 503; %s of processor time each",
-			s.process.name, s.tally.sent, s.busy.Load(), shortTime(s.tally.perRequest())))
+		f.Notes = append(
+			f.Notes,
+			fmt.Sprintf(
+				"%s: %d requests, and %d more that were refused with 503; %s of processor time each",
+				s.process.name,
+				s.tally.sent,
+				s.busy.Load(),
+				shortTime(s.tally.perRequest()),
+			),
+		)
 	}
 	f.beside("PocketBase", peer)
 	f.TimesPocketBase = over(own.tally.rates, peer.tally.rates)

@@ -18,9 +18,10 @@ type ask struct {
 	bytes  []byte
 	status int
 	check  func(body []byte) error // nil: any
-	like   int                     // the size of answer that the floor is asked for; 0: this one's own
-	varies bool                    // its length does not stay, because others write meanwhile
-	busy   bool                    // it may be refused with 503, and does not count then
+	// The size of answer that the floor is asked for; 0: this one's own.
+	like   int
+	varies bool // its length does not stay, because others write meanwhile
+	busy   bool // it may be refused with 503, and does not count then
 
 	length atomic.Int64 // of the body plus one; 0 while unknown
 }
@@ -39,14 +40,17 @@ func (a *ask) answered(r reply, looked bool) error {
 	if r.status != a.status {
 		return fmt.Errorf("status %d instead of %d: %.300s", r.status, a.status, r.body)
 	}
+
 	if known := a.length.Load(); known == 0 {
 		a.length.Store(int64(r.length) + 1)
 	} else if known != int64(r.length)+1 && !a.varies {
 		return fmt.Errorf("%d bytes instead of %d", r.length, known-1)
 	}
+
 	if looked && a.check != nil {
 		return a.check(r.body)
 	}
+
 	return nil
 }
 
@@ -54,9 +58,11 @@ func (a *ask) answered(r reply, looked bool) error {
 type side struct {
 	process     *process
 	connections int
-	asks        []*ask                      // sent in order, again and again
-	fresh       func(n int) ([]*ask, error) // instead: makes so many that were never sent, before a turn
-	most        int                         // requests of one turn at the most; 0: what its time allows
+	asks        []*ask // sent in order, again and again
+	// Instead: makes so many that were never sent, before a turn.
+	fresh func(n int) ([]*ask, error)
+	// Requests of one turn at the most; 0: what its time allows.
+	most int
 
 	ahead []*ask // made and not sent yet
 	wires []*wire
@@ -126,27 +132,34 @@ func (b *bench) turnsAt(ctx context.Context, row string, p pace, sides ...*side)
 			return err
 		}
 	}
+
 	for _, s := range sides {
 		if err := s.begin(p); err != nil {
 			return fmt.Errorf("%s: %w", s.process.name, err)
 		}
+
 		defer s.end()
 	}
+
 	// The first turn is not counted: connections, caches and the processors' pace.
 	for _, s := range sides {
 		if err := s.turn(ctx, p.turn); err != nil {
 			return err
 		}
+
 		s.tally = tally{}
 		s.busy.Store(0)
 	}
+
 	for _, s := range sides {
 		stop, err := b.profile(s.process, row)
 		if err != nil {
 			return err
 		}
+
 		defer func() { _ = stop() }()
 	}
+
 	for t := range p.turns {
 		for _, i := range order(t, len(sides)) {
 			if err := sides[i].turn(ctx, p.turn); err != nil {
@@ -154,6 +167,7 @@ func (b *bench) turnsAt(ctx context.Context, row string, p pace, sides ...*side)
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -164,9 +178,11 @@ func order(turn, sides int) []int {
 	for i := range places {
 		places[i] = (turn + i) % sides
 	}
+
 	if turn/sides%2 == 1 {
 		slices.Reverse(places)
 	}
+
 	return places
 }
 
@@ -177,13 +193,16 @@ func (s *side) begin(p pace) error {
 		if err != nil {
 			return err
 		}
+
 		s.wires = append(s.wires, w)
 	}
+
 	for _, a := range s.asks[:min(len(s.asks), p.looks)] {
 		if err := s.wires[0].ask(a, true); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -199,9 +218,11 @@ func (w *wire) ask(a *ask, look bool) error {
 	if err == nil {
 		err = a.answered(r, look)
 	}
+
 	if err != nil {
 		return fmt.Errorf("%.200q: %w", a.bytes, err)
 	}
+
 	return nil
 }
 
@@ -213,11 +234,20 @@ func (s *side) turn(ctx context.Context, length time.Duration) error {
 		if err != nil {
 			return err
 		}
+
 		asks = append(s.ahead, more...)
 		s.next.Store(0)
 		defer func() { s.ahead = asks[min(int(s.next.Load()), len(asks)):] }()
 	}
-	run := &turn{side: s, asks: asks, first: s.next.Load(), most: int64(s.most), times: make([][]time.Duration, len(s.wires))}
+
+	run := &turn{
+		side:  s,
+		asks:  asks,
+		first: s.next.Load(),
+		most:  int64(s.most),
+		times: make([][]time.Duration, len(s.wires)),
+	}
+
 	before, known := s.process.cpu()
 	start := time.Now()
 	run.deadline = start.Add(length)
@@ -227,6 +257,7 @@ func (s *side) turn(ctx context.Context, length time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.process.name, err)
 	}
+
 	s.tally.add(run.times, took, after-before, known)
 	return nil
 }
@@ -259,12 +290,14 @@ func (t *turn) all(ctx context.Context) error {
 		_ = w.conn.SetDeadline(t.deadline.Add(time.Minute))
 		wait.Go(func() { errs <- t.one(ctx, i) })
 	}
+
 	wait.Wait()
 	for range t.side.wires {
 		if err := <-errs; err != nil {
 			return err
 		}
 	}
+
 	return ctx.Err()
 }
 
@@ -276,6 +309,7 @@ func (t *turn) one(ctx context.Context, connection int) error {
 		if t.most > 0 && i-t.first >= t.most || sent.After(t.deadline) || ctx.Err() != nil {
 			return nil
 		}
+
 		err := w.ask(t.asks[i%int64(len(t.asks))], i%sampled == 0)
 		if errors.Is(err, errBusy) {
 			t.side.busy.Add(1)
@@ -284,6 +318,7 @@ func (t *turn) one(ctx context.Context, connection int) error {
 		if err != nil {
 			return err
 		}
+
 		t.times[connection] = append(t.times[connection], time.Since(sent))
 	}
 }

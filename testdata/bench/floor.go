@@ -28,11 +28,13 @@ func floorHandler() http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
+
 		h := w.Header()
 		h["Content-Type"] = contentType
 		h["Content-Length"] = a.length
 		_, _ = w.Write(a.body)
 	})
+
 	return router
 }
 
@@ -40,10 +42,12 @@ func readyBody(made *sync.Map, size string) (*ready, error) {
 	if a, ok := made.Load(size); ok {
 		return a.(*ready), nil
 	}
+
 	n, err := strconv.Atoi(size)
 	if err != nil || n < 0 || n > 1<<24 {
 		return nil, fmt.Errorf("no size: %q", size)
 	}
+
 	a := &ready{bytes.Repeat([]byte("x"), n), []string{strconv.Itoa(n)}}
 	made.Store(size, a)
 	return a, nil

@@ -28,19 +28,26 @@ func (g growth) measure(ctx context.Context, b *bench, name string) (f figures, 
 			return f, err
 		}
 	}
+
 	if err := b.turns(ctx, name, sides...); err != nil {
 		return f, err
 	}
+
 	p50 := make([][]time.Duration, len(sides))
 	for i, s := range sides {
 		p50[i] = s.tally.p50
-		f.Notes = append(f.Notes, fmt.Sprintf("%7d agents: p50 %s", g.sizes[i], shortTime(s.tally.quantile(0.5))))
+		f.Notes = append(
+			f.Notes,
+			fmt.Sprintf("%7d agents: p50 %s", g.sizes[i], shortTime(s.tally.quantile(0.5))),
+		)
 		f.Sizes = append(f.Sizes, sized{g.sizes[i], s.tally.quantile(0.5), s.tally.quantile(0.99)})
 	}
+
 	largest := len(sides) - 1
 	f.of(sides[largest])
 	f.Value = over(p50[largest], p50[largest-1])
 	f.Unit = fmt.Sprintf("× that of %d", g.sizes[largest-1])
+
 	return f, nil
 }
 
@@ -53,7 +60,12 @@ func (g growth) site(b *bench, size int) site {
 }
 
 // lone is a side of one client, on a directory of another size.
-func (b *bench) lone(ctx context.Context, on site, size int, asks func(context.Context, *bench, *process) ([]*ask, error)) (*side, error) {
+func (b *bench) lone(
+	ctx context.Context,
+	on site,
+	size int,
+	asks func(context.Context, *bench, *process) ([]*ask, error),
+) (*side, error) {
 	whole := b.agents
 	b.agents = size
 	defer func() { b.agents = whole }()
@@ -61,5 +73,6 @@ func (b *bench) lone(ctx context.Context, on site, size int, asks func(context.C
 	if err == nil {
 		s.connections = 1
 	}
+
 	return s, err
 }

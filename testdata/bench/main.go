@@ -94,10 +94,12 @@ func run(ctx context.Context, args []string, stdout io.Writer, stderr *os.File) 
 			return statusMissed
 		}
 	}
+
 	if err != nil {
 		fmt.Fprintln(stderr, "bench:", err)
 		return statusFailed
 	}
+
 	return statusMet
 }
 
@@ -105,33 +107,83 @@ func parse(args []string, stderr io.Writer) (s settings, err error) {
 	cache, _ := os.UserCacheDir()
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.IntVar(&s.agents, "agents", 100_000, "agents of the directory, with three calls each; with --quick 10000")
-	flags.StringVar(&s.data, "data", filepath.Join(cache, "callbook-bench"), "folder that keeps directories between runs, and holds the copies of a run")
-	flags.BoolVar(&s.quick, "quick", false, "two to three minutes in all: shorter turns, fewer queries, a smaller directory")
-	flags.BoolVar(&s.growth, "growth", false, "compare directories of 10000, 100000 and 1000000 agents too")
-	flags.StringVar(&s.profiles, "profile", "", "folder for a CPU profile of each row; the program then runs inside this one")
+	flags.IntVar(
+		&s.agents,
+		"agents",
+		100_000,
+		"agents of the directory, with three calls each; with --quick 10000",
+	)
+	flags.StringVar(
+		&s.data,
+		"data",
+		filepath.Join(cache, "callbook-bench"),
+		"folder that keeps directories between runs, and holds the copies of a run",
+	)
+	flags.BoolVar(
+		&s.quick,
+		"quick",
+		false,
+		"two to three minutes in all: shorter turns, fewer queries, a smaller directory",
+	)
+	flags.BoolVar(
+		&s.growth,
+		"growth",
+		false,
+		"compare directories of 10000, 100000 and 1000000 agents too",
+	)
+	flags.StringVar(
+		&s.profiles,
+		"profile",
+		"",
+		"folder for a CPU profile of each row; the program then runs inside this one",
+	)
 	flags.StringVar(&s.json, "json", "", "file for the result as JSON")
-	flags.BoolVar(&s.markdown, "markdown", false, "print the table as testdata/bench/README.md has it")
-	flags.StringVar(&s.charts, "charts", "", "folder for charts of the result as SVG: throughput, latency, and growth with --growth")
-	flags.StringVar(&s.before, "before", "", "an earlier program that serves the same directory: compare reads and writes with it")
-	flags.StringVar(&s.beforeDB, "before-db", "", "the same directory in a database that the program of --before can open, as its own bench made it")
+	flags.BoolVar(
+		&s.markdown,
+		"markdown",
+		false,
+		"print the table as testdata/bench/README.md has it",
+	)
+	flags.StringVar(
+		&s.charts,
+		"charts",
+		"",
+		"folder for charts of the result as SVG: throughput, latency, and growth with --growth",
+	)
+	flags.StringVar(
+		&s.before,
+		"before",
+		"",
+		"an earlier program that serves the same directory: compare reads and writes with it",
+	)
+	flags.StringVar(
+		&s.beforeDB,
+		"before-db",
+		"",
+		"the same directory in a database that the program of --before can open, as its own bench made it",
+	)
 	only := flags.String("only", "", "regular expression: rows whose names it matches")
+
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
+
 	given := map[string]bool{}
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	if s.quick && !given["agents"] {
 		s.agents = 10_000
 	}
+
 	if flags.NArg() > 0 || s.agents < 1000 {
 		return s, errors.New("it takes no arguments, and at least 1000 agents")
 	}
+
 	if s.before != "" {
 		if s.before, err = filepath.Abs(s.before); err != nil {
 			return s, err
 		}
 	}
+
 	s.only, err = regexp.Compile(*only)
 	return s, err
 }
@@ -144,18 +196,34 @@ func paceOf(s settings) pace {
 }
 
 // measureAll measures every row and prints the result.
-func measureAll(ctx context.Context, s settings, stdout io.Writer, stderr *os.File) (missed bool, err error) {
-	b := &bench{settings: s, pace: paceOf(s), progress: newProgress(stderr), sites: map[site]*process{}, fresh: map[int]bool{}, writersOf: map[site]*writers{}, written: map[site]int{}}
+func measureAll(
+	ctx context.Context,
+	s settings,
+	stdout io.Writer,
+	stderr *os.File,
+) (missed bool, err error) {
+	b := &bench{
+		settings:  s,
+		pace:      paceOf(s),
+		progress:  newProgress(stderr),
+		sites:     map[site]*process{},
+		fresh:     map[int]bool{},
+		writersOf: map[site]*writers{},
+		written:   map[site]int{},
+	}
+
 	if b.self, err = os.Executable(); err != nil {
 		return false, err
 	}
 	if err := b.makeFolders(); err != nil {
 		return false, err
 	}
+
 	defer func() { err = errors.Join(err, b.close()) }()
 	if err := b.build(ctx); err != nil {
 		return false, err
 	}
+
 	result := newResult(ctx, s)
 	var failed error
 	all := rows(s)
@@ -168,14 +236,17 @@ func measureAll(ctx context.Context, s settings, stdout io.Writer, stderr *os.Fi
 			} else { // the rows before it took long, and those behind it need not fail
 				failed = errors.Join(failed, fmt.Errorf("%s: %w", r.name, err))
 			}
+
 			if ctx.Err() != nil {
 				break
 			}
 		}
+
 		if err := b.leave(r.last...); err != nil {
 			return false, err
 		}
 	}
+
 	b.progress.end()
 	return result.missed(), errors.Join(failed, result.print(s, stdout))
 }
@@ -184,6 +255,7 @@ func (b *bench) makeFolders() (err error) {
 	if err := os.MkdirAll(b.data, 0o700); err != nil {
 		return err
 	}
+
 	if b.profiles != "" {
 		if b.profiles, err = filepath.Abs(b.profiles); err != nil {
 			return err
@@ -192,9 +264,11 @@ func (b *bench) makeFolders() (err error) {
 			return err
 		}
 	}
+
 	if err := removeOld(b.data); err != nil {
 		return err
 	}
+
 	// Beside the kept directories: on a disk, and where copies may share its blocks.
 	b.folder, err = os.MkdirTemp(b.data, fmt.Sprintf("run-%d-", os.Getpid()))
 	return err
@@ -209,6 +283,7 @@ func removeOld(folder string) error {
 			err = errors.Join(err, os.RemoveAll(name))
 		}
 	}
+
 	return err
 }
 

@@ -26,10 +26,12 @@ func (b *bench) anew(ctx context.Context) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	p.stop()
 	if p, err = b.startProgram(ctx, cached, b.database(string(cached))); err == nil {
 		b.sites[cached] = p
 	}
+
 	return p, err
 }
 
@@ -41,15 +43,18 @@ func memoryAtRest(ctx context.Context, b *bench, _ string) (f figures, err error
 	if err := p.rest(ctx); err != nil {
 		return f, err
 	}
+
 	select {
 	case <-time.After(restTime):
 	case <-ctx.Done():
 		return f, ctx.Err()
 	}
+
 	bytes, known := p.anonymous()
 	if !known {
 		return f, errNoMemory
 	}
+
 	f.Value, f.Unit = megabytes(bytes), "MB"
 	return f, nil
 }
@@ -63,10 +68,12 @@ func memoryUnderLoad(ctx context.Context, b *bench, name string) (f figures, err
 	if err != nil {
 		return f, err
 	}
+
 	s := &side{process: p, connections: loadConnections}
 	if s.asks, err = mixed(ctx, b, p); err != nil {
 		return f, err
 	}
+
 	most, known := int64(0), false
 	done := make(chan struct{})
 	var looking sync.WaitGroup
@@ -77,6 +84,7 @@ func memoryUnderLoad(ctx context.Context, b *bench, name string) (f figures, err
 	if err == nil && !known {
 		err = errNoMemory
 	}
+
 	f.of(s)
 	f.Value, f.Unit = megabytes(most), "MB"
 	return f, err
@@ -104,23 +112,29 @@ func mixed(ctx context.Context, b *bench, p *process) ([]*ask, error) {
 		if n%4 > 1 {
 			q = chineseWord(uint64(n) % chineseWords)
 		}
+
 		more, err := searchOf(records, q)(ctx, b, p)
 		if err != nil {
 			return nil, err
 		}
+
 		asks = append(asks, more...)
 	}
+
 	for n := range 200 {
 		more, err := page(fmt.Sprintf("/api/agents?offset=%d", n*pageSize))(ctx, b, p)
 		if err != nil {
 			return nil, err
 		}
+
 		asks = append(asks, more...)
 	}
+
 	shuffled := make([]*ask, len(asks))
 	for i, a := range asks {
 		shuffled[(i*7919+1)%len(asks)] = a // a prime: each place is met once
 	}
+
 	return shuffled, nil
 }
 

@@ -57,6 +57,7 @@ func (b *bench) start(ctx context.Context, l launch) (*process, error) {
 		p.stop()
 		return nil, fmt.Errorf("start %s: %w%s", l.name, err, lastLine(p.output))
 	}
+
 	return p, nil
 }
 
@@ -65,12 +66,22 @@ func (b *bench) exec(ctx context.Context, l launch) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	output, err := os.CreateTemp(b.folder, l.name+"-*.log")
 	if err != nil {
 		return nil, err
 	}
+
 	defer output.Close()
-	p := &process{name: l.name, addr: addr, control: l.control, output: output.Name(), ended: make(chan struct{}), tls: l.tls}
+	p := &process{
+		name:    l.name,
+		addr:    addr,
+		control: l.control,
+		output:  output.Name(),
+		ended:   make(chan struct{}),
+		tls:     l.tls,
+	}
+
 	p.cmd = exec.CommandContext(ctx, l.path, l.args(addr)...)
 	p.cmd.Env = environment()
 	p.cmd.Stdout, p.cmd.Stderr = output, output
@@ -78,9 +89,11 @@ func (b *bench) exec(ctx context.Context, l launch) (*process, error) {
 	p.cmd.WaitDelay = stopPatience
 	endWithParent(p.cmd)
 	p.began = time.Now()
+
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", l.name, err)
 	}
+
 	go func() { defer close(p.ended); _ = p.cmd.Wait() }()
 	b.children = append(b.children, p)
 	return p, nil
@@ -122,12 +135,15 @@ func (p *process) await(ctx context.Context, path string) error {
 		case <-time.After(time.Millisecond):
 		case <-p.ended:
 			return fmt.Errorf("it ended: %s", p.cmd.ProcessState)
+
 		case <-late:
 			return errors.New("it does not answer")
+
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+
 	return nil
 }
 
@@ -136,14 +152,17 @@ func (p *process) answers(path string) bool {
 	if err != nil {
 		return false
 	}
+
 	defer w.conn.Close()
 	_ = w.conn.SetDeadline(time.Now().Add(time.Second))
 	a, err := w.send(get(p.addr, path), false)
+
 	return err == nil && a.status == http.StatusOK
 }
 
-// rest waits until the child has ended what it does after a start: the service may read its whole file, which takes a
-// minute and one of the processors. Where nobody can tell how busy it is, it does not wait.
+// rest waits until the child has ended what it does after a start: the service may read its whole
+// file, which takes a minute and one of the processors. Where nobody can tell how busy it is, it
+// does not wait.
 func (p *process) rest(ctx context.Context) error {
 	used, known := p.cpu()
 	for late := time.After(startPatience); known; {
@@ -151,15 +170,19 @@ func (p *process) rest(ctx context.Context) error {
 		case <-time.After(restPeriod):
 		case <-late:
 			return fmt.Errorf("%s is always busy", p.name)
+
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+
 		now, _ := p.cpu()
 		if now-used < restPeriod/10 {
 			return nil
 		}
+
 		used = now
 	}
+
 	return nil
 }
 
@@ -179,11 +202,13 @@ func lastLine(path string) string {
 	if err != nil {
 		return ""
 	}
+
 	defer f.Close()
 	last := ""
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		last = lines.Text()
 	}
+
 	return ": " + last
 }
 
@@ -192,11 +217,13 @@ func (b *bench) profile(p *process, row string) (end func() error, err error) {
 	if p.control == "" {
 		return func() error { return nil }, nil
 	}
+
 	name := strings.ReplaceAll(row, "/", "-") + "." + p.name + ".pprof"
 	file := url.QueryEscape(filepath.Join(b.profiles, name))
 	if err := tell(p.control, "/begin?file="+file); err != nil {
 		return nil, err
 	}
+
 	return func() error { return tell(p.control, "/end") }, nil
 }
 
@@ -205,9 +232,11 @@ func tell(addr, path string) error {
 	if err != nil {
 		return err
 	}
+
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("profile: %s", answer.Status)
 	}
+
 	return nil
 }

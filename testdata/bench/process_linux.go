@@ -25,12 +25,14 @@ func (p *process) cpu() (time.Duration, bool) {
 	if err != nil {
 		return 0, false
 	}
+
 	// The name, in brackets, may hold spaces. Behind it the 12th and 13th field are
 	// the times in the program and in the system.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 13 {
 		return 0, false
 	}
+
 	user, _ := strconv.Atoi(fields[11])
 	system, _ := strconv.Atoi(fields[12])
 	return time.Duration(user+system) * tick, true
@@ -43,11 +45,17 @@ func (p *process) anonymous() (int64, bool) {
 	if err != nil {
 		return 0, false
 	}
+
 	for line := range strings.Lines(string(text)) {
 		if after, ok := strings.CutPrefix(line, "Anonymous:"); ok {
-			kB, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(after), "kB")), 10, 64)
+			kB, err := strconv.ParseInt(
+				strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(after), "kB")),
+				10,
+				64,
+			)
 			return kB << 10, err == nil
 		}
 	}
+
 	return 0, false
 }

@@ -43,6 +43,7 @@ func (p *progress) show(format string, values ...any) {
 	case p.terminal:
 		p.open = true
 		fmt.Fprintf(p.out, "\r\x1b[K"+format, values...)
+
 	case now.Sub(p.shown) >= 10*time.Second:
 		p.shown = now
 		fmt.Fprintf(p.out, format+"\n", values...)
@@ -75,6 +76,7 @@ func (p *progress) bar(what string, total int) *bar {
 		defer close(ended)
 		look := time.NewTicker(time.Second / 5)
 		defer look.Stop()
+
 		for {
 			p.show("%s", b.line(what, total, time.Since(start)))
 			select {
@@ -84,6 +86,7 @@ func (p *progress) bar(what string, total int) *bar {
 			}
 		}
 	}()
+
 	return b
 }
 
@@ -92,10 +95,12 @@ func (b *bar) line(what string, total int, took time.Duration) string {
 	if total == 0 {
 		return fmt.Sprintf("%s, for %s", what, took.Round(time.Second))
 	}
+
 	line := fmt.Sprintf("%s: %d of %d, %d %%", what, done, total, 100*done/total)
 	if done > 0 && took > time.Second {
 		left := time.Duration(float64(took) * float64(total-done) / float64(done))
 		line += fmt.Sprintf(", %s left", left.Round(time.Second))
 	}
+
 	return line
 }

@@ -28,41 +28,55 @@ func (r reading) measure(ctx context.Context, b *bench, name string) (f figures,
 	if f.Bytes, err = look(own, b.pace.looks); err != nil {
 		return f, err
 	}
-	base, err := b.reader(ctx, r.floor(), func(_ context.Context, _ *bench, p *process) ([]*ask, error) {
-		return []*ask{floorAsk(p, f.Bytes)}, nil
-	})
+
+	base, err := b.reader(
+		ctx,
+		r.floor(),
+		func(_ context.Context, _ *bench, p *process) ([]*ask, error) {
+			return []*ask{floorAsk(p, f.Bytes)}, nil
+		},
+	)
 	if err != nil {
 		return f, err
 	}
+
 	sides := []*side{own, base}
 	if r.peer != nil {
 		peer, err := b.reader(ctx, pocketBase, r.peer)
 		if err != nil {
 			return f, err
 		}
+
 		sides = append(sides, peer)
 	}
+
 	before, err := b.readerBefore(ctx, r)
 	if err != nil {
 		return f, err
 	}
+
 	if before != nil {
 		sides = append(sides, before)
 	}
+
 	if err := b.turns(ctx, name, sides...); err != nil {
 		return f, err
 	}
+
 	f.of(own)
 	f.OfFloor = over(own.tally.rates, base.tally.rates)
 	f.beside("floor", base)
+
 	if before != nil {
 		f.beside(peerBefore, before)
 		f.TimesBefore = over(own.tally.rates, before.tally.rates)
 	}
+
 	if r.peer != nil {
 		f.beside("PocketBase", sides[2])
 		f.TimesPocketBase = over(own.tally.rates, sides[2].tally.rates)
 	}
+
 	return f, nil
 }
 
@@ -77,12 +91,14 @@ func (r reading) floor() site {
 // peerBefore is the name of the side of the program of --before.
 const peerBefore = "before"
 
-// readerBefore returns the side of the program of --before; nil if there is none, or if it cannot answer.
+// readerBefore returns the side of the program of --before; nil if there is none, or if it cannot
+// answer.
 func (b *bench) readerBefore(ctx context.Context, r reading) (*side, error) {
 	sites := map[site]site{cached: cachedBefore, uncached: uncachedBefore}
 	if b.before == "" || sites[r.on] == "" {
 		return nil, nil
 	}
+
 	s, err := b.reader(ctx, sites[r.on], r.asks)
 	if err != nil {
 		return nil, err
@@ -91,11 +107,16 @@ func (b *bench) readerBefore(ctx context.Context, r reading) (*side, error) {
 		b.progress.say("not compared with the earlier program: %.200s", err)
 		return nil, nil
 	}
+
 	return s, nil
 }
 
 // reader is a side that reads from a site.
-func (b *bench) reader(ctx context.Context, on site, asks func(context.Context, *bench, *process) ([]*ask, error)) (*side, error) {
+func (b *bench) reader(
+	ctx context.Context,
+	on site,
+	asks func(context.Context, *bench, *process) ([]*ask, error),
+) (*side, error) {
 	p, err := b.on(ctx, on)
 	if err != nil {
 		return nil, err
@@ -111,18 +132,21 @@ func look(s *side, most int) (size int, err error) {
 	if err != nil {
 		return 0, err
 	}
+
 	defer w.conn.Close()
 	looked := s.asks[:min(len(s.asks), most)]
 	for _, a := range looked {
 		if err := w.ask(a, true); err != nil {
 			return 0, fmt.Errorf("%s: %w", s.process.name, err)
 		}
+
 		if a.like > 0 {
 			size += a.like
 		} else {
 			size += int(a.length.Load()) - 1
 		}
 	}
+
 	return size / len(looked), nil
 }
 
@@ -147,8 +171,13 @@ func cards(b *bench, p *process, most int) []*ask {
 	asks := make([]*ask, min(most, b.agents))
 	for i := range asks {
 		handle := handleOf(b.spread(i))
-		asks[i] = &ask{bytes: get(p.addr, "/api/agents/"+handle), status: http.StatusOK, check: isCard(handle)}
+		asks[i] = &ask{
+			bytes:  get(p.addr, "/api/agents/"+handle),
+			status: http.StatusOK,
+			check:  isCard(handle),
+		}
 	}
+
 	return asks
 }
 
@@ -157,19 +186,26 @@ func fewBadges(_ context.Context, b *bench, p *process) ([]*ask, error) {
 	asks := make([]*ask, min(cardsOfFew, b.agents))
 	for i := range asks {
 		handle := handleOf(b.spread(i))
-		asks[i] = &ask{bytes: get(p.addr, "/agents/"+handle+"/badge.svg"), status: http.StatusOK, check: func(body []byte) error {
-			if !bytes.Contains(body, []byte(">"+handle+"</text>")) {
-				return fmt.Errorf("no badge of %s", handle)
-			}
-			return nil
-		}}
+		asks[i] = &ask{
+			bytes:  get(p.addr, "/agents/"+handle+"/badge.svg"),
+			status: http.StatusOK,
+			check: func(body []byte) error {
+				if !bytes.Contains(body, []byte(">"+handle+"</text>")) {
+					return fmt.Errorf("no badge of %s", handle)
+				}
+
+				return nil
+			},
+		}
 	}
+
 	return asks, nil
 }
 
 func isCard(handle string) func([]byte) error {
 	return func(body []byte) error {
-		if !bytes.HasPrefix(body, []byte(`{"notice":`)) || !bytes.Contains(body, []byte(`"handle":"`+handle+`"`)) {
+		if !bytes.HasPrefix(body, []byte(`{"notice":`)) ||
+			!bytes.Contains(body, []byte(`"handle":"`+handle+`"`)) {
 			return fmt.Errorf("no card of %s", handle)
 		}
 		return nil
@@ -185,13 +221,16 @@ func knownCards(ctx context.Context, b *bench, p *process) ([]*ask, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		answer, card, err := exchange(request)
 		if err != nil {
 			return nil, err
 		}
+
 		a.bytes = get(p.addr, path, "If-None-Match: "+answer.Header.Get("ETag"))
 		a.status, a.check, a.like = http.StatusNotModified, isEmpty, len(card)
 	}
+
 	return asks, nil
 }
 
@@ -231,7 +270,9 @@ func isCompressed(body []byte) error {
 // page asks for one page of 20 records.
 func page(path string) func(context.Context, *bench, *process) ([]*ask, error) {
 	return func(_ context.Context, _ *bench, p *process) ([]*ask, error) {
-		return []*ask{{bytes: get(p.addr, path), status: http.StatusOK, check: hasRecords(pageSize, nil)}}, nil
+		return []*ask{
+			{bytes: get(p.addr, path), status: http.StatusOK, check: hasRecords(pageSize, nil)},
+		}, nil
 	}
 }
 
@@ -253,13 +294,16 @@ func hasRecords(n int, holds []string) func([]byte) error {
 		var page struct {
 			Agents, Posts, Items []json.RawMessage
 		}
+
 		if err := json.Unmarshal(body, &page); err != nil {
 			return err
 		}
+
 		records := append(append(page.Agents, page.Posts...), page.Items...)
 		if n >= 0 && len(records) != n {
 			return fmt.Errorf("%d records instead of %d", len(records), n)
 		}
+
 		for _, record := range records {
 			for _, text := range holds {
 				if !strings.Contains(string(record), text) {
@@ -267,6 +311,7 @@ func hasRecords(n int, holds []string) func([]byte) error {
 				}
 			}
 		}
+
 		return nil
 	}
 }

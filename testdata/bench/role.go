@@ -31,28 +31,38 @@ func runRole(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
+
 	switch name, addr, rest := args[0], args[1], args[2:]; site(name) {
 	case floor:
 		err = serve(ctx, addr, floorHandler())
+
 	case floorTLS:
 		err = serveFloorTLS(ctx, addr, rest[0])
+
 	case shared, alone:
 		err = serveDirectory(ctx, addr, rest[0], rest[1])
+
 	case pocketBase:
 		err = servePocketBase(ctx, addr, rest[0], core.DefaultDBConnect)
+
 	case pocketBaseFull:
 		err = servePocketBase(ctx, addr, rest[0], connectFull)
+
 	case peerSchema:
 		err = makeCollections(rest[0])
+
 	case "program":
 		return runProgram(ctx, addr, rest)
+
 	default:
 		err = fmt.Errorf("no role %s", name)
 	}
+
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+
 	return 0
 }
 
@@ -81,20 +91,27 @@ func serveDirectory(ctx context.Context, addr, path, batch string) error {
 	if err != nil {
 		return err
 	}
+
 	st, err := openStore(ctx, store.Options{Path: path, Batch: n, NetworkDisk: true})
 	if err != nil {
 		return err
 	}
+
 	defer st.Close()
 	log := zerolog.New(os.Stderr).With().Timestamp().Logger()
-	s, err := server.New(st, server.Options{BaseURL: "http://" + addr, Limits: unreachedLimits, Log: log})
+	s, err := server.New(
+		st,
+		server.Options{BaseURL: "http://" + addr, Limits: unreachedLimits, Log: log},
+	)
 	if err != nil {
 		return err
 	}
+
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
+
 	return s.Serve(ctx, server.Front{Listener: l})
 }
 
@@ -113,15 +130,18 @@ func profiler() http.Handler {
 		if err == nil {
 			file, err = f, pprof.StartCPUProfile(f)
 		}
+
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	})
+
 	mux.HandleFunc("POST /end", func(w http.ResponseWriter, _ *http.Request) {
 		pprof.StopCPUProfile()
 		if err := file.Close(); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	})
+
 	return mux
 }

@@ -35,7 +35,13 @@ const middling = 400
 func searchOf(records, q string) func(context.Context, *bench, *process) ([]*ask, error) {
 	return func(_ context.Context, _ *bench, p *process) ([]*ask, error) {
 		path := "/api/" + records + "?match=all&q=" + url.QueryEscape(q)
-		return []*ask{{bytes: get(p.addr, path), status: http.StatusOK, check: hasRecords(-1, strings.Fields(q))}}, nil
+		return []*ask{
+			{
+				bytes:  get(p.addr, path),
+				status: http.StatusOK,
+				check:  hasRecords(-1, strings.Fields(q)),
+			},
+		}, nil
 	}
 }
 
@@ -45,13 +51,23 @@ func peerSearch(q string) func(context.Context, *bench, *process) ([]*ask, error
 	for _, name := range []string{"name", "tagline", "description_en", "description_zh"} {
 		fields = append(fields, fmt.Sprintf("%s~'%s'", name, q))
 	}
+
 	return func(_ context.Context, _ *bench, p *process) ([]*ask, error) {
-		return []*ask{peerRecords(p, "agents", strings.Join(fields, "||"), "", pageSize, hasRecords(-1, []string{q}))}, nil
+		return []*ask{
+			peerRecords(
+				p,
+				"agents",
+				strings.Join(fields, "||"),
+				"",
+				pageSize,
+				hasRecords(-1, []string{q}),
+			),
+		}, nil
 	}
 }
 
-// ordinary is the slowest hundredth of searches for agents and calls by all of these words, of one client and not
-// cached.
+// ordinary is the slowest hundredth of searches for agents and calls by all of these words, of one
+// client and not cached.
 func ordinary(ctx context.Context, b *bench, name string) (f figures, err error) {
 	all := func(ctx context.Context, b *bench, p *process) (asks []*ask, err error) {
 		for _, s := range searches {

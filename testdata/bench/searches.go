@@ -11,12 +11,13 @@ import (
 	"callbook/store/listing"
 )
 
-// storedAsFresh compares the search rows that searches were served from with the same made anew from the
-// records: after all that was written, there must be no difference.
+// storedAsFresh compares the search rows that searches were served from with the same made anew
+// from the records: after all that was written, there must be no difference.
 func storedAsFresh(ctx context.Context, b *bench, _ string) (f figures, err error) {
 	if _, err := b.on(ctx, cached); err != nil {
 		return f, err
 	}
+
 	b.sites[cached].stop()
 	delete(b.sites, cached)
 	served, fresh := b.database(string(cached)), b.database("fresh")
@@ -26,10 +27,12 @@ func storedAsFresh(ctx context.Context, b *bench, _ string) (f figures, err erro
 	if err := b.makeAnew(ctx, fresh); err != nil {
 		return f, err
 	}
+
 	defer func() { err = errors.Join(err, removeDatabase(fresh)) }()
 	differences, err := compareSearches(ctx, served, fresh)
 	f.Value, f.Unit = float64(len(differences)), "differences"
 	f.Notes = differences[:min(len(differences), 5)]
+
 	return f, err
 }
 
@@ -41,6 +44,7 @@ func (b *bench) makeAnew(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+
 	_, _, err = st.Compact(ctx)
 	return errors.Join(err, st.Close())
 }
@@ -52,21 +56,29 @@ func compareSearches(ctx context.Context, served, fresh string) (differences []s
 		if stores[i], err = openStore(ctx, store.Options{Path: path, Normal: true, NetworkDisk: true}); err != nil {
 			return nil, err
 		}
+
 		defer func() { err = errors.Join(err, stores[i].Close()) }()
 	}
+
 	for _, q := range sampleWords() {
 		one, err := finds(ctx, stores[0], q)
 		if err != nil {
 			return differences, err
 		}
+
 		other, err := finds(ctx, stores[1], q)
 		if err != nil {
 			return differences, err
 		}
+
 		if !slices.Equal(one, other) {
-			differences = append(differences, fmt.Sprintf("%q finds %v, made anew %v", q, one, other))
+			differences = append(
+				differences,
+				fmt.Sprintf("%q finds %v, made anew %v", q, one, other),
+			)
 		}
 	}
+
 	return differences, nil
 }
 
@@ -74,12 +86,15 @@ func sampleWords() (words []string) {
 	for _, s := range searches {
 		words = append(words, s.q)
 	}
+
 	for _, n := range ranks(englishWords) {
 		words = append(words, englishWord(n), englishWord(n)[:2]+" "+englishWord(n/2))
 	}
+
 	for _, n := range ranks(chineseWords) {
 		words = append(words, chineseWord(n))
 	}
+
 	return words
 }
 
@@ -90,16 +105,20 @@ func finds(ctx context.Context, st *store.Store, q string) (found []string, err 
 	if err != nil {
 		return nil, err
 	}
+
 	posts, err := st.Posts(ctx, domain.PostFilter{Query: q}, listing.Page{Limit: 100})
 	if err != nil {
 		return nil, err
 	}
+
 	found = append(found, fmt.Sprint(agents.Total), fmt.Sprint(posts.Total))
 	for _, a := range agents.Items {
 		found = append(found, a.Handle)
 	}
+
 	for _, p := range posts.Items {
 		found = append(found, p.ID)
 	}
+
 	return found, nil
 }

@@ -51,8 +51,10 @@ func (b *bench) on(ctx context.Context, s site) (*process, error) {
 		if p, err = b.startSite(ctx, s); err != nil {
 			return nil, err
 		}
+
 		b.sites[s] = p
 	}
+
 	return p, b.warm(s)
 }
 
@@ -60,10 +62,12 @@ func (b *bench) on(ctx context.Context, s site) (*process, error) {
 // dropped them for those of the rows before.
 func (b *bench) warm(s site) error {
 	return filepath.WalkDir(b.folder, func(path string, entry fs.DirEntry, err error) error {
-		own := strings.HasPrefix(path, b.database(string(s))) || strings.HasPrefix(path, filepath.Join(b.folder, string(s))+string(filepath.Separator))
+		own := strings.HasPrefix(path, b.database(string(s))) ||
+			strings.HasPrefix(path, filepath.Join(b.folder, string(s))+string(filepath.Separator))
 		if err != nil || !own || !entry.Type().IsRegular() {
 			return err
 		}
+
 		file, err := os.Open(path)
 		if errors.Is(err, fs.ErrNotExist) { // a log that was folded in meanwhile
 			return nil
@@ -71,6 +75,7 @@ func (b *bench) warm(s site) error {
 		if err != nil {
 			return err
 		}
+
 		defer file.Close()
 		_, err = io.Copy(io.Discard, file)
 		return err
@@ -81,14 +86,19 @@ func (b *bench) startSite(ctx context.Context, s site) (*process, error) {
 	switch s {
 	case floor:
 		return b.start(ctx, b.role(string(s), "/ready/1"))
+
 	case cachedTLS, floorTLS:
 		return b.startTLS(ctx, s)
+
 	case pocketBase, pocketBaseFull:
 		return b.startPocketBase(ctx, s)
+
 	case shared, alone:
 		return b.startWriting(ctx, s)
+
 	case cachedBefore, uncachedBefore:
 		return b.startBefore(ctx, s)
+
 	case cached:
 		path, err := b.copy(ctx, string(s), b.agents)
 		if err != nil {
@@ -97,16 +107,20 @@ func (b *bench) startSite(ctx context.Context, s site) (*process, error) {
 		if b.writersOf[s], err = admit(ctx, path, b.agents); err != nil {
 			return nil, err
 		}
+
 		return b.startProgram(ctx, s, path)
 	}
+
 	agents := b.agents
 	if size, ok := strings.CutPrefix(string(s), "of "); ok {
 		agents, _ = strconv.Atoi(size)
 	}
+
 	path, err := b.copy(ctx, string(s), agents)
 	if err != nil {
 		return nil, err
 	}
+
 	return b.startProgram(ctx, s, path, "--cache-size", "0")
 }
 
@@ -118,8 +132,14 @@ func (b *bench) leave(sites ...site) error {
 			p.stop()
 			delete(b.sites, s)
 		}
-		errs = append(errs, removeDatabase(b.database(string(s))), os.RemoveAll(filepath.Join(b.folder, string(s))))
+
+		errs = append(
+			errs,
+			removeDatabase(b.database(string(s))),
+			os.RemoveAll(filepath.Join(b.folder, string(s))),
+		)
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -132,19 +152,26 @@ func (b *bench) copy(ctx context.Context, name string, agents int) (path string,
 	if sqlitedb.Exists(path) {
 		return path, nil
 	}
+
 	kept, err := b.kept(ctx, agents)
 	if err != nil {
 		return "", err
 	}
+
 	b.progress.show("copying the directory for %s", name)
 	return path, copyFile(kept, path)
 }
 
 // role is this program in another role.
 func (b *bench) role(name, ready string, args ...string) launch {
-	return launch{name: name, path: b.self, ready: ready, args: func(addr string) []string {
-		return append([]string{roleArgument, name, addr}, args...)
-	}}
+	return launch{
+		name:  name,
+		path:  b.self,
+		ready: ready,
+		args: func(addr string) []string {
+			return append([]string{roleArgument, name, addr}, args...)
+		},
+	}
 }
 
 // startBefore serves a copy by the program of --before.
@@ -156,16 +183,19 @@ func (b *bench) startBefore(ctx context.Context, s site) (*process, error) {
 			return nil, err
 		}
 	}
+
 	if !sqlitedb.Exists(path) {
 		b.progress.show("copying the directory for %s", s)
 		if err := copyFile(kept, path); err != nil {
 			return nil, err
 		}
 	}
+
 	args, err := b.argumentsOf(ctx, b.before)
 	if err != nil {
 		return nil, err
 	}
+
 	if s == uncachedBefore {
 		args = append(args, "--cache-size", "0")
 	} else {
@@ -174,11 +204,17 @@ func (b *bench) startBefore(ctx context.Context, s site) (*process, error) {
 			return nil, err
 		}
 	}
+
 	return b.start(ctx, launchOf(b.before, string(s), path, args...))
 }
 
 // startProgram serves a directory as the released program does.
-func (b *bench) startProgram(ctx context.Context, s site, path string, more ...string) (*process, error) {
+func (b *bench) startProgram(
+	ctx context.Context,
+	s site,
+	path string,
+	more ...string,
+) (*process, error) {
 	l := b.program(string(s), path, more...)
 	l.tls = s == cachedTLS
 	if b.profiles != "" {
@@ -186,10 +222,14 @@ func (b *bench) startProgram(ctx context.Context, s site, path string, more ...s
 		if l.control, err = freeAddress(); err != nil {
 			return nil, err
 		}
+
 		args := l.args
 		l.path = b.self
-		l.args = func(addr string) []string { return append([]string{roleArgument, "program", l.control}, args(addr)...) }
+		l.args = func(addr string) []string {
+			return append([]string{roleArgument, "program", l.control}, args(addr)...)
+		}
 	}
+
 	return b.start(ctx, l)
 }
 
@@ -199,28 +239,47 @@ func (b *bench) program(name, path string, more ...string) launch {
 }
 
 func launchOf(program, name, path string, more ...string) launch {
-	return launch{name: name, path: program, ready: "/healthz", args: func(addr string) []string {
-		return append([]string{"serve", "--db", path, "--addr", addr, "--log", "json", "--mail", "off"}, more...)
-	}}
+	return launch{
+		name:  name,
+		path:  program,
+		ready: "/healthz",
+		args: func(addr string) []string {
+			return append(
+				[]string{"serve", "--db", path, "--addr", addr, "--log", "json", "--mail", "off"},
+				more...)
+		},
+	}
 }
 
 // build makes the program as it is released.
 func (b *bench) build(ctx context.Context) error {
 	b.progress.show("building the program")
 	b.binary = filepath.Join(b.folder, "callbook")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", b.binary, ".")
+	cmd := exec.CommandContext(
+		ctx,
+		"go",
+		"build",
+		"-trimpath",
+		"-ldflags",
+		"-s -w",
+		"-o",
+		b.binary,
+		".",
+	)
 	cmd.Dir = filepath.Join("..", "..")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the program (run the bench in testdata/bench): %w\n%s", err, text)
 	}
+
 	var err error
 	b.arguments, err = b.argumentsOf(ctx, b.binary)
 	return err
 }
 
-// argumentsOf returns what sets every limit of a program out of reach, and permits every disk. An earlier
-// program has a flag for each limit.
+// argumentsOf returns what sets every limit of a program out of reach, and permits every disk. An
+// earlier program has a flag for each limit.
 func (b *bench) argumentsOf(ctx context.Context, program string) (args []string, err error) {
 	help, err := exec.CommandContext(ctx, program, "serve", "--help").Output()
 	if err != nil {

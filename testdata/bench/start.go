@@ -20,23 +20,28 @@ func (s starting) measure(ctx context.Context, b *bench, _ string) (f figures, e
 		if err != nil {
 			return f, err
 		}
+
 		p.stop()
 		delete(b.sites, cached)
 	}
+
 	best := time.Hour
 	for n := range 1 + startsTimed { // the first is for the system to have everything at hand
 		path := b.database(string(cached))
 		if s.fresh {
 			path = b.database(fmt.Sprintf("fresh-%d", n))
 		}
+
 		took, err := b.timeStart(ctx, path)
 		if err != nil {
 			return f, err
 		}
+
 		if n > 0 {
 			best = min(best, took)
 		}
 	}
+
 	f.Value, f.Unit = float64(best)/float64(time.Millisecond), "ms"
 	return f, nil
 }

@@ -39,7 +39,14 @@ type goalResult struct {
 }
 
 func newResult(ctx context.Context, s settings) *result {
-	return &result{Date: time.Now().UTC(), Commit: proof.Commit(ctx), Go: runtime.Version(), System: proof.Machine(), Agents: s.agents, Quick: s.quick}
+	return &result{
+		Date:   time.Now().UTC(),
+		Commit: proof.Commit(ctx),
+		Go:     runtime.Version(),
+		System: proof.Machine(),
+		Agents: s.agents,
+		Quick:  s.quick,
+	}
 }
 
 func (r *result) add(of row, f figures) {
@@ -76,15 +83,18 @@ func (r *result) print(s settings, w io.Writer) error {
 			return err
 		}
 	}
+
 	if s.charts != "" {
 		if err := r.writeCharts(s.charts); err != nil {
 			return err
 		}
 	}
+
 	text := r.table()
 	if s.markdown {
 		text = r.markdown()
 	}
+
 	_, err := io.WriteString(w, text)
 	return err
 }
@@ -94,10 +104,31 @@ func (r *result) head() string {
 	if r.Quick {
 		quick = ", quick and rough"
 	}
-	return fmt.Sprintf("%s, commit %s, %s, %s, %d agents%s", r.Date.Format(time.DateOnly), r.Commit, r.Go, r.System, r.Agents, quick)
+
+	return fmt.Sprintf(
+		"%s, commit %s, %s, %s, %d agents%s",
+		r.Date.Format(time.DateOnly),
+		r.Commit,
+		r.Go,
+		r.System,
+		r.Agents,
+		quick,
+	)
 }
 
-var columns = []string{"what", "requests/s", "p50", "p99", "CPU µs", "of floor", "× PocketBase", "× before", "figure", "goal", "met"}
+var columns = []string{
+	"what",
+	"requests/s",
+	"p50",
+	"p99",
+	"CPU µs",
+	"of floor",
+	"× PocketBase",
+	"× before",
+	"figure",
+	"goal",
+	"met",
+}
 
 // table is the result for a terminal.
 func (r *result) table() string {
@@ -105,6 +136,7 @@ func (r *result) table() string {
 	for _, l := range r.Rows {
 		lines = append(lines, l.cells())
 	}
+
 	var b strings.Builder
 	b.WriteString(r.head() + "\n\n" + aligned(lines))
 	for _, l := range r.Rows {
@@ -112,9 +144,11 @@ func (r *result) table() string {
 			if i == 0 {
 				fmt.Fprintf(&b, "\n%s:\n", l.What)
 			}
+
 			fmt.Fprintf(&b, "  %s\n", note)
 		}
 	}
+
 	return b.String()
 }
 
@@ -123,9 +157,19 @@ func (l rowResult) cells() []string {
 	for _, g := range l.Goals {
 		goals = append(goals, g.Goal)
 	}
+
 	return []string{
-		l.What, number(l.Rate, "%.0f"), shortTime(l.P50), shortTime(l.P99), number(float64(l.CPU)/1e3, "%.1f"),
-		number(l.OfFloor, "%.3f"), number(l.TimesPocketBase, "%.1f"), number(l.TimesBefore, "%.2f"), l.value(), strings.Join(goals, ", "), l.met(),
+		l.What,
+		number(l.Rate, "%.0f"),
+		shortTime(l.P50),
+		shortTime(l.P99),
+		number(float64(l.CPU)/1e3, "%.1f"),
+		number(l.OfFloor, "%.3f"),
+		number(l.TimesPocketBase, "%.1f"),
+		number(l.TimesBefore, "%.2f"),
+		l.value(),
+		strings.Join(goals, ", "),
+		l.met(),
 	}
 }
 
@@ -151,11 +195,14 @@ func shortTime(d time.Duration) string {
 	switch {
 	case d == 0:
 		return ""
+
 	case d < time.Millisecond:
 		return fmt.Sprintf("%d µs", d.Microseconds())
+
 	case d >= time.Second:
 		return fmt.Sprintf("%.3g s", d.Seconds())
 	}
+
 	return fmt.Sprintf("%.3g ms", float64(d)/float64(time.Millisecond))
 }
 
@@ -167,6 +214,7 @@ func aligned(lines [][]string) string {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
+
 	var b strings.Builder
 	for _, line := range lines {
 		var text strings.Builder
@@ -177,20 +225,31 @@ func aligned(lines [][]string) string {
 			} else {
 				cell = space + cell
 			}
+
 			text.WriteString(cell + "  ")
 		}
+
 		b.WriteString(strings.TrimRight(text.String(), " ") + "\n")
 	}
+
 	return b.String()
 }
 
 // markdown is the result as README.md has it.
 func (r *result) markdown() string {
 	var b strings.Builder
-	b.WriteString(r.head() + "\n\n| what | a second | p99 | of floor | × PocketBase | × before | figure | goal | met |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n")
+	b.WriteString(
+		r.head() + "\n\n| what | a second | p99 | of floor | × PocketBase | × before | figure | goal | met |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n",
+	)
+
 	for _, l := range r.Rows {
 		c := l.cells()
-		fmt.Fprintf(&b, "| %s |\n", strings.Join([]string{c[0], c[1], c[3], c[5], c[6], c[7], c[8], c[9], c[10]}, " | "))
+		fmt.Fprintf(
+			&b,
+			"| %s |\n",
+			strings.Join([]string{c[0], c[1], c[3], c[5], c[6], c[7], c[8], c[9], c[10]}, " | "),
+		)
 	}
+
 	return b.String()
 }

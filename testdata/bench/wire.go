@@ -45,6 +45,7 @@ func (w *wire) send(request []byte, keep bool) (r reply, err error) {
 		if !keep {
 			kept = nil
 		}
+
 		r, err = w.streams.send(request, kept)
 		r.body = w.body
 		return r, err
@@ -52,15 +53,19 @@ func (w *wire) send(request []byte, keep bool) (r reply, err error) {
 	if _, err := w.conn.Write(request); err != nil {
 		return r, err
 	}
+
 	r, chunked, err := w.head()
 	switch {
 	case err != nil:
 		return r, err
+
 	case chunked:
 		r.length, err = w.chunks(keep)
+
 	default:
 		err = w.read(r.length, keep)
 	}
+
 	r.body = w.body
 	return r, err
 }
@@ -77,16 +82,21 @@ func (w *wire) head() (r reply, chunked bool, err error) {
 		if err != nil {
 			return r, false, err
 		}
+
 		switch {
 		case r.status == 0:
 			if len(line) < 12 {
 				return r, false, errors.New("no HTTP")
 			}
+
 			r.status, _ = strconv.Atoi(string(line[9:12]))
+
 		case len(line) == 2:
 			return r, chunked, nil
+
 		case bytes.HasPrefix(line, lengthHeader):
 			r.length, _ = strconv.Atoi(string(bytes.TrimSpace(line[len(lengthHeader):])))
+
 		case bytes.HasPrefix(line, chunkedHeader):
 			chunked = true
 		}
@@ -98,9 +108,11 @@ func (w *wire) read(n int, keep bool) error {
 		_, err := w.reader.Discard(n)
 		return err
 	}
+
 	from := len(w.body)
 	w.body = append(w.body, make([]byte, n)...)
 	_, err := io.ReadFull(w.reader, w.body[from:])
+
 	return err
 }
 
@@ -110,6 +122,7 @@ func (w *wire) chunks(keep bool) (total int, err error) {
 		if err != nil {
 			return total, err
 		}
+
 		n, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 16, 32)
 		if err != nil {
 			return total, fmt.Errorf("read the size of a chunk: %w", err)
@@ -120,6 +133,7 @@ func (w *wire) chunks(keep bool) (total int, err error) {
 		if _, err := w.reader.Discard(2); err != nil || n == 0 {
 			return total, err
 		}
+
 		total += int(n)
 	}
 }

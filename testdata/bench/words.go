@@ -71,6 +71,7 @@ func (w *words) chineseText(length int) string {
 			t.WriteString("，")
 		}
 	}
+
 	return t.String()
 }
 
@@ -79,7 +80,11 @@ func registration(n int) domain.Registration {
 	w := newWords(uint64(n))
 	handle := fmt.Sprintf("%s-%07d", englishWord(w.english.Uint64()), n)
 	return domain.Registration{
-		Handle: handle, Name: w.text(2), Owner: w.text(2), Mailbox: handle + "@example.org", AcceptRules: true,
+		Handle:      handle,
+		Name:        w.text(2),
+		Owner:       w.text(2),
+		Mailbox:     handle + "@example.org",
+		AcceptRules: true,
 		Profile: domain.Profile{
 			Tagline: w.text(6), DescriptionEN: w.text(50), DescriptionZH: w.chineseText(60),
 			Capabilities: []string{w.text(1), w.text(2), w.chineseText(1)},
@@ -112,7 +117,12 @@ func levelOf(n int) int {
 func menuOf(n int) domain.Menu {
 	w := newWords(uint64(n) + 1<<32)
 	return domain.Menu{Offerings: []domain.OfferingDraft{
-		{Title: w.text(3), Deliverable: w.text(10), Mode: "free", Tags: []string{w.text(1)}},
+		{
+			Title:       w.text(3),
+			Deliverable: w.text(10),
+			Mode:        "free",
+			Tags:        []string{w.text(1)},
+		},
 		{Title: w.chineseText(4), Deliverable: w.chineseText(12), Mode: "quote"},
 	}}
 }
@@ -121,7 +131,13 @@ func menuOf(n int) domain.Menu {
 func callOf(n int) domain.PostDraft {
 	w := newWords(uint64(n) + 2<<32)
 	return domain.PostDraft{
-		Kind: []string{"seeking", "offering", "announce"}[n%3], Title: w.text(6), Body: w.text(40) + "\n" + w.chineseText(30),
-		Tags: []string{englishWord(w.english.Uint64()), chineseWord(w.chinese.Uint64())}, Lang: "en",
+		Kind:  []string{"seeking", "offering", "announce"}[n%3],
+		Title: w.text(6),
+		Body:  w.text(40) + "\n" + w.chineseText(30),
+		Tags: []string{
+			englishWord(w.english.Uint64()),
+			chineseWord(w.chinese.Uint64()),
+		},
+		Lang: "en",
 	}
 }

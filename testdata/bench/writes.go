@@ -28,7 +28,8 @@ type writers struct {
 // recipient is an agent with an entry of its menu.
 type recipient struct{ handle, offering string }
 
-// How many of either there are at the most, and how many requests a recipient takes in a week from senders of level 1.
+// How many of either there are at the most, and how many requests a recipient takes in a week from
+// senders of level 1.
 const (
 	mostWriters      = 2048
 	mostRecipients   = 6000
@@ -37,23 +38,39 @@ const (
 
 // admit gives agents of a copy keys that are known, by the operator's word.
 func admit(ctx context.Context, path string, agents int) (_ *writers, err error) {
-	st, err := openStore(ctx, store.Options{Path: path, Normal: true, Batch: mostWriters, NetworkDisk: true})
+	st, err := openStore(ctx, store.Options{
+		Path:        path,
+		Normal:      true,
+		Batch:       mostWriters,
+		NetworkDisk: true,
+	})
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { err = errors.Join(err, st.Close()) }()
-	w := &writers{keys: make([]string, min(mostWriters, agents/6)), recipients: make([]recipient, min(mostRecipients, agents/3))}
+	w := &writers{
+		keys:       make([]string, min(mostWriters, agents/6)),
+		recipients: make([]recipient, min(mostRecipients, agents/3)),
+	}
 	err = each(ctx, 256, len(w.keys), func(ctx context.Context, i int) (err error) {
-		w.keys[i], err = st.ReplaceKey(ctx, handleOf(spaced(i, len(w.keys), agents))) // all are verified
+		// All are verified.
+		w.keys[i], err = st.ReplaceKey(ctx, handleOf(spaced(i, len(w.keys), agents)))
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	err = each(ctx, 8, len(w.recipients), func(ctx context.Context, i int) (err error) {
-		w.recipients[i], err = recipientOf(ctx, st, handleOf(spaced(i, len(w.recipients), agents)+1))
+		w.recipients[i], err = recipientOf(
+			ctx,
+			st,
+			handleOf(spaced(i, len(w.recipients), agents)+1),
+		)
 		return err
 	})
+
 	return w, err
 }
 
@@ -63,11 +80,13 @@ func admitBefore(ctx context.Context, path string, keys []string, agents int) (e
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, db.Close()) }()
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = tx.Rollback() }() // after a commit: nothing
 	for i, key := range keys {
 		const query = "UPDATE agents SET key_hash = ?, key_used = 1 WHERE id = (SELECT id FROM handles WHERE handle = ?)"
@@ -76,6 +95,7 @@ func admitBefore(ctx context.Context, path string, keys []string, agents int) (e
 			return err
 		}
 	}
+
 	return tx.Commit()
 }
 
@@ -90,6 +110,7 @@ func recipientOf(ctx context.Context, st *store.Store, handle string) (recipient
 	if len(card.Offerings) == 0 {
 		return recipient{}, fmt.Errorf("%s has no menu", handle)
 	}
+
 	return recipient{handle, card.Offerings[0].ID}, nil
 }
 
@@ -103,10 +124,12 @@ func (b *bench) startWriting(ctx context.Context, s site) (*process, error) {
 	if b.writersOf[s], err = admit(ctx, path, b.agents); err != nil {
 		return nil, err
 	}
+
 	batch := "0"
 	if s == alone {
 		batch = "1"
 	}
+
 	return b.start(ctx, b.role(string(s), "/healthz", path, batch))
 }
 
@@ -128,8 +151,13 @@ func writtenRequest(_ *bench, p *process, w *writers, n int) *ask {
 	to, from := w.recipients[n%len(w.recipients)], w.keys[(n+n/len(w.recipients))%len(w.keys)]
 	words := newWords(uint64(n) + 3<<32)
 	draft := domain.ContactRequestDraft{
-		Purpose: words.text(8), Deliverable: words.text(6), Compensation: "none", OfferingID: to.offering, Context: words.text(20),
+		Purpose:      words.text(8),
+		Deliverable:  words.text(6),
+		Compensation: "none",
+		OfferingID:   to.offering,
+		Context:      words.text(20),
 	}
+
 	return created(p, "/api/agents/"+to.handle+"/requests", from, draft, draft.Purpose)
 }
 
@@ -137,7 +165,12 @@ func created(p *process, path, key string, draft any, text string) *ask {
 	if key != "" {
 		key = "Bearer " + key
 	}
-	return &ask{bytes: post(p.addr, path, key, marshal(draft)), status: http.StatusCreated, check: holds(text)}
+
+	return &ask{
+		bytes:  post(p.addr, path, key, marshal(draft)),
+		status: http.StatusCreated,
+		check:  holds(text),
+	}
 }
 
 func marshal(draft any) []byte {
@@ -149,11 +182,17 @@ func marshal(draft any) []byte {
 }
 
 // writer is a side that writes to a site what was never sent there.
-func (b *bench) writer(ctx context.Context, on site, connections int, write written) (*side, error) {
+func (b *bench) writer(
+	ctx context.Context,
+	on site,
+	connections int,
+	write written,
+) (*side, error) {
 	p, err := b.on(ctx, on)
 	if err != nil {
 		return nil, err
 	}
+
 	s := &side{process: p, connections: connections, most: b.writesOfTurn(connections)}
 	s.fresh = func(n int) ([]*ask, error) {
 		asks := []*ask{}
@@ -161,21 +200,25 @@ func (b *bench) writer(ctx context.Context, on site, connections int, write writ
 			asks = append(asks, write(b, p, b.writersOf[on], b.written[on]))
 			b.written[on]++
 		}
+
 		return asks, nil
 	}
+
 	return s, b.readBack(ctx, s)
 }
 
-// writesOfTurn bounds a turn of writes, as each is made ahead, and so that the recipients take the contact requests of
-// all turns.
+// writesOfTurn bounds a turn of writes, as each is made ahead, and so that the recipients take the
+// contact requests of all turns.
 func (b *bench) writesOfTurn(connections int) int {
 	most := 5000
 	switch {
 	case connections == 1:
 		most = 300
+
 	case b.quick:
 		most = 1500
 	}
+
 	return min(most, requestsReceived*min(mostRecipients, b.agents/3)/(paceOf(b.settings).turns+2))
 }
 
@@ -193,24 +236,31 @@ func (b *bench) readBack(ctx context.Context, s *side) error {
 	if err != nil {
 		return err
 	}
+
 	request, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(asks[0].bytes)))
 	if err != nil {
 		return err
 	}
+
 	request = request.WithContext(ctx)
-	request.RequestURI, request.URL.Scheme, request.URL.Host = "", "http", s.process.addr // as a client has it
+	// As a client has it.
+	request.RequestURI, request.URL.Scheme, request.URL.Host = "", "http", s.process.addr
 	answer, text, err := exchange(request)
 	if err != nil {
 		return err
 	}
+
 	location := answer.Header.Get("Location")
 	if location == "" {
-		return asks[0].answered(reply{answer.StatusCode, len(text), text}, true) // PocketBase names none
+		// PocketBase names none
+		return asks[0].answered(reply{answer.StatusCode, len(text), text}, true)
 	}
+
 	again, err := http.NewRequestWithContext(ctx, "GET", "http://"+s.process.addr+location, nil)
 	if err != nil {
 		return err
 	}
+
 	again.Header = request.Header.Clone()
 	if answer, text, err = exchange(again); err != nil {
 		return err
@@ -218,6 +268,7 @@ func (b *bench) readBack(ctx context.Context, s *side) error {
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("read %s back: %s: %.300s", location, answer.Status, text)
 	}
+
 	return asks[0].check(text)
 }
 
@@ -233,6 +284,7 @@ func (w writing) measure(ctx context.Context, b *bench, name string) (f figures,
 	if err != nil {
 		return f, err
 	}
+
 	single, err := b.writer(ctx, alone, w.connections, w.write)
 	if err != nil {
 		return f, err
@@ -240,9 +292,17 @@ func (w writing) measure(ctx context.Context, b *bench, name string) (f figures,
 	if err := b.turnsAt(ctx, name, b.writeTurn(), together, single); err != nil {
 		return f, err
 	}
+
 	f.of(together)
 	f.Value, f.Unit = over(together.tally.rates, single.tally.rates), "× one transaction each"
-	f.Notes = []string{fmt.Sprintf("one transaction each: %.0f a second, p99 %s", single.tally.rate(), shortTime(single.tally.quantile(0.99)))}
+	f.Notes = []string{
+		fmt.Sprintf(
+			"one transaction each: %.0f a second, p99 %s",
+			single.tally.rate(),
+			shortTime(single.tally.quantile(0.99)),
+		),
+	}
+
 	return f, nil
 }
 
@@ -254,15 +314,21 @@ type besidePocketBase struct {
 	peer peerWritten
 }
 
-func (w besidePocketBase) measure(ctx context.Context, b *bench, name string) (f figures, err error) {
+func (w besidePocketBase) measure(
+	ctx context.Context,
+	b *bench,
+	name string,
+) (f figures, err error) {
 	own, err := b.writer(ctx, cached, writeConnections, w.own)
 	if err != nil {
 		return f, err
 	}
+
 	full, err := b.peerWriter(ctx, pocketBaseFull, w.peer)
 	if err != nil {
 		return f, err
 	}
+
 	shipped, err := b.peerWriter(ctx, pocketBase, w.peer)
 	if err != nil {
 		return f, err
@@ -270,11 +336,13 @@ func (w besidePocketBase) measure(ctx context.Context, b *bench, name string) (f
 	if err := b.turnsAt(ctx, name, b.writeTurn(), own, full, shipped); err != nil {
 		return f, err
 	}
+
 	f.of(own)
 	f.beside("PocketBase, FULL", full)
 	f.beside("PocketBase", shipped)
 	f.TimesPocketBase = over(own.tally.rates, full.tally.rates)
 	f.Value, f.Unit = over(own.tally.rates, shipped.tally.rates), "× PocketBase as it ships"
+
 	return f, nil
 }
 
@@ -283,20 +351,29 @@ func (b *bench) peerWriter(ctx context.Context, on site, write peerWritten) (*si
 	if err != nil {
 		return nil, err
 	}
+
 	body := marshal(map[string]string{"identity": peerWriter, "password": peerPassword})
-	request, err := http.NewRequestWithContext(ctx, "POST", "http://"+p.addr+"/api/collections/writers/auth-with-password", bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(
+		ctx,
+		"POST",
+		"http://"+p.addr+"/api/collections/writers/auth-with-password",
+		bytes.NewReader(body),
+	)
 	if err != nil {
 		return nil, err
 	}
+
 	request.Header.Set("Content-Type", "application/json")
 	answer, text, err := exchange(request)
 	if err != nil {
 		return nil, err
 	}
+
 	var signed struct{ Token string }
 	if err := json.Unmarshal(text, &signed); err != nil || signed.Token == "" {
 		return nil, fmt.Errorf("sign in to PocketBase: %s: %.300s", answer.Status, text)
 	}
+
 	s := &side{process: p, connections: writeConnections, most: b.writesOfTurn(writeConnections)}
 	s.fresh = func(n int) ([]*ask, error) {
 		asks := []*ask{}
@@ -304,8 +381,10 @@ func (b *bench) peerWriter(ctx context.Context, on site, write peerWritten) (*si
 			asks = append(asks, write(b, p, signed.Token, b.written[on]))
 			b.written[on]++
 		}
+
 		return asks, nil
 	}
+
 	return s, b.readBack(ctx, s)
 }
 
@@ -314,9 +393,18 @@ func rowsBefore(s settings) []row {
 	if s.before == "" {
 		return nil
 	}
+
 	return []row{
-		{name: "before/calls", what: "calls posted, 64 clients, released program", measure: besideBefore(writtenCall)},
-		{name: "before/registrations", what: "registrations, 64 clients, released program", measure: besideBefore(writtenRegistration)},
+		{
+			name:    "before/calls",
+			what:    "calls posted, 64 clients, released program",
+			measure: besideBefore(writtenCall),
+		},
+		{
+			name:    "before/registrations",
+			what:    "registrations, 64 clients, released program",
+			measure: besideBefore(writtenRegistration),
+		},
 	}
 }
 
@@ -326,6 +414,7 @@ func besideBefore(write written) func(context.Context, *bench, string) (figures,
 		if err != nil {
 			return f, err
 		}
+
 		before, err := b.writer(ctx, cachedBefore, writeConnections, write)
 		if err != nil {
 			return f, err
@@ -333,9 +422,11 @@ func besideBefore(write written) func(context.Context, *bench, string) (figures,
 		if err := b.turnsAt(ctx, name, b.writeTurn(), own, before); err != nil {
 			return f, err
 		}
+
 		f.of(own)
 		f.beside(peerBefore, before)
 		f.TimesBefore = over(own.tally.rates, before.tally.rates)
+
 		return f, nil
 	}
 }

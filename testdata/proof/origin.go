@@ -30,5 +30,12 @@ func Machine() string {
 			break
 		}
 	}
-	return fmt.Sprintf("%s, %d cores, %s/%s", processor, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
+
+	return fmt.Sprintf(
+		"%s, %d cores, %s/%s",
+		processor,
+		runtime.NumCPU(),
+		runtime.GOOS,
+		runtime.GOARCH,
+	)
 }

@@ -9,8 +9,8 @@ import (
 	"callbook/schema"
 )
 
-// Step is a migration of most kinds: it adds a column and fills it, rebuilds a table to which others
-// refer, and makes a table, an index and a trigger.
+// Step is a migration of most kinds: it adds a column and fills it, rebuilds a table to which
+// others refer, and makes a table, an index and a trigger.
 const Step = `
 ALTER TABLE agents ADD COLUMN noted_at INTEGER;
 UPDATE agents SET noted_at = created_at;
@@ -62,7 +62,9 @@ func released() fstest.MapFS {
 		if err != nil {
 			panic(err) // the files are embedded
 		}
+
 		files[name] = &fstest.MapFile{Data: text}
 	}
+
 	return files
 }

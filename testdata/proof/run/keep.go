@@ -21,12 +21,15 @@ type past struct {
 // commit, or of files that no commit has.
 func recall(file, commit string, isLong bool) (p past) {
 	text, err := os.ReadFile(file)
-	if err != nil || json.Unmarshal(text, &p) != nil || p.Commit != commit || p.Long != isLong || strings.HasSuffix(commit, "+") {
+	if err != nil || json.Unmarshal(text, &p) != nil || p.Commit != commit || p.Long != isLong ||
+		strings.HasSuffix(commit, "+") {
 		p = past{Commit: commit, Long: isLong}
 	}
+
 	if p.Figures == nil {
 		p.Figures = map[string]figures{}
 	}
+
 	return p
 }
 
@@ -35,10 +38,12 @@ func (p past) keep(file string) error {
 	if file == "" {
 		return nil
 	}
+
 	text, err := json.MarshalIndent(p, "", "\t")
 	if err != nil {
 		return err
 	}
+
 	return os.WriteFile(file, text, 0o600)
 }
 

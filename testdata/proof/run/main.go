@@ -50,7 +50,11 @@ const (
 func main() {
 	isLong := flag.Bool("long", false, "try as much as the published figures need: hours")
 	only := flag.String("only", "", "regular `expression`: claims whose names it matches")
-	keep := flag.String("keep", "", "`file` for what tests report: with it, a run that is cut off goes on where it was, at the same commit")
+	keep := flag.String(
+		"keep",
+		"",
+		"`file` for what tests report: with it, a run that is cut off goes on where it was, at the same commit",
+	)
 	list := flag.Bool("list", false, "print the names of the claims, and nothing else")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -60,12 +64,15 @@ func main() {
 		fmt.Fprintln(os.Stderr, cmp.Or(err, fmt.Errorf("no argument is known, only flags")))
 		os.Exit(2)
 	}
+
 	if *list {
 		for _, c := range claims {
 			fmt.Println(c.name)
 		}
+
 		return
 	}
+
 	if !prove(ctx, settings{*isLong, matches, *keep, os.Stderr}) {
 		stop()
 		os.Exit(1)
@@ -81,6 +88,7 @@ func prove(ctx context.Context, s settings) bool {
 			outcomes = append(outcomes, outcome{claim: c, figures: figures{}})
 		}
 	}
+
 	earlier := recall(s.keep, commit, s.long)
 	reports := runAll(ctx, s, groups(outcomes, earlier), func(some map[test]*report) {
 		earlier.add(some)
@@ -88,10 +96,12 @@ func prove(ctx context.Context, s settings) bool {
 			fmt.Fprintln(s.progress, err)
 		}
 	})
+
 	earlier.Took += time.Since(begun)
 	if err := earlier.keep(s.keep); err != nil {
 		fmt.Fprintln(s.progress, err)
 	}
+
 	for i := range outcomes {
 		o := &outcomes[i]
 		for _, t := range o.tests {
@@ -99,16 +109,28 @@ func prove(ctx context.Context, s settings) bool {
 			for name, all := range r.figures {
 				o.figures[name] = append(o.figures[name], all...)
 			}
+
 			if fault := r.fault(); fault != "" {
 				o.faults = append(o.faults, t.name+": "+fault)
 			}
 		}
 	}
+
 	if now := proof.Commit(context.WithoutCancel(ctx)); now != commit {
 		commit += " to " + now // each group of tests is built when its turn comes
 	}
-	fmt.Printf("%s, commit %s, %s, %s, %s form of %s\n\n%s", time.Now().UTC().Format(time.DateOnly), commit, runtime.Version(), proof.Machine(),
-		s.form(), earlier.Took.Round(time.Second), markdown(outcomes, s.long))
+
+	fmt.Printf(
+		"%s, commit %s, %s, %s, %s form of %s\n\n%s",
+		time.Now().UTC().Format(time.DateOnly),
+		commit,
+		runtime.Version(),
+		proof.Machine(),
+		s.form(),
+		earlier.Took.Round(time.Second),
+		markdown(outcomes, s.long),
+	)
+
 	holds := len(outcomes) > 0
 	for _, o := range outcomes {
 		for _, what := range o.short(s.long) {
@@ -116,6 +138,7 @@ func prove(ctx context.Context, s settings) bool {
 			holds = false
 		}
 	}
+
 	return holds
 }
 
@@ -129,21 +152,26 @@ func groups(outcomes []outcome, earlier past) (all [][]test) {
 			if seen[t] || earlier.report(t) != nil {
 				continue
 			}
+
 			seen[t] = true
 			i := slices.IndexFunc(all, func(g []test) bool { return g[0].with(t) })
 			if i < 0 {
 				all = append(all, []test{t})
 				continue
 			}
+
 			all[i] = append(all[i], t)
 		}
 	}
+
 	turn := func(g []test) int {
 		if g[0].alone {
 			return 0
 		}
+
 		return 1
 	}
+
 	slices.SortStableFunc(all, func(a, b []test) int { return turn(a) - turn(b) })
 	return all
 }
@@ -152,14 +180,27 @@ func groups(outcomes []outcome, earlier past) (all [][]test) {
 const beside = 2
 
 // runAll runs groups of tests, and tells of each group when it has ended.
-func runAll(ctx context.Context, s settings, all [][]test, ended func(map[test]*report)) map[test]*report {
+func runAll(
+	ctx context.Context,
+	s settings,
+	all [][]test,
+	ended func(map[test]*report),
+) map[test]*report {
 	reports := map[test]*report{}
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	places := make(chan struct{}, beside)
+
 	for i, group := range all {
 		places <- struct{}{}
-		fmt.Fprintf(s.progress, "%s %d of %d: %s\n", time.Now().Format(time.TimeOnly), i+1, len(all), group[0].folder)
+		fmt.Fprintf(
+			s.progress,
+			"%s %d of %d: %s\n",
+			time.Now().Format(time.TimeOnly),
+			i+1,
+			len(all),
+			group[0].folder,
+		)
 		running.Go(func() {
 			defer func() { <-places }()
 			some := run(ctx, s, group)
@@ -168,10 +209,12 @@ func runAll(ctx context.Context, s settings, all [][]test, ended func(map[test]*
 			maps.Copy(reports, some)
 			ended(some)
 		})
+
 		if group[0].alone {
 			running.Wait()
 		}
 	}
+
 	running.Wait()
 	return reports
 }

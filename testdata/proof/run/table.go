@@ -79,13 +79,16 @@ func (o outcome) figure(name string) (n int, known bool) {
 	if i := slices.IndexFunc(o.needs, func(n need) bool { return n.figure == name }); i >= 0 {
 		is = o.needs[i].is
 	}
+
 	for i, f := range o.figures[name] {
 		if i == 0 {
 			n = f
 			continue
 		}
+
 		n = is.join(n, f)
 	}
+
 	return n, len(o.figures[name]) > 0
 }
 
@@ -106,11 +109,13 @@ func (o outcome) reached() string {
 	if len(o.faults) > 0 {
 		return "a test fails"
 	}
+
 	return placeholder.ReplaceAllStringFunc(o.shows, func(name string) string {
 		n, known := o.figure(strings.Trim(name, "{}"))
 		if !known {
 			return "?"
 		}
+
 		return grouped(n)
 	})
 }
@@ -123,6 +128,7 @@ func (o outcome) wanted(isLong bool) string {
 				return n.String() + grouped(n.wanted(isLong))
 			}
 		}
+
 		return "…"
 	})
 }
@@ -145,7 +151,9 @@ func markdown(outcomes []outcome, isLong bool) string {
 		if len(o.short(isLong)) > 0 {
 			met = "**short**"
 		}
+
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", o.what, o.wanted(isLong), o.reached(), met)
 	}
+
 	return b.String()
 }

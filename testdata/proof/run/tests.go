@@ -59,10 +59,14 @@ const (
 // cases counts the parts that have none; the test itself is one when it has none.
 func (r *report) cases() (n int) {
 	for _, part := range r.parts {
-		if !slices.ContainsFunc(r.parts, func(other string) bool { return strings.HasPrefix(other, part+"/") }) {
+		if !slices.ContainsFunc(
+			r.parts,
+			func(other string) bool { return strings.HasPrefix(other, part+"/") },
+		) {
 			n++
 		}
 	}
+
 	return max(1, n)
 }
 
@@ -72,50 +76,67 @@ func run(ctx context.Context, s settings, tests []test) map[test]*report {
 	if tests[0].race {
 		args = append(args, "-race")
 	}
+
 	if tests[0].fuzz {
 		each := fuzzShort
 		if s.long {
 			each = fuzzLong
 		}
-		args = append(args, "-run=^$", "-fuzz=^"+tests[0].name+"$", "-fuzztime="+each.String(), "-fuzzminimizetime=5s")
+
+		args = append(
+			args,
+			"-run=^$",
+			"-fuzz=^"+tests[0].name+"$",
+			"-fuzztime="+each.String(),
+			"-fuzzminimizetime=5s",
+		)
 	} else {
 		var names []string
 		for _, t := range tests {
 			names = append(names, t.name)
 		}
+
 		args = append(args, "-run=^("+strings.Join(names, "|")+")$", "-parallel=3")
 	}
+
 	command := exec.CommandContext(ctx, "go", append(args, tests[0].folder)...)
 	command.Env = append(os.Environ(), proof.Variable+"="+s.form())
 	if tests[0].race {
 		command.Env = append(command.Env, "CGO_ENABLED=1")
 	}
+
 	asGroup(command)
 	command.WaitDelay = time.Minute
 	reports := map[test]*report{}
+
 	for _, t := range tests {
 		reports[t] = &report{figures: figures{}}
 	}
+
 	out, err := command.StdoutPipe()
 	command.Stderr = command.Stdout
 	if err = cmp.Or(err, command.Start()); err != nil {
 		fmt.Fprintln(s.progress, err)
 		return reports
 	}
+
 	r := reader{settings: s, reports: reports, outputs: map[string][]string{}}
 	for lines := bufio.NewReader(out); ; {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
 			r.line(line)
 		}
+
 		if err != nil {
 			break
 		}
 	}
+
 	if err := command.Wait(); err != nil {
 		fmt.Fprintf(s.progress, "%s: %v\n", tests[0].folder, err)
 		r.print("")
 	}
+
 	return reports
 }
 
@@ -142,6 +163,7 @@ func (r *reader) line(text []byte) {
 	if json.Unmarshal(text, &e) != nil {
 		e = event{Action: "output", Output: string(text)}
 	}
+
 	top, _, inner := strings.Cut(e.Test, "/")
 	of := r.report(top)
 	switch e.Action {
@@ -154,30 +176,42 @@ func (r *reader) line(text []byte) {
 				}
 			}
 		}
+
 	case "attr":
 		if n, err := strconv.Atoi(e.Value); err == nil && of != nil {
 			name := proof.FigureName(e.Key)
 			of.figures[name] = append(of.figures[name], n)
 		}
+
 	case "skip":
 		if of != nil {
 			of.failure = e.Test + " is skipped"
 			r.print(top)
 		}
+
 	case "pass":
 		switch {
 		case of == nil:
 		case inner:
 			of.parts = append(of.parts, e.Test)
+
 		default:
 			of.ended = true
 			of.figures[cases] = []int{of.cases()}
-			fmt.Fprintf(r.progress, "%s %s passes after %.0f s\n", time.Now().Format(time.TimeOnly), top, e.Elapsed)
+			fmt.Fprintf(
+				r.progress,
+				"%s %s passes after %.0f s\n",
+				time.Now().Format(time.TimeOnly),
+				top,
+				e.Elapsed,
+			)
 		}
+
 	case "fail":
 		if of == nil || inner {
 			return
 		}
+
 		if of.ended = r.overtime(top); !of.ended {
 			of.failure = "it fails"
 			r.print(top)
@@ -208,7 +242,9 @@ func (r *reader) print(name string) {
 // for a failure; a true one names its input.
 func (r *reader) overtime(name string) bool {
 	has := func(is func(line string) bool) bool { return slices.ContainsFunc(r.outputs[name], is) }
-	return has(func(line string) bool { return strings.TrimSpace(line) == "context deadline exceeded" }) &&
+	return has(
+		func(line string) bool { return strings.TrimSpace(line) == "context deadline exceeded" },
+	) &&
 		!has(func(line string) bool {
 			return strings.Contains(line, "Failing input") || strings.Contains(line, "panic")
 		})

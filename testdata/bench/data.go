@@ -26,11 +26,13 @@ func (b *bench) kept(ctx context.Context, agents int) (path string, err error) {
 	if b.fresh[agents] {
 		return path, nil
 	}
+
 	if sqlitedb.Exists(path) {
 		err = renew(ctx, b.progress, path)
 	} else {
 		err = b.makeDirectory(ctx, path, agents)
 	}
+
 	b.fresh[agents] = err == nil
 	return path, err
 }
@@ -67,6 +69,7 @@ func settle(ctx context.Context, st *store.Store) error {
 			break
 		}
 	}
+
 	return st.CheckFile(ctx)
 }
 
@@ -81,12 +84,22 @@ func (b *bench) makeDirectory(ctx context.Context, path string, agents int) erro
 	if err := removeDatabase(part); err != nil {
 		return err
 	}
+
 	start := time.Now()
-	f := &filling{agents: agents, start: start, bar: b.progress.bar(fmt.Sprintf("making a directory of %d agents and %d calls", agents, callsEach*agents), agents)}
+	f := &filling{
+		agents: agents,
+		start:  start,
+		bar: b.progress.bar(
+			fmt.Sprintf("making a directory of %d agents and %d calls", agents, callsEach*agents),
+			agents,
+		),
+	}
 	defer f.bar.stop()
+
 	if err := f.run(ctx, part); err != nil {
 		return errors.Join(fmt.Errorf("make a directory: %w", err), removeDatabase(part))
 	}
+
 	f.bar.stop()
 	b.progress.say("made %s in %s", path, time.Since(start).Round(time.Second))
 	return os.Rename(part, path)
@@ -121,12 +134,16 @@ func (f *filling) joined(n int) time.Time {
 func (f *filling) run(ctx context.Context, path string) (err error) {
 	f.now.Store(f.start.UnixNano())
 	f.store, err = openStore(ctx, store.Options{
-		Path: path, Normal: true, NetworkDisk: true, Batch: fillAtOnce,
-		Clock: func() time.Time { return time.Unix(0, f.now.Load()) },
+		Path:        path,
+		Normal:      true,
+		NetworkDisk: true,
+		Batch:       fillAtOnce,
+		Clock:       func() time.Time { return time.Unix(0, f.now.Load()) },
 	})
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, f.store.Close()) }()
 	if err := f.join(ctx); err != nil {
 		return err
@@ -134,6 +151,7 @@ func (f *filling) run(ctx context.Context, path string) (err error) {
 	if err := f.claim(ctx); err != nil {
 		return fmt.Errorf("claim agents: %w", err)
 	}
+
 	return settle(ctx, f.store)
 }
 
@@ -148,18 +166,25 @@ const (
 func (f *filling) join(ctx context.Context) error {
 	for from := 0; from < f.agents; from += fillStep {
 		f.now.Store(f.joined(from).UnixNano())
-		err := each(ctx, fillAtOnce, min(fillStep, f.agents-from), func(ctx context.Context, i int) error {
-			err := f.joinOne(ctx, from+i)
-			if err != nil {
-				return fmt.Errorf("add %s: %w", handleOf(from+i), err)
-			}
-			f.bar.done.Add(1)
-			return nil
-		})
+		err := each(
+			ctx,
+			fillAtOnce,
+			min(fillStep, f.agents-from),
+			func(ctx context.Context, i int) error {
+				err := f.joinOne(ctx, from+i)
+				if err != nil {
+					return fmt.Errorf("add %s: %w", handleOf(from+i), err)
+				}
+
+				f.bar.done.Add(1)
+				return nil
+			},
+		)
 		if err != nil {
 			return err
 		}
 	}
+
 	f.now.Store(f.start.UnixNano())
 	return nil
 }
@@ -170,22 +195,27 @@ func (f *filling) joinOne(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
+
 	caller := domain.Caller{ID: registered.Agent.ID, Handle: r.Handle}
 	if menu := menuOf(n); len(menu.Offerings) > 0 {
 		if _, err := f.store.ReplaceOfferings(ctx, caller, menu); err != nil {
 			return err
 		}
 	}
+
 	if levelOf(n) > 0 {
 		if err := f.store.ActOnAgent(ctx, domain.OperatorVerify, r.Handle); err != nil {
 			return err
 		}
 	}
+
 	for i := range callsEach {
-		if _, _, err := f.store.CreatePost(ctx, caller, f.call(callsEach*n+i, f.joined(n)), domain.IdempotencyKey{}); err != nil {
+		draft := f.call(callsEach*n+i, f.joined(n))
+		if _, _, err := f.store.CreatePost(ctx, caller, draft, domain.IdempotencyKey{}); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -196,9 +226,11 @@ func (f *filling) call(n int, posted time.Time) domain.PostDraft {
 	switch n % 20 {
 	case 3:
 		c.Deadline = posted.AddDate(0, 0, 30).Format(time.DateOnly)
+
 	case 13:
 		c.Deadline = "2099-12-31"
 	}
+
 	return c
 }
 
@@ -208,6 +240,7 @@ func each(ctx context.Context, atOnce, n int, f func(context.Context, int) error
 	defer fail(nil)
 	var next atomic.Int64
 	var wait sync.WaitGroup
+
 	for range min(atOnce, n) {
 		wait.Go(func() {
 			for ctx.Err() == nil {
@@ -215,12 +248,14 @@ func each(ctx context.Context, atOnce, n int, f func(context.Context, int) error
 				if i >= n {
 					return
 				}
+
 				if err := f(ctx, i); err != nil {
 					fail(err)
 				}
 			}
 		})
 	}
+
 	wait.Wait()
 	return context.Cause(ctx)
 }
@@ -235,22 +270,33 @@ func (f *filling) claim(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		_, err = f.store.ClaimOwner(ctx, domain.Caller{ID: card.ID, Handle: handle}, "owner-of-"+handle+"@example.com")
+
+		_, err = f.store.ClaimOwner(
+			ctx,
+			domain.Caller{ID: card.ID, Handle: handle},
+			"owner-of-"+handle+"@example.com",
+		)
 		return err
 	})
 	if err != nil {
 		return err
 	}
+
 	return each(ctx, 64, claimed, func(ctx context.Context, _ int) error {
 		mail, due, err := f.store.StartMail(ctx)
 		if err != nil || !due {
 			return err
 		}
+
 		page, err := f.store.OwnerPage(ctx, mail.Secret)
 		if err != nil {
 			return err
 		}
-		_, err = f.store.ActAsOwner(ctx, domain.OwnerSubmission{Token: mail.Secret, Form: page.Form, Act: domain.OwnerConfirm})
+
+		_, err = f.store.ActAsOwner(
+			ctx,
+			domain.OwnerSubmission{Token: mail.Secret, Form: page.Form, Act: domain.OwnerConfirm},
+		)
 		return errors.Join(err, f.store.FinishMail(ctx, mail, domain.MailDelivered))
 	})
 }
@@ -262,14 +308,17 @@ func copyFile(from, to string) (err error) {
 	if err != nil {
 		return err
 	}
+
 	defer source.Close()
 	target, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, target.Close()) }()
 	if _, err := io.Copy(target, source); err != nil {
 		return fmt.Errorf("copy %s: %w", from, err)
 	}
+
 	return target.Sync() // else the disk is still busy with it while rows are measured
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -50,10 +49,12 @@ func (h *hunt) some(texts []string) []string {
 	if !h.few {
 		return texts
 	}
+
 	var kept []string
 	for i := 0; i < len(texts); i += 3 {
 		kept = append(kept, texts[i])
 	}
+
 	return kept
 }
 
@@ -78,18 +79,28 @@ func (s slowestOn) measure(ctx context.Context, b *bench, name string) (f figure
 	if err != nil {
 		return f, err
 	}
-	h := &hunt{process: p, random: rand.New(rand.NewPCG(1, 7)), seen: map[string]*candidate{}, pairs: 300}
+
+	h := &hunt{
+		process: p,
+		random:  rand.New(rand.NewPCG(1, 7)),
+		seen:    map[string]*candidate{},
+		pairs:   300,
+	}
+
 	if b.quick {
 		h.pairs, h.few = 30, true
 	}
+
 	stop, err := b.profile(p, name)
 	if err != nil {
 		return f, err
 	}
+
 	defer func() { _ = stop() }()
 	if err := h.run(ctx, b); err != nil {
 		return f, err
 	}
+
 	f.Notes = append(h.worst(), fmt.Sprintf("the slowest of %d queries", len(h.all)))
 	f.Value, f.Unit = float64(h.all[0].median())/float64(time.Millisecond), "ms"
 	return f, nil
@@ -103,15 +114,18 @@ func (h *hunt) worst() (lines []string) {
 		if err != nil {
 			continue
 		}
+
 		if words := u.Query().Get("q"); len(lines) < worstShown && (words == "" || !named[words]) {
 			named[words] = true
 			line := shortTime(c.median()) + "  " + plainly(c.path)
 			if c.givenUp {
 				line += ", given up by the server"
 			}
+
 			lines = append(lines, line)
 		}
 	}
+
 	return lines
 }
 
@@ -121,9 +135,11 @@ func plainly(path string) string {
 	if err != nil {
 		plain = path
 	}
+
 	if n := utf8.RuneCountInString(plain); n > 100 {
 		plain = fmt.Sprintf("%s… (%d characters)", prefix(plain, 80), n)
 	}
+
 	return plain
 }
 
@@ -131,14 +147,30 @@ func (h *hunt) run(ctx context.Context, b *bench) (err error) {
 	if h.wire, err = h.process.dial(); err != nil {
 		return err
 	}
+
 	defer h.wire.conn.Close()
-	steps := []func(context.Context) error{h.single, h.several, h.texts, h.filters, h.deep, h.pair, h.dig, h.twist}
+	steps := []func(context.Context) error{
+		h.single,
+		h.several,
+		h.texts,
+		h.filters,
+		h.deep,
+		h.pair,
+		h.dig,
+		h.twist,
+	}
 	for i, step := range steps {
-		b.progress.show("the slowest query: step %d of %d, %d queries so far", i+1, len(steps)+1, len(h.all))
+		b.progress.show(
+			"the slowest query: step %d of %d, %d queries so far",
+			i+1,
+			len(steps)+1,
+			len(h.all),
+		)
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
+
 	b.progress.show("the slowest query: the worst of %d again", len(h.all))
 	return h.again(ctx, time.Now().Add(100*b.pace.turn))
 }
@@ -154,6 +186,7 @@ func (h *hunt) again(ctx context.Context, until time.Time) error {
 			}
 		}
 	}
+
 	slowest(worst)
 	return nil
 }
@@ -163,14 +196,17 @@ func (h *hunt) try(ctx context.Context, path string) (*candidate, error) {
 	if c := h.seen[path]; c != nil {
 		return c, nil
 	}
+
 	c := &candidate{path: path}
 	h.seen[path] = c
 	h.all = append(h.all, c)
+
 	for n := 0; n < triesOfEach && (n == 0 || c.times[0] < slow); n++ {
 		if err := h.time(ctx, c); err != nil {
 			return nil, err
 		}
 	}
+
 	return c, nil
 }
 
@@ -178,6 +214,7 @@ func (h *hunt) time(ctx context.Context, c *candidate) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	_ = h.wire.conn.SetDeadline(time.Now().Add(huntPatience))
 	sent := time.Now()
 	r, err := h.wire.send(get(h.process.addr, c.path), true)
@@ -186,9 +223,11 @@ func (h *hunt) time(ctx context.Context, c *candidate) error {
 	if err == nil && r.status != http.StatusOK && r.status != http.StatusServiceUnavailable {
 		err = fmt.Errorf("status %d: %.300s", r.status, r.body)
 	}
+
 	if err != nil {
 		return fmt.Errorf("%s: %w", plainly(c.path), err)
 	}
+
 	c.givenUp = c.givenUp || r.status == http.StatusServiceUnavailable
 	c.times = append(c.times, took)
 	return nil
@@ -209,12 +248,14 @@ func (h *hunt) search(ctx context.Context, texts ...string) error {
 		if runes := []rune(q); len(runes) > longestSearch {
 			q = string(runes[:longestSearch])
 		}
+
 		for _, records := range []string{"agents", "posts"} {
 			if err := h.tryAll(ctx, records, url.Values{"q": {strings.TrimSpace(q)}}); err != nil {
 				return err
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -236,16 +277,23 @@ func (h *hunt) single(ctx context.Context) error {
 		w := englishWord(n)
 		texts = append(texts, w, w[:len(w)-1])
 	}
+
 	for _, n := range ranks(chineseWords) {
 		w := chineseWord(n)
 		texts = append(texts, w, string([]rune(w)[0]), string([]rune(w)[1]))
 	}
+
 	for letter := 'a'; letter <= 'z'; letter++ {
 		texts = append(texts, string(letter), string(letter)+"a", string(letter)+"a"+string(letter))
 	}
-	for _, other := range []string{"я", "λ", "한", "ひ", "カ", "ก", "ع", "א", "क", "é", "0", "00", "000", "7", "🙂", "c++", "一", "。"} {
+
+	others := []string{
+		"я", "λ", "한", "ひ", "カ", "ก", "ع", "א", "क", "é", "0", "00", "000", "7", "🙂", "c++", "一", "。",
+	}
+	for _, other := range others {
 		texts = append(texts, other, other+" "+englishWord(0))
 	}
+
 	return h.search(ctx, h.some(texts)...)
 }
 
@@ -258,10 +306,17 @@ func (h *hunt) several(ctx context.Context) error {
 			english, chinese = append(english, englishWord(n)), append(chinese, chineseWord(n))
 			mixed = append(mixed, englishWord(n), chineseWord(n))
 		}
+
 		for _, count := range []int{3, 4, 6, 10, 30} {
-			texts = append(texts, strings.Join(english[:count], " "), strings.Join(chinese[:count], " "), strings.Join(mixed[:count], " "))
+			texts = append(
+				texts,
+				strings.Join(english[:count], " "),
+				strings.Join(chinese[:count], " "),
+				strings.Join(mixed[:count], " "),
+			)
 		}
 	}
+
 	return h.search(ctx, h.some(texts)...)
 }
 
@@ -270,20 +325,44 @@ func (h *hunt) texts(ctx context.Context) error {
 	var texts []string
 	r := registration(h.random.IntN(1000))
 	for _, n := range []int{3, 4, 8, 20, 50, 100, 200} {
-		texts = append(texts, strings.Repeat("一", n), strings.Repeat(chineseWord(0), n), strings.Repeat("a", n), strings.Repeat("ba", n),
-			prefix(r.DescriptionZH, n), prefix(r.DescriptionEN, n), strings.Repeat(englishWord(0)+" ", n), strings.Repeat(chineseWord(0)+" ", n))
+		texts = append(
+			texts,
+			strings.Repeat("一", n),
+			strings.Repeat(chineseWord(0), n),
+			strings.Repeat("a", n),
+			strings.Repeat("ba", n),
+			prefix(r.DescriptionZH, n),
+			prefix(r.DescriptionEN, n),
+			strings.Repeat(englishWord(0)+" ", n),
+			strings.Repeat(chineseWord(0)+" ", n),
+		)
 	}
+
 	for n := range uint64(20) { // characters that meet in many words, but seldom in this order
 		a, b := []rune(chineseWord(n)), []rune(chineseWord(n+1))
-		texts = append(texts, string([]rune{a[0], b[0]}), string([]rune{a[1], b[0]}), string(a)+string(b), string(b)+string(a))
+		texts = append(
+			texts,
+			string([]rune{a[0], b[0]}),
+			string([]rune{a[1], b[0]}),
+			string(a)+string(b),
+			string(b)+string(a),
+		)
 	}
+
 	for _, n := range ranks(englishWords) { // four letters and more, that many words begin with
 		w := englishWord(n)
 		texts = append(texts, prefix(w+englishWord(n/2), 4), prefix(w+englishWord(n/3), 5))
 	}
+
 	for n := 1; n < 5; n++ { // and the numbers in handles
-		texts = append(texts, r.Handle[:len(r.Handle)-n], strings.Repeat("0", n+2), englishWord(0)+" "+strings.Repeat("0", n+2))
+		texts = append(
+			texts,
+			r.Handle[:len(r.Handle)-n],
+			strings.Repeat("0", n+2),
+			englishWord(0)+" "+strings.Repeat("0", n+2),
+		)
 	}
+
 	return h.search(ctx, texts...)
 }
 
@@ -294,30 +373,67 @@ func prefix(text string, characters int) string {
 
 // filters tries filters that select many, few and none, alone and with words.
 func (h *hunt) filters(ctx context.Context) error {
-	words := []string{"", "b", "ba", "bac", englishWord(0), englishWord(middling), englishWord(19000), chineseWord(0), string([]rune(chineseWord(2))[0]), englishWord(0) + " " + englishWord(1)}
+	words := []string{
+		"",
+		"b",
+		"ba",
+		"bac",
+		englishWord(0),
+		englishWord(middling),
+		englishWord(19000),
+		chineseWord(0),
+		string([]rune(chineseWord(2))[0]),
+		englishWord(0) + " " + englishWord(1),
+	}
 	agents := []url.Values{
-		{"min_level": {"2"}}, {"min_level": {"1"}}, {"verified": {"true"}}, {"verified": {"false"}}, {"new": {"true"}},
-		{"language": {"zh"}}, {"language": {"ja"}}, {"language": {"fr"}, "min_level": {"2"}}, {"language": {"de"}},
-		{"verified": {"false"}, "min_level": {"1"}}, {"language": {"es"}, "new": {"true"}, "min_level": {"2"}},
+		{
+			"min_level": {"2"},
+		}, {"min_level": {"1"}}, {"verified": {"true"}}, {"verified": {"false"}}, {"new": {"true"}},
+		{
+			"language": {"zh"},
+		}, {"language": {"ja"}}, {"language": {"fr"}, "min_level": {"2"}}, {"language": {"de"}},
+		{
+			"verified":  {"false"},
+			"min_level": {"1"},
+		}, {"language": {"es"}, "new": {"true"}, "min_level": {"2"}},
 		{"language": {"en"}}, {"language": {"en"}, "verified": {"false"}, "new": {"true"}},
 	}
+
 	posts := []url.Values{
 		{"kind": {"seeking"}}, {"kind": {"announce"}, "open": {"true"}}, {"open": {"true"}},
-		{"author": {handleOf(5)}}, {"author": {handleOf(5)}, "kind": {"announce"}}, {"author": {"nobody-here"}},
+		{
+			"author": {handleOf(5)},
+		}, {"author": {handleOf(5)}, "kind": {"announce"}}, {"author": {"nobody-here"}},
 	}
+
 	for _, n := range []uint64{0, 3, 50, middling, 5000, 19000} {
-		agents = append(agents, url.Values{"capability": {englishWord(n)}}, url.Values{"capability": {chineseWord(n % chineseWords)}, "language": {"ja"}},
-			url.Values{"capability": {englishWord(n)}, "min_level": {"2"}})
-		posts = append(posts, url.Values{"tag": {englishWord(n)}}, url.Values{"tag": {chineseWord(n % chineseWords)}, "kind": {"offering"}},
-			url.Values{"tag": {englishWord(n)}, "kind": {"seeking"}, "open": {"true"}})
+		agents = append(
+			agents,
+			url.Values{"capability": {englishWord(n)}},
+			url.Values{"capability": {chineseWord(n % chineseWords)}, "language": {"ja"}},
+			url.Values{"capability": {englishWord(n)}, "min_level": {"2"}},
+		)
+
+		posts = append(
+			posts,
+			url.Values{"tag": {englishWord(n)}},
+			url.Values{"tag": {chineseWord(n % chineseWords)}, "kind": {"offering"}},
+			url.Values{"tag": {englishWord(n)}, "kind": {"seeking"}, "open": {"true"}},
+		)
 	}
+
 	for _, w := range h.some(words) {
 		for _, further := range []url.Values{{}, {"limit": {"100"}}} {
-			if err := errors.Join(h.tryAll(ctx, "agents", with(agents, w, further)...), h.tryAll(ctx, "posts", with(posts, w, further)...)); err != nil {
+			if err := h.tryAll(ctx, "agents", with(agents, w, further)...); err != nil {
+				return err
+			}
+
+			if err := h.tryAll(ctx, "posts", with(posts, w, further)...); err != nil {
 				return err
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -329,31 +445,56 @@ func with(queries []url.Values, words string, further url.Values) []url.Values {
 		for _, values := range []url.Values{further, q} {
 			maps.Copy(more[i], values)
 		}
+
 		if words != "" {
 			more[i].Set("q", words)
 		}
 	}
+
 	return more
 }
 
 // deep tries large pages and those far down.
 func (h *hunt) deep(ctx context.Context) error {
-	words := []string{"", "b", "ba", englishWord(0), englishWord(20), englishWord(middling), chineseWord(0), string([]rune(chineseWord(2))[0]), englishWord(0) + " " + englishWord(1)}
+	words := []string{
+		"",
+		"b",
+		"ba",
+		englishWord(0),
+		englishWord(20),
+		englishWord(middling),
+		chineseWord(0),
+		string([]rune(chineseWord(2))[0]),
+		englishWord(0) + " " + englishWord(1),
+	}
 	for _, w := range h.some(words) {
 		pages := []url.Values{{"limit": {"100"}}}
 		for _, offset := range []string{"100", "1000", "5000", "9900", "10000"} {
-			pages = append(pages, url.Values{"offset": {offset}}, url.Values{"offset": {offset}, "limit": {"100"}},
-				url.Values{"offset": {offset}, "view": {"brief"}}, url.Values{"offset": {offset}, "language": {"en"}}, url.Values{"offset": {offset}, "min_level": {"2"}})
+			pages = append(
+				pages,
+				url.Values{"offset": {offset}},
+				url.Values{"offset": {offset}, "limit": {"100"}},
+				url.Values{
+					"offset": {offset},
+					"view":   {"brief"},
+				},
+				url.Values{"offset": {offset}, "language": {"en"}},
+				url.Values{"offset": {offset}, "min_level": {"2"}},
+			)
 		}
+
 		if err := h.tryAll(ctx, "agents", with(pages, w, nil)...); err != nil {
 			return err
 		}
+
 		for _, records := range []string{"agents", "posts"} {
-			if err := h.walk(ctx, "/api/"+records+"?"+with([]url.Values{{"limit": {"100"}}}, w, nil)[0].Encode()); err != nil {
+			query := with([]url.Values{{"limit": {"100"}}}, w, nil)[0]
+			if err := h.walk(ctx, "/api/"+records+"?"+query.Encode()); err != nil {
 				return err
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -368,12 +509,15 @@ func (h *hunt) walk(ctx context.Context, path string) error {
 				return err
 			}
 		}
+
 		next, err := nextOf(ctx, h.process, path)
 		if err != nil || next == "" {
 			return err
 		}
+
 		path = next
 	}
+
 	return nil
 }
 
@@ -382,10 +526,12 @@ func nextOf(ctx context.Context, p *process, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	var page struct{ Next *string }
 	if err := json.Unmarshal(body, &page); err != nil || page.Next == nil {
 		return "", err
 	}
+
 	return *page.Next, nil
 }
 
@@ -395,10 +541,12 @@ func fetch(ctx context.Context, p *process, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	answer, body, err := exchange(request)
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s: %s: %.300s", plainly(path), answer.Status, body)
 	}
+
 	return body, err
 }
 
@@ -424,14 +572,17 @@ func (h *hunt) rank() uint64 {
 
 func (h *hunt) meet(ctx context.Context, a, b uint64) error {
 	for _, records := range []string{"agents", "posts"} {
-		for _, q := range []string{englishWord(a) + " " + englishWord(b), englishWord(a) + " " + chineseWord(b%chineseWords)} {
+		english, mixed := englishWord(a)+" "+englishWord(b), englishWord(a)+" "+chineseWord(b%chineseWords)
+		for _, q := range []string{english, mixed} {
 			c, err := h.try(ctx, "/api/"+records+"?"+url.Values{"q": {q}}.Encode())
 			if err != nil {
 				return err
 			}
+
 			c.pair = [2]uint64{a, b}
 		}
 	}
+
 	return nil
 }
 
@@ -443,6 +594,7 @@ func (h *hunt) dig(ctx context.Context) error {
 			pairs = append(pairs, c)
 		}
 	}
+
 	slowest(pairs)
 	for _, c := range pairs[:min(pairsDugUp, len(pairs))] {
 		for range max(h.pairs/50, 2) {
@@ -451,6 +603,7 @@ func (h *hunt) dig(ctx context.Context) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -469,12 +622,14 @@ func (h *hunt) twist(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		for _, other := range twists(values, strings.HasSuffix(path, "agents")) {
 			if _, err := h.try(ctx, path+"?"+other.Encode()); err != nil {
 				return err
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -482,22 +637,40 @@ func (h *hunt) twist(ctx context.Context) error {
 const twisted = 8
 
 func twists(values url.Values, agents bool) (others []url.Values) {
-	further := []url.Values{{"limit": {"100"}}, {"limit": {"1"}}, {"kind": {"seeking"}}, {"open": {"true"}}}
+	further := []url.Values{
+		{"limit": {"100"}},
+		{"limit": {"1"}},
+		{"kind": {"seeking"}},
+		{"open": {"true"}},
+	}
 	if agents {
-		further = []url.Values{{"limit": {"100"}}, {"limit": {"1"}}, {"language": {"zh"}}, {"min_level": {"2"}}}
+		further = []url.Values{
+			{"limit": {"100"}},
+			{"limit": {"1"}},
+			{"language": {"zh"}},
+			{"min_level": {"2"}},
+		}
 		if !values.Has("cursor") {
-			further = append(further, url.Values{"offset": {"1000"}}, url.Values{"offset": {"10000"}})
+			further = append(
+				further,
+				url.Values{"offset": {"1000"}},
+				url.Values{"offset": {"10000"}},
+			)
 		}
 	}
+
 	others = with(further, "", values)
 	q := values.Get("q")
 	if q == "" || values.Has("cursor") { // a cursor belongs to its words
 		return others[:2]
 	}
-	for _, other := range []string{q + " " + englishWord(0), englishWord(1) + " " + q, q + q, q + " b", prefix(q, utf8.RuneCountInString(q)/2)} {
+
+	half := prefix(q, utf8.RuneCountInString(q)/2)
+	for _, other := range []string{q + " " + englishWord(0), englishWord(1) + " " + q, q + q, q + " b", half} {
 		if other = strings.TrimSpace(prefix(other, longestSearch)); other != "" {
 			others = append(others, with([]url.Values{values}, other, nil)...)
 		}
 	}
+
 	return others
 }

@@ -264,7 +264,7 @@ func (s *edgeSite) tryBody(row edgeRow, e edge) {
 	case e.code == "":
 		s.Errorf("%s: refused: %.300s", label, a.Body)
 	case whole:
-		if a.Status != api.Messages.Status(domain.Code(e.code)) || a.text("error", "code") != e.code {
+		if a.Status != api.ErrorMessages[domain.Code(e.code)].Status || a.text("error", "code") != e.code {
 			s.Errorf("%s: %d %.300s; want %s", label, a.Status, a.Body, e.code)
 		}
 	default:

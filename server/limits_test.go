@@ -106,7 +106,7 @@ func limitCases() []limitCase {
 // limitedSite has an agent and a call that were created before the limits applied.
 func limitedSite(t *testing.T, l ratelimit.Limits) (s *site, key, post string) {
 	s, key, post = newPopulatedSite(t)
-	s.server.engine.Limiter = ratelimit.New(l)
+	s.server.engine.Limiter = ratelimit.New(l, nil)
 	return s, key, post
 }
 
@@ -143,7 +143,7 @@ func TestLimits_CountEachKey(t *testing.T) {
 	s, key, _ := newPopulatedSite(t)
 	other := s.agent("other-agent")
 	calls, writes := ratelimit.Limit{Requests: 4, Period: time.Minute}, ratelimit.Limit{Requests: 2, Period: time.Minute}
-	s.server.engine.Limiter = ratelimit.New(ratelimit.Limits{limitCalls: calls, limitWrites: writes})
+	s.server.engine.Limiter = ratelimit.New(ratelimit.Limits{limitCalls: calls, limitWrites: writes}, nil)
 	a := s.send("POST", "/api/me/rotate-key", key, nil).status(200)
 	a.counted("calls", calls, 3)
 	a.counted("writes", writes, 1)
@@ -218,7 +218,7 @@ func TestLimits_NetworkWritesWithManyKeys(t *testing.T) {
 	for i := range keys {
 		keys[i] = s.agent(fmt.Sprintf("agent-%d", i))
 	}
-	s.server.engine.Limiter = ratelimit.New(ratelimit.Limits{limitNetworkWrites: limit})
+	s.server.engine.Limiter = ratelimit.New(ratelimit.Limits{limitNetworkWrites: limit}, nil)
 	from := func(i int) string { return fmt.Sprintf("X-Forwarded-For: 2001:db8:1:%x::1", i<<8) } // of one /48
 	const elsewhere = "X-Forwarded-For: 2001:db8:2::1"
 	for i := range limit.Requests {
@@ -242,7 +242,7 @@ func TestLimits_WritesOverTheKeysLimitDoNotCountForTheNetwork(t *testing.T) {
 	other := s.agent("other-agent")
 	s.server.engine.Limiter = ratelimit.New(ratelimit.Limits{
 		limitWrites: {Requests: 2, Period: time.Minute}, limitNetworkWrites: {Requests: 3, Period: time.Minute},
-	})
+	}, nil)
 	for i := range 10 {
 		s.send("PATCH", "/api/me", key, `{}`).status(map[bool]int{true: 200, false: 429}[i < 2])
 	}

@@ -90,22 +90,6 @@ func TestMistakes_ErrorsNameTheNextStep(t *testing.T) {
 	}
 }
 
-// TestGuesses_AreUnique: a word stands in one guess for each method, so that their order has no meaning.
-func TestGuesses_AreUnique(t *testing.T) {
-	seen := map[string]bool{}
-	for _, guess := range api.Messages.Guesses {
-		for method := range strings.FieldsSeq(guess.Methods) {
-			for word := range strings.FieldsSeq(guess.Words) {
-				if key := method + " " + word; seen[key] {
-					t.Errorf("%s stands in two guesses", key)
-				} else {
-					seen[key] = true
-				}
-			}
-		}
-	}
-}
-
 var sentValue = regexp.MustCompile(`[\p{L}\p{N}_@./:-]{4,}`)
 
 // problems compares a response with what it must be.

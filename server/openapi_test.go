@@ -150,7 +150,7 @@ func TestOpenAPI_ExampleBodiesAreAccepted(t *testing.T) {
 		key = s.readyFor(op, key, example)
 		a := s.send(op.Method, s.pathOf(op), key, example)
 		if code, rejected := unguessable[op.ID]; rejected {
-			a.rejected(api.Messages.Status(code), code)
+			a.rejected(api.ErrorMessages[code].Status, code)
 		} else if a.Status >= 300 {
 			t.Errorf("%s: the example of its body gets %d: %s", op.ID, a.Status, a.Body)
 		}

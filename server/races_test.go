@@ -88,7 +88,7 @@ func TestIdempotency_RepeatedRequestActsOnce(t *testing.T) {
 		equal(t, 1, first, "%s: responses that are not marked as replayed", path)
 		// The next one is rejected: a replay comes before the rules.
 		s.send("POST", path, tt.key, tt.body, onceKey).status(201)
-		s.send("POST", path, tt.key, tt.body, "Idempotency-Key: fedcba9876543210").rejected(api.Messages.Status(tt.then), tt.then)
+		s.send("POST", path, tt.key, tt.body, "Idempotency-Key: fedcba9876543210").rejected(api.ErrorMessages[tt.then].Status, tt.then)
 	}
 	a := s.send("GET", thread, "", nil)
 	if n := s.send("GET", "/api/posts", "", nil).value("total"); n != 2.0 || a.value("post", "reply_count") != 2.0 {

@@ -199,7 +199,7 @@ func New(st *store.Store, o Options) (*Server, error) {
 
 	s.engine = api.New(api.Config{
 		Clock:         st.Now,
-		Limiter:       ratelimit.New(o.Limits),
+		Limiter:       ratelimit.New(o.Limits, st.Lists.NetworkExempt),
 		CheckNetwork:  s.checkNetwork,
 		Cache:         api.NewCache(int(max(cmp.Or(o.CacheBytes, defaultCacheBytes), 0))),
 		SharedCache:   o.SharedCache,
@@ -210,8 +210,8 @@ func New(st *store.Store, o Options) (*Server, error) {
 		FailedKeys:    limitFailedKeys,
 		KeyLimits:     keyLimits,
 		NetworkWrites: limitNetworkWrites,
-		Errors:        api.Messages,
 		Document:      s.documentInfo(),
+		ErrorForm:     s.errorForm,
 		LoopbackLinks: o.LinkCheck.Loopback,
 	}, s.operations())
 
@@ -223,8 +223,6 @@ func New(st *store.Store, o Options) (*Server, error) {
 		Limit:   limitReads,
 	})
 
-	s.engine.ErrorForm = s.ard.ErrorForm
-	s.engine.Limiter.Exempt = st.Lists.NetworkExempt
 	s.observer = &middleware.Observer{
 		Log: o.Log,
 		Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(api.ErrorMessages)),
@@ -291,6 +289,15 @@ func (s *Server) invalidateCache(c store.Changes) {
 	case c.Public:
 		s.engine.Cache.Invalidate()
 	}
+}
+
+// errorForm returns the body of an error in the form of the protocol that the path belongs to; nil
+// for the form of the API.
+func (s *Server) errorForm(r *http.Request, status int, o api.ErrorObject) []byte {
+	if s.ard == nil {
+		return nil
+	}
+	return ard.ErrorForm(r, status, o)
 }
 
 // CheckBaseURL rejects a URL that is not the address of a site.

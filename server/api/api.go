@@ -42,7 +42,7 @@
 //   - respond: encode the response, add the ETag and cache a public read, or set Location, Link and
 //     Idempotent-Replayed; send it compressed, as 304, or as it is (response.go).
 //
-// An error of any step becomes an ErrorBody by the Catalogue: a domain.Error with a known code is
+// An error of any step becomes an ErrorBody with the texts of texts.toml: a domain.Error with a known code is
 // the fault of the client, anything else is logged and hidden behind the code internal. The errors
 // of wrong paths, methods and ids name the operations that the client may have meant
 // (wrongpath.go).
@@ -91,7 +91,6 @@ type Config struct {
 	// Counts the writes of a network with all API keys.
 	NetworkWrites ratelimit.Class
 	CheckNetwork  func(client netip.Addr) error // rejects writes
-	Errors        *Catalogue
 	// Body of an error response in another form; nil: ErrorBody.
 	ErrorForm     func(r *http.Request, status int, o ErrorObject) []byte
 	Document      Document
@@ -124,7 +123,8 @@ func New(config Config, operations []*Operation) *Engine {
 		e.Prepare(op)
 	}
 
-	e.owners, e.guesses = e.fieldOwners(), e.readGuesses()
+	e.owners = e.fieldOwners()
+	e.guesses = e.guessTexts()
 	return e
 }
 

@@ -21,13 +21,12 @@ type Rule interface {
 
 // Checker collects the invalid fields of a query or a body.
 type Checker struct {
-	registry  huma.Registry
-	catalogue *Catalogue
-	op        string            // operation or tool, as texts name it
-	owners    map[string]string // operations by a field that only one takes
-	unknown   int               // fields that the operation does not take
-	now       time.Time
-	notPast   string // date field of the body that must not lie in the past
+	registry huma.Registry
+	op       string            // operation or tool, as texts name it
+	owners   map[string]string // operations by a field that only one takes
+	unknown  int               // fields that the operation does not take
+	now      time.Time
+	notPast  string // date field of the body that must not lie in the past
 	// Has an Idempotency-Key: an earlier response takes precedence over rules of time.
 	replayable bool
 	// Details about these rules, which alone do not reject a replayable request.
@@ -40,14 +39,14 @@ type Checker struct {
 // limits of JSON. A query string could have thousands.
 const MaxDetails = 400
 
-// Fault adds an invalid field, with the text of the catalogue for a topic and values inserted into
+// Fault adds an invalid field, with the text of a topic and values inserted into
 // it.
 func (c *Checker) Fault(field string, code domain.FieldCode, topic string, values ...any) {
-	c.add(c.catalogue.detail(domain.FieldError{Field: field, Code: code, Topic: topic}, values...))
+	c.add(newDetail(domain.FieldError{Field: field, Code: code, Topic: topic}, values...))
 }
 
 // Add adds an invalid field.
-func (c *Checker) Add(f domain.FieldError) { c.add(c.catalogue.detail(f)) }
+func (c *Checker) Add(f domain.FieldError) { c.add(newDetail(f)) }
 
 // maxListed limits the details that list the names of an operation: a body has room for hundreds
 // of unknown fields.
@@ -162,7 +161,7 @@ func (c *Checker) addDetail(schema *huma.Schema, d *huma.ErrorDetail) {
 		}
 	}
 
-	if topic, ok := c.catalogue.Topics[field+" "+string(code)]; ok {
+	if topic, ok := catalogue.Topics[field+" "+string(code)]; ok {
 		c.Fault(field, code, topic)
 		return
 	}
@@ -193,11 +192,11 @@ func (c *Checker) formOf(schema *huma.Schema, field string) Text {
 	}
 
 	if values := valuesOf(schema, ", "); values != "" {
-		return c.catalogue.Notes["values"].with(values)
+		return catalogue.Notes["values"].with(values)
 	}
 
-	topic := cmp.Or(c.catalogue.Topics[field+" "+string(domain.FaultBadFormat)], schema.Format)
-	return c.catalogue.Details[domain.FaultBadFormat][topic]
+	topic := cmp.Or(catalogue.Topics[field+" "+string(domain.FaultBadFormat)], schema.Format)
+	return catalogue.Details[domain.FaultBadFormat][topic]
 }
 
 // valuesOf returns the values that a schema allows, which are words, or an empty string if it does

@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -20,30 +19,13 @@ const (
 	CodeInternal             domain.Code = "internal"
 )
 
-// Catalogue holds the status and the texts of every error. It is the only place that words
-// errors.
-type Catalogue struct {
-	Codes   map[domain.Code]ErrorTexts
-	Details map[domain.FieldCode]map[string]Text // by code and topic
-	// Of faults that the validator finds, by "field code".
-	Topics map[string]string
-	// Sentences that follow the text of an error, see wrongpath.go.
-	Notes   map[string]Text
-	Guesses []Guess         // for wrong paths and methods
-	Kinds   map[string]Text // what an id is and where it is found, by prefix
-	General []domain.Code   // errors that any operation may respond with
+// generalErrors are the codes that any operation may respond with.
+var generalErrors = []domain.Code{
+	CodeInvalidJSON, domain.CodeInvalidQuery, domain.CodeUnauthorized, domain.CodeSuspended,
+	domain.CodeForbidden, domain.CodeNotFound, CodeBodyTooLarge, CodeUnsupportedMediaType,
+	domain.CodeValidationFailed, domain.CodeRateLimited, CodeInternal, domain.CodeUnavailable,
+	domain.CodeStorageFull,
 }
-
-// ErrorTexts is the status of an error code and its texts by topic. %d in a text is the limit or
-// position of the error, %s is a list of names.
-type ErrorTexts struct {
-	Status    int
-	Permanent bool // does not pass by itself: a 503 without Retry-After
-	Texts     map[string]Text
-}
-
-// Text is a sentence in both languages.
-type Text struct{ EN, ZH string }
 
 // ErrorBody is the JSON body of every error response.
 type ErrorBody struct {
@@ -86,35 +68,31 @@ func NewError(code domain.Code, topic string) error {
 	return &domain.Error{Code: code, Topic: topic}
 }
 
-// Status returns the HTTP status of an error code.
-func (c *Catalogue) Status(code domain.Code) int {
-	return c.Codes[code].Status
-}
+// DescribeError returns the status and the error object of an error. rejected is false if neither
+// the client nor the settings of the site cause the error; then it must be logged.
+func DescribeError(err error, requestID string) (status int, object ErrorObject, rejected bool) {
+	rejection, rejected := errors.AsType[*domain.Error](err)
+	if !rejected {
+		rejection = &domain.Error{}
+	}
 
-// Describe returns the status and the error object of an error. rejected is false if neither the
-// client nor the settings of the site cause the error; then it must be logged.
-func (c *Catalogue) Describe(
-	err error,
-	requestID string,
-) (status int, object ErrorObject, rejected bool) {
-	e, worded := &domain.Error{}, &wordedError{}
-	rejected = errors.As(err, &e)
-	errors.As(err, &worded)
-	entry, known := c.Codes[e.Code]
+	entry, known := catalogue.Errors[rejection.Code]
 	if !known {
-		e = &domain.Error{Code: CodeInternal}
-		entry = c.Codes[CodeInternal]
+		rejection = &domain.Error{Code: CodeInternal}
+		entry = catalogue.Errors[CodeInternal]
 	}
 
-	t := textOf(entry.Texts, e.Topic)
+	t := textOf(entry.Texts, rejection.Topic)
 	switch {
-	case e.Limit > 0 && strings.Contains(t.EN, "%d"):
-		t = t.with(e.Limit)
+	case rejection.Limit > 0 && strings.Contains(t.EN, "%d"):
+		t = t.with(rejection.Limit)
 
-	case len(e.Names) > 0 && strings.Contains(t.EN, "%"):
-		t = t.with(e.Names...)
+	case len(rejection.Names) > 0 && strings.Contains(t.EN, "%"):
+		t = t.with(rejection.Names...)
 	}
 
+	worded := &wordedError{}
+	errors.As(err, &worded)
 	for _, note := range worded.notes {
 		if note.EN != "" {
 			t = Text{t.EN + " " + note.EN, t.ZH + note.ZH}
@@ -122,37 +100,35 @@ func (c *Catalogue) Describe(
 	}
 
 	object = ErrorObject{
-		Code:      e.Code,
+		Code:      rejection.Code,
 		MessageEN: t.EN,
 		MessageZH: t.ZH,
-		Reason:    e.Reason,
+		Details:   sortDetails(rejection.Fields, worded.details),
+		RetryAt:   instant(rejection.RetryAt),
+		Reason:    rejection.Reason,
+		Until:     instant(rejection.Until),
 	}
-
-	for _, f := range e.Fields {
-		object.Details = append(object.Details, c.detail(f))
-	}
-
-	object.Details = append(object.Details, worded.details...)
-	byFault := func(a, b Detail) int {
-		return cmp.Or(
-			strings.Compare(a.Field, b.Field),
-			strings.Compare(string(a.Code), string(b.Code)),
-		)
-	}
-
-	slices.SortStableFunc(object.Details, byFault)
-	object.Details = slices.CompactFunc(
-		object.Details,
-		func(a, b Detail) bool { return byFault(a, b) == 0 },
-	)
-	object.RetryAt, object.Until = instant(e.RetryAt), instant(e.Until)
-
-	if e.Code == CodeInternal {
+	if rejection.Code == CodeInternal {
 		object.RequestID = requestID
 	}
 
+	// A permanent 503 is the choice of the operator, whose log it would only fill.
 	expected := entry.Status < 500 || entry.Permanent
 	return entry.Status, object, rejected && expected
+}
+
+// sortDetails returns the details of an error by field and code, each once.
+func sortDetails(fields []domain.FieldError, worded []Detail) (details []Detail) {
+	for _, f := range fields {
+		details = append(details, newDetail(f))
+	}
+	details = append(details, worded...)
+
+	byFault := func(a, b Detail) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Code, b.Code))
+	}
+	slices.SortStableFunc(details, byFault)
+	return slices.CompactFunc(details, func(a, b Detail) bool { return byFault(a, b) == 0 })
 }
 
 func instant(t time.Time) *domain.Time {
@@ -170,22 +146,14 @@ func textOf(texts map[string]Text, topic string) Text {
 	return texts[""]
 }
 
-// with inserts values into a text.
-func (t Text) with(values ...any) Text {
-	if len(values) == 0 || t.EN == "" {
-		return t
-	}
-	return Text{fmt.Sprintf(t.EN, values...), fmt.Sprintf(t.ZH, values...)}
-}
-
-// detail returns the texts of an invalid field, with values inserted. A missing text would be a
-// bug; the code is sent all the same.
-func (c *Catalogue) detail(f domain.FieldError, values ...any) Detail {
+// newDetail returns an invalid field with its texts, and with values inserted into them. A missing
+// text would be a bug; the code is sent all the same.
+func newDetail(f domain.FieldError, values ...any) Detail {
 	if f.Word != "" {
 		values = append(values, f.Word)
 	}
 
-	t := textOf(c.Details[f.Code], f.Topic).with(values...)
+	t := textOf(catalogue.Details[f.Code], f.Topic).with(values...)
 	return Detail{
 		Field:     f.Field,
 		Code:      f.Code,

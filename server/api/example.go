@@ -75,7 +75,7 @@ var exampleTexts = map[string]string{
 // exampleError returns an error as examples show it: with a limit and its end.
 func (e *Engine) exampleError(code domain.Code, op *Operation) error {
 	rejection := &domain.Error{Code: code, Limit: 5, Names: []any{"{id}"}}
-	if e.Errors.Status(code) == http.StatusTooManyRequests {
+	if catalogue.Errors[code].Status == http.StatusTooManyRequests {
 		rejection.RetryAt = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	}
 
@@ -90,7 +90,7 @@ func (e *Engine) exampleError(code domain.Code, op *Operation) error {
 	}
 
 	for part, topic := range e.Document.Topics {
-		if _, own := e.Errors.Codes[code].Texts[topic]; own && strings.Contains(op.Path, part) {
+		if _, own := catalogue.Errors[code].Texts[topic]; own && strings.Contains(op.Path, part) {
 			rejection.Topic = topic
 		}
 	}

@@ -7,12 +7,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"callbook/store/domain"
 	storetext "callbook/store/text"
 )
-
-// invalidJSON knows the one error of the parser.
-var invalidJSON = &Catalogue{Codes: map[domain.Code]ErrorTexts{CodeInvalidJSON: {Status: 400}}}
 
 var jsonSeeds = []string{
 	`{}`, `[]`, `null`, `7`, `"text"`, ``, ` `, "\ufeff{}", `{} {}`, `{}x`, "{}\n{}", `{} // none`, `{/* none */}`,
@@ -33,7 +29,7 @@ func FuzzParseJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got, err := (&Checker{}).parseJSON(body, nil, "")
 		if err != nil {
-			if status, _, rejected := invalidJSON.Describe(err, ""); status != 400 || !rejected {
+			if status, _, rejected := DescribeError(err, ""); status != 400 || !rejected {
 				t.Fatalf("not a rejection: %v", err)
 			}
 			return

@@ -184,7 +184,7 @@ func (e *Engine) Describe(op *Operation) *huma.Operation {
 
 	byStatus := map[int][]domain.Code{}
 	for _, code := range e.errorCodes(op) {
-		status := e.Errors.Status(code)
+		status := catalogue.Errors[code].Status
 		byStatus[status] = append(byStatus[status], code)
 	}
 
@@ -269,7 +269,7 @@ func (e *Engine) response(description string, schema *huma.Schema) *huma.Respons
 // its kind.
 func (e *Engine) errorCodes(op *Operation) []domain.Code {
 	codes := slices.Clone(op.Errors)
-	for _, code := range e.Errors.General {
+	for _, code := range generalErrors {
 		if general(op, code) && !slices.Contains(codes, code) {
 			codes = append(codes, code)
 		}
@@ -308,7 +308,7 @@ func (e *Engine) errorResponse(op *Operation, codes []domain.Code) *huma.Respons
 		"Rejected: "+strings.Join(names, ", ")+".",
 		schemaOf(e.Registry, reflect.TypeFor[ErrorBody]()),
 	)
-	_, object, _ := e.Errors.Describe(e.exampleError(codes[0], op), "5f0c2a9be1d74c3896a0d1b2")
+	_, object, _ := DescribeError(e.exampleError(codes[0], op), "5f0c2a9be1d74c3896a0d1b2")
 	r.Content["application/json"].Example = ErrorBody{object}
 
 	return r

@@ -304,7 +304,6 @@ func (req *Request) decode(into reflect.Value) error {
 
 	check := &Checker{
 		registry:      e.Registry,
-		catalogue:     e.Errors,
 		op:            req.op.String(),
 		owners:        e.owners,
 		loopbackLinks: e.LoopbackLinks,

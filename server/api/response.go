@@ -122,9 +122,9 @@ func (e *Engine) ErrorResponse(
 	err error,
 ) (int, ErrorObject) {
 	id := w.Header().Get("X-Request-Id")
-	status, object, rejected := e.Errors.Describe(err, id)
+	status, object, rejected := DescribeError(err, id)
 	if r.Context().Err() != nil && !rejected {
-		status, object, _ = e.Errors.Describe(NewError(domain.CodeUnavailable, ""), id)
+		status, object, _ = DescribeError(NewError(domain.CodeUnavailable, ""), id)
 	} else if !rejected {
 		middleware.LogError(w, err)
 	}
@@ -139,7 +139,7 @@ func (e *Engine) ErrorResponse(
 		wait := object.RetryAt.Time().Sub(e.Clock())
 		h.Set("Retry-After", strconv.Itoa(int((max(wait, 0)+time.Second-1)/time.Second)))
 
-	case status == http.StatusServiceUnavailable && !e.Errors.Codes[object.Code].Permanent:
+	case status == http.StatusServiceUnavailable && !catalogue.Errors[object.Code].Permanent:
 		h.Set("Retry-After", "10")
 
 	case status == http.StatusRequestEntityTooLarge:

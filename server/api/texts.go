@@ -2,8 +2,9 @@ package api
 
 import (
 	_ "embed"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 
@@ -14,73 +15,126 @@ import (
 // off.
 const CodeMailUnavailable domain.Code = "mail_unavailable"
 
+// Text is a sentence in both languages.
+type Text struct{ EN, ZH string }
+
+// with inserts values into a text.
+func (t Text) with(values ...any) Text {
+	if len(values) == 0 || t.EN == "" {
+		return t
+	}
+	return Text{fmt.Sprintf(t.EN, values...), fmt.Sprintf(t.ZH, values...)}
+}
+
 // textsFile has the texts; its first lines explain them.
 //
 //go:embed texts.toml
 var textsFile string
 
-// guessesFile lists what clients guess in a path, and the operations that they mean. %s in a text
-// is the place of the operations.
-//
-//go:embed guesses.json
-var guessesFile []byte
-
-// texts is the content of textsFile: the texts of all errors, with English and Chinese side by
-// side.
+// texts is the content of textsFile. It is the only place that words errors.
 type texts struct {
-	Errors   map[domain.Code]ErrorTexts
-	Details  map[domain.FieldCode]map[string]Text
-	Topics   map[string]string
-	Notes    map[string]Text
-	Kinds    map[string]Text
-	Problems map[string]Text
+	Errors    map[domain.Code]ErrorTexts
+	Details   map[domain.FieldCode]map[string]Text
+	Topics    map[string]string
+	Notes     map[string]Text
+	Kinds     map[string]Text
+	Problems  map[string]Text
+	Validator map[string]validatorText
+	Guesses   []guess
 }
 
-var embedded = readTexts()
+// ErrorTexts is the status of an error code and its texts by topic.
+type ErrorTexts struct {
+	Status int
+
+	// Permanent is true if the error does not pass by itself: a 503 without Retry-After.
+	Permanent bool
+	Texts     map[string]Text
+}
+
+// validatorText is the text of a detail that the validator of schemas finds.
+type validatorText struct {
+	Code domain.FieldCode
+	Text
+}
+
+var catalogue = readTexts(textsFile)
 
 // ErrorMessages are the statuses and texts of errors by code and topic.
-var ErrorMessages = embedded.Errors
+var ErrorMessages = catalogue.Errors
 
 // ErrorDetails are the texts of invalid fields that the program detects itself, by code and
 // topic.
-var ErrorDetails = embedded.Details
+var ErrorDetails = catalogue.Details
 
-// Messages is the catalogue of all errors of the service.
-var Messages = &Catalogue{
-	Codes:   embedded.Errors,
-	Details: embedded.Details,
-	Topics:  embedded.Topics,
-	Notes:   embedded.Notes,
-	Guesses: readGuesses(),
-	Kinds:   embedded.Kinds,
-	General: []domain.Code{
-		CodeInvalidJSON, domain.CodeInvalidQuery, domain.CodeUnauthorized, domain.CodeSuspended,
-		domain.CodeForbidden, domain.CodeNotFound, CodeBodyTooLarge, CodeUnsupportedMediaType,
-		domain.CodeValidationFailed, domain.CodeRateLimited, CodeInternal, domain.CodeUnavailable,
-		domain.CodeStorageFull,
-	},
-}
-
-// readTexts parses textsFile. It panics if that is not right, which every test would show.
-func readTexts() (t texts) {
-	file, err := toml.Decode(textsFile, &t)
-	if err == nil && len(file.Undecoded()) > 0 {
-		err = fmt.Errorf("unknown keys: %v", file.Undecoded())
+// readTexts parses a file of texts. It panics if a text or a language is missing, so that no
+// program starts with such a file.
+func readTexts(file string) (t texts) {
+	meta, err := toml.Decode(file, &t)
+	if err == nil && len(meta.Undecoded()) > 0 {
+		err = fmt.Errorf("unknown keys: %v", meta.Undecoded())
 	}
-
-	if err != nil {
+	if err := errors.Join(err, t.check()); err != nil {
 		panic(fmt.Errorf("texts.toml: %w", err))
 	}
-
 	return t
 }
 
-// readGuesses parses guessesFile. It panics if that is not right, which every test would show.
-func readGuesses() (guesses []Guess) {
-	if err := json.Unmarshal(guessesFile, &guesses); err != nil {
-		panic(fmt.Errorf("guesses.json: %w", err))
+// check returns an error for every text that is incomplete.
+func (t *texts) check() error {
+	var errs []error
+	check := func(name string, text Text) {
+		switch {
+		case text.EN == "" || text.ZH == "":
+			errs = append(errs, fmt.Errorf("%s: a language is missing", name))
+		case strings.Count(text.EN, "%") != strings.Count(text.ZH, "%"):
+			errs = append(errs, fmt.Errorf("%s: the languages have other values", name))
+		}
 	}
-	return guesses
+
+	for code, entry := range t.Errors {
+		if entry.Status < 400 || entry.Status > 599 {
+			errs = append(errs, fmt.Errorf("%s: %d is no status of errors", code, entry.Status))
+		}
+		if len(entry.Texts) == 0 {
+			errs = append(errs, fmt.Errorf("%s: there is no text", code))
+		}
+		for topic, text := range entry.Texts {
+			check(string(code)+" "+topic, text)
+		}
+	}
+
+	for code, byTopic := range t.Details {
+		for topic, text := range byTopic {
+			check(string(code)+" "+topic, text)
+		}
+	}
+
+	for _, byName := range []map[string]Text{t.Notes, t.Kinds, t.Problems} {
+		for name, text := range byName {
+			check(name, text)
+		}
+	}
+
+	for name := range validatorMessages {
+		check("validator "+name, t.Validator[name].Text)
+	}
+
+	guessed := map[string]bool{}
+	for _, g := range t.Guesses {
+		if g.Text != (Text{}) {
+			check("guess "+g.Words, g.Text)
+		}
+		for _, key := range g.keys() {
+			// Their order would else have a meaning.
+			if guessed[key] {
+				errs = append(errs, fmt.Errorf("%s stands in two guesses", key))
+			}
+			guessed[key] = true
+		}
+	}
+
+	return errors.Join(errs...)
 }
 
 // Problem is something that does not work although the service is ready for reads.
@@ -101,6 +155,6 @@ const (
 
 // NewProblem returns a problem with its texts.
 func NewProblem(code string) Problem {
-	text := embedded.Problems[code]
+	text := catalogue.Problems[code]
 	return Problem{Code: code, MessageEN: text.EN, MessageZH: text.ZH}
 }

@@ -1,38 +1,32 @@
 package api
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
 
-// TestTexts_HaveBothLanguages: each text exists in both, with the same placeholders in number.
-func TestTexts_HaveBothLanguages(t *testing.T) {
-	check := func(name string, text Text) {
-		t.Helper()
-		if text.EN == "" || text.ZH == "" {
-			t.Errorf("%s: a language is missing", name)
-		}
-		if en, zh := strings.Count(text.EN, "%"), strings.Count(text.ZH, "%"); en != zh {
-			t.Errorf("%s: %d placeholders in English, %d in Chinese", name, en, zh)
-		}
-	}
-
-	for code, entry := range embedded.Errors {
-		if entry.Status < 400 || entry.Status > 599 || len(entry.Texts) == 0 {
-			t.Errorf("%s: status %d, %d texts", code, entry.Status, len(entry.Texts))
-		}
-		for topic, text := range entry.Texts {
-			check(string(code)+" "+topic, text)
-		}
-	}
-	for code, byTopic := range embedded.Details {
-		for topic, text := range byTopic {
-			check(string(code)+" "+topic, text)
-		}
-	}
-	for _, texts := range []map[string]Text{embedded.Notes, embedded.Kinds, embedded.Problems} {
-		for name, text := range texts {
-			check(name, text)
-		}
+// TestReadTexts_RejectsIncompleteFiles: the program does not start with a file in which a text is missing.
+func TestReadTexts_RejectsIncompleteFiles(t *testing.T) {
+	for name, tt := range map[string]struct{ old, new, want string }{
+		"a text without Chinese": {"[notes.guess]\nen = ", "[notes.guess]\nzh2 = ", "notes.guess.zh2"},
+		"an empty language":      {`en = "must be a number"`, `en = ""`, "validator number: a language is missing"},
+		"another value":          {`zh = "不得小于 %[1]v"`, `zh = "不得小于"`, "validator minimum: the languages have other values"},
+		"no text of a message":   {"[validator.object]", "[notes.object]", "validator object: a language is missing"},
+		"no status":              {"[errors.invalid_json]\nstatus = 400", "[errors.invalid_json]", "0 is no status"},
+		"no text of a code":      {"[errors.unauthorized]", "[errors.none]\nstatus = 400\n\n[errors.unauthorized]", "none: there is no text"},
+		"a word in two guesses":  {`words = "whoami profile`, `words = "me profile`, "GET me stands in two guesses"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if strings.Count(textsFile, tt.old) != 1 {
+				t.Fatalf("%q does not stand in the file once", tt.old)
+			}
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.Contains(got, tt.want) {
+					t.Errorf("panic: %s, want %s", got, tt.want)
+				}
+			}()
+			readTexts(strings.Replace(textsFile, tt.old, tt.new, 1))
+		})
 	}
 }

@@ -72,7 +72,7 @@ func (e *Engine) RunTool(
 		err = errors.Join(&reworded, err)
 	}
 
-	_, object, correctable := e.Errors.Describe(err, "")
+	_, object, correctable := DescribeError(err, "")
 	if !correctable {
 		return nil, nil, err
 	}
@@ -91,7 +91,7 @@ func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
 		}
 	}
 
-	check := &Checker{registry: e.Registry, catalogue: e.Errors, op: op.Tool.Name}
+	check := &Checker{registry: e.Registry, op: op.Tool.Name}
 	fields := op.toolFields()
 	args := url.Values{}
 	for name, value := range members {

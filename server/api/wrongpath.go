@@ -9,13 +9,13 @@ import (
 	"callbook/store/domain"
 )
 
-// Guess leads from a word that clients guess in a path to the operations that they mean.
-type Guess struct {
+// guess leads from a word that clients guess in a path to the operations that they mean.
+type guess struct {
 	// Methods are those of the requests, separated by spaces.
 	Methods string
 
 	// Words are in lower case, separated by spaces. A word is a part of the path without its
-	// extension, or a whole path. It stands in one guess for each method.
+	// extension, or a whole path.
 	Words string
 
 	// Operations are the ids of those that the text names, with the fields that they require.
@@ -23,6 +23,16 @@ type Guess struct {
 
 	// Text has a place for the operations; without a text the note "guess" names them.
 	Text
+}
+
+// keys returns the methods and words of a guess, each method with each word.
+func (g guess) keys() (keys []string) {
+	for method := range strings.FieldsSeq(g.Methods) {
+		for word := range strings.FieldsSeq(g.Words) {
+			keys = append(keys, method+" "+word)
+		}
+	}
+	return keys
 }
 
 // UnknownPath returns the error of a request whose path no route has.
@@ -64,13 +74,13 @@ func (e *Engine) guess(r *http.Request) Text {
 	return Text{}
 }
 
-// readGuesses returns the texts of the catalogue's guesses by method and word.
-func (e *Engine) readGuesses() map[string]Text {
+// guessTexts returns the texts of all guesses by method and word.
+func (e *Engine) guessTexts() map[string]Text {
 	texts := map[string]Text{}
-	for _, g := range e.Errors.Guesses {
+	for _, g := range catalogue.Guesses {
 		text := g.Text
 		if text.EN == "" {
-			text = e.Errors.Notes["guess"]
+			text = catalogue.Notes["guess"]
 		}
 		if g.Operations != nil {
 			var names []string
@@ -80,10 +90,8 @@ func (e *Engine) readGuesses() map[string]Text {
 			text = text.with(strings.Join(names, ", "))
 		}
 
-		for method := range strings.FieldsSeq(g.Methods) {
-			for word := range strings.FieldsSeq(g.Words) {
-				texts[method+" "+word] = text
-			}
+		for _, key := range g.keys() {
+			texts[key] = text
 		}
 	}
 	return texts
@@ -120,7 +128,7 @@ func (e *Engine) withRequired(op *Operation, err error) error {
 			rejection.Code,
 		)
 	if fields := e.withFields(op); whole && fields != op.String() {
-		return &wordedError{error: err, notes: []Text{e.Errors.Notes["requires"].with(fields)}}
+		return &wordedError{error: err, notes: []Text{catalogue.Notes["requires"].with(fields)}}
 	}
 	return err
 }
@@ -132,7 +140,7 @@ func (e *Engine) notFound(op *Operation, id string) error {
 	field := op.Input.Path[0]
 	prefix, given := prefixOf(field.example()), prefixOf(id)
 	rejection := &domain.Error{Code: domain.CodeNotFound, Topic: "prefix", Names: []any{prefix}}
-	notes := []Text{e.Errors.Kinds[prefix]}
+	notes := []Text{catalogue.Kinds[prefix]}
 	switch {
 	case id == "":
 		return NewError(domain.CodeNotFound, "slash")
@@ -145,7 +153,7 @@ func (e *Engine) notFound(op *Operation, id string) error {
 		return &wordedError{error: rejection, notes: notes}
 	}
 
-	return &wordedError{error: rejection, notes: append(notes, e.Errors.Kinds[given])}
+	return &wordedError{error: rejection, notes: append(notes, catalogue.Kinds[given])}
 }
 
 // example returns the example of a parameter.

@@ -44,16 +44,25 @@ type Registry struct {
 
 var domainName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$`)
 
-// New returns the registry of a site; nil if the base URL has no domain name.
-func New(o Options) *Registry {
-	base, err := url.Parse(o.BaseURL)
+// DomainName returns the domain name in the address of a site; empty if it has none.
+func DomainName(baseURL string) string {
+	base, err := url.Parse(baseURL)
 	if err != nil {
-		return nil
+		return ""
 	}
 
 	host := strings.ToLower(base.Hostname())
-	if !domainName.MatchString(host) ||
-		strings.HasSuffix(host, ".localhost") { // no number ends like a name
+	// The pattern needs no list of IP addresses: none ends like a name.
+	if !domainName.MatchString(host) || strings.HasSuffix(host, ".localhost") {
+		return ""
+	}
+	return host
+}
+
+// New returns the registry of a site; nil if its address has no domain name.
+func New(o Options) *Registry {
+	host := DomainName(o.BaseURL)
+	if host == "" {
 		return nil
 	}
 

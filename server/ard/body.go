@@ -237,8 +237,8 @@ const invalidArgument = "INVALID_ARGUMENT"
 
 // ErrorForm returns the body of an error response of the registry; nil for a request that is not
 // for it.
-func (r *Registry) ErrorForm(req *http.Request, status int, o api.ErrorObject) []byte {
-	if r == nil || req.URL.Path != Path && !strings.HasPrefix(req.URL.Path, Path+"/") {
+func ErrorForm(req *http.Request, status int, o api.ErrorObject) []byte {
+	if req.URL.Path != Path && !strings.HasPrefix(req.URL.Path, Path+"/") {
 		return nil
 	}
 

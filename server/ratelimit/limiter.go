@@ -50,10 +50,8 @@ const (
 
 // Limiter counts requests by class and client. It is safe for concurrent use.
 type Limiter struct {
-	// Reports whether AllowAddress does not count a client; nil: counts all.
-	Exempt func(netip.Addr) bool
-
 	limits    Limits
+	exempt    func(netip.Addr) bool
 	latest    atomic.Int64 // the latest time seen, in nanoseconds
 	customers *lru.Cache[bucketKey, *rate.Limiter]
 	within    *lru.Cache[bucketKey, *rate.Limiter]
@@ -91,9 +89,10 @@ type Client struct {
 	Account int64
 }
 
-// New returns a limiter without any counted request.
-func New(limits Limits) *Limiter {
-	l := &Limiter{limits: limits}
+// New returns a limiter without any counted request. AllowAddress does not count the clients that
+// exempt reports; nil exempts none.
+func New(limits Limits, exempt func(netip.Addr) bool) *Limiter {
+	l := &Limiter{limits: limits, exempt: exempt}
 	// Fails only for a size below 1.
 	l.customers, _ = lru.New[bucketKey, *rate.Limiter](maxCustomers)
 	l.within, _ = lru.New[bucketKey, *rate.Limiter](maxWithin)
@@ -117,7 +116,7 @@ func (l *Limiter) AllowAddress(
 	share domain.Share,
 	now time.Time,
 ) error {
-	if l.Exempt != nil && l.Exempt(addr) {
+	if l.exempt != nil && l.exempt(addr) {
 		return nil
 	}
 

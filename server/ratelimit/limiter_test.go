@@ -31,7 +31,7 @@ func TestLimiter_AllowsAtRetryAt(t *testing.T) {
 	for calls := 1; calls <= 1000; calls += 1 + calls/10 {
 		for _, period := range []time.Duration{time.Minute, time.Hour} {
 			now := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
-			l := New(Limits{reads: Limit{calls, period}})
+			l := New(Limits{reads: Limit{calls, period}}, nil)
 			allow := func(at time.Time) error { return l.Allow(http.Header{}, reads, Client{}, at) }
 			for range calls {
 				if err := allow(now); err != nil {
@@ -49,7 +49,7 @@ func TestLimiter_AllowsAtRetryAt(t *testing.T) {
 func TestLimiter_IsBounded(t *testing.T) {
 	distinct := proof.Rounds(100_000, 1_000_000, 10_000_000)
 	before := memoryOfHeap()
-	l := New(Limits{reads: Limit{1, time.Minute}, requests: Limit{1, 24 * time.Hour}})
+	l := New(Limits{reads: Limit{1, time.Minute}, requests: Limit{1, 24 * time.Hour}}, nil)
 	call := func(agent int) error {
 		return l.Allow(http.Header{}, requests, Client{Account: int64(agent + 1)}, time.Now())
 	}
@@ -95,7 +95,7 @@ func TestLimiter_IsBounded(t *testing.T) {
 // TestLimiter_LateRequestResetsNothing: it comes with the time at which it began.
 func TestLimiter_LateRequestResetsNothing(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
-	l := New(Limits{reads: Limit{1, time.Hour}})
+	l := New(Limits{reads: Limit{1, time.Hour}}, nil)
 	take := func(agent int64, after time.Duration) error {
 		return l.Allow(http.Header{}, reads, Client{Account: agent}, now.Add(after))
 	}
@@ -112,7 +112,7 @@ func TestLimiter_LateRequestResetsNothing(t *testing.T) {
 
 // TestLimiter_NetworksOfACustomerResetNoLimit: a /48 has more of them than there are buckets.
 func TestLimiter_NetworksOfACustomerResetNoLimit(t *testing.T) {
-	l := New(Limits{reads: Limit{1, time.Minute}, requests: Limit{1, time.Hour}})
+	l := New(Limits{reads: Limit{1, time.Minute}, requests: Limit{1, time.Hour}}, nil)
 	allow := func(class Class, address string) error {
 		return l.AllowAddress(http.Header{}, class, netip.MustParseAddr(address), OfAddress, time.Unix(0, 0))
 	}
@@ -140,7 +140,7 @@ func TestLimiter_CountsEachNetworkOfAnAddress(t *testing.T) {
 		{"192.0.2.%d", OfAddress, 99},
 		{"2001:db8:0:%x00::1", OfNetwork, 3},
 	} {
-		l, passed := New(Limits{reads: Limit{3, time.Minute}}), 0
+		l, passed := New(Limits{reads: Limit{3, time.Minute}}, nil), 0
 		for _, address := range addresses(99, tt.format) {
 			if l.AllowAddress(http.Header{}, reads, netip.MustParseAddr(address), tt.share, time.Unix(0, 0)) == nil {
 				passed++
@@ -150,7 +150,7 @@ func TestLimiter_CountsEachNetworkOfAnAddress(t *testing.T) {
 			t.Errorf("%s, %v: %d requests pass, want %d", tt.format, tt.share, passed, tt.want)
 		}
 	}
-	l := New(Limits{reads: Limit{1, time.Minute}})
+	l := New(Limits{reads: Limit{1, time.Minute}}, nil)
 	if l.AllowAddress(http.Header{}, reads, netip.Addr{}, OfAddress, time.Unix(0, 0)) != nil || l.AllowAddress(http.Header{}, reads, netip.Addr{}, OfAddress, time.Unix(0, 0)) == nil {
 		t.Error("clients without an address are not counted together")
 	}

@@ -131,7 +131,7 @@ func (e *Endpoint) Failed(ctx context.Context, err error) json.RawMessage {
 		e.Log.Error().Err(err).Str("request_id", c.requestID).Msg("an MCP request failed")
 	}
 
-	_, object, _ := e.Engine.Errors.Describe(api.NewError(code, ""), c.requestID)
+	_, object, _ := api.DescribeError(api.NewError(code, ""), c.requestID)
 	c.code.Store(object.Code)
 	return api.Marshal(object)
 }

@@ -1,13 +1,11 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -20,10 +18,6 @@ import (
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
-
-// errOf and errOf3 return the error of a call whose other results do not matter.
-func errOf[T any](_ T, err error) error          { return err }
-func errOf3[T, U any](_ T, _ U, err error) error { return err }
 
 // TestRegister_ChecksNames with the rules of package text.
 func TestRegister_ChecksNames(t *testing.T) {
@@ -78,20 +72,6 @@ func TestSecrets_AreNotStored(t *testing.T) {
 			t.Errorf("%s stands %d times in the file", name, n)
 		}
 	}
-}
-
-// occurrences counts bytes in the files of a store that is closed.
-func (s *testStore) occurrences(b []byte) (n int) {
-	s.Helper()
-	for _, suffix := range []string{"", "-wal", "-journal"} {
-		file, err := os.ReadFile(s.path + suffix)
-		if errors.Is(err, os.ErrNotExist) && suffix != "" {
-			continue
-		}
-		s.ok(err)
-		n += bytes.Count(file, b)
-	}
-	return n
 }
 
 // insertSharedRecords stores a request and a collaboration in every state between two agents.

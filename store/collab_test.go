@@ -13,23 +13,6 @@ import (
 
 // The rules of collaborations are in the model, but for posts that they came from, and limits that it does not reach.
 
-func (s *testStore) tryRecordCollab(c domain.Caller, partner string, change ...func(*domain.CollabDraft)) (domain.Collab, error) {
-	d := domain.CollabDraft{Partner: partner, Summary: "Tide tables of Skagen"}
-	for _, f := range change {
-		f(&d)
-	}
-	collab, _, err := s.RecordCollab(context.Background(), c, d, domain.IdempotencyKey{})
-	return collab, err
-}
-
-// recordCollab records a collaboration that waits for its partner.
-func (s *testStore) recordCollab(initiator, partner domain.Caller) domain.Collab {
-	s.Helper()
-	collab, err := s.tryRecordCollab(initiator, partner.Handle)
-	s.ok(err)
-	return collab
-}
-
 // decisions are the partner's two answers, and the state that each leads to.
 func (s *testStore) decisions() map[string]func(domain.Caller, string) (domain.Collab, error) {
 	return map[string]func(domain.Caller, string) (domain.Collab, error){
@@ -40,18 +23,6 @@ func (s *testStore) decisions() map[string]func(domain.Caller, string) (domain.C
 			return s.DecideCollab(context.Background(), c, id, domain.CollabDeclined)
 		},
 	}
-}
-
-func (s *testStore) block(blocker, blocked domain.Caller) {
-	s.Helper()
-	s.execSQL(`INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, 1)`, blocker.ID, blocked.ID)
-}
-
-// decidedCollab records a collaboration and has its partner decide.
-func (s *testStore) decidedCollab(initiator, partner domain.Caller, decision string) {
-	s.Helper()
-	_, err := s.decisions()[decision](partner, s.recordCollab(initiator, partner).ID)
-	s.ok(err)
 }
 
 // TestRecordCollab_Errors: what the errors name, and that a rejected record leaves nothing.

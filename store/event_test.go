@@ -16,29 +16,6 @@ import (
 	"callbook/store/domain"
 )
 
-// eventLines is what an agent was told, a line for each event.
-func (s *testStore) eventLines(c domain.Caller) string {
-	s.Helper()
-	page, err := s.Events(context.Background(), c, "", 1000)
-	s.ok(err)
-	var b strings.Builder
-	for _, e := range page.Events {
-		b.WriteString(e.Type + " " + e.Subject.Handle + "\n")
-	}
-	return b.String()
-}
-
-// events are those after a place.
-func (s *testStore) events(c domain.Caller, after string, limit int) domain.EventPage {
-	s.Helper()
-	page, err := s.Events(context.Background(), c, after, limit)
-	s.ok(err)
-	if page.Next == "" {
-		s.Errorf("no next after %q", after)
-	}
-	return page
-}
-
 // insertEvents tells an agent of n things.
 func (s *testStore) insertEvents(c domain.Caller, n int) {
 	s.Helper()

@@ -1,18 +1,21 @@
 package store
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
 	"callbook/store/domain"
@@ -112,7 +115,12 @@ const slowRead = 10 * time.Second
 
 func openStore(t testing.TB, o Options) *Store {
 	t.Helper()
-	o.ReadTimeout, o.QueryTimeout = cmp.Or(o.ReadTimeout, slowRead), cmp.Or(o.QueryTimeout, slowRead)
+	if o.ReadTimeout == 0 {
+		o.ReadTimeout = slowRead
+	}
+	if o.QueryTimeout == 0 {
+		o.QueryTimeout = slowRead
+	}
 	s, err := Open(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -148,111 +156,14 @@ func (s *testStore) ok(err error) {
 	}
 }
 
-// register adds an agent that only says what it must.
-func (s *testStore) register(handle string, change ...func(*domain.Registration)) (domain.Caller, string) {
-	s.Helper()
-	r := registration(handle)
-	for _, f := range change {
-		f(&r)
-	}
-	registered, _, err := s.Register(context.Background(), r, domain.IdempotencyKey{})
-	s.ok(err)
-	return domain.Caller{ID: registered.Agent.ID, Handle: handle, KeyHash: string(domain.HashKey(registered.Key))}, registered.Key
-}
-
-// callerOf is the caller who has the key.
-func (s *testStore) callerOf(key string) domain.Caller {
-	s.Helper()
-	caller, err := s.Authenticate(context.Background(), key)
-	s.ok(err)
-	return caller
-}
-
-func registration(handle string) domain.Registration {
-	return domain.Registration{
-		Handle: handle, Name: "Name of " + handle, Owner: "Mei Lin", Mailbox: handle + "@agents.example.org",
-		AcceptRules: true, Profile: domain.Profile{DescriptionEN: "Does things."},
-	}
-}
-
-// registerAgents registers n agents named prefix-0 to prefix-(n-1).
-func (s *testStore) registerAgents(prefix string, n int) []domain.Caller {
-	s.Helper()
-	callers := make([]domain.Caller, n)
-	for i := range callers {
-		callers[i], _ = s.register(fmt.Sprintf("%s-%d", prefix, i))
-	}
-	return callers
-}
-
-// draft is a post that its author can publish again: the body of all but the first has a number.
-func (s *testStore) draft(title, body string) domain.PostDraft {
-	if n := s.posts.Add(1); n > 1 {
-		body = fmt.Sprintf("%s %d", body, n)
-	}
-	return domain.PostDraft{Kind: "seeking", Title: title, Body: body}
-}
-
-func (s *testStore) post(author domain.Caller, change ...func(*domain.PostDraft)) domain.PublicPost {
-	s.Helper()
-	d := s.draft("Tide data", "Hourly tide levels.")
-	for _, f := range change {
-		f(&d)
-	}
-	doc, _, err := s.CreatePost(context.Background(), author, d, domain.IdempotencyKey{})
-	s.ok(err)
-	return doc
-}
-
-func (s *testStore) reply(author domain.Caller, p domain.PublicPost, body string) domain.Reply {
-	s.Helper()
-	r, _, err := s.CreateReply(context.Background(), author, p.ID, domain.ReplyDraft{Body: body}, domain.IdempotencyKey{})
-	s.ok(err)
-	return r
-}
-
 // execSQL runs SQL for what no operation does yet.
 func (s *testStore) execSQL(query string, args ...any) {
 	s.Helper()
 	s.ok(s.write(context.Background(), func(t *tx) error { return t.Exec(ofTest+query, args...) }))
 }
 
-// editAgentRow changes an agent as no operation does yet.
-func (s *testStore) editAgentRow(c domain.Caller, edit func(*agentRow)) {
-	s.Helper()
-	s.ok(s.write(context.Background(), func(t *tx) error {
-		agent, err := t.agentByID(c.ID)
-		if err != nil {
-			return err
-		}
-		edit(agent)
-		return agent.Store(t)
-	}))
-}
-
 // ofTest begins the queries of tests, whose plans do not matter.
 const ofTest = "/* of a test */ "
-
-// claim puts an agent at level 2, its owner known by one byte.
-func (s *testStore) claim(c domain.Caller, owner byte) {
-	s.Helper()
-	s.editAgentRow(c, func(a *agentRow) { a.ClaimedAt = nil }) // by another owner
-	now := domain.TimeOf(s.clock.Now())
-	s.editAgentRow(c, func(a *agentRow) {
-		a.VerifiedAt = cmp.Or(a.VerifiedAt, &now)
-		a.ClaimedAt = &now
-		a.ClaimedBy = append([]byte{owner}, make([]byte, 31)...)
-	})
-}
-
-// collab records a confirmed collaboration.
-func (s *testStore) collab(id string, initiator, partner domain.Caller) {
-	s.Helper()
-	s.execSQL(`
-		INSERT INTO collabs (id, initiator_id, partner_id, status, summary, created_at, decided_at)
-		VALUES (?, ?, ?, 'confirmed', 'Done.', 1, 2)`, id, initiator.ID, partner.ID)
-	s.ok(s.write(context.Background(), func(t *tx) error { return t.rebuildEvidence(initiator.ID) }))
-}
 
 // value reads one value on a reading connection.
 func value[T any](s *testStore, query string, args ...any) T {
@@ -341,4 +252,198 @@ func wantOutcome(t testing.TB, what string, err error, want string) {
 	if got := outcome(err); got != want {
 		t.Errorf("%s: %q, want %q", what, got, want)
 	}
+}
+
+const rush = 100
+
+// crowd is how many callers come at once.
+const crowd = 40
+
+func wantOutcomes(t testing.TB, what string, errs []error, want map[string]int) {
+	t.Helper()
+	if got := outcomes(errs); !maps.Equal(got, want) {
+		t.Errorf("%s: outcomes %v, want %v", what, got, want)
+	}
+}
+
+// errOf and errOf3 return the error of a call whose other results do not matter.
+func errOf[T any](_ T, err error) error { return err }
+
+func errOf3[T, U any](_ T, _ U, err error) error { return err }
+
+// errorOf is the refusal that an error holds; an empty one when it holds none.
+func errorOf(err error) domain.Error {
+	if refusal, ok := errors.AsType[*domain.Error](err); ok {
+		return *refusal
+	}
+	return domain.Error{}
+}
+
+// errorLine is a refusal in one line; times are since start.
+func errorLine(err error, start time.Time) string {
+	r := errorOf(err)
+	line := strings.TrimSpace(outcome(err) + " " + r.Topic)
+	if r.Limit > 0 && r.Topic != "min_level" {
+		line += fmt.Sprintf(" %d", r.Limit)
+	}
+	if len(r.Fields) > 0 {
+		line += " " + strings.ReplaceAll(fmt.Sprint(r.Fields), " }", "}") // most errors name no word
+	}
+	if !r.RetryAt.IsZero() {
+		line += fmt.Sprintf(", retry after %v", r.RetryAt.Sub(start))
+	}
+	return line
+}
+
+// noCaps lifts the caps on mails.
+func noCaps(o *Options) { o.Mails = &domain.MailCaps{} }
+
+// reopen closes the store and opens it again, as a restart does.
+func (s *testStore) reopen(set ...func(*Options)) {
+	s.Helper()
+	s.stop()
+	o := Options{Path: s.path, Clock: s.clock.Now, Quotas: domain.Quotas{}, Normal: true}
+	for _, f := range set {
+		f(&o)
+	}
+	s.Store = openStore(s, o)
+}
+
+// dump is all that the database holds, by table.
+func (s *testStore) dump() map[string]string {
+	s.Helper()
+	var tables []string
+	s.ok(s.db.Select(context.Background(), &tables, ofTest+`SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`))
+	held, db := map[string]string{}, s.connection("ro")
+	defer db.Close()
+	for _, table := range tables {
+		held[table] = fmt.Sprint(rowsOf(s, db, `SELECT * FROM "`+table+`"`))
+	}
+	return held
+}
+
+// wantUnchanged fails the test if the database holds something else than before.
+func (s *testStore) wantUnchanged(what string, before map[string]string) {
+	s.Helper()
+	if diff := cmp.Diff(before, s.dump()); diff != "" {
+		s.Errorf("%s left something (-before +after):\n%s", what, diff)
+	}
+}
+
+// elapsed is how long ago a time was by the store's clock.
+func (s *testStore) elapsed(start time.Time) time.Duration { return s.clock.Now().Sub(start) }
+
+func rowsOf(t testing.TB, db *sqlx.DB, query string) (all []map[string]any) {
+	t.Helper()
+	rows, err := db.Queryx(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		row := map[string]any{}
+		if err := rows.MapScan(row); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, row)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// holdWriter keeps the writer busy with a write until release is called.
+func (s *testStore) holdWriter() (release func()) {
+	started, released, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- s.write(context.Background(), func(*tx) error {
+			close(started)
+			<-released
+			return nil
+		})
+	}()
+	<-started
+	return func() {
+		s.Helper()
+		close(released)
+		s.ok(<-done)
+	}
+}
+
+// queuedWrite is a write that waits for the writer.
+type queuedWrite struct {
+	err  error
+	done chan struct{}
+}
+
+// queueWrite hands a write to the writer without waiting for its end.
+func (s *testStore) queueWrite(act func(*tx) error) *queuedWrite {
+	q := &queuedWrite{done: make(chan struct{})}
+	s.tryWrite(act, func(err error) {
+		q.err = err
+		close(q.done)
+	})
+	return q
+}
+
+func insertBlockedWord(word string) func(*tx) error {
+	return func(t *tx) error {
+		t.Changes.Public = true // so that watchers hear of it
+		return t.Exec(`INSERT INTO blocklist (kind, entry, created_at) VALUES ('word', ?, ?)`, word, t.Now)
+	}
+}
+
+func (s *testStore) blockedWords() string {
+	return value[string](s, `SELECT COALESCE(group_concat(entry, ' '), '') FROM (SELECT entry FROM blocklist ORDER BY entry)`)
+}
+
+// limitPages lets the file grow by no more than so many pages from now on.
+func (s *testStore) limitPages(more int) {
+	s.Helper()
+	s.ok(s.db.Exclusive(context.Background(), func(conn *sqlx.Conn) error {
+		var pages int
+		if err := conn.GetContext(context.Background(), &pages, `PRAGMA page_count`); err != nil {
+			return err
+		}
+		_, err := conn.ExecContext(context.Background(), fmt.Sprintf(`PRAGMA max_page_count = %d`, pages+more))
+		return err
+	}))
+}
+
+// leaveNoRoom fills the file up, until limitPages says otherwise.
+func (s *testStore) leaveNoRoom() {
+	s.Helper()
+	s.limitPages(0)
+	for n, size := 0, 20_000; size > 0; n++ {
+		if s.write(context.Background(), insertBlockedWord(fmt.Sprintf("%d%s", n, strings.Repeat("x", size)))) != nil {
+			size /= 2
+		}
+	}
+}
+
+// walSize looks at the write-ahead log without opening it: closing a file of a
+// live database drops SQLite's locks on it.
+func (s *testStore) walSize() int64 {
+	s.Helper()
+	info, err := os.Stat(s.path + "-wal")
+	if errors.Is(err, os.ErrNotExist) {
+		return 0
+	}
+	s.ok(err)
+	return info.Size()
+}
+
+// occurrences counts bytes in the files of a store that is closed.
+func (s *testStore) occurrences(b []byte) (n int) {
+	s.Helper()
+	for _, suffix := range []string{"", "-wal", "-journal"} {
+		file, err := os.ReadFile(s.path + suffix)
+		if errors.Is(err, os.ErrNotExist) && suffix != "" {
+			continue
+		}
+		s.ok(err)
+		n += bytes.Count(file, b)
+	}
+	return n
 }

@@ -152,3 +152,50 @@ func TestIdempotency_RegistrationIsReplayedToItsNetworkOnly(t *testing.T) {
 		})
 	}
 }
+
+func TestIdempotency_DeletedRecordIsNotReplayed(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	pilot, _ := s.register("harbour-pilot")
+	draft := domain.PostDraft{Kind: "seeking", Title: "canarytitle", Body: "b"}
+	once := domain.NewIdempotencyKey("createPost", "0123456789abcdef", "body")
+	post, _, err := s.CreatePost(ctx, pilot, draft, once)
+	s.ok(err)
+	s.ok(s.DeletePost(ctx, pilot, post.ID))
+	_, _, err = s.CreatePost(ctx, pilot, draft, once)
+	wantOutcome(t, "the call", err, string(domain.CodeNotFound))
+	if n := value[int](s, `SELECT COUNT(*) FROM idempotency WHERE answer LIKE '%canarytitle%'`); n != 0 {
+		t.Error("the text of a deleted call is kept")
+	}
+	if n := value[int](s, `SELECT COUNT(*) FROM posts`); n != 0 {
+		t.Error("the repeated call made another")
+	}
+}
+
+// TestIdempotency_DeletedAgentIsErasedFromResponses: the other side's first answer shows the name and
+// level of the one that goes.
+func TestIdempotency_DeletedAgentIsErasedFromResponses(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	asker, gone := s.reachable("asker"), s.reachable("harbour-pilot")
+	s.update(gone, func(a *domain.Settings) { a.Name = "canaryname" })
+	once := func(operation string) domain.IdempotencyKey {
+		return domain.NewIdempotencyKey(operation, onceKey, "body")
+	}
+	acts := map[string]func() error{
+		"a request": func() error { return errOf3(s.SendRequest(ctx, asker, gone.Handle, plainDraft, once("sendRequest"))) },
+		"a collaboration": func() error {
+			return errOf3(s.RecordCollab(ctx, asker, domain.CollabDraft{Partner: gone.Handle, Summary: "s"}, once("recordCollab")))
+		},
+	}
+	for _, act := range acts {
+		s.ok(act())
+	}
+	s.ok(s.DeleteAgent(ctx, gone))
+	for name, act := range acts {
+		wantOutcome(t, name, act(), string(domain.CodeNotFound))
+	}
+	if n := value[int](s, `SELECT COUNT(*) FROM idempotency WHERE answer LIKE '%canaryname%'`); n != 0 {
+		t.Errorf("%d answers name it", n)
+	}
+}

@@ -14,35 +14,6 @@ import (
 	"callbook/testdata/proof"
 )
 
-const harbourPage, codePage = "https://harbour.example.org/about", "https://code.example.org/pilot"
-
-var (
-	foundIt  = domain.LinkCheck{Kind: "website", Verified: true, Proof: "rel_me"}
-	notThere = domain.LinkCheck{Kind: "website", Failure: "not_found_on_page"}
-	tooSlow  = domain.LinkCheck{Kind: "website", Failure: "timeout"}
-)
-
-// addLink adds a link that nobody has looked at.
-func (s *testStore) addLink(c domain.Caller, address string) {
-	s.Helper()
-	s.ok(errOf(s.AddLink(context.Background(), c, address, "website")))
-}
-
-// storeLinkCheck keeps what the agent's own call found, or the service by itself.
-func (s *testStore) storeLinkCheck(c domain.Caller, address string, found domain.LinkCheck, byService bool) []domain.Link {
-	s.Helper()
-	links, err := s.StoreLinkCheck(context.Background(), c.ID, address, found, byService)
-	s.ok(err)
-	return links
-}
-
-// addCheckedLink adds a link and keeps what a look at it found.
-func (s *testStore) addCheckedLink(c domain.Caller, address string, found domain.LinkCheck) {
-	s.Helper()
-	s.addLink(c, address)
-	s.storeLinkCheck(c, address, found, false)
-}
-
 // startLinkChecks are the links that the service takes up now.
 func (s *testStore) startLinkChecks(limit int) (addresses []string) {
 	s.Helper()

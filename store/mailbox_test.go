@@ -29,30 +29,6 @@ func (p pickedCodes) Read(b []byte) (int, error) {
 	return rand.Read(b)
 }
 
-// verifyCode asks for a code and returns it.
-func (s *testStore) verifyCode(c domain.Caller) string {
-	s.Helper()
-	s.ok(s.mailRequests()["verify"](c))
-	return s.deliverOneMail().Secret
-}
-
-// recoveryCode asks for a code to recover a key and returns it.
-func (s *testStore) recoveryCode(c domain.Caller) string {
-	s.Helper()
-	s.ok(s.mailRequests()["recover"](c))
-	return s.deliverOneMail().Secret
-}
-
-func (s *testStore) confirmVerify(c domain.Caller, code string) error {
-	_, err := s.ConfirmVerify(context.Background(), c, code)
-	return err
-}
-
-func (s *testStore) confirmRecovery(c domain.Caller, code string) (key string, err error) {
-	done, err := s.ConfirmRecovery(context.Background(), c.Handle, code, false)
-	return done.Key, err
-}
-
 func TestCode_AcceptsSpellings(t *testing.T) {
 	ctx := context.Background()
 	s := newStore(t, noCaps, func(o *Options) { o.Random = pickedCodes{"01A0Z11K"} })
@@ -96,8 +72,6 @@ func TestCode_NewMailboxInvalidatesIt(t *testing.T) {
 	}
 	s.verifyCode(pilot)
 }
-
-const rush = 100
 
 func TestCode_CountsConcurrentAttempts(t *testing.T) {
 	s := newStore(t, noCaps)

@@ -272,3 +272,29 @@ func TestReport_PostsRepliesAndAgentsAlike(t *testing.T) {
 		}
 	}
 }
+
+// TestSuspension_EndsOnAFullDisk: the caller reads on, as all others do.
+func TestSuspension_EndsOnAFullDisk(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	pilot, key := s.register("harbour-pilot")
+	s.ok(errOf(s.Authenticate(ctx, key)))
+	for i := range 20 { // to be shown again, they need room
+		var words strings.Builder
+		for word := range 400 {
+			fmt.Fprintf(&words, "word%d ", 1000*i+word)
+		}
+		s.post(pilot, func(d *domain.PostDraft) { d.Body = words.String() })
+	}
+	s.ok(s.Suspend(ctx, pilot.Handle, "spam", s.clock.Now().Add(time.Hour)))
+	s.leaveNoRoom()
+	s.clock.Advance(2 * time.Hour)
+	wantOutcome(t, "what ends it", s.endSuspension(ctx, pilot.ID), string(domain.CodeStorageFull))
+	_, err := s.Authenticate(ctx, key)
+	wantOutcome(t, "a call", err, "")
+	s.limitPages(1000)
+	s.ok(errOf(s.Authenticate(ctx, key)))
+	if _, err := s.Card(ctx, pilot.Handle); err != nil {
+		t.Errorf("once there is room: %v", err)
+	}
+}

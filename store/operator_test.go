@@ -31,17 +31,6 @@ func (s *testStore) registerSpamWave(prefix string, n int) (handles []string) {
 	return handles
 }
 
-// actLines are the operator's acts, the oldest first.
-func (s *testStore) actLines() (lines []string) {
-	s.Helper()
-	acts, err := s.Acts(context.Background(), 1000)
-	s.ok(err)
-	for _, a := range acts {
-		lines = append([]string{strings.TrimSpace(a.Act + " " + a.Subject + " " + domain.Deref(a.Detail))}, lines...)
-	}
-	return lines
-}
-
 // TestOperator_ActsOnManyAgents: an act on many leaves what the same act on each leaves.
 func TestOperator_ActsOnManyAgents(t *testing.T) {
 	t.Parallel()

@@ -2,115 +2,15 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
-
-// noCaps lifts the caps on mails.
-func noCaps(o *Options) { o.Mails = &domain.MailCaps{} }
-
-// reopen closes the store and opens it again, as a restart does.
-func (s *testStore) reopen(set ...func(*Options)) {
-	s.Helper()
-	s.stop()
-	o := Options{Path: s.path, Clock: s.clock.Now, Quotas: domain.Quotas{}, Normal: true}
-	for _, f := range set {
-		f(&o)
-	}
-	s.Store = openStore(s, o)
-}
-
-// elapsed is how long ago a time was by the store's clock.
-func (s *testStore) elapsed(start time.Time) time.Duration { return s.clock.Now().Sub(start) }
-
-// startMail takes the next mail; false when none is due.
-func (s *testStore) startMail() (domain.Mail, bool) {
-	s.Helper()
-	mail, due, err := s.StartMail(context.Background())
-	s.ok(err)
-	return mail, due
-}
-
-// deliverMails delivers all mails that are due.
-func (s *testStore) deliverMails() (mails []domain.Mail) {
-	s.Helper()
-	for mail, due := s.startMail(); due; mail, due = s.startMail() {
-		s.ok(s.FinishMail(context.Background(), mail, domain.MailDelivered))
-		mails = append(mails, mail)
-	}
-	return mails
-}
-
-// deliverMailsWithSecrets delivers what is due, and returns the mails that are no notices.
-func (s *testStore) deliverMailsWithSecrets() []domain.Mail {
-	s.Helper()
-	return slices.DeleteFunc(s.deliverMails(), func(m domain.Mail) bool { return m.Secret == "" })
-}
-
-// deliverOneMail delivers the one mail that is due, beside notices.
-func (s *testStore) deliverOneMail() domain.Mail {
-	s.Helper()
-	mails := s.deliverMailsWithSecrets()
-	if len(mails) != 1 {
-		s.Fatalf("%d mails are due, want one", len(mails))
-	}
-	return mails[0]
-}
-
-// dump is all that the database holds, by table.
-func (s *testStore) dump() map[string]string {
-	s.Helper()
-	var tables []string
-	s.ok(s.db.Select(context.Background(), &tables, ofTest+`SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`))
-	held, db := map[string]string{}, s.connection("ro")
-	defer db.Close()
-	for _, table := range tables {
-		held[table] = fmt.Sprint(rowsOf(s, db, `SELECT * FROM "`+table+`"`))
-	}
-	return held
-}
-
-// wantUnchanged fails the test if the database holds something else than before.
-func (s *testStore) wantUnchanged(what string, before map[string]string) {
-	s.Helper()
-	if diff := cmp.Diff(before, s.dump()); diff != "" {
-		s.Errorf("%s left something (-before +after):\n%s", what, diff)
-	}
-}
-
-// errorOf is the refusal that an error holds; an empty one when it holds none.
-func errorOf(err error) domain.Error {
-	if refusal, ok := errors.AsType[*domain.Error](err); ok {
-		return *refusal
-	}
-	return domain.Error{}
-}
-
-// mailRequests are the acts that send a mail.
-func (s *testStore) mailRequests() map[string]func(domain.Caller) error {
-	ctx := context.Background()
-	return map[string]func(domain.Caller) error{
-		"verify":  func(c domain.Caller) error { _, err := s.StartVerify(ctx, c); return err },
-		"recover": func(c domain.Caller) error { _, err := s.StartRecovery(ctx, c.Handle, c.Address); return err },
-		"claim mei": func(c domain.Caller) error {
-			_, err := s.ClaimOwner(ctx, c, "mei@people.example.org")
-			return err
-		},
-		"claim mei otherwise": func(c domain.Caller) error {
-			_, err := s.ClaimOwner(ctx, c, "Mei+callbook@People.example.org")
-			return err
-		},
-	}
-}
 
 // mostADay counts mails within any day.
 func mostADay(times []domain.Time) (most int) {

@@ -314,3 +314,21 @@ func TestCreatePost_Repeated(t *testing.T) {
 	_, _, err = s.CreatePost(ctx, author, draft, domain.IdempotencyKey{})
 	wantOutcome(t, "after it was deleted", err, "")
 }
+
+func TestPost_ClockThatRanAheadClosesItForATime(t *testing.T) {
+	ctx := context.Background()
+	s := newStore(t)
+	pilot, _ := s.register("harbour-pilot")
+	s.post(pilot, func(d *domain.PostDraft) { d.Deadline = domain.TimeOf(s.clock.Now()).Add(3 * domain.Day).Date() })
+	for _, tt := range []struct {
+		jump time.Duration
+		want int
+	}{{10 * domain.Day, 0}, {-10 * domain.Day, 1}} {
+		s.clock.Advance(tt.jump)
+		s.ok(s.RunJobs(ctx))
+		open, err := s.Posts(ctx, domain.PostFilter{Open: true}, listing.Page{Limit: 10})
+		if s.ok(err); len(open.Items) != tt.want {
+			t.Errorf("after a jump of %v: %d open calls, want %d", tt.jump, len(open.Items), tt.want)
+		}
+	}
+}

@@ -16,46 +16,6 @@ import (
 
 // The rules of contact requests are in the model, those of their admission in domain.ContactPolicy.
 
-// reachable registers an agent at level 1 that takes requests without an offering.
-func (s *testStore) reachable(handle string) domain.Caller {
-	s.Helper()
-	c := s.verified(handle)
-	s.update(c, func(a *domain.Settings) { a.ContactPolicy.RequireOffering = false })
-	return c
-}
-
-func (s *testStore) reachableAgents(prefix string, n int) []domain.Caller {
-	s.Helper()
-	callers := make([]domain.Caller, n)
-	for i := range callers {
-		callers[i] = s.reachable(fmt.Sprintf("%s-%d", prefix, i))
-	}
-	return callers
-}
-
-var plainDraft = domain.ContactRequestDraft{Purpose: "Tide tables", Deliverable: "Two files", Compensation: "none"}
-
-func (s *testStore) requestError(from, to domain.Caller) error {
-	_, _, err := s.SendRequest(context.Background(), from, to.Handle, plainDraft, domain.IdempotencyKey{})
-	return err
-}
-
-// sendRequest sends a request that is admitted.
-func (s *testStore) sendRequest(from, to domain.Caller) domain.ContactRequest {
-	s.Helper()
-	r, _, err := s.SendRequest(context.Background(), from, to.Handle, plainDraft, domain.IdempotencyKey{})
-	s.ok(err)
-	return r
-}
-
-// request is a request as one of its parties reads it.
-func (s *testStore) request(c domain.Caller, id string) domain.ContactRequest {
-	s.Helper()
-	r, err := s.Request(context.Background(), c, id)
-	s.ok(err)
-	return r
-}
-
 // requestActs are the acts on a request that are calls of an agent.
 func (s *testStore) requestActs() map[string]func(c domain.Caller, id string) (domain.ContactRequest, error) {
 	ctx := context.Background()
@@ -115,22 +75,6 @@ func (s *testStore) requestIDs(c domain.Caller, f RequestFilter) (ids []string) 
 		s.Errorf("%d requests, total %d", len(ids), found.Total)
 	}
 	return ids
-}
-
-// errorLine is a refusal in one line; times are since start.
-func errorLine(err error, start time.Time) string {
-	r := errorOf(err)
-	line := strings.TrimSpace(outcome(err) + " " + r.Topic)
-	if r.Limit > 0 && r.Topic != "min_level" {
-		line += fmt.Sprintf(" %d", r.Limit)
-	}
-	if len(r.Fields) > 0 {
-		line += " " + strings.ReplaceAll(fmt.Sprint(r.Fields), " }", "}") // most errors name no word
-	}
-	if !r.RetryAt.IsZero() {
-		line += fmt.Sprintf(", retry after %v", r.RetryAt.Sub(start))
-	}
-	return line
 }
 
 // TestTryRequest_StoresNothing holds a dry run against the real request, which the model does for the other rules.

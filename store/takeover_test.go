@@ -2,52 +2,21 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
 	"net/netip"
+	"slices"
+	"strings"
+	"testing"
 	"time"
 
 	"callbook/store/domain"
+	"callbook/testdata/proof"
 )
 
-// wantHidden fails the test unless an agent is hidden from the public, or is not.
-func (s *testStore) wantHidden(c domain.Caller, want bool) {
-	s.Helper()
-	_, err := s.Card(context.Background(), c.Handle)
-	if got := outcome(err) == "not_found"; got != want {
-		s.Errorf("%s is hidden: %t, want %t (%v)", c.Handle, got, want, err)
-	}
-}
-
-const thief = "thief@elsewhere.example.org"
-
-// deliverSecrets delivers what waits, and returns the newest secret of each recipient.
-func (s *testStore) deliverSecrets() map[string]string {
-	s.Helper()
-	secrets := map[string]string{}
-	for _, mail := range s.deliverMails() {
-		if mail.Secret != "" {
-			secrets[mail.To] = mail.Secret
-		}
-	}
-	return secrets
-}
-
-// recoveryCodes has recovery codes mailed, and returns them by recipient.
-func (s *testStore) recoveryCodes(c domain.Caller) map[string]string {
-	s.Helper()
-	s.deliverMails()
-	s.ok(errOf(s.StartRecovery(context.Background(), c.Handle, netip.Addr{})))
-	return s.deliverSecrets()
-}
-
-// moveMailbox changes the mailbox of an agent, and verifies it as the agent does.
-func (s *testStore) moveMailbox(c domain.Caller, mailbox string) {
-	s.Helper()
-	s.update(c, func(a *domain.Settings) { a.Mailbox = mailbox })
-	s.ok(errOf(s.StartVerify(context.Background(), c)))
-	s.ok(s.confirmVerify(c, s.deliverSecrets()[mailbox]))
-}
-
-// heist is an agent whose key leaked.
+// heist is an agent whose key leaked: what a thief can do on an owner's page, or by a mailbox, against the
+// holder of the mailbox as it was.
 type heist struct {
 	*testStore
 	pilot          domain.Caller
@@ -127,4 +96,179 @@ func (h *heist) wantOwn(key, mailbox string) {
 		}
 	}
 	h.wantHidden(h.pilot, false)
+}
+
+// TestTakeover_HolderWinsWhateverTheThiefDoes plays a thief who does anything that a key, an owner's page and the
+// mails to mailboxes of the thief allow, in any order, for up to five days after the theft, but erasing an agent
+// that nobody claimed. An hour or a day after that the holder of the former mailbox wins, and so does an
+// owner from before, who wins even eight days later.
+// It holds promise 4 of SECURITY.md.
+func TestTakeover_HolderWinsWhateverTheThiefDoes(t *testing.T) {
+	t.Parallel()
+	proof.OneByOne(t)
+	sequences := proof.Rounds(6, 100, 1000)
+	for seed := range sequences {
+		for _, claimed := range []time.Duration{0, domain.Day, 60 * domain.Day} {
+			r := rand.New(rand.NewPCG(uint64(seed), uint64(claimed)))
+			s := newStore(t) // with all caps
+			h := s.heldBefore(claimed)
+			h.plot(r)
+			byOwner := h.own != "" && seed%2 == 1
+			after := []time.Duration{time.Hour, domain.Day}[r.IntN(2)]
+			if byOwner && !h.deleted {
+				after = 8 * domain.Day
+			}
+			s.clock.Advance(after)
+			s.ok(s.RunJobs(context.Background()))
+			if h.own != "" {
+				if _, err := h.OwnerPage(context.Background(), h.own); err != nil {
+					t.Fatalf("sequence %d, claimed for %v: %s: the owner's page: %v", seed, claimed, strings.Join(h.did, ", "), err)
+				}
+			}
+			key := ""
+			if byOwner {
+				key = h.byOwner()
+			} else {
+				key = h.byAnyCode()
+			}
+			if key != "" {
+				h.wantOwn(key, holder)
+			}
+			if key == "" || t.Failed() {
+				t.Fatalf("sequence %d, claimed for %v, by the owner %t: %s", seed, claimed, byOwner, strings.Join(h.did, ", "))
+			}
+			s.stop()
+		}
+	}
+}
+
+// plot has the thief act at random. What fails is of no account.
+func (h *heist) plot(r *rand.Rand) {
+	h.Helper()
+	ctx := context.Background()
+	box := func() string { return fmt.Sprintf("thief-%d@elsewhere.example.org", r.IntN(5)) }
+	move := func(to string) {
+		_, _ = h.UpdateAgent(ctx, h.pilot, func(set *domain.Settings) error { set.Mailbox = to; return nil })
+	}
+	press := func(act domain.OwnerAction) {
+		if done, err := h.tryOwnerAct(h.claims, act); err == nil && done.Key != "" {
+			h.rekey(done.Key)
+		}
+	}
+	acts := []struct {
+		name string
+		do   func()
+	}{
+		{"move", func() { move(box()) }},
+		{"move and verify", func() { move(box()); h.verifyAsThief() }},
+		{"move and verify", func() { move(box()); h.verifyAsThief() }},
+		{"move back", func() { move(holder) }},
+		{"verify", h.verifyAsThief},
+		{"claim and confirm", func() { _, _ = h.ClaimOwner(ctx, h.pilot, boss); h.read(); press(domain.OwnerConfirm) }},
+		{"claim", func() { _, _ = h.ClaimOwner(ctx, h.pilot, boss); h.read() }},
+		{"name the holder as owner", func() { _, _ = h.ClaimOwner(ctx, h.pilot, "Harbour-Pilot+x@agents.example.org"); h.read() }},
+		{"confirm", func() { press(domain.OwnerConfirm) }},
+		{"claim and confirm", func() { _, _ = h.ClaimOwner(ctx, h.pilot, boss); h.read(); press(domain.OwnerConfirm) }},
+		{"rotate-key on the page", func() { press(domain.OwnerRotateKey) }},
+		{"rotate-key on the page", func() { press(domain.OwnerRotateKey) }},
+		{"withdraw", func() { press(domain.OwnerWithdraw) }},
+		{"require receipts", func() {
+			_, _ = h.UpdateAgent(ctx, h.pilot, func(set *domain.Settings) error { set.ContactPolicy.RequireOwnerReceipt = true; return nil })
+		}},
+		{"recover", func() { h.recoverAsThief(r, true) }},
+		{"recover", func() { h.recoverAsThief(r, false) }},
+		{"rotate the key", func() {
+			if key, _, err := h.RotateKey(ctx, h.pilot); err == nil {
+				h.rekey(key)
+			}
+		}},
+		{"end mails", func() { h.ok(h.StopMails(ctx, h.stop, r.IntN(2) == 0)) }},
+		{"delete", func() {
+			if value[bool](h.testStore, `SELECT EXISTS (SELECT 1 FROM owner_claims WHERE status = 'claimed')`) {
+				h.deleted = h.DeleteAgent(ctx, h.pilot) == nil || h.deleted
+			}
+		}},
+	}
+	end := h.clock.Now().Add(5 * domain.Day)
+	h.rekey(h.stolen)
+	for i := range 4 + r.IntN(20) {
+		act := acts[r.IntN(len(acts))]
+		if i < 3 && r.IntN(2) == 0 { // often the worst: another mailbox, a claim, its page
+			act = acts[[]int{1, 5, 10}[i]]
+		}
+		h.did = append(h.did, act.name)
+		if act.name == "end mails" && h.stop == "" {
+			continue
+		}
+		act.do()
+		h.read()
+		pause := time.Duration(r.Int64N(int64(6 * time.Hour)))
+		if h.deleted || h.clock.Now().Add(pause).After(end) {
+			pause = time.Minute
+		}
+		h.clock.Advance(pause)
+		h.ok(h.RunJobs(ctx))
+	}
+}
+
+// rekey gives the thief a new key.
+func (h *heist) rekey(key string) {
+	h.stolen, h.pilot.KeyHash = key, string(domain.HashKey(key))
+}
+
+// read delivers the mails, and keeps what the thief and the holder find in theirs. The holder denies a claim.
+func (h *heist) read() {
+	h.Helper()
+	for _, mail := range h.deliverMails() {
+		switch {
+		case mail.To == boss:
+			h.claims = mail.Secret
+		case strings.HasSuffix(mail.To, "@elsewhere.example.org"):
+			h.stop = mail.Stop
+			if mail.Secret != "" {
+				h.thiefs[mail.Kind+" "+mail.To] = mail.Secret
+			}
+		case mail.Kind == domain.MailClaim && h.own == "":
+			_, _ = h.tryOwnerAct(mail.Secret, domain.OwnerReject)
+		case mail.Kind == domain.MailRecover || mail.Kind == domain.MailFormer:
+			h.codesOfHolder = append(h.codesOfHolder, mail.Secret)
+		}
+	}
+}
+
+func (h *heist) verifyAsThief() {
+	own, err := h.Me(context.Background(), h.pilot)
+	h.ok(err)
+	_, _ = h.StartVerify(context.Background(), h.pilot)
+	h.read()
+	_ = h.confirmVerify(h.pilot, h.thiefs[domain.MailVerify+" "+own.Mailbox])
+}
+
+// recoverAsThief tries all codes that the thief has been mailed.
+func (h *heist) recoverAsThief(r *rand.Rand, endClaim bool) {
+	ctx := context.Background()
+	_, err := h.StartRecovery(ctx, h.pilot.Handle, netip.MustParseAddr("192.0.2.66"))
+	h.ok(err)
+	h.read()
+	codes := slices.Sorted(maps.Values(h.thiefs))
+	r.Shuffle(len(codes), func(i, j int) { codes[i], codes[j] = codes[j], codes[i] })
+	for _, code := range codes {
+		if done, err := h.ConfirmRecovery(ctx, h.pilot.Handle, code, endClaim); err == nil {
+			h.rekey(done.Key)
+		}
+	}
+}
+
+// byAnyCode recovers the key with a code that the holder has or asks for now.
+func (h *heist) byAnyCode() string {
+	h.Helper()
+	_, err := h.StartRecovery(context.Background(), h.pilot.Handle, netip.MustParseAddr("198.51.100.1"))
+	h.ok(err)
+	h.read()
+	for _, code := range slices.Backward(h.codesOfHolder) {
+		if done, err := h.ConfirmRecovery(context.Background(), h.pilot.Handle, code, true); err == nil {
+			return done.Key
+		}
+	}
+	return ""
 }

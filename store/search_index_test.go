@@ -15,11 +15,19 @@ import (
 	"callbook/testdata/proof"
 )
 
-// derived is all derived data of a directory: each word of the search tables with its row, and which
-// collaborations count.
-type derived struct {
-	Counts                []map[string]any
-	AgentWords, PostWords []string
+func TestSearch_ForgetsFormerNames(t *testing.T) {
+	s := newStore(t)
+	pilot, _ := s.register("harbour-pilot")
+	s.update(pilot, func(a *domain.Settings) { a.Name = "Formername" })
+	s.update(pilot, func(a *domain.Settings) { a.Name = "Another" })
+	s.clock.Advance(domain.Day)
+	s.ok(s.RunJobs(t.Context()))
+	if n := value[int](s, `SELECT COUNT(*) FROM agent_tokens WHERE term LIKE '%formername'`); n != 0 {
+		t.Error("a word that no text holds is still in the index")
+	}
+	if n := value[int](s, `SELECT COUNT(*) FROM agent_tokens WHERE term LIKE '%another'`); n == 0 {
+		t.Error("a word of the present name is not in the index")
+	}
 }
 
 func readDerived(t testing.TB, db *sqlx.DB) (d derived) {
@@ -28,26 +36,6 @@ func readDerived(t testing.TB, db *sqlx.DB) (d derived) {
 	d.AgentWords = indexWords(t, db, "agent_search")
 	d.PostWords = indexWords(t, db, "post_search")
 	return d
-}
-
-func rowsOf(t testing.TB, db *sqlx.DB, query string) (all []map[string]any) {
-	t.Helper()
-	rows, err := db.Queryx(query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		row := map[string]any{}
-		if err := rows.MapScan(row); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, row)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return all
 }
 
 func indexWords(t testing.TB, db *sqlx.DB, table string) (words []string) {
@@ -154,17 +142,6 @@ func (s *testStore) wantSameSearchResults(again *testStore, after, q string) {
 	}
 }
 
-// update changes the settings of an agent.
-func (s *testStore) update(c domain.Caller, change func(*domain.Settings)) domain.PublicAgent {
-	s.Helper()
-	doc, err := s.UpdateAgent(context.Background(), c, func(set *domain.Settings) error {
-		change(set)
-		return nil
-	})
-	s.ok(err)
-	return doc
-}
-
 // TestSearchRows_FollowEveryWrite holds the derived data of what the model does not have against data made anew.
 func TestSearchRows_FollowEveryWrite(t *testing.T) {
 	t.Parallel()
@@ -269,4 +246,11 @@ func TestCheck_MakesDamagedSearchTablesAnew(t *testing.T) {
 		t.Errorf("%d calls are found", found.Total)
 	}
 	s.checkDerived("damage of the search tables")
+}
+
+// derived is all derived data of a directory: each word of the search tables with its row, and which
+// collaborations count.
+type derived struct {
+	Counts                []map[string]any
+	AgentWords, PostWords []string
 }

@@ -446,7 +446,7 @@ func (c *checkCommand) checkSettings(f *findings) {
 		{base.Scheme == "http" && !text.IsLoopback(base.Hostname()), "base URL", "without https, API keys cross the network unencrypted"},
 		{base.Scheme == "https" && len(c.Domain)+len(c.TrustedProxy) == 0, "proxy", "the base URL is https, and --domain is not set: if a reverse proxy is in front, set --trusted-proxy to its address, or all visitors count as one address"},
 		{c.Contact == "", "contact", "not set: people cannot contact you about the site"},
-		{c.Limits == off, "limits", "off: for tests and private networks only"},
+		{c.Limits == off && !c.local, "limits", "off: for tests and private networks only"},
 		{c.Durability != "full", "writes", "a power cut may lose the last writes (--durability normal)"},
 		{c.BackupDir == "", "backups", "the service makes none: set --backup-dir to a folder on another disk"},
 	} {

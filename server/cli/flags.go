@@ -57,13 +57,33 @@ func fileOf(flag, path string) (string, error) {
 
 // limitFlags set the rate limits. Single ones stand in the table [limits] of the file of settings.
 type limitFlags struct {
-	Limits string `enum:"strict,normal,relaxed,off" default:"normal" help:"Rate limits. strict: half of the defaults. relaxed: four times as many. off: none, for tests and private networks. Single ones are in the table [limits] of the file of settings."`
+	Limits string `enum:"auto,strict,normal,relaxed,off" default:"auto" help:"Rate limits. auto: normal if --domain or --base-url gives the site a public address, otherwise none, not even of mails. strict: half of the defaults. relaxed: four times as many. off: none, for tests and private networks. Single ones are in the table [limits] of the file of settings."`
 
 	single domain.Quotas // from the file of settings
+
+	// local is true if the directory serves this machine alone, where nobody needs protection.
+	local bool
+}
+
+// resolve decides what auto means.
+func (f *limitFlags) resolve(public bool) {
+	switch {
+	case f.Limits != "auto":
+	case public:
+		f.Limits = "normal"
+	default:
+		f.Limits, f.local = off, true
+	}
 }
 
 // numbers returns the limits in force by name.
-func (f limitFlags) numbers() domain.Quotas { return domain.LimitsAt(f.Limits, f.single) }
+func (f limitFlags) numbers() domain.Quotas {
+	numbers := domain.LimitsAt(f.Limits, f.single)
+	if f.local {
+		numbers[domain.LimitMails] = f.single[domain.LimitMails]
+	}
+	return numbers
+}
 
 // mailFlags configure the mails of the site: codes and links for owners.
 type mailFlags struct {
@@ -120,6 +140,10 @@ func isMailSetting(file string) bool { return strings.Contains(file, "://") }
 
 // mailCaps returns the caps on mails, with the limit of the operator.
 func (f limitFlags) mailCaps() *domain.MailCaps {
+	if f.local {
+		return &domain.MailCaps{Site: f.single[domain.LimitMails]}
+	}
+
 	caps := domain.DefaultMailCaps
 	caps.Site = f.numbers()[domain.LimitMails]
 	if caps.Site == 0 {

@@ -70,11 +70,15 @@ func TestLimits_AreAFactorAndSingleOnes(t *testing.T) {
 		args   []string
 		want   map[domain.LimitName]int
 	}{
-		"normal":       {"", nil, domain.DefaultQuotas},
+		"public":       {"", []string{"--base-url=https://directory.example.org"}, domain.DefaultQuotas},
+		"by name":      {"", []string{"--domain=directory.example.org"}, map[domain.LimitName]int{"reads": 600, "mails": 200}},
+		"local":        {"", nil, map[domain.LimitName]int{"reads": 0, "registrations": 0, "posts": 0, "mails": 0, "owner_agents": 20}},
+		"local, mails": {"[limits]\nmails = 20", nil, map[domain.LimitName]int{"reads": 0, "mails": 20}},
+		"normal":       {"", []string{"--limits=normal"}, domain.DefaultQuotas},
 		"strict":       {"", []string{"--limits=strict"}, map[domain.LimitName]int{"reads": 300, "requests": 3, "posts_unverified": 2, "mails": 200}},
 		"relaxed":      {"limits = 'relaxed'", nil, map[domain.LimitName]int{"reads": 2400, "posts_unverified": 12, "owner_agents": 20}},
 		"off":          {"limits = 'relaxed'", []string{"--limits=off"}, map[domain.LimitName]int{"reads": 0, "posts": 0, "mails": 200}},
-		"single":       {"[limits]\nreads = 7\nposts-unverified = 0", nil, map[domain.LimitName]int{"reads": 7, "posts_unverified": 0, "calls": 120}},
+		"single":       {"[limits]\nreads = 7\nposts-unverified = 0", nil, map[domain.LimitName]int{"reads": 7, "posts_unverified": 0, "calls": 0}},
 		"single, off":  {"[limits]\nreads = 7", []string{"--limits=off"}, map[domain.LimitName]int{"reads": 7, "calls": 0}},
 		"with factor":  {"[limits]\nfactor = 'strict'\nreads = 7\nmails = 20", nil, map[domain.LimitName]int{"reads": 7, "calls": 60, "mails": 20}},
 		"factor, flag": {"[limits]\nfactor = 'strict'", []string{"--limits=normal"}, map[domain.LimitName]int{"calls": 120}},

@@ -57,7 +57,7 @@ func TestHelp_HasEverySetting(t *testing.T) {
 			t.Errorf("%d rows begin with %s", strings.Count(page, row), row)
 		}
 	}
-	for _, row := range []string{"| `--limits` `CALLBOOK_LIMITS` | Rate limits. strict: ", "| `reads` | Public reads per minute and address. Default: `600`. |\n", `such as Callbook \<callbook@example.org>. |`, "\n### Log\n"} {
+	for _, row := range []string{"| `--limits` `CALLBOOK_LIMITS` | Rate limits. auto: ", "| `reads` | Public reads per minute and address. Default: `600`. |\n", `such as Callbook \<callbook@example.org>. |`, "\n### Log\n"} {
 		if !strings.Contains(page, row) {
 			t.Errorf("there is no %s in %s", row, page)
 		}

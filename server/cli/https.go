@@ -23,6 +23,8 @@ func (c *serveCommand) AfterApply(k *kong.Context, file *configFile) error {
 	if err := c.mailFlags.resolve(k); err != nil {
 		return err
 	}
+
+	c.limitFlags.resolve(c.BaseURL != "" || len(c.Domain) > 0)
 	if len(c.Domain) == 0 {
 		c.Addr = cmp.Or(c.Addr, "127.0.0.1:8080")
 		return nil

@@ -206,6 +206,9 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 			Str("base_url", p.server.BaseURL).
 			Msg("--base-url is not set: documents contain this address")
 	}
+	if c.local {
+		log.Info().Msg("rate limits are off, since the site has no public address; --limits normal sets them")
+	}
 
 	st, err := c.openStore(ctx, console.err, log, p.store)
 	if err != nil {

@@ -82,7 +82,7 @@ func TestCheck_ReportsProblems(t *testing.T) {
 		{"no mail server", []string{free, "--db", whole, "--mail", "smtp://somebody:hunter2@" + closedPort(t), "--mail-from", "a@b.example.org"}, 1, "ERROR mail"},
 		{"mails switched off", []string{free, "--db", whole, "--mail", "off"}, 0, "no mailbox can be verified"},
 		{"mails into a folder", []string{free, "--db", whole, "--mail", "dir:" + folder}, 0, "ready to send mails"},
-		{"mails left", []string{free, "--db", whole}, 0, "99 of 100 mails a day for verifications are left"},
+		{"mails left", []string{free, "--db", whole, "--limits", "normal"}, 0, "99 of 100 mails a day for verifications are left"},
 		{"mails spent", []string{free, "--db", whole, "--config", settingsFile(t, "[limits]\nmails = 2")}, 0, "all 1 mails a day for verifications are sent"},
 		{"no limit of mails", []string{free, "--db", whole, "--config", settingsFile(t, "[limits]\nmails = 0")}, 0, "ok disk"},
 		{"no copy yet", []string{free, "--db", whole, "--backup-dir", t.TempDir()}, 0, "there is none yet in"},

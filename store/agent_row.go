@@ -178,6 +178,19 @@ func (t *tx) agentByHandle(handle string) (*agentRow, bool, error) {
 	return t.findAgent(`h.handle = ?`, handle)
 }
 
+// visibleAgent returns the row of the agent that has a handle. It returns not_found if there is none,
+// or it is hidden.
+func (t *tx) visibleAgent(handle string) (*agentRow, error) {
+	agent, found, err := t.agentByHandle(handle)
+	if err != nil {
+		return nil, err
+	}
+	if !found || agent.Hidden(t.Now) {
+		return nil, domain.NewError(domain.CodeNotFound)
+	}
+	return agent, nil
+}
+
 // agentOfCaller returns the row of the agent of a caller. It returns unauthorized if the agent was
 // deleted or its key replaced after the caller was authenticated. Without a key hash it does not
 // compare the key.

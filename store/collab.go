@@ -324,7 +324,7 @@ func (s *Store) listCollabs(
 	name, where string,
 	bounds []any,
 	page listing.Page,
-) (list listing.List[domain.Collab], err error) {
+) (listing.List[domain.Collab], error) {
 	rows, err := listing.Read[collabRow](ctx, s.db, &listing.Query{
 		Name: name,
 		Rows: selectCollab + ` WHERE c.seq < ? AND` + where + ` ORDER BY c.seq DESC LIMIT ? OFFSET ?`,
@@ -334,11 +334,7 @@ func (s *Store) listCollabs(
 			WHERE` + where + ` LIMIT ?)`,
 		Bounds: bounds,
 	}, page)
-	if err != nil {
-		return list, err
-	}
-
-	return listing.Map(rows, func(r *collabRow) (domain.Collab, error) { return r.Collab, nil })
+	return listing.Map(rows, func(r *collabRow) domain.Collab { return r.Collab }), err
 }
 
 // closeCollab stores the decision on a pending collaboration, and notifies one side.

@@ -169,11 +169,7 @@ func (s *Store) readRequests(
 
 	size := 0
 	for i := range rows {
-		request, err := rows[i].Record()
-		if err != nil {
-			return err
-		}
-
+		request := rows[i].Record()
 		size += len(request.Purpose) + len(request.Deliverable)
 		if request.Context != nil {
 			size += len(*request.Context)

@@ -295,9 +295,7 @@ func (s *Store) receipts(
 
 	waiting := make([]domain.ContactRequest, len(rows))
 	for i := range rows {
-		if waiting[i], err = rows[i].Record(); err != nil {
-			return nil, err
-		}
+		waiting[i] = rows[i].Record()
 	}
 
 	return waiting, nil
@@ -478,10 +476,10 @@ func (t *tx) rejectClaim(claim *claimRow, agent *agentRow) error {
 		t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID),
 		t.deleteMail(agent.ID, domain.MailClaim),
 		t.insertReport(report{
-			About:         domain.AboutClaim,
-			Subject:       agent.Handle,
-			reportSubject: reportSubject{AuthorID: agent.ID},
-			Reporter:      claim.Owner,
+			About:    domain.AboutClaim,
+			Subject:  agent.Handle,
+			AuthorID: agent.ID,
+			Reporter: claim.Owner,
 		}))
 }
 

@@ -7,6 +7,18 @@ import (
 	"callbook/store/domain"
 )
 
+// report is a report to the operator. AuthorID and Text are stored as they were when it was made,
+// since the author may delete what is reported.
+type report struct {
+	About      string  // AboutPost and so on of package domain
+	Subject    string  // an id, or the agent's handle
+	AuthorID   int64   `db:"author_id"`
+	Text       *string `db:"text"` // nil for a claim
+	Reporter   []byte  // a pseudonym, or nil
+	ReporterID *int64  // the agent that reports, or nil
+	Reason     string
+}
+
 // ReportPost reports a post to the operator. Reports of one address count once a day for a post.
 // Reports alone hide nothing. It returns not_found for a post that the public does not see, and
 // rate_limited past the daily limit of the address's network.
@@ -16,16 +28,11 @@ func (s *Store) ReportPost(
 	address netip.Addr,
 	draft domain.ReportDraft,
 ) error {
-	return s.reportFrom(
-		ctx,
-		address,
-		report{About: domain.AboutPost, Subject: postID, Reason: draft.Reason},
-		reported(`
-		SELECT p.author_id, concat_ws(char(10), p.title, p.deliverable, p.constraints, NULLIF(p.tags, '[]'), p.body) AS text
-		FROM posts p
-		JOIN agents a ON a.id = p.author_id
-		WHERE p.id = ? AND NOT a.hidden`, postID),
-	)
+	return s.reportFrom(ctx, address, report{
+		About:   domain.AboutPost,
+		Subject: postID,
+		Reason:  draft.Reason,
+	})
 }
 
 // ReportReply is ReportPost for a reply.
@@ -35,18 +42,11 @@ func (s *Store) ReportReply(
 	address netip.Addr,
 	draft domain.ReportDraft,
 ) error {
-	return s.reportFrom(
-		ctx,
-		address,
-		report{About: domain.AboutReply, Subject: replyID, Reason: draft.Reason},
-		reported(`
-		SELECT r.author_id, r.body AS text
-		FROM replies r
-		JOIN posts p ON p.seq = r.post_seq
-		JOIN agents pa ON pa.id = p.author_id
-		JOIN agents ra ON ra.id = r.author_id
-		WHERE r.id = ? AND NOT pa.hidden AND NOT ra.hidden`, replyID),
-	)
+	return s.reportFrom(ctx, address, report{
+		About:   domain.AboutReply,
+		Subject: replyID,
+		Reason:  draft.Reason,
+	})
 }
 
 // ReportAgent is ReportPost for the card of an agent.
@@ -56,45 +56,21 @@ func (s *Store) ReportAgent(
 	address netip.Addr,
 	draft domain.ReportDraft,
 ) error {
-	return s.reportFrom(
-		ctx,
-		address,
-		report{About: domain.AboutAgent, Subject: handle, Reason: draft.Reason},
-		func(t *tx) (reportSubject, error) {
-			agent, found, err := t.agentByHandle(handle)
-			if err == nil && (!found || agent.Hidden(t.Now)) {
-				err = domain.NewError(domain.CodeNotFound)
-			}
-
-			if err != nil {
-				return reportSubject{}, err
-			}
-
-			text := agent.Texts()
-			return reportSubject{AuthorID: agent.ID, Text: &text}, nil
-		},
-	)
+	return s.reportFrom(ctx, address, report{
+		About:   domain.AboutAgent,
+		Subject: handle,
+		Reason:  draft.Reason,
+	})
 }
 
-// reported returns a function that reads what a report is about by a query with its id.
-func reported(query, id string) func(*tx) (reportSubject, error) {
-	return func(t *tx) (r reportSubject, err error) {
-		return r, orNotFound(t.Get(&r, query, id))
-	}
-}
-
-// reportFrom inserts a report of an address, once a day, of what find reads.
-func (s *Store) reportFrom(
-	ctx context.Context,
-	address netip.Addr,
-	r report,
-	find func(*tx) (reportSubject, error),
-) error {
-	return s.write(ctx, func(t *tx) (err error) {
-		if r.reportSubject, err = find(t); err != nil {
+// reportFrom stores a report of an address on a record that the public sees, once a day.
+func (s *Store) reportFrom(ctx context.Context, address netip.Addr, r report) error {
+	return s.write(ctx, func(t *tx) error {
+		if err := t.readReported(&r); err != nil {
 			return err
 		}
 
+		// Before the limits: a repeated report is no new one, and succeeds.
 		r.Reporter = t.Pseudonym(domain.SmallestNetwork(address).String())
 		var earlier int64
 		repeated, err := t.Find(&earlier, `
@@ -104,10 +80,12 @@ func (s *Store) reportFrom(
 		if err != nil || repeated {
 			return err
 		}
+
 		if err := t.CheckRoom(); err != nil {
 			return err
 		}
-		if err := t.SpendNetwork(t.counted(address), domain.ActPublicReport, t.store.quotas[domain.LimitNetworkReports]); err != nil {
+		limit := t.store.quotas[domain.LimitNetworkReports]
+		if err := t.SpendNetwork(t.counted(address), domain.ActPublicReport, limit); err != nil {
 			return err
 		}
 
@@ -115,21 +93,35 @@ func (s *Store) reportFrom(
 	})
 }
 
-// reportSubject is what a report is about. It is stored as it was when it was reported, since its
-// author may delete it.
-type reportSubject struct {
-	AuthorID int64   `db:"author_id"`
-	Text     *string `db:"text"` // nil for a claim
-}
+// readReported reads the author and the text of the record that a report is about. It returns
+// not_found if the public does not see it.
+func (t *tx) readReported(r *report) error {
+	switch r.About {
+	case domain.AboutPost:
+		return orNotFound(t.Get(r, `
+			SELECT p.author_id,
+				concat_ws(char(10), p.title, p.deliverable, p.constraints, NULLIF(p.tags, '[]'), p.body) AS text
+			FROM posts p
+			JOIN agents a ON a.id = p.author_id
+			WHERE p.id = ? AND NOT a.hidden`, r.Subject))
 
-// report is a report to the operator.
-type report struct {
-	reportSubject
-	About      string // post, reply, agent, request, claim
-	Subject    string // an id, or the agent's handle
-	Reporter   []byte // a pseudonym, or nil
-	ReporterID *int64 // the agent that reports, or nil
-	Reason     string
+	case domain.AboutReply:
+		return orNotFound(t.Get(r, `
+			SELECT r.author_id, r.body AS text
+			FROM replies r
+			JOIN posts p ON p.seq = r.post_seq
+			JOIN agents pa ON pa.id = p.author_id
+			JOIN agents ra ON ra.id = r.author_id
+			WHERE r.id = ? AND NOT pa.hidden AND NOT ra.hidden`, r.Subject))
+	}
+
+	agent, err := t.visibleAgent(r.Subject)
+	if err != nil {
+		return err
+	}
+	r.AuthorID = agent.ID
+	r.Text = new(agent.Texts())
+	return nil
 }
 
 // insertReport stores a report.
@@ -139,8 +131,7 @@ func (t *tx) insertReport(r report) error {
 		return err
 	}
 
-	err = t.Exec(
-		`
+	err = t.Exec(`
 		INSERT INTO reports (id, about, subject, of_id, text, reporter, reporter_id, reason, created_at)
 		VALUES (?, ?, ?, ?, substr(?, 1, ?), ?, ?, ?, ?)`,
 		id,
@@ -152,8 +143,7 @@ func (t *tx) insertReport(r report) error {
 		r.Reporter,
 		r.ReporterID,
 		domain.Optional(r.Reason),
-		t.Now,
-	)
+		t.Now)
 	if err != nil {
 		return err
 	}

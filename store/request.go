@@ -5,11 +5,55 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-json-experiment/json"
-
 	"callbook/store/domain"
 	"callbook/store/listing"
 )
+
+// requestRow is a contact request as a query reads it.
+type requestRow struct {
+	domain.ContactRequest
+	Seq         int64   `db:"seq"`
+	FromID      int64   `db:"from_id"`
+	ToID        int64   `db:"to_id"`
+	FromMailbox *string `db:"from_mailbox"`
+	ToMailbox   *string `db:"to_mailbox"`
+}
+
+// The state of a request at ?1, even if it is not stored yet.
+const (
+	overdue   = `r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`
+	statusNow = `CASE WHEN ` + overdue + ` THEN 'expired' ELSE r.status END`
+)
+
+// selectRequest reads requests as they are at ?1: expired past their time, even if that is not
+// stored yet. Nothing else reads exchanged mailboxes.
+const selectRequest = `
+	SELECT r.seq, r.id, r.from_id, r.to_id,
+		` + statusNow + ` AS status,
+		f.handle AS "from.handle", fa.name AS "from.name", fa.level AS "from.level",
+		o.handle AS "to.handle", oa.name AS "to.name", oa.level AS "to.level",
+		r.purpose, r.deliverable, r.compensation, r.offering, r.deadline, r.context, r.decline_reason,
+		r.from_mailbox, r.to_mailbox, r.created_at,
+		CASE WHEN ` + overdue + ` THEN r.expires_at ELSE r.updated_at END AS updated_at,
+		r.expires_at,
+		CASE WHEN ` + overdue + ` THEN r.expires_at ELSE r.decided_at END AS decided_at
+	FROM requests r
+	JOIN handles f ON f.id = r.from_id
+	JOIN handles o ON o.id = r.to_id
+	LEFT JOIN agents fa ON fa.id = r.from_id
+	LEFT JOIN agents oa ON oa.id = r.to_id`
+
+// Position returns the place of the request in lists.
+func (r requestRow) Position() int64 { return r.Seq }
+
+// Record returns the request as its parties see it.
+func (r *requestRow) Record() domain.ContactRequest {
+	record := r.ContactRequest
+	if r.Status == domain.RequestAccepted {
+		record.Mailboxes = &domain.Mailboxes{From: r.FromMailbox, To: r.ToMailbox}
+	}
+	return record
+}
 
 // SendRequest sends another agent a contact request. It returns validation_failed for a deadline
 // that has passed and for a text with a blocked word, not_found for an unknown recipient, the
@@ -33,9 +77,11 @@ func (s *Store) SendRequest(
 			return err
 		}
 
-		if request, err = t.sendRequest(sender, handle, draft); err != nil {
+		request, err = t.sendRequest(sender, handle, draft)
+		if err != nil {
 			return err
 		}
+
 		return t.StoreResponse(caller.ID, key, caller.ID, request.ID, request)
 	})
 	return request, replayed, err
@@ -65,10 +111,10 @@ func (s *Store) TryRequest(
 	if errors.Is(err, errDryRun) {
 		return nil
 	}
-
 	return err
 }
 
+// sendRequest stores a request if its texts and the recipient's policy allow it.
 func (t *tx) sendRequest(
 	sender *agentRow,
 	handle string,
@@ -80,37 +126,35 @@ func (t *tx) sendRequest(
 	if err := t.checkBlocks(draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return request, err
 	}
-	recipient, found, err := t.agentByHandle(handle)
+
+	recipient, err := t.visibleAgent(handle)
 	if err != nil {
 		return request, err
-	}
-	if !found || recipient.Hidden(t.Now) {
-		return request, domain.NewError(domain.CodeNotFound)
 	}
 
-	offering, attempt, err := t.contactAttempt(sender, recipient, draft)
+	attempt, err := t.contactAttempt(sender, recipient)
 	if err != nil {
 		return request, err
 	}
+	offering := recipient.Offering(draft.OfferingID)
+	attempt.OfferingGiven = draft.OfferingID != ""
+	attempt.OfferingKnown = offering != nil
+
 	if rejection := recipient.ContactPolicy.Allow(attempt); rejection != nil {
 		return request, rejection
 	}
 	return t.insertRequest(sender, recipient, draft, offering)
 }
 
-// contactAttempt reads the facts for the recipient's policy.
-func (t *tx) contactAttempt(
-	sender, recipient *agentRow,
-	draft domain.ContactRequestDraft,
-) (offering *domain.Offering, a domain.ContactAttempt, err error) {
-	offering = recipient.Offering(draft.OfferingID)
+// contactAttempt reads the facts on which the recipient's policy decides, but those of the draft.
+// It stores that an earlier request to the same recipient has expired.
+func (t *tx) contactAttempt(sender, recipient *agentRow) (a domain.ContactAttempt, err error) {
+	age := t.Now.Time().Sub(sender.CreatedAt.Time())
 	a = domain.ContactAttempt{
-		Now:           t.Now,
-		Self:          sender.ID == recipient.ID,
-		Level:         sender.Level(),
-		OfferingGiven: draft.OfferingID != "",
-		OfferingKnown: offering != nil,
-		Daily:         t.store.quotas.RequestsAtAge(t.Now.Time().Sub(sender.CreatedAt.Time())),
+		Now:   t.Now,
+		Self:  sender.ID == recipient.ID,
+		Level: sender.Level(),
+		Daily: t.store.quotas.RequestsAtAge(age),
 	}
 
 	// The plus makes SQLite search the requests of the sender, whose number the daily limit
@@ -135,10 +179,15 @@ func (t *tx) contactAttempt(
 		t.Now.Add(-domain.Day),
 		a.Daily,
 		recipient.ContactPolicy.WeeklyCap)
-	if err == nil && a.OpenUntil != nil && *a.OpenUntil <= t.Now {
-		err = t.expirePair(sender.ID, recipient.ID)
+	if err != nil {
+		return a, err
 	}
-	return offering, a, err
+
+	// The job that expires requests may not have run yet. A pair has one open request at most.
+	if a.OpenUntil != nil && *a.OpenUntil <= t.Now {
+		_, err = t.expireRequests(` AND r.from_id = ?2 AND r.to_id = ?3`, sender.ID, recipient.ID)
+	}
+	return a, err
 }
 
 // receivedSince selects the times of the requests that count against the weekly cap of agent ?1
@@ -147,12 +196,19 @@ func (t *tx) contactAttempt(
 const (
 	receivedSince = `
 		SELECT at FROM (
-			SELECT created_at AS at FROM requests WHERE to_id = ?1 AND created_at > ?2 AND status <> 'withdrawn' AND ` + unreported + `
+			SELECT created_at AS at
+			FROM requests
+			WHERE to_id = ?1 AND created_at > ?2 AND status <> 'withdrawn' AND ` + unreported + `
 			UNION ALL
-			SELECT MAX(created_at) FROM requests WHERE to_id = ?1 AND created_at > ?2 AND status = 'withdrawn'
-				AND NOT EXISTS (SELECT 1 FROM reports WHERE about = 'request' AND of_id = requests.from_id AND reporter_id = requests.to_id)
+			SELECT MAX(created_at)
+			FROM requests
+			WHERE to_id = ?1 AND created_at > ?2 AND status = 'withdrawn' AND NOT EXISTS (
+				SELECT 1 FROM reports
+				WHERE about = 'request' AND of_id = requests.from_id AND reporter_id = requests.to_id)
 			GROUP BY from_id)`
-	unreported = `NOT EXISTS (SELECT 1 FROM reports WHERE about = 'request' AND subject = requests.id AND reporter_id = requests.to_id)`
+	unreported = `NOT EXISTS (
+				SELECT 1 FROM reports
+				WHERE about = 'request' AND subject = requests.id AND reporter_id = requests.to_id)`
 )
 
 const insertRequest = `
@@ -161,26 +217,25 @@ const insertRequest = `
 	VALUES (:id, :from_id, :to_id, :status, :purpose, :deliverable, :compensation, :offering, :deadline,
 		:context, :created_at, :updated_at, :expires_at)`
 
+// insertRequest stores a request that the recipient's policy allows, and notifies the recipient.
 func (t *tx) insertRequest(
 	sender, recipient *agentRow,
 	draft domain.ContactRequestDraft,
 	offering *domain.Offering,
 ) (request domain.ContactRequest, err error) {
-	// The policy has checked the limit.
+	// No limit here: the policy has checked it, in its documented place among the other rules.
 	if err := t.Spend(sender.ID, domain.ActRequest, 0); err != nil {
 		return request, err
 	}
-	var snapshot *string
-	if offering != nil {
-		b, err := json.Marshal(offering)
-		if err != nil {
-			return request, err
-		}
-		text := string(b)
-		snapshot = &text
+
+	id, err := t.NewID(domain.IDRequest)
+	if err != nil {
+		return request, err
 	}
 
-	request = domain.ContactRequest{ // as SelectRequest reads it
+	// The same as selectRequest reads: a repeated request must get the same response.
+	request = domain.ContactRequest{
+		ID:           id,
 		Status:       domain.RequestPending,
 		From:         sender.Party(),
 		To:           recipient.Party(),
@@ -194,47 +249,29 @@ func (t *tx) insertRequest(
 		UpdatedAt:    t.Now,
 		ExpiresAt:    t.Now.Add(domain.RequestAge),
 	}
-	if request.ID, err = t.NewID(domain.IDRequest); err != nil {
+	row := requestRow{ContactRequest: request, FromID: sender.ID, ToID: recipient.ID}
+	if err := t.ExecNamed(insertRequest, row); err != nil {
 		return request, err
 	}
-	err = t.ExecNamed(insertRequest, requestRow{
-		ContactRequest: request,
-		FromID:         sender.ID,
-		ToID:           recipient.ID,
-		Snapshot:       snapshot,
-	})
-	if err != nil {
-		return request, err
-	}
+
 	t.Changes.Public = true // the recipient's card counts it
-	return request, t.InsertEvent(recipient.ID, domain.EventRequestReceived, domain.EventSubject{
-		ID:     &request.ID,
-		Handle: sender.Handle,
-	})
+	subject := domain.EventSubject{ID: &request.ID, Handle: sender.Handle}
+	return request, t.InsertEvent(recipient.ID, domain.EventRequestReceived, subject)
 }
 
-// Request returns a request to one of its parties. For other agents it returns
-// not_found.
+// Request returns a request to one of its parties. For other agents it returns not_found.
 func (s *Store) Request(
 	ctx context.Context,
 	caller domain.Caller,
 	id string,
 ) (request domain.ContactRequest, err error) {
+	const query = selectRequest + ` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`
+
 	var row requestRow
-	err = orNotFound(
-		s.db.Get(
-			ctx,
-			&row,
-			selectRequest+` WHERE r.id = ?2 AND ?3 IN (r.from_id, r.to_id)`,
-			s.now(),
-			id,
-			caller.ID,
-		),
-	)
-	if err != nil {
-		return request, err
+	if err := s.db.Get(ctx, &row, query, s.now(), id, caller.ID); err != nil {
+		return request, orNotFound(err)
 	}
-	return row.Record()
+	return row.Record(), nil
 }
 
 // RequestFilter selects the caller's requests.
@@ -255,49 +292,20 @@ func (s *Store) Requests(
 		side = "from_id"
 	}
 
-	// ?1 is the time, ?2 the place in the list, ?3 the caller, ?4 the status.
-	const current = `(?4 = '' OR ?4 = ` + statusNow + `)`
+	// ?1 is the time. Rows have the place in the list as ?2, so that Count has other numbers.
 	rows, err := listing.Read[requestRow](ctx, s.db, &listing.Query{
 		Name:   fmt.Sprintf("requests %d %s %s", caller.ID, side, f.Status),
 		Before: []any{s.now()},
-		Rows:   selectRequest + ` WHERE r.seq < ?2 AND r.` + side + ` = ?3 AND ` + current + ` ORDER BY r.seq DESC LIMIT ?5 OFFSET ?6`,
-		Count:  `SELECT COUNT(*) AS n FROM (SELECT 1 FROM requests r WHERE r.` + side + ` = ?2 AND (?3 = '' OR ?3 = ` + statusNow + `) LIMIT ?4)`,
+		Rows: selectRequest + `
+			WHERE r.seq < ?2 AND r.` + side + ` = ?3 AND (?4 = '' OR ?4 = ` + statusNow + `)
+			ORDER BY r.seq DESC
+			LIMIT ?5 OFFSET ?6`,
+		Count: `
+			SELECT COUNT(*) AS n FROM (
+				SELECT 1 FROM requests r
+				WHERE r.` + side + ` = ?2 AND (?3 = '' OR ?3 = ` + statusNow + `)
+				LIMIT ?4)`,
 		Bounds: []any{caller.ID, f.Status},
 	}, page)
-	if err != nil {
-		return list, err
-	}
-
-	return listing.Map(rows, (*requestRow).Record)
-}
-
-// ActOnRequest accepts, declines or reports a request to the caller, or withdraws one that the
-// caller sent. The reason is that of a decline or a report.
-//
-// When a request is accepted, both mailboxes are exchanged as they are then or, if the caller's
-// policy requires the owner's receipt, when the owner agrees; without two verified mailboxes at
-// that moment it is invalid_state. A report goes to the operator in any state and blocks the
-// sender for the caller; an open request is declined, which is all that the sender sees.
-//
-// ActOnRequest returns the same when the same party repeats the act. It returns not_found for an
-// agent that is no party, forbidden for the other party, and invalid_state if the state of the
-// request does not allow the act.
-func (s *Store) ActOnRequest(
-	ctx context.Context,
-	caller domain.Caller,
-	id string,
-	act domain.RequestAction,
-	reason string,
-) (request domain.ContactRequest, err error) {
-	err = s.writeOrReject(ctx, func(t *tx) error {
-		agent, err := t.Authorize(caller)
-		if err != nil {
-			return err
-		}
-
-		request, err = t.actOnRequest(agent, id, act, reason)
-		return err
-	})
-
-	return request, err
+	return listing.Map(rows, (*requestRow).Record), err
 }

@@ -1,66 +1,42 @@
 package store
 
 import (
-	"fmt"
+	"context"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"callbook/store/domain"
 )
 
-// requestRow is a contact request as a query reads it.
-type requestRow struct {
-	domain.ContactRequest
-	Seq         int64   `db:"seq"`
-	FromID      int64   `db:"from_id"`
-	ToID        int64   `db:"to_id"`
-	Snapshot    *string `db:"offering"` // JSON
-	FromMailbox *string `db:"from_mailbox"`
-	ToMailbox   *string `db:"to_mailbox"`
-}
+// ActOnRequest accepts, declines or reports a request to the caller, or withdraws one that the
+// caller sent. The reason is that of a decline or a report.
+//
+// When a request is accepted, both mailboxes are exchanged as they are then or, if the caller's
+// policy requires the owner's receipt, when the owner agrees; without two verified mailboxes at
+// that moment it is invalid_state. A report goes to the operator in any state and blocks the
+// sender for the caller; an open request is declined, which is all that the sender sees.
+//
+// ActOnRequest returns the same when the same party repeats the act. It returns not_found for an
+// agent that is no party, forbidden for the other party, and invalid_state if the state of the
+// request does not allow the act.
+func (s *Store) ActOnRequest(
+	ctx context.Context,
+	caller domain.Caller,
+	id string,
+	act domain.RequestAction,
+	reason string,
+) (request domain.ContactRequest, err error) {
+	err = s.writeOrReject(ctx, func(t *tx) error {
+		agent, err := t.Authorize(caller)
+		if err != nil {
+			return err
+		}
 
-// The state of a request at ?1, even if it is not stored yet.
-const (
-	overdue   = `r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`
-	statusNow = `CASE WHEN ` + overdue + ` THEN 'expired' ELSE r.status END`
-)
-
-// selectRequest reads requests as they are at ?1: expired past their time, even if that is not
-// stored yet. Nothing else reads exchanged mailboxes.
-const selectRequest = `
-	SELECT r.seq, r.id, r.from_id, r.to_id,
-		` + statusNow + ` AS status,
-		f.handle AS "from.handle", fa.name AS "from.name", fa.level AS "from.level",
-		o.handle AS "to.handle", oa.name AS "to.name", oa.level AS "to.level",
-		r.purpose, r.deliverable, r.compensation, r.offering, r.deadline, r.context, r.decline_reason,
-		r.from_mailbox, r.to_mailbox, r.created_at,
-		CASE WHEN ` + overdue + ` THEN r.expires_at ELSE r.updated_at END AS updated_at,
-		r.expires_at,
-		CASE WHEN ` + overdue + ` THEN r.expires_at ELSE r.decided_at END AS decided_at
-	FROM requests r
-	JOIN handles f ON f.id = r.from_id
-	JOIN handles o ON o.id = r.to_id
-	LEFT JOIN agents fa ON fa.id = r.from_id
-	LEFT JOIN agents oa ON oa.id = r.to_id`
-
-// Record returns the request as its parties see it.
-func (r *requestRow) Record() (domain.ContactRequest, error) {
-	record := r.ContactRequest
-	if r.Status == domain.RequestAccepted {
-		record.Mailboxes = &domain.Mailboxes{From: r.FromMailbox, To: r.ToMailbox}
-	}
-
-	if r.Snapshot == nil {
-		return record, nil
-	}
-	if err := json.Unmarshal([]byte(*r.Snapshot), &record.Offering); err != nil {
-		return record, fmt.Errorf("read the offering of a request: %w", err)
-	}
-
-	return record, nil
+		request, err = t.actOnRequest(agent, id, act, reason)
+		return err
+	})
+	return request, err
 }
 
 // roleOf returns an agent's role; false if it is no party.
@@ -74,9 +50,6 @@ func (r *requestRow) roleOf(agentID int64) (domain.Role, bool) {
 	return 0, false
 }
 
-// Position returns the place of the request in lists.
-func (r requestRow) Position() int64 { return r.Seq }
-
 // actOnRequest applies the state machine and returns the request as it is then. agent is the party
 // that acts; for the owner's acts, the recipient.
 func (t *tx) actOnRequest(
@@ -86,26 +59,34 @@ func (t *tx) actOnRequest(
 	reason string,
 ) (request domain.ContactRequest, err error) {
 	var row requestRow
-	if err := orNotFound(t.Get(&row, selectRequest+` WHERE r.id = ?2`, t.Now, id)); err != nil {
-		return request, err
+	if err := t.Get(&row, selectRequest+` WHERE r.id = ?2`, t.Now, id); err != nil {
+		return request, orNotFound(err)
 	}
-	side, party := row.roleOf(agent.ID)
+
+	role, party := row.roleOf(agent.ID)
 	if !party {
+		// To other agents the request does not exist: forbidden would reveal that the id is used.
 		return request, domain.NewError(domain.CodeNotFound)
 	}
-	if row.Status == domain.RequestExpired { // it may not be stored yet
+
+	// The row says expired as soon as its time is over, but both sides get their event when that
+	// is stored.
+	if row.Status == domain.RequestExpired {
 		if _, err := t.expireRequests(` AND r.seq = ?2`, row.Seq); err != nil {
 			return request, err
 		}
 	}
 
-	if act == domain.ActAccept && side == domain.RoleRecipient {
+	if act == domain.ActAccept && role == domain.RoleRecipient {
 		act = acceptance(agent, &row)
 	}
+
 	by := domain.RequestTransitions[act].By
-	if by != side && !(by == domain.RoleOwner && side == domain.RoleRecipient) {
+	forOwner := by == domain.RoleOwner && role == domain.RoleRecipient
+	if by != role && !forOwner {
 		return request, &domain.Error{Code: domain.CodeForbidden, Topic: "request"}
 	}
+
 	if act == domain.ActReport {
 		if err := t.blockSender(&row, reason); err != nil {
 			return request, err
@@ -114,15 +95,22 @@ func (t *tx) actOnRequest(
 	if err := t.moveRequest(&row, act, reason); err != nil {
 		return request, err
 	}
-	return row.Record()
+	return row.Record(), nil
 }
 
 // acceptance returns the act by which the recipient accepts a request: at once, or when the owner
 // agrees.
 func acceptance(recipient *agentRow, row *requestRow) domain.RequestAction {
-	receipt := recipient.ContactPolicy.RequireOwnerReceipt
-	// A request that waits for the owner, or that the owner agreed to, stays so.
-	if row.Status == domain.RequestAwaiting || receipt && row.Status != domain.RequestAccepted {
+	// The policy may have changed since: a request that waits for the owner, or that the owner
+	// agreed to, stays so.
+	switch row.Status {
+	case domain.RequestAwaiting:
+		return domain.ActAcceptLater
+	case domain.RequestAccepted:
+		return domain.ActAccept
+	}
+
+	if recipient.ContactPolicy.RequireOwnerReceipt {
 		return domain.ActAcceptLater
 	}
 	return domain.ActAccept
@@ -134,6 +122,7 @@ func acceptance(recipient *agentRow, row *requestRow) domain.RequestAction {
 func (t *tx) moveRequest(row *requestRow, act domain.RequestAction, reason string) error {
 	move := domain.RequestTransitions[act]
 	if !slices.Contains(move.From, row.Status) {
+		// A repeated act succeeds, and a report has reached the operator in any state.
 		if row.Status == move.To || act == domain.ActReport {
 			return nil
 		}
@@ -145,8 +134,9 @@ func (t *tx) moveRequest(row *requestRow, act domain.RequestAction, reason strin
 		decided = nil
 	}
 	if act != domain.ActDecline {
-		reason = ""
+		reason = "" // that of a report is for the operator alone
 	}
+
 	// A mailbox may have changed since the request was sent, and an acceptance reveals the current
 	// one.
 	moved, err := t.Find(row, `
@@ -168,6 +158,7 @@ func (t *tx) moveRequest(row *requestRow, act domain.RequestAction, reason strin
 	if !moved {
 		return &domain.Error{Code: domain.CodeInvalidState, Topic: "mailbox"}
 	}
+
 	t.Changes.Public = true // the recipient's card counts its answers
 	return t.notifyOfRequest(row, move)
 }
@@ -175,12 +166,14 @@ func (t *tx) moveRequest(row *requestRow, act domain.RequestAction, reason strin
 // notifyOfRequest inserts the events of a transition.
 func (t *tx) notifyOfRequest(row *requestRow, move domain.RequestTransition) error {
 	for _, role := range move.Tells {
-		agent, other := row.FromID, row.To.Handle
+		agentID := row.FromID
+		subject := domain.EventSubject{ID: &row.ID, Handle: row.To.Handle}
 		if role == domain.RoleRecipient {
-			agent, other = row.ToID, row.From.Handle
+			agentID = row.ToID
+			subject.Handle = row.From.Handle
 		}
 
-		if err := t.InsertEvent(agent, move.Event, domain.EventSubject{ID: &row.ID, Handle: other}); err != nil {
+		if err := t.InsertEvent(agentID, move.Event, subject); err != nil {
 			return err
 		}
 	}
@@ -198,36 +191,27 @@ func (t *tx) blockSender(row *requestRow, reason string) error {
 		return err
 	}
 
+	// The reason of the first report stays, however often the recipient repeats it.
 	var earlier int64
-	repeated, err := t.Find(
-		&earlier,
-		`SELECT seq FROM reports WHERE reporter_id = ? AND about = 'request' AND subject = ?`,
-		row.ToID,
-		row.ID,
-	)
+	repeated, err := t.Find(&earlier, `
+		SELECT seq FROM reports
+		WHERE reporter_id = ? AND about = 'request' AND subject = ?`, row.ToID, row.ID)
 	if err != nil || repeated {
 		return err
 	}
 
-	text := domain.Optional(
-		strings.TrimSpace(row.Purpose + "\n" + row.Deliverable + "\n" + domain.Deref(row.Context)),
-	)
+	text := row.Purpose + "\n" + row.Deliverable + "\n" + domain.Deref(row.Context)
 	return t.insertReport(report{
-		About:         domain.AboutRequest,
-		Subject:       row.ID,
-		reportSubject: reportSubject{AuthorID: row.FromID, Text: text},
-		ReporterID:    &row.ToID,
-		Reason:        reason,
+		About:      domain.AboutRequest,
+		Subject:    row.ID,
+		AuthorID:   row.FromID,
+		Text:       domain.Optional(strings.TrimSpace(text)),
+		ReporterID: &row.ToID,
+		Reason:     reason,
 	})
 }
 
-// expirePair stores that open requests between two agents have expired.
-func (t *tx) expirePair(fromID, toID int64) error {
-	_, err := t.expireRequests(` AND r.from_id = ?2 AND r.to_id = ?3`, fromID, toID)
-	return err
-}
-
-// expireRequests stores that requests have expired, a Batch at most, and notifies both sides. It
+// expireRequests stores that requests have expired, jobBatch at most, and notifies both sides. It
 // returns their number. where narrows them; its values are ?2 and on.
 func (t *tx) expireRequests(where string, args ...any) (int, error) {
 	var expired []requestRow
@@ -241,10 +225,9 @@ func (t *tx) expireRequests(where string, args ...any) (int, error) {
 
 	for i := range expired {
 		row := &expired[i]
-		err := t.Exec(
-			`UPDATE requests SET status = 'expired', updated_at = expires_at, decided_at = expires_at WHERE seq = ?`,
-			row.Seq,
-		)
+		err := t.Exec(`
+			UPDATE requests SET status = 'expired', updated_at = expires_at, decided_at = expires_at
+			WHERE seq = ?`, row.Seq)
 		if err != nil {
 			return 0, err
 		}
@@ -259,10 +242,14 @@ func (t *tx) expireRequests(where string, args ...any) (int, error) {
 // endRequestsOf closes the open requests of an agent that is about to be deleted, and erases its
 // mailbox from accepted ones.
 func (t *tx) endRequestsOf(id int64) error {
-	for n := jobBatch; n == jobBatch; {
-		var err error
-		if n, err = t.expireRequests(` AND (r.from_id = ?2 OR r.to_id = ?2)`, id); err != nil {
+	// First those that have expired: to say that they were declined or withdrawn would be wrong.
+	for {
+		n, err := t.expireRequests(` AND (r.from_id = ?2 OR r.to_id = ?2)`, id)
+		if err != nil {
 			return err
+		}
+		if n < jobBatch {
+			break
 		}
 	}
 
@@ -284,7 +271,9 @@ func (t *tx) endRequestsOf(id int64) error {
 		}
 	}
 
-	if err := t.EraseResponses(`SELECT id FROM requests WHERE from_id = ?1 OR to_id = ?1`, id); err != nil {
+	// Stored responses contain the names of both sides.
+	err = t.EraseResponses(`SELECT id FROM requests WHERE from_id = ?1 OR to_id = ?1`, id)
+	if err != nil {
 		return err
 	}
 

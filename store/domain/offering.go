@@ -1,5 +1,12 @@
 package domain
 
+import (
+	"database/sql/driver"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+)
+
 // OfferingDraft is an entry of a new menu.
 type OfferingDraft struct {
 	ID             string   `json:"id,omitempty" text:"-" format:"offering-id" maxLength:"60" doc:"An existing offering's id keeps it; leave it out for a new one."`
@@ -29,6 +36,21 @@ type Offering struct {
 	TurnaroundDays *int    `json:"turnaround_days" db:"turnaround_days"`
 	Languages      Texts   `json:"languages" db:"languages"`
 	Tags           Texts   `json:"tags" db:"tags"`
+}
+
+// Value returns the entry as a contact request stores it. It implements [driver.Valuer].
+func (o Offering) Value() (driver.Value, error) {
+	b, err := json.Marshal(o)
+	return string(b), err
+}
+
+// Scan reads the entry of a stored contact request. It implements [database/sql.Scanner].
+func (o *Offering) Scan(v any) error {
+	text, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("read an offering: it is a %T", v)
+	}
+	return json.Unmarshal([]byte(text), o)
 }
 
 // size returns about how many bytes the entry takes in a response.

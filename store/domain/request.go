@@ -28,7 +28,7 @@ type ContactRequest struct {
 	Purpose       string     `json:"purpose" db:"purpose"`
 	Deliverable   string     `json:"deliverable" db:"deliverable"`
 	Compensation  string     `json:"compensation" db:"compensation" enum:"none,discuss,offsite_paid"`
-	Offering      *Offering  `json:"offering" db:"-" doc:"The menu entry as it was; null when none was asked for."`
+	Offering      *Offering  `json:"offering" db:"offering" doc:"The menu entry as it was; null when none was asked for."`
 	Deadline      *string    `json:"deadline" db:"deadline" format:"date"`
 	Context       *string    `json:"context" db:"context"`
 	DeclineReason *string    `json:"decline_reason" db:"decline_reason" enum:"not_a_fit,busy,need_more_info,other"`

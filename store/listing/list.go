@@ -133,20 +133,16 @@ func fitting[T any](records []T, limit, maxBytes int) int {
 }
 
 // Map returns a list with each item converted by f.
-func Map[T, U any](list List[T], f func(*T) (U, error)) (List[U], error) {
-	mapped := List[U]{
-		Items:        make([]U, len(list.Items)),
+func Map[T, U any](list List[T], f func(*T) U) List[U] {
+	items := make([]U, len(list.Items))
+	for i := range list.Items {
+		items[i] = f(&list.Items[i])
+	}
+
+	return List[U]{
+		Items:        items,
 		Total:        list.Total,
 		TotalIsExact: list.TotalIsExact,
 		Next:         list.Next,
 	}
-
-	for i := range list.Items {
-		var err error
-		if mapped.Items[i], err = f(&list.Items[i]); err != nil {
-			return mapped, err
-		}
-	}
-
-	return mapped, nil
 }

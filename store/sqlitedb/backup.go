@@ -58,30 +58,24 @@ func Backup(ctx context.Context, path, to string, f Format) (info Info, err erro
 		return info, fmt.Errorf("check the copy of %s: %w", path, err)
 	}
 
-	if err = durable.Create(draft.Name(), to); errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%w: %s", ErrExists, to)
+	err = durable.Create(draft.Name(), to)
+	if errors.Is(err, fs.ErrExist) {
+		return info, fmt.Errorf("%w: %s", ErrExists, to)
 	}
-
 	return info, err
 }
 
 // copyInto writes a copy of one state of the database at path into an empty file.
 func copyInto(ctx context.Context, path, to string, mode mode) error {
-	return withFile(
-		ctx,
-		path,
-		mode,
-		func(file *sqlx.DB) error { return vacuumInto(ctx, file, path, to) },
-	)
+	return withFile(ctx, path, mode, func(file *sqlx.DB) error {
+		return vacuumInto(ctx, file, path, to)
+	})
 }
 
 // vacuumInto is copyInto for an open database.
 func vacuumInto(ctx context.Context, file *sqlx.DB, path, to string) error {
-	defer watchProgress(
-		ctx,
-		"copying the database",
-		func() (done, total int64) { return fileSize(to), fileSize(path) },
-	)()
+	written := func() (done, total int64) { return fileSize(to), fileSize(path) }
+	defer watchProgress(ctx, "copying the database", written)()
 
 	_, err := file.ExecContext(ctx, `VACUUM INTO ?`, to)
 	return err
@@ -97,11 +91,11 @@ func Verify(ctx context.Context, path string, served bool, f Format) (Info, erro
 	}
 
 	path = FileOf(path)
-	if served {
-		return f.verify(ctx, path, readOnly)
+	mode := readOnly
+	if !served {
+		mode = unchangingMode(path)
 	}
-
-	return f.verify(ctx, path, unchangingMode(path))
+	return f.verify(ctx, path, mode)
 }
 
 func (f Format) verify(ctx context.Context, path string, mode mode) (info Info, err error) {
@@ -123,16 +117,17 @@ func (f Format) check(ctx context.Context, file *sqlx.DB) (schema int64, err err
 		return 0, err
 	}
 
-	if orphans, err := orphansIn(ctx, file); err != nil {
+	orphans, err := orphansIn(ctx, file)
+	if err != nil {
 		return 0, err
-	} else if orphans != "" {
+	}
+	if orphans != "" {
 		return 0, fmt.Errorf("%w: %s", ErrDamaged, orphans)
 	}
 
 	schema, _, err = f.versions(ctx, file)
-	if err == nil && f.Inspect != nil {
-		err = f.Inspect(ctx, file)
+	if err != nil || f.Inspect == nil {
+		return schema, err
 	}
-
-	return schema, err
+	return schema, f.Inspect(ctx, file)
 }

@@ -20,16 +20,13 @@ type Columns struct {
 func ColumnsOf[T any](without ...string) Columns {
 	var c Columns
 	for _, field := range reflectx.NewMapper("db").TypeMap(reflect.TypeFor[T]()).Index {
-		if _, tagged := field.Field.Tag.Lookup("db"); tagged && !field.Embedded &&
-			len(field.Children) == 0 {
+		_, tagged := field.Field.Tag.Lookup("db")
+		isColumn := tagged && !field.Embedded && len(field.Children) == 0
+		if isColumn && !slices.Contains(without, field.Path) {
 			c.paths = append(c.paths, field.Path)
 		}
 	}
 
-	c.paths = slices.DeleteFunc(
-		c.paths,
-		func(path string) bool { return slices.Contains(without, path) },
-	)
 	return c
 }
 

@@ -20,7 +20,8 @@ func (db *DB) Compact(
 	after func(*sqlx.Conn) error,
 ) (before, size int64, err error) {
 	before = db.Size()
-	if err := requireRoom(db.path, 2*(before+fileSize(db.path+"-wal")), "compact the database"); err != nil {
+	needed := 2 * (before + fileSize(db.path+"-wal"))
+	if err := requireRoom(db.path, needed, "compact the database"); err != nil {
 		return before, before, err
 	}
 
@@ -28,30 +29,31 @@ func (db *DB) Compact(
 	err = db.Exclusive(ctx, func(conn *sqlx.Conn) error {
 		db.compacting.Store(true)
 		defer db.compacting.Store(false)
-		err := db.vacuum(ctx, conn)
-		if err == nil && after != nil {
-			err = after(conn)
-		}
 
-		return err
+		if err := db.vacuum(ctx, conn); err != nil || after == nil {
+			return err
+		}
+		return after(conn)
 	})
-	if err == nil {
-		_, err = db.TruncateLog(ctx)
+	if err != nil {
+		return before, db.Size(), err
 	}
 
+	_, err = db.TruncateLog(ctx)
 	return before, db.Size(), err
 }
 
 // vacuum keeps the new file beside the database until it is whole, rather than in memory, as
 // other temporary tables, or in a folder for temporary files, which may be memory too.
 func (db *DB) vacuum(ctx context.Context, conn *sqlx.Conn) (err error) {
+	folder := strings.ReplaceAll(filepath.Dir(db.path), `'`, `''`)
 	for _, query := range []string{
-		`PRAGMA temp_store_directory = '` + strings.ReplaceAll(filepath.Dir(db.path), `'`, `''`) + `'`,
+		`PRAGMA temp_store_directory = '` + folder + `'`,
 		`PRAGMA temp_store = FILE`,
 		`VACUUM`,
 	} {
-		if err == nil {
-			_, err = conn.ExecContext(ctx, query)
+		if _, err = conn.ExecContext(ctx, query); err != nil {
+			break
 		}
 	}
 

@@ -156,7 +156,6 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-
 	if o.Commit == nil {
 		o.Commit = commit
 	}
@@ -198,8 +197,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err == nil {
 		err = db.tryWrite()
 	}
-
-	if err != nil && !errors.Is(err, ErrNoSpace) && !errors.Is(err, ErrBusy) {
+	servable := errors.Is(err, ErrNoSpace) || errors.Is(err, ErrBusy)
+	if err != nil && !servable {
 		return nil, errors.Join(db.OpenError(err), db.Close())
 	}
 
@@ -261,7 +260,7 @@ func (db *DB) ReadStats() sql.DBStats { return db.reading.Stats() }
 func (db *DB) Close() error {
 	db.closing.Lock()
 	db.closed = true
-	close(db.writer.jobs)
+	close(db.writer.queue)
 	db.closing.Unlock()
 	<-db.writer.done
 
@@ -271,11 +270,10 @@ func (db *DB) Close() error {
 
 	if !db.options.Beside {
 		// Where it fails, as on a full disk, the log stays and the next start reads it.
-		_, err := db.writer.conn.ExecContext(
-			context.Background(),
-			"PRAGMA wal_checkpoint(TRUNCATE)",
-		)
-		if _ = db.stopIfFatal(err); db.untrusted() {
+		const query = "PRAGMA wal_checkpoint(TRUNCATE)"
+		_, err := db.writer.conn.ExecContext(context.Background(), query)
+		_ = db.stopIfFatal(err)
+		if db.untrusted() {
 			return db.Failure()
 		}
 	}
@@ -288,11 +286,9 @@ func (db *DB) closeFiles() error {
 	if db.reading != nil {
 		errs = append(errs, db.reading.Close())
 	}
-
 	if db.writer != nil && db.writer.conn != nil {
 		errs = append(errs, db.writer.statements.close(), db.writer.conn.Close())
 	}
-
 	if db.writing != nil {
 		errs = append(errs, db.writing.Close())
 	}

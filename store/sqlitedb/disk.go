@@ -28,13 +28,8 @@ func requireRoom(path string, needed int64, do string) error {
 		return fmt.Errorf("find the room to %s: %w", do, err)
 	}
 	if disk.Free < needed {
-		return fmt.Errorf(
-			"%w to %s: %d MiB are needed and %d MiB are free",
-			ErrNoRoom,
-			do,
-			needed>>20+1,
-			disk.Free>>20,
-		)
+		return fmt.Errorf("%w to %s: %d MiB are needed and %d MiB are free",
+			ErrNoRoom, do, needed>>20+1, disk.Free>>20)
 	}
 
 	return nil

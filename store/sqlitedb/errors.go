@@ -60,21 +60,16 @@ var (
 // Errors of Open and of the functions for files. SQLite does not distinguish a quota from a broken
 // disk or one that is mounted read-only, so ErrFull can mean each.
 var (
-	ErrFull = errors.New(
-		"the disk takes no writes: it is full, over a quota, mounted read-only, or fails (df and dmesg tell); make room or mend it, and start again",
-	)
-	// For an upgrade with a copy, or a compaction.
-	ErrNoRoom      = errors.New("too little room on the disk")
-	ErrNewerSchema = errors.New(
-		"the database was made by a newer version of callbook; start that version, or restore a backup from before the upgrade",
-	)
+	ErrFull = errors.New("the disk takes no writes: it is full, over a quota, mounted read-only, " +
+		"or fails (df and dmesg tell); make room or mend it, and start again")
+	ErrNoRoom      = errors.New("too little room on the disk") // for an upgrade or a compaction
+	ErrNewerSchema = errors.New("the database was made by a newer version of callbook; " +
+		"start that version, or restore a backup from before the upgrade")
 	ErrForeign     = errors.New("this is no database of callbook: name another file")
-	ErrNetworkDisk = errors.New(
-		"the database is on a network file system, where locks and syncs cannot be trusted: move it to a local disk, or give --network-disk",
-	)
-	ErrLinked = errors.New(
-		"the database file has several names (hard links); SQLite would keep a log for each and lose writes: delete the others",
-	)
+	ErrNetworkDisk = errors.New("the database is on a network file system, where locks and syncs " +
+		"cannot be trusted: move it to a local disk, or give --network-disk")
+	ErrLinked = errors.New("the database file has several names (hard links); " +
+		"SQLite would keep a log for each and lose writes: delete the others")
 	ErrLocked = errors.New("another process serves this database")
 	ErrGone   = errors.New("the database is gone") // though something shows that there was one
 	ErrExists = errors.New("there is such a file already: give a name that is free")
@@ -83,7 +78,8 @@ var (
 // writeError returns the error of a write, as one that the caller can match, and stops db if it
 // is fatal.
 func (db *DB) writeError(err error) error {
-	switch code := sqliteCode(db.stopIfFatal(err)); {
+	code := sqliteCode(db.stopIfFatal(err))
+	switch {
 	case isFull(code):
 		db.probed.Store(0) // an earlier probe no longer counts
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
@@ -99,7 +95,8 @@ func (db *DB) writeError(err error) error {
 // opened.
 func openError(err error) error {
 	code := sqliteCode(err)
-	switch cause := fatal(err); {
+	cause := fatal(err)
+	switch {
 	case code == sqlite3.SQLITE_NOTADB && !errors.Is(err, ErrDamaged):
 		return fmt.Errorf("%w, or was never a database: %w", ErrDamaged, err)
 
@@ -128,11 +125,8 @@ func permissionError(err error) error {
 	if errors.Is(err, syscall.EROFS) { // not for this user alone
 		return err
 	}
-	return fmt.Errorf(
-		"%w: the file, its folder and the files beside it must be writable for the user that runs callbook (%w)",
-		fs.ErrPermission,
-		err,
-	)
+	return fmt.Errorf("%w: the file, its folder and the files beside it must be writable "+
+		"for the user that runs callbook (%w)", fs.ErrPermission, err)
 }
 
 // damageError adds ErrDamaged to an err that SQLite returns for a file that is not as it wrote

@@ -42,7 +42,8 @@ func (db *DB) stopIfFatal(err error) error {
 // statFiles returns the files of the open database, by name.
 func (db *DB) statFiles() map[string]os.FileInfo {
 	opened := map[string]os.FileInfo{}
-	for _, name := range []string{db.name, db.path, db.path + "-wal", db.path + "-shm", db.path + ".lock"} {
+	names := []string{db.name, db.path, db.path + "-wal", db.path + "-shm", db.path + ".lock"}
+	for _, name := range names {
 		if info, err := os.Stat(name); err == nil {
 			opened[name] = info
 		}
@@ -55,7 +56,8 @@ func (db *DB) statFiles() map[string]os.FileInfo {
 func (w *writer) checkFiles() {
 	for name, opened := range w.files {
 		info, err := os.Stat(name)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(opened, info) {
+		isGone := errors.Is(err, fs.ErrNotExist)
+		if isGone || err == nil && !os.SameFile(opened, info) {
 			w.db.stop(fmt.Errorf("%w: %s", ErrReplaced, name))
 			return
 		}
@@ -95,18 +97,17 @@ func quickCheck(ctx context.Context, file *sqlx.DB) error {
 	}
 	if len(problems) != 1 || problems[0] != "ok" {
 		damage := ErrDamaged
-		if !slices.ContainsFunc(problems, isNotOfSearch) {
+		if !slices.ContainsFunc(problems, isOutsideSearch) {
 			damage = errSearchDamaged
 		}
-
 		return fmt.Errorf("%w: %s", damage, inOneLine.Replace(strings.Join(problems, "; ")))
 	}
 
 	return nil
 }
 
-// isNotOfSearch reports whether a problem is not one that FTS5 has found in its own tables.
-func isNotOfSearch(problem string) bool {
+// isOutsideSearch reports whether a problem is not one that FTS5 has found in its own tables.
+func isOutsideSearch(problem string) bool {
 	return !strings.Contains(strings.ToLower(problem), "fts5")
 }
 

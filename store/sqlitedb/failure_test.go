@@ -76,7 +76,7 @@ func (s *stopping) runBatch(cause error, before int) (statements int) {
 	s.Helper()
 	release := s.hold()
 	words := []string{"a", "b", "c"}
-	var jobs []*job
+	var jobs []*queuedWrite
 	for i, word := range words {
 		jobs = append(jobs, s.queue(context.Background(), func(tx *Tx) error {
 			for _, half := range []string{"first", "second"} {

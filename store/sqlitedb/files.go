@@ -44,12 +44,7 @@ func checkLinks(path string) error {
 	if err != nil || !info.Mode().IsRegular() || linkCount(info) < 2 {
 		return nil
 	}
-	return fmt.Errorf(
-		"%w (find MOUNT-POINT -samefile %s lists all %d)",
-		ErrLinked,
-		path,
-		linkCount(info),
-	)
+	return fmt.Errorf("%w (find MOUNT-POINT -samefile %s lists all %d)", ErrLinked, path, linkCount(info))
 }
 
 func missing(path string) bool {

@@ -236,14 +236,14 @@ func (d *testDB) hold() (release func()) {
 }
 
 // queue hands a write to the writer without waiting for its end.
-func (d *testDB) queue(ctx context.Context, fn func(*Tx) error) *job {
-	j := newJob(ctx, fn)
-	d.writer.jobs <- j
-	return j
+func (d *testDB) queue(ctx context.Context, fn func(*Tx) error) *queuedWrite {
+	q := newQueuedWrite(ctx, fn)
+	d.writer.queue <- q
+	return q
 }
 
 // wait returns the result of a write that was queued.
-func (j *job) wait() error { return (<-j.done).Err() }
+func (q *queuedWrite) wait() error { return (<-q.done).Err() }
 
 // crash copies the files as a kill would leave them, and returns the name of the database.
 func (d *testDB) crash() (path string) {

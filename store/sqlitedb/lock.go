@@ -35,13 +35,9 @@ func AcquireLock(path string) (*Lock, error) {
 
 	err = checkLinks(l.path)
 	if !l.fresh && !Exists(l.path) {
-		err = fmt.Errorf(
-			"%w, though %s shows that there was one: mount its disk, or restore a backup; to start with a new database, delete that file",
-			ErrGone,
-			l.file.Path(),
-		)
+		err = fmt.Errorf("%w, though %s shows that there was one: mount its disk, or restore a "+
+			"backup; to start with a new database, delete that file", ErrGone, l.file.Path())
 	}
-
 	if err != nil {
 		return nil, errors.Join(err, l.ReleaseUnused())
 	}
@@ -55,17 +51,17 @@ func AcquireRestoreLock(path string) (*Lock, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%w: %s is no file", ErrForeign, path)
 	}
-	name := path + ".lock"
-	switch _, err := os.Stat(filepath.Dir(path)); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf(
-			"%w: its folder is not there; make %s, or mount its disk",
-			ErrGone,
-			filepath.Dir(path),
-		)
-	case err != nil:
+
+	folder := filepath.Dir(path)
+	_, err := os.Stat(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: its folder is not there; make %s, or mount its disk", ErrGone, folder)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the folder of the database: %w", err)
 	}
+
+	name := path + ".lock"
 	fresh := missing(name)
 	l := flock.New(name, flock.SetPermissions(0o600))
 	locked, err := l.TryLock()
@@ -75,11 +71,14 @@ func AcquireRestoreLock(path string) (*Lock, error) {
 	if !locked {
 		return nil, fmt.Errorf("%w%s: stop it first, or give another --db", ErrLocked, holder(name))
 	}
+
 	mine, _ := l.Stat()
-	if now, _ := os.Stat(name); !os.SameFile(mine, now) { // nor is a file the same as none
+	now, _ := os.Stat(name)
+	if !os.SameFile(mine, now) { // nor is a file the same as none
 		_ = l.Close() // the process that held it has just removed the file
 		return AcquireRestoreLock(path)
 	}
+
 	if fresh {
 		_ = copyOwner(name, path) // the operator may be another user than the service
 	}

@@ -28,44 +28,49 @@ type upgrade struct {
 // migrations bring it to. It returns ErrNewerSchema if the database is ahead. A goose Provider
 // would make its table at once, also in a file that another process serves.
 func (f Format) versions(ctx context.Context, db *sqlx.DB) (version, newest int64, err error) {
-	names, err := fs.Glob(f.Migrations, "*.sql")
-	if err == nil && len(names) == 0 {
-		err = fs.ErrNotExist
-	}
-	if err == nil {
-		newest, err = goose.NumericComponent(names[len(names)-1])
-	}
+	newest, err = newestMigration(f.Migrations)
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the migrations: %w", err)
 	}
-
-	var tables int
-	err = db.GetContext(
-		ctx,
-		&tables,
-		`SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`,
-		goose.DefaultTablename,
-	)
-	if err == nil && tables > 0 {
-		err = db.GetContext(
-			ctx,
-			&version,
-			`SELECT COALESCE(MAX(version_id), 0) FROM `+goose.DefaultTablename+` WHERE is_applied`,
-		)
-	}
+	version, err = schemaVersion(ctx, db)
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the schema version: %w", err)
 	}
 
 	if version > newest { // goose itself lets an old program run on a newer schema
-		return 0, 0, fmt.Errorf(
-			"%w (schema %d, this program knows %d)",
-			ErrNewerSchema,
-			version,
-			newest,
-		)
+		return 0, 0, fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, version, newest)
 	}
 	return version, newest, nil
+}
+
+// newestMigration returns the version that the last of the migrations makes.
+func newestMigration(files fs.FS) (int64, error) {
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return 0, err
+	}
+	if len(names) == 0 {
+		return 0, fs.ErrNotExist
+	}
+	return goose.NumericComponent(names[len(names)-1])
+}
+
+// schemaVersion returns the version in goose's table, 0 without that table.
+func schemaVersion(ctx context.Context, db *sqlx.DB) (version int64, err error) {
+	var tables int
+	err = db.GetContext(ctx, &tables, `
+		SELECT COUNT(*)
+		FROM sqlite_schema
+		WHERE type = 'table' AND name = ?`, goose.DefaultTablename)
+	if err != nil || tables == 0 {
+		return 0, err
+	}
+
+	err = db.GetContext(ctx, &version, `
+		SELECT COALESCE(MAX(version_id), 0)
+		FROM `+goose.DefaultTablename+`
+		WHERE is_applied`)
+	return version, err
 }
 
 // upgradeFile brings a file up to date that no process has open. The migrations run on a checked
@@ -88,12 +93,8 @@ func upgradeFile(ctx context.Context, o *Options) (u upgrade, err error) {
 		return err
 	})
 	if err != nil {
-		return u, fmt.Errorf(
-			"upgrade the database from schema %d to %d: %w; nothing was changed, and the earlier version of callbook still starts",
-			u.from,
-			u.to,
-			err,
-		)
+		return u, fmt.Errorf("upgrade the database from schema %d to %d: %w; nothing was changed, "+
+			"and the earlier version of callbook still starts", u.from, u.to, err)
 	}
 
 	// If a power cut brought the old log back, SQLite would apply it to the new file.
@@ -155,21 +156,15 @@ func closeLog(ctx context.Context, file *sqlx.DB) error {
 	} {
 		_, err := file.ExecContext(ctx, query)
 		if sqliteCode(err)&0xff == sqlite3.SQLITE_BUSY {
-			return fmt.Errorf(
-				"another process has the database open, such as Litestream: stop it first (%w)",
-				err,
-			)
+			return fmt.Errorf("another process has the database open, such as Litestream: stop it first (%w)", err)
 		}
 		if err != nil {
 			return err
 		}
 	}
 
-	return checkPragmas(
-		ctx,
-		file,
-		map[string]string{"journal_mode": "delete", "locking_mode": "exclusive"},
-	)
+	want := map[string]string{"journal_mode": "delete", "locking_mode": "exclusive"}
+	return checkPragmas(ctx, file, want)
 }
 
 // keepCopy makes a copy of a database, and checks it before it gets its name. A copy of an earlier
@@ -210,7 +205,12 @@ func createLike(name, other string) error {
 // fails: so it needs neither a journal nor syncs. Foreign keys are off, or rebuilding a
 // table would delete all that refers to it; the pragma does nothing inside a migration.
 func applyMigrations(ctx context.Context, db *sqlx.DB, files fs.FS) error {
-	for _, pragma := range []string{"foreign_keys = OFF", "secure_delete = ON", "synchronous = OFF", "journal_mode = OFF"} {
+	for _, pragma := range []string{
+		"foreign_keys = OFF",
+		"secure_delete = ON",
+		"synchronous = OFF",
+		"journal_mode = OFF",
+	} {
 		if _, err := db.ExecContext(ctx, "PRAGMA "+pragma); err != nil {
 			return err
 		}
@@ -225,18 +225,22 @@ func applyMigrations(ctx context.Context, db *sqlx.DB, files fs.FS) error {
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
 	}
-	if _, err = provider.Up(ctx); err != nil {
-		if partial, ok := errors.AsType[*goose.PartialError](err); ok {
-			return fmt.Errorf("%s: %w", partial.Failed.Source.Path, partial.Err)
-		}
+	_, err = provider.Up(ctx)
+	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
+		return fmt.Errorf("%s: %w", partial.Failed.Source.Path, partial.Err)
+	}
+	if err != nil {
 		return err
 	}
 
 	orphans, err := orphansIn(ctx, db) // nothing watched over them
-	if err == nil && orphans != "" {
-		err = errors.New(orphans)
+	if err != nil {
+		return err
 	}
-	return err
+	if orphans != "" {
+		return errors.New(orphans)
+	}
+	return nil
 }
 
 // compareSchema returns an error that names the tables and indexes of a migrated file that are not
@@ -266,10 +270,8 @@ func compareSchema(ctx context.Context, file *sqlx.DB, files fs.FS) error {
 	maps.DeleteFunc(differing, func(name, _ string) bool { return want[name] == got[name] })
 	if len(differing) > 0 {
 		names := slices.Sorted(maps.Keys(differing))
-		return fmt.Errorf(
-			"these are not as callbook makes them: %s; undo what was changed in the database by hand, or restore a backup from before",
-			strings.Join(names, ", "),
-		)
+		return fmt.Errorf("these are not as callbook makes them: %s; undo what was changed in the "+
+			"database by hand, or restore a backup from before", strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -294,17 +296,11 @@ func schemaOf(ctx context.Context, db *sqlx.DB) (map[string]string, error) {
 // orphansIn describes the first row without the row that it refers to; empty when there is none.
 func orphansIn(ctx context.Context, db *sqlx.DB) (string, error) {
 	var broken []struct{ Table, Parent string }
-	err := db.SelectContext(
-		ctx,
-		&broken,
-		`SELECT "table", parent FROM pragma_foreign_key_check LIMIT 1`,
-	)
+	err := db.SelectContext(ctx, &broken, `SELECT "table", parent FROM pragma_foreign_key_check LIMIT 1`)
 	if err != nil || len(broken) == 0 {
 		return "", err
 	}
-	return fmt.Sprintf(
-		"rows of %s refer to rows of %s that are not there",
-		broken[0].Table,
-		broken[0].Parent,
-	), nil
+
+	first := broken[0]
+	return fmt.Sprintf("rows of %s refer to rows of %s that are not there", first.Table, first.Parent), nil
 }

@@ -21,7 +21,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 	}
 	db.writer = &writer{
 		db:        db,
-		jobs:      make(chan *job, queueSize),
+		queue:     make(chan *queuedWrite, queueSize),
 		exclusive: make(chan func()),
 		done:      make(chan struct{}),
 	}
@@ -43,11 +43,9 @@ func (db *DB) open(ctx context.Context) (err error) {
 		return err
 	}
 	if version < newest { // Beside a server, an upgrade is that server's.
-		return fmt.Errorf(
-			"the database was made by an older version of callbook (schema %d, this program knows %d): start callbook serve, which brings it up to date",
-			version,
-			newest,
-		)
+		return fmt.Errorf("the database was made by an older version of callbook "+
+			"(schema %d, this program knows %d): start callbook serve, which brings it up to date",
+			version, newest)
 	}
 	db.upgrade.to = version
 
@@ -82,7 +80,8 @@ func prepareFile(ctx context.Context, o *Options) (u upgrade, err error) {
 
 // readPragmas are the settings of the reading connections.
 var readPragmas = []string{
-	"busy_timeout(5000)", "query_only(ON)", "trusted_schema(OFF)", "cache_size(-2000)", "mmap_size(0)", "temp_store(MEMORY)",
+	"busy_timeout(5000)", "query_only(ON)", "trusted_schema(OFF)",
+	"cache_size(-2000)", "mmap_size(0)", "temp_store(MEMORY)",
 }
 
 // connectWriter opens the writing pool of one connection, and reads back its pragmas.
@@ -93,13 +92,12 @@ func (db *DB) connectWriter(ctx context.Context) (err error) {
 		durability, synchronous = "NORMAL", "1"
 	}
 
-	pragmas := []string{
-		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(" + durability + ")", "foreign_keys(ON)",
-		"secure_delete(ON)", "journal_size_limit(16777216)", "wal_autocheckpoint(0)", "trusted_schema(OFF)",
-		"cache_size(-4000)", "temp_store(MEMORY)",
-	}
-
-	if db.writing, err = connect(ctx, o.Path, readWrite, 1, pragmas...); err != nil {
+	db.writing, err = connect(ctx, o.Path, readWrite, 1,
+		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous("+durability+")",
+		"foreign_keys(ON)", "secure_delete(ON)", "trusted_schema(OFF)",
+		"journal_size_limit(16777216)", "wal_autocheckpoint(0)",
+		"cache_size(-4000)", "temp_store(MEMORY)")
+	if err != nil {
 		return err
 	}
 
@@ -123,16 +121,11 @@ func create(ctx context.Context, o *Options) error {
 	}
 	defer os.Remove(draft)       // gone by then unless something failed
 	_ = copyOwner(draft, o.Path) // an empty file may lie there for another user
-	if err := withFile(ctx, draft, migrating, func(file *sqlx.DB) error {
-		if _, err := file.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", o.Format.ApplicationID)); err != nil {
-			return err
-		}
-		if err := applyMigrations(ctx, file, o.Format.Migrations); err != nil {
-			return fmt.Errorf("make the tables: %w", err)
-		}
-		_, err := file.ExecContext(ctx, `PRAGMA journal_mode = WAL`)
-		return err
-	}); err != nil {
+
+	err := withFile(ctx, draft, migrating, func(file *sqlx.DB) error {
+		return o.Format.makeTables(ctx, file)
+	})
+	if err != nil {
 		return err
 	}
 
@@ -143,14 +136,31 @@ func create(ctx context.Context, o *Options) error {
 	return durable.Replace(draft, o.Path)
 }
 
+// makeTables marks an empty file and makes the tables in it.
+func (f Format) makeTables(ctx context.Context, file *sqlx.DB) error {
+	mark := fmt.Sprintf("PRAGMA application_id = %d", f.ApplicationID)
+	if _, err := file.ExecContext(ctx, mark); err != nil {
+		return err
+	}
+	if err := applyMigrations(ctx, file, f.Migrations); err != nil {
+		return fmt.Errorf("make the tables: %w", err)
+	}
+
+	_, err := file.ExecContext(ctx, `PRAGMA journal_mode = WAL`)
+	return err
+}
+
 // checkPlace rejects a file that must not be opened for writing at all: SQLite changes another
 // program's file by opening it. Beside a server, where the file lies is that server's matter.
 func (db *DB) checkPlace(ctx context.Context) error {
 	o := &db.options
 	folder := filepath.Dir(o.Path)
-	if d, err := DiskOf(folder); err == nil && d.Network != "" && !o.NetworkDisk && !o.Beside {
+	d, err := DiskOf(folder)
+	isRemote := err == nil && d.Network != ""
+	if isRemote && !o.NetworkDisk && !o.Beside {
 		return fmt.Errorf("%w (%s)", ErrNetworkDisk, d.Network)
 	}
+
 	if !Exists(o.Path) {
 		return nil
 	}
@@ -162,12 +172,9 @@ func (db *DB) checkPlace(ctx context.Context) error {
 		return permissionError(err)
 	}
 
-	return withFile(
-		ctx,
-		o.Path,
-		unchangingMode(o.Path),
-		func(file *sqlx.DB) error { return o.Format.checkMark(ctx, file) },
-	)
+	return withFile(ctx, o.Path, unchangingMode(o.Path), func(file *sqlx.DB) error {
+		return o.Format.checkMark(ctx, file)
+	})
 }
 
 // mode is how a database file is opened, as a part of the driver's data source name. All but
@@ -244,15 +251,8 @@ func connect(
 
 // withFile opens a database file for one call of fn.
 func withFile(ctx context.Context, path string, mode mode, fn func(*sqlx.DB) error) error {
-	file, err := connect(
-		ctx,
-		path,
-		mode,
-		1,
-		"busy_timeout(5000)",
-		"trusted_schema(OFF)",
-		"temp_store(MEMORY)",
-	)
+	file, err := connect(ctx, path, mode, 1,
+		"busy_timeout(5000)", "trusted_schema(OFF)", "temp_store(MEMORY)")
 	if err != nil {
 		return err
 	}
@@ -268,12 +268,8 @@ func checkPragmas(ctx context.Context, file *sqlx.DB, want map[string]string) er
 			return fmt.Errorf("read pragma %s: %w", name, err)
 		}
 		if got != value {
-			return fmt.Errorf(
-				"pragma %s is %s, not %s: this build of SQLite cannot be trusted with the directory",
-				name,
-				got,
-				value,
-			)
+			return fmt.Errorf("pragma %s is %s, not %s: "+
+				"this build of SQLite cannot be trusted with the directory", name, got, value)
 		}
 	}
 
@@ -283,9 +279,11 @@ func checkPragmas(ctx context.Context, file *sqlx.DB, want map[string]string) er
 // checkMark returns ErrForeign for a file that does not bear the application's id.
 func (f Format) checkMark(ctx context.Context, file *sqlx.DB) error {
 	var id int32
-	err := file.GetContext(ctx, &id, `PRAGMA application_id`)
-	if err == nil && id != f.ApplicationID {
-		err = ErrForeign
+	if err := file.GetContext(ctx, &id, `PRAGMA application_id`); err != nil {
+		return err
 	}
-	return err
+	if id != f.ApplicationID {
+		return ErrForeign
+	}
+	return nil
 }

@@ -118,10 +118,13 @@ func (t *Tx) ExecEach(value any, queries ...string) error {
 // ExecOr is Exec that returns none if the statement changes no row.
 func (t *Tx) ExecOr(none error, query string, args ...any) error {
 	n, err := t.Change(query, args...)
-	if err == nil && n == 0 {
-		err = none
+	if err != nil {
+		return err
 	}
-	return err
+	if n == 0 {
+		return none
+	}
+	return nil
 }
 
 // Change runs a statement and returns the number of rows that it changed.

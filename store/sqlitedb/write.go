@@ -66,7 +66,7 @@ type writer struct {
 	db          *DB
 	conn        *sqlx.Conn
 	statements  statements
-	jobs        chan *job
+	queue       chan *queuedWrite
 	exclusive   chan func()            // run outside a transaction
 	files       map[string]os.FileInfo // of the database, by name; none beside a server
 	dataVersion int64                  // SQLite's counter of writes by other processes
@@ -76,50 +76,50 @@ type writer struct {
 	commits, writes atomic.Uint64 // since Open
 }
 
-// job is one write.
-type job struct {
+// queuedWrite is a write that waits for the writer.
+type queuedWrite struct {
 	ctx   context.Context
 	write func(*Tx) error
 	done  chan result // has room for it
 }
 
-func newJob(ctx context.Context, fn func(*Tx) error) *job {
-	return &job{ctx: ctx, write: fn, done: make(chan result, 1)}
+func newQueuedWrite(ctx context.Context, fn func(*Tx) error) *queuedWrite {
+	return &queuedWrite{ctx: ctx, write: fn, done: make(chan result, 1)}
 }
 
 // Write runs fn inside a transaction and returns once it is committed, or rejected and rolled
 // back. A write that has started is finished even if ctx ends.
 func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
-	return db.write(newJob(ctx, fn), time.After(queueTimeout))
+	return db.write(newQueuedWrite(ctx, fn), time.After(queueTimeout))
 }
 
 // WriteBackground is Write for scheduled work, which waits for its place however many other
 // writes wait.
 func (db *DB) WriteBackground(ctx context.Context, fn func(*Tx) error) error {
-	return db.write(newJob(ctx, fn), nil)
+	return db.write(newQueuedWrite(ctx, fn), nil)
 }
 
-func (db *DB) write(j *job, timeout <-chan time.Time) error {
-	if err := db.enqueue(j, timeout); err != nil {
+func (db *DB) write(q *queuedWrite, timeout <-chan time.Time) error {
+	if err := db.enqueue(q, timeout); err != nil {
 		return err
 	}
-	return (<-j.done).Err()
+	return (<-q.done).Err()
 }
 
 // TryWrite queues fn without waiting for it, for writes that may be lost. It calls done with the
 // result, which is ErrBusy if the queue is full.
 func (db *DB) TryWrite(fn func(*Tx) error, done func(error)) {
-	j := newJob(context.Background(), fn)
-	if err := db.enqueue(j, time.After(0)); err != nil {
+	q := newQueuedWrite(context.Background(), fn)
+	if err := db.enqueue(q, time.After(0)); err != nil {
 		done(err)
 		return
 	}
-	go func() { done((<-j.done).Err()) }()
+	go func() { done((<-q.done).Err()) }()
 }
 
 // enqueue gives a write to the writer. It waits for a place in the queue until timeout, or for as
 // long as it takes if that is nil.
-func (db *DB) enqueue(j *job, timeout <-chan time.Time) error {
+func (db *DB) enqueue(q *queuedWrite, timeout <-chan time.Time) error {
 	db.closing.RLock()
 	defer db.closing.RUnlock()
 	if db.closed {
@@ -127,15 +127,15 @@ func (db *DB) enqueue(j *job, timeout <-chan time.Time) error {
 	}
 
 	select {
-	case db.writer.jobs <- j:
+	case db.writer.queue <- q:
 		return nil
 	default:
 	}
 	select {
-	case db.writer.jobs <- j:
+	case db.writer.queue <- q:
 		return nil
-	case <-j.ctx.Done():
-		return j.ctx.Err()
+	case <-q.ctx.Done():
+		return q.ctx.Err()
 	case <-timeout:
 		return fmt.Errorf("%w: too many writes wait", ErrBusy)
 	}
@@ -172,7 +172,7 @@ func (w *writer) run() {
 
 	for {
 		select {
-		case first, open := <-w.jobs:
+		case first, open := <-w.queue:
 			if !open {
 				return
 			}
@@ -189,16 +189,16 @@ func (w *writer) run() {
 }
 
 // collect returns a write with those that wait behind it.
-func (w *writer) collect(first *job) []*job {
-	batch := []*job{first}
+func (w *writer) collect(first *queuedWrite) []*queuedWrite {
+	batch := []*queuedWrite{first}
 	for len(batch) < w.db.options.Batch {
 		select {
-		case j, open := <-w.jobs:
+		case q, open := <-w.queue:
 			if !open {
 				return batch
 			}
 
-			batch = append(batch, j)
+			batch = append(batch, q)
 
 		default:
 			return batch
@@ -211,7 +211,7 @@ func (w *writer) collect(first *job) []*job {
 // runBatch runs writes in one transaction, and tells each its result. If the transaction as a
 // whole fails before its commit, each write gets one of its own, so that one that cannot be stored
 // does not take the others with it. A failed commit is not repeated: it may have stored them.
-func (w *writer) runBatch(batch []*job) {
+func (w *writer) runBatch(batch []*queuedWrite) {
 	if err := w.begin(); err != nil {
 		w.finish(batch, nil, w.rejection(err))
 		return
@@ -228,18 +228,18 @@ func (w *writer) runBatch(batch []*job) {
 		w.finish(batch, errs, w.rejection(err))
 		return
 	}
-	for _, j := range batch {
-		w.runBatch([]*job{j})
+	for _, q := range batch {
+		w.runBatch([]*queuedWrite{q})
 	}
 }
 
 // finish tells each write of a batch its result: its own error, or that of the transaction.
-func (w *writer) finish(batch []*job, errs []error, transaction result) {
-	for i, j := range batch {
+func (w *writer) finish(batch []*queuedWrite, errs []error, transaction result) {
+	for i, q := range batch {
 		if errs != nil && errs[i] != nil {
-			j.done <- result{outcome: rejected, err: errs[i]}
+			q.done <- result{outcome: rejected, err: errs[i]}
 		} else {
-			j.done <- transaction
+			q.done <- transaction
 		}
 	}
 }
@@ -266,7 +266,7 @@ func (w *writer) begin() error {
 
 // runWrites runs the writes of a batch in the open transaction. It returns the error of each, and
 // one that fails the whole transaction.
-func (w *writer) runWrites(batch []*job) (errs []error, err error) {
+func (w *writer) runWrites(batch []*queuedWrite) (errs []error, err error) {
 	errs = make([]error, len(batch))
 	if err := w.pollDataVersion(); err != nil {
 		return errs, err
@@ -274,8 +274,8 @@ func (w *writer) runWrites(batch []*job) (errs []error, err error) {
 
 	shared := &Tx{writer: w}
 	w.db.options.Hooks.Begin(shared)
-	for i, j := range batch {
-		if errs[i], err = w.runWrite(shared, j); err != nil {
+	for i, q := range batch {
+		if errs[i], err = w.runWrite(shared, q); err != nil {
 			return errs, err
 		}
 		runtime.Gosched() // a batch takes long: readers come between
@@ -285,8 +285,8 @@ func (w *writer) runWrites(batch []*job) (errs []error, err error) {
 
 // runWrite runs one write within a savepoint. It returns the error of the write, and one that
 // fails the whole transaction.
-func (w *writer) runWrite(shared *Tx, j *job) (own, whole error) {
-	if err := j.ctx.Err(); err != nil {
+func (w *writer) runWrite(shared *Tx, q *queuedWrite) (own, whole error) {
+	if err := q.ctx.Err(); err != nil {
 		return err, nil
 	}
 	if err := shared.Exec("SAVEPOINT act"); err != nil {
@@ -294,7 +294,7 @@ func (w *writer) runWrite(shared *Tx, j *job) (own, whole error) {
 	}
 
 	tx := &Tx{writer: w}
-	own = recovered(func() error { return j.write(tx) })
+	own = recovered(func() error { return q.write(tx) })
 	if own == nil {
 		own = tx.failed
 	}
@@ -394,17 +394,17 @@ func (w *writer) checkpoint() {
 		return err
 	})
 
-	if w.logPages += written; w.logPages < checkpointPages {
+	w.logPages += written
+	if w.logPages < checkpointPages {
 		return
 	}
 
 	var done checkpointed
 	err := w.conn.GetContext(context.Background(), &done, "PRAGMA wal_checkpoint(PASSIVE)")
+	_ = w.db.stopIfFatal(err)
 	if err == nil && done.Pages == done.Log {
 		w.logPages = 0
 	}
-
-	_ = w.db.stopIfFatal(err)
 }
 
 // checkpointed is the result of a checkpoint.
@@ -429,7 +429,8 @@ func (db *DB) TruncateLog(ctx context.Context) (done bool, err error) {
 const shortRead = 100 * time.Millisecond
 
 func truncateLog(ctx context.Context, conn *sqlx.Conn, wait time.Duration) (done bool, err error) {
-	if _, err := conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA busy_timeout = %d`, wait.Milliseconds())); err != nil {
+	timeout := fmt.Sprintf(`PRAGMA busy_timeout = %d`, wait.Milliseconds())
+	if _, err := conn.ExecContext(ctx, timeout); err != nil {
 		return false, err
 	}
 

@@ -18,7 +18,7 @@ func TestWrite_WaitingWritesShareOneCommit(t *testing.T) {
 	d := newDB(t)
 	release := d.hold()
 	before := d.counted(&d.committed)
-	var jobs []*job
+	var jobs []*queuedWrite
 	for i := range 50 {
 		jobs = append(jobs, d.queue(context.Background(), addWord(fmt.Sprintf("w%d", i))))
 	}
@@ -183,7 +183,7 @@ func TestWrite_IsRejectedWhenTooManyWait(t *testing.T) {
 	t.Parallel()
 	d := newDB(t)
 	release := d.hold()
-	var waiting []*job
+	var waiting []*queuedWrite
 	for range queueSize {
 		waiting = append(waiting, d.queue(context.Background(), func(*Tx) error { return nil }))
 	}
@@ -215,7 +215,7 @@ func TestTryWrite_StoresOrDrops(t *testing.T) {
 		t.Errorf("a second one: %v", err)
 	}
 	release := d.hold()
-	var waiting []*job
+	var waiting []*queuedWrite
 	for range queueSize {
 		waiting = append(waiting, d.queue(context.Background(), func(*Tx) error { return nil }))
 	}
@@ -287,7 +287,7 @@ func TestWrite_BatchWaitsOnceForAnotherProgram(t *testing.T) {
 	d.set(fmt.Sprintf(`busy_timeout = %d`, each.Milliseconds()))
 	unlock := d.lockFile()
 	release := d.hold()
-	var waiting []*job
+	var waiting []*queuedWrite
 	for i := range defaultBatch {
 		waiting = append(waiting, d.queue(context.Background(), addWord(fmt.Sprint(i))))
 	}

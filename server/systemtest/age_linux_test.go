@@ -2,7 +2,6 @@ package systemtest
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -14,7 +13,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -232,25 +230,6 @@ func (p *process) turnsAway(db string, author agent) {
 		p.Errorf("%d are turned away, %d served, %d late", shed, served, c.late.Load())
 	}
 	proof.Figure(p, "turned away", int(c.shed.Load()))
-}
-
-// processor returns the processor time of a process.
-func (p *process) processor() time.Duration {
-	p.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
-	if err != nil {
-		p.Skipf("needs to see the time that a process takes: %v", err)
-	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	var sum time.Duration
-	for _, field := range fields[11:13] { // user's and system's, in ticks of 10 ms
-		n, err := strconv.Atoi(field)
-		if err != nil {
-			p.Fatal(err)
-		}
-		sum += time.Duration(n) * 10 * time.Millisecond
-	}
-	return sum
 }
 
 // ageing is a directory that agents use in every way while a year goes by.

@@ -7,17 +7,6 @@ import (
 	"testing"
 )
 
-// finish runs a command that ends by itself, and returns all that it prints.
-func finish(args ...string) (status int, printed string) {
-	status, out, err := finished(args...)
-	return status, out + err
-}
-
-func join(p *program, handle string) (key string) {
-	p.Helper()
-	return p.object("POST", "/api/agents", registrationFor(handle, "a@b.example.org"))["api_key"].(string)
-}
-
 // TestBackup_RestoresLostFile makes a copy while the database is served, loses the file, and restores it.
 func TestBackup_RestoresLostFile(t *testing.T) {
 	t.Parallel()

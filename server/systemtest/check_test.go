@@ -2,7 +2,6 @@ package systemtest
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -125,19 +124,4 @@ func TestCheck_ReportsMissingAuthorities(t *testing.T) {
 	if want := "install the package ca-certificates"; err != nil || !strings.Contains(string(printed), want) {
 		t.Errorf("%v; want %q in:\n%s", err, want, printed)
 	}
-}
-
-// closedPort returns an address on which no process listens. Its port is below those that systems choose for connections
-// and listeners, so that none of the tests beside it gets the port before it is used.
-func closedPort(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
-		if err == nil {
-			defer listener.Close()
-			return listener.Addr().String()
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }

@@ -2,21 +2,12 @@ package systemtest
 
 import (
 	"bytes"
-	"callbook/store"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
-
-// settingsFile returns a file of settings for --config.
-func settingsFile(t testing.TB, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "callbook.toml")
-	lay(t, path, []byte(text))
-	return path
-}
 
 // TestConfig_Precedence checks the order: flag, variable, file, default.
 func TestConfig_Precedence(t *testing.T) {
@@ -196,21 +187,6 @@ func TestConfig_RejectsWrongSettings(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(folder, "fresh.db")); !os.IsNotExist(err) {
 		t.Errorf("a database is created: %v", err)
 	}
-}
-
-// newerDatabase returns a file with the schema of a later version.
-func newerDatabase(t testing.TB) string {
-	t.Helper()
-	path := newDB(t)
-	st, err := store.Open(t.Context(), store.Options{Path: path})
-	if err == nil {
-		err = st.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	inDatabase(t, path, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)`)
-	return path
 }
 
 // TestConfig_ReportsAllErrors checks that all errors are reported at once, before anything is opened.

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -262,18 +261,4 @@ func (d *crashDirectory) whole() {
 	if torn := integrityOf(d.db); torn != "" {
 		d.broke("the file is not whole: %s", torn)
 	}
-}
-
-// integrityOf checks a database more closely than the program does.
-func integrityOf(db string) (faults string) {
-	d, err := sql.Open("sqlite", "file:"+db)
-	if err == nil {
-		err = errors.Join(d.QueryRow(`
-			SELECT (SELECT COALESCE(GROUP_CONCAT(integrity_check), '') FROM pragma_integrity_check WHERE integrity_check <> 'ok') ||
-				(SELECT COALESCE(GROUP_CONCAT("table"), '') FROM pragma_foreign_key_check)`).Scan(&faults), d.Close())
-	}
-	if err != nil {
-		return err.Error()
-	}
-	return faults
 }

@@ -1,9 +1,15 @@
 package systemtest
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
 	"net/http"
 	"os"
+	"os/exec"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -67,5 +73,110 @@ func TestDev_AllowsHosts(t *testing.T) {
 	status, out, welcome := finished("dev", "--addr=0.0.0.0:0", "--empty", "--log-level=error", "--allow-host=callbook", "--exec", `echo "$CALLBOOK_URL"`)
 	if status != 0 || !strings.HasPrefix(out, "http://localhost:") || !strings.Contains(welcome, "reach it at http://callbook:") {
 		t.Errorf("status %d: %s %s", status, out, welcome)
+	}
+}
+
+func TestDev_KeepsDatabase(t *testing.T) {
+	args := []string{"dev", "--addr=127.0.0.1:0", "--empty", "--db=" + newDB(t)}
+	p := start(t, args...)
+	p.object("POST", "/dev/reset", `{"counterparts":true}`)
+	join(p, "harbour-pilot")
+	p.stop()
+	p = start(t, args...)
+	total, known := p.object("GET", "/api/agents", "")["total"], p.object("GET", "/dev/agents", "")["agents"].([]any)
+	if total != 7.0 || len(known) != 6 || !strings.Contains(p.out.String(), "\n6 demo agents") || p.object("POST", "/dev/reset", "")["agents"] != 0.0 {
+		t.Errorf("%v agents, %d with keys; printed %s", total, len(known), p.out)
+	}
+}
+
+// needCurl skips a test where the shell commands of the documents cannot run.
+func needCurl(t *testing.T) {
+	t.Helper()
+	for _, tool := range []string{"sh", "sed", "tee", "curl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("there is no %s here to try the lines with", tool)
+		}
+	}
+	if help, _ := exec.Command("curl", "--help", "all").Output(); !bytes.Contains(help, []byte("--json")) {
+		t.Skip("this curl is too old for --json")
+	}
+}
+
+// shownCommand matches a command on the page of callbook dev.
+var shownCommand = regexp.MustCompile(`<pre><code class="pick">(curl .*)</code></pre>`)
+
+func TestDev_ShownCommandsWork(t *testing.T) {
+	t.Parallel()
+	needCurl(t)
+	p := start(t, "dev", "--addr", "127.0.0.1:0")
+	_, page := p.call("GET", "/dev", "")
+	commands := shownCommand.FindAllStringSubmatch(page, -1)
+	for _, m := range commands {
+		command := html.UnescapeString(m[1])
+		var answer map[string]any
+		text, err := exec.Command("sh", "-c", command).Output()
+		if err == nil {
+			err = json.Unmarshal(text, &answer)
+		}
+		if list, ok := answer["agents"].([]any); ok && len(list) == 0 {
+			err = errors.New("it finds nothing")
+		}
+		if err != nil || answer["error"] != nil || answer["notice"] == nil {
+			t.Errorf("%s\n%s\n%v", command, text, err)
+		}
+	}
+	if len(commands) != 7 {
+		t.Errorf("%d commands: %s", len(commands), page)
+	}
+}
+
+// TestDev_PrintsKeys checks what is printed at the start, and that nothing is left behind.
+func TestDev_PrintsKeys(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	p := start(t, "dev", "--addr", "127.0.0.1:0")
+	printed := p.out.String()
+	if agents := p.object("GET", "/dev/agents", "")["agents"].([]any); len(agents) == 0 || !strings.Contains(printed, fmt.Sprintf("%d demo agents", len(agents))) {
+		t.Errorf("%d agents; printed %s", len(agents), printed)
+	}
+	first, _, _ := strings.Cut(printed, "\n")
+	if first != "Callbook for testing agents: "+p.base || strings.Count(printed, "\n") > 8 || !strings.Contains(printed, " "+p.base+"/dev\n") {
+		t.Errorf("it prints:\n%s", printed)
+	}
+	for _, page := range regexp.MustCompile(`\S+/docs/\S+`).FindAllString(printed, -1) {
+		if status, text := p.call("GET", strings.TrimPrefix(page, p.base), ""); status != 200 || !strings.Contains(text, "/dev/clock") {
+			t.Errorf("%s: %d %s", page, status, text)
+		}
+	}
+	if !strings.Contains(printed, p.base+"/docs/testing\n") {
+		t.Errorf("no page of the manual in:\n%s", printed)
+	}
+	for level := range 3 {
+		m := regexp.MustCompile(fmt.Sprintf(`(?m)^  (\S+) +level %d  (\S+)$`, level)).FindStringSubmatch(printed)
+		if m == nil {
+			t.Errorf("no agent of level %d in:\n%s", level, printed)
+			continue
+		}
+		agent := p.object("GET", "/api/me", "", "Authorization: Bearer "+m[2])["agent"].(map[string]any)
+		if agent["handle"] != m[1] || agent["trust"].(map[string]any)["level"] != float64(level) {
+			t.Errorf("the key of %s at level %d is that of %v", m[1], level, agent)
+		}
+	}
+	if status := p.stop(); status != 0 {
+		t.Errorf("status %d: %s", status, p.err)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+func TestDev_LimitsFlag(t *testing.T) {
+	for limits, want := range map[string]any{"off": nil, "normal": 600.0, "relaxed": 2400.0} {
+		p := start(t, "dev", "--addr=127.0.0.1:0", "--empty", "--limits="+limits)
+		shown := p.object("GET", "/api", "")["limits"].(map[string]any)["per_address"].(map[string]any)["reads"].(map[string]any)["calls"]
+		if shown != want {
+			t.Errorf("--limits=%s: %v reads", limits, shown)
+		}
+		p.stop()
 	}
 }

@@ -2,18 +2,13 @@ package systemtest
 
 import (
 	"bytes"
-	"callbook/store"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -222,14 +217,6 @@ func TestReadOnlyDisk_IsNamedAtTheStart(t *testing.T) {
 	}
 }
 
-// wantWhole checks a database that no process serves.
-func wantWhole(t testing.TB, db string) {
-	t.Helper()
-	if _, err := store.VerifyFile(context.Background(), db, false); err != nil {
-		t.Errorf("%s is not whole: %v", db, err)
-	}
-}
-
 // fillUp registers agents until the disk is full, and returns the acknowledged ones.
 func (p *process) fillUp(prefix string) (acknowledged []string) {
 	p.Helper()
@@ -312,73 +299,6 @@ func TestFullDisk_KeepsAcknowledgedWrites(t *testing.T) {
 	p.ends()
 }
 
-func sizeOf(path string) int64 {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0
-	}
-	return info.Size()
-}
-
-// faulty runs the program under strace, which injects faults into its system calls. Signals go to the program
-// itself.
-func faulty(t testing.TB, db string, faults ...string) *process {
-	t.Helper()
-	needStrace(t)
-	p := newProcessBy(t, func(self string) *exec.Cmd {
-		args := append([]string{"-f", "-qq", "-y", "-o", db + ".trace", "-e", "signal=none"}, faults...)
-		return exec.Command("strace", append(args, self, "serve", "--addr=127.0.0.1:0", "--limits=off", "--db", db)...)
-	})
-	p.cancel = func() {}
-	return p
-}
-
-// servesUntil sends a signal to the program under strace that serves a database. Its process id may belong to
-// another process once it has exited.
-func (p *process) servesUntil(end syscall.Signal, db string) {
-	p.Helper()
-	pid, err := strconv.Atoi(strings.SplitN(readText(p, db+".lock"), "\n", 2)[0])
-	if err != nil {
-		p.Fatal(err)
-	}
-	served, err := os.FindProcess(pid)
-	if err != nil {
-		p.Fatal(err)
-	}
-	p.cancel = func() { _ = served.Signal(end) }
-}
-
-var needStrace = func() func(testing.TB) {
-	tried := sync.OnceValue(func() error {
-		out, err := exec.Command("strace", "-qq", "-e", "inject=fsync:error=EIO:when=1", "-o", "/dev/null", "true").CombinedOutput()
-		if err != nil {
-			err = fmt.Errorf("%w: %s", err, out)
-		}
-		return err
-	})
-	return func(t testing.TB) {
-		t.Helper()
-		if err := tried(); err != nil {
-			t.Skipf("needs strace, and that it may trace: %v", err)
-		}
-	}
-}()
-
-// register tries to register an agent with an Idempotency-Key; it returns 0 if the service has exited.
-func (p *process) register(handle string) (status int) {
-	r, err := http.NewRequest("POST", p.base+"/api/agents", strings.NewReader(registrationFor(handle, handle+"@example.org")))
-	if err != nil {
-		p.Fatal(err)
-	}
-	r.Header.Set("Idempotency-Key", "registration-of-"+handle)
-	a, err := fresh().Do(r)
-	if err != nil {
-		return 0
-	}
-	a.Body.Close()
-	return a.StatusCode
-}
-
 // TestReadError_StopsStartup covers a file that cannot be opened (the disk fails) and one of which a part cannot be
 // read (that part is lost).
 func TestReadError_StopsStartup(t *testing.T) {
@@ -435,25 +355,6 @@ func TestWriteError_RejectsWritesMeanwhile(t *testing.T) {
 	p.holds(acknowledged)
 	p.ends()
 	wantWhole(t, db)
-}
-
-// wantNoSyncAfterAFault checks that a failed sync is not retried. SQLite ignores failed syncs of folders.
-func wantNoSyncAfterAFault(t testing.TB, db string) {
-	t.Helper()
-	trace := readFile(t, db+".trace")
-	var syncs []string
-	for line := range strings.Lines(string(trace)) {
-		if strings.Contains(line, filepath.Base(db)) {
-			syncs = append(syncs, line)
-		}
-	}
-	if !strings.Contains(string(trace), "INJECTED") {
-		t.Errorf("no sync failed: %s", trace)
-	}
-	// None of these failed if the failed sync was that of the folder.
-	if first := slices.IndexFunc(syncs, func(line string) bool { return strings.Contains(line, "INJECTED") }); first >= 0 && first != len(syncs)-1 {
-		t.Errorf("it is tried again: %q", syncs)
-	}
 }
 
 // TestFailedSync_OfCheckpointStopsService covers checkpoints during requests and at shutdown, whose failed syncs

@@ -4,10 +4,8 @@ package systemtest
 
 import (
 	"bytes"
-	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -21,95 +19,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store"
-	"callbook/store/domain"
 )
 
 // The service when its disk or its file is at fault, as the operator sees it.
-
-// failed waits until a process has exited by itself, and checks its status and its one line of error.
-func (p *process) failed(status int, says ...string) {
-	p.Helper()
-	select {
-	case got := <-p.status:
-		p.status <- got
-		if got != status {
-			p.Errorf("status %d, want %d: %s", got, status, p.err)
-		}
-	case <-time.After(patience):
-		p.Fatalf("it goes on: %s", p.err)
-	}
-	wantOneLine(p, p.err.String(), says...)
-}
-
-// wantOneLine checks the last output of a failed command.
-func wantOneLine(t testing.TB, printed string, says ...string) {
-	t.Helper()
-	before, line, found := strings.Cut("\n"+printed, "\ncallbook: ")
-	if !found || strings.Count(line, "\n") != 1 || strings.Contains(before+line, "goroutine ") {
-		t.Errorf("it does not end with one line that says why: %s", printed)
-	}
-	for _, text := range says {
-		if !strings.Contains(line, text) {
-			t.Errorf("%q is not in what it says: %s", text, line)
-		}
-	}
-}
-
-// seeded returns a database with some agents and a call, after a normal stop.
-func seeded(t testing.TB) (db string) {
-	t.Helper()
-	db = filepath.Join(t.TempDir(), "callbook.db")
-	st, err := store.Open(t.Context(), store.Options{Path: db, Normal: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 20 {
-		handle := fmt.Sprintf("tide-reader-%d", i)
-		r, _, registerErr := st.Register(t.Context(), domain.Registration{
-			Handle: handle, Name: "A", Owner: "B", Mailbox: handle + "@example.org", AcceptRules: true,
-			Profile: domain.Profile{DescriptionEN: strings.Repeat("Reads tides. ", 40)},
-		}, domain.IdempotencyKey{})
-		_, _, postErr := st.CreatePost(t.Context(), domain.Caller{ID: r.Agent.ID, Handle: handle}, domain.PostDraft{
-			Kind: "seeking", Title: "Tides", Body: strings.Repeat("Hourly levels. ", 80),
-		}, domain.IdempotencyKey{})
-		err = errors.Join(err, registerErr, postErr)
-	}
-	if err = errors.Join(err, st.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return db
-}
-
-// inDatabase changes a database that no process serves.
-func inDatabase(t testing.TB, path, query string, args ...any) {
-	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err == nil {
-		_, err = db.Exec(query, args...)
-		err = errors.Join(err, db.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// folderOf returns the contents of the files beside a database, except the lock.
-func folderOf(t testing.TB, db string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	err := filepath.WalkDir(filepath.Dir(db), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || strings.HasSuffix(path, ".lock") {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		files[filepath.Base(path)] = string(data)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
-}
 
 func TestDurability_NormalIsReported(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
@@ -268,39 +180,6 @@ func TestServe_LeavesForeignFilesUnchanged(t *testing.T) {
 	}
 }
 
-// TestServe_LogsNewDatabase checks the log line by which an operator notices a wrong path.
-func TestServe_LogsNewDatabase(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "callbook.db")
-	for i, want := range []bool{true, false} {
-		p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db)
-		p.stop()
-		if said := strings.Contains(p.err.String(), "creating one db="+db); said != want {
-			t.Errorf("start %d: %s", i, p.err)
-		}
-	}
-	if err := os.Remove(db); err != nil {
-		t.Fatal(err)
-	}
-	if status, printed := finish("serve", "--addr=127.0.0.1:0", "--db", db); status != 73 || !strings.Contains(printed, "callbook restore COPY --db "+db) {
-		t.Errorf("once it is gone: %d, %s", status, printed)
-	}
-}
-
-// TestServe_RejectsSecondProcess checks that the second process exits at once and names the first, and that the lock
-// is released even if the first is killed.
-func TestServe_RejectsSecondProcess(t *testing.T) {
-	t.Parallel()
-	db := filepath.Join(t.TempDir(), "callbook.db")
-	first := spawn(t, db)
-	second := newProcess(t, "serve", "--addr=127.0.0.1:0", "--db", db)
-	second.failed(75, fmt.Sprintf("(process %d)", first.command.Process.Pid))
-	first.object("POST", "/api/agents", registrationFor("tide-reader", "a@example.org"))
-	first.kill()
-	third := spawn(t, db)
-	third.object("GET", "/api/agents/tide-reader", "")
-	third.ends()
-}
-
 // TestDamage_StopsService checks that no response is incomplete, and that the log names the command that restores a
 // copy.
 func TestDamage_StopsService(t *testing.T) {
@@ -338,20 +217,6 @@ func TestDamage_StopsService(t *testing.T) {
 	if list := p.object("GET", "/api/posts?limit=50", ""); list["total"] != 20.0 {
 		t.Errorf("%v calls are brought back", list["total"])
 	}
-}
-
-// mayRead reads from a service that may exit meanwhile: then the status is 0.
-func (p *program) mayRead(path string) (status int, text string) {
-	a, err := fresh().Get(p.base + path)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer a.Body.Close()
-	body, err := io.ReadAll(a.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return a.StatusCode, string(body)
 }
 
 // TestMovedFile_StopsService also checks that the next start does not create a database in its place.

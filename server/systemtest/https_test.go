@@ -29,7 +29,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -159,15 +158,6 @@ func httpsClient(t testing.TB, at string, trusted *x509.CertPool) *http.Client {
 		Timeout: patience, Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-}
-
-func fetch(t testing.TB, client *http.Client, method, url string, headers ...string) (*http.Response, string) {
-	t.Helper()
-	a, err := client.Do(newRequest(t, method, url, "", headers...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a, readBody(t, a)
 }
 
 // greet performs a TLS handshake for a name.
@@ -377,16 +367,6 @@ func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 	}
 }
 
-// lineOf returns the first line of a log that contains a text.
-func lineOf(log, text string) string {
-	for line := range strings.Lines(log) {
-		if strings.Contains(line, text) {
-			return line
-		}
-	}
-	return ""
-}
-
 // TestHTTPS_ReadsSettings checks the defaults that depend on --domain.
 func TestHTTPS_ReadsSettings(t *testing.T) {
 	t.Parallel()
@@ -540,42 +520,6 @@ func newAuthority(t testing.TB, tlsAddr, plainAddr string, seconds int) *authori
 		t.Fatalf("the authority's root: %s", root)
 	}
 	return c
-}
-
-// runBeside runs a program that serves an address until the test ends, and returns its output.
-func runBeside(t testing.TB, addr string, command *exec.Cmd) *output {
-	t.Helper()
-	out := &output{}
-	command.Stdout, command.Stderr = out, out
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() { _ = command.Wait(); close(ended) }()
-	t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-ended:
-		case <-time.After(patience):
-			_ = command.Process.Kill()
-		}
-		if t.Failed() {
-			t.Logf("%s: %s", command, out)
-		}
-	})
-	until(t, command.Path+" listens", func() bool {
-		select {
-		case <-ended:
-			t.Fatalf("%s ends: %s", command, out)
-		default:
-		}
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
-	return out
 }
 
 // newNameServer starts a name server that resolves every name to this machine.

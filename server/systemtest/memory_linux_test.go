@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,24 +16,6 @@ import (
 	"callbook/store/domain"
 	"callbook/testdata/proof"
 )
-
-// anonymous returns the private memory of a process in megabytes, without mapped files, which the system can drop.
-func (p *process) anonymous() int {
-	p.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", p.command.Process.Pid))
-	if err != nil {
-		p.Skipf("needs to see the memory of a process: %v", err)
-	}
-	found := regexp.MustCompile(`(?m)^Anonymous: +(\d+) kB$`).FindSubmatch(text)
-	if found == nil {
-		p.Fatalf("no line tells of it: %s", text)
-	}
-	n, err := strconv.Atoi(string(found[1]))
-	if err != nil {
-		p.Fatal(err)
-	}
-	return n >> 10
-}
 
 // peopled returns a database with that many agents, each with a menu and a call.
 func peopled(t testing.TB, agents int) (db string) {

@@ -260,18 +260,6 @@ func (u *powerUser) send(key, method, path, body string, undone ...*promise) (ma
 	return made, text
 }
 
-var (
-	givenKey = regexp.MustCompile(`"api_key":"(\w+)"`)
-	givenID  = regexp.MustCompile(`"id":"(pst_\w+)"`)
-)
-
-func firstIn(what *regexp.Regexp, text string) string {
-	if m := what.FindStringSubmatch(text); m != nil {
-		return m[1]
-	}
-	return ""
-}
-
 // live lets an agent register, write, and change its mind or leave.
 func (u *powerUser) live(n int) {
 	handle := fmt.Sprintf("agent-%s-%d", u.name, n)
@@ -434,17 +422,6 @@ func (f *film) moments(n int, r *rand.Rand) map[int]int {
 		cuts[from+r.IntN(to-from)]++
 	}
 	return cuts
-}
-
-// imageFolder returns a folder for images, in memory if possible.
-func imageFolder(t testing.TB) string {
-	t.Helper()
-	folder, err := os.MkdirTemp("/dev/shm", "callbook-power-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	return folder
 }
 
 // verdict is the result of a cut.

@@ -16,11 +16,6 @@ func TestVersion_PrintsBuild(t *testing.T) {
 	}
 }
 
-func readText(t testing.TB, name string) string {
-	t.Helper()
-	return string(readFile(t, name))
-}
-
 // TestRelease_SetsVersionVariables checks the names, because the linker does not report unknown ones.
 func TestRelease_SetsVersionVariables(t *testing.T) {
 	source := readText(t, root+"server/cli/version.go")

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -25,21 +24,6 @@ import (
 )
 
 // The service from the outside: signals, sockets, system limits.
-
-// shelled starts the program through a shell, after some lines of shell.
-func shelled(t testing.TB, lines string, files []*os.File, args ...string) *process {
-	t.Helper()
-	return newProcessBy(t, func(self string) *exec.Cmd {
-		c := exec.Command("sh", append([]string{"-euc", lines + "\nexec \"$0\" \"$@\"", self}, args...)...)
-		c.ExtraFiles = files
-		return c
-	})
-}
-
-// fresh returns a client that opens a connection for each request.
-func fresh() *http.Client {
-	return &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-}
 
 // TestRestart_TurnsNoVisitorAway checks that a socket of the service manager queues visitors while the program
 // restarts.
@@ -195,25 +179,6 @@ func TestWatchdog_NotifiesServiceManager(t *testing.T) {
 		t.Error("it does not tell that it stops")
 	}
 	p.ends()
-}
-
-// holdWriting locks a database like another process, so that nothing can be written until it is released.
-func holdWriting(t testing.TB, db string) (release func()) {
-	t.Helper()
-	other, err := sqlx.Open("sqlite", "file:"+db+"?_txlock=immediate&_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = other.Close() })
-	held, err := other.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := held.Rollback(); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 // TestService_ListensOnSocket: for a reverse proxy on this machine, of another user. A socket that a killed process has

@@ -1,5 +1,3 @@
-//go:build unix
-
 package systemtest
 
 import (
@@ -8,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -164,27 +161,6 @@ func speakSlowly(t testing.TB, sockets []*sluggish, stop <-chan struct{}) {
 			return
 		}
 	}
-}
-
-// descriptors returns the number of open files of a process, and of the sockets among them.
-func (p *process) descriptors() (sockets, all int) {
-	p.Helper()
-	folder := fmt.Sprintf("/proc/%d/fd", p.command.Process.Pid)
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		p.Skipf("needs to see the open files of a process: %v", err)
-	}
-	for _, e := range entries {
-		to, err := os.Readlink(filepath.Join(folder, e.Name()))
-		if err != nil {
-			continue // it was closed since
-		}
-		all++
-		if strings.HasPrefix(to, "socket:") {
-			sockets++
-		}
-	}
-	return sockets, all
 }
 
 // callsAsUsual sends one of the requests that agents send.

@@ -1,0 +1,342 @@
+// Package systemtest tests the program as a whole: its commands, its files, and what happens to both
+// when processes are killed, disks fill up or the power fails.
+//
+// A test runs the program within itself (start, runCommand) or as a process (spawn, newProcess),
+// sends requests (request_test.go) and looks at the files (database_test.go).
+package systemtest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"callbook/server/cli"
+	"callbook/store"
+	"callbook/testdata/demo"
+	"callbook/testdata/proof"
+	"callbook/testdata/upgrade"
+)
+
+// root is the path of the module's root folder.
+const root = "../../"
+
+// site is the public URL of the program: in mails it is the same after each restart.
+const site = "http://callbook.example.org"
+
+// patience is the timeout for anything that a test waits for.
+const patience = time.Minute
+
+// asProgram is the variable with which the test binary runs as the program itself, in a process that can be killed.
+const asProgram = "TEST_IS_THE_PROGRAM"
+
+// asNextVersion is the argument with which the program has one more migration, so that it upgrades a
+// database of this version.
+const asNextVersion = "--as-the-next-version"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) == "" {
+		os.Exit(m.Run())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+
+	args := os.Args[1:]
+	if i := slices.Index(args, asNextVersion); i >= 0 {
+		store.Format.Migrations = upgrade.Migrations(upgrade.Step)
+		args = slices.Delete(args, i, i+1)
+	}
+	os.Exit(run(ctx, args, os.Stdout, os.Stderr))
+}
+
+// run runs the program like main, but within the test, and returns its exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return cli.Run(ctx, args, demo.Files, stdout, stderr)
+}
+
+// racing matches the tests that also run under the race detector: those in which goroutines of the program meet, at
+// startup and shutdown, in background jobs beside requests, and in the log. For the others it would only make the
+// program ten times slower.
+var racing = regexp.MustCompile(`^Test(Restart|Shutdown|Watchdog|Readiness|Connections|HTTPS|Certificate|Authority|Log|Compact)_|` +
+	`^Test(Serve_StartsAndStops|Dev_PrintsKeys|Admin_CommandsWorkBesideServer|Backup_RestoresLostFile|` +
+	`Damage_StopsService|Mail_DeliversBySMTP)$`)
+
+// skipUnlessRacing skips a test under the race detector, except those that racing matches and all tests of the proof.
+func skipUnlessRacing(t testing.TB) {
+	t.Helper()
+	if !racing.MatchString(t.Name()) {
+		proof.OneByOne(t)
+	}
+}
+
+// output records the output of a program.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// program is a run of the program within the test.
+type program struct {
+	testing.TB
+	out, err *output
+	cancel   context.CancelFunc
+	status   chan int
+	base     string
+}
+
+var printedAddress = regexp.MustCompile(`(?:address=|"address":"|agents: http://)([0-9.]+:[0-9]+|\[[0-9a-f:]+\]:[0-9]+)`)
+
+// start runs a serving command and returns once it prints its address.
+func start(t testing.TB, args ...string) *program {
+	t.Helper()
+	skipUnlessRacing(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &program{TB: t, out: &output{}, err: &output{}, cancel: cancel, status: make(chan int, 1)}
+	go func() { p.status <- run(ctx, args, p.out, p.err) }()
+	t.Cleanup(func() { p.stop() })
+	if !p.prints("its address", p.listens) {
+		t.Fatalf("callbook %q ended with status %d: %s", args, p.stop(), p.err)
+	}
+	return p
+}
+
+// listens reports whether the program has printed its address, which is its base from now on.
+func (p *program) listens() bool {
+	m := printedAddress.FindStringSubmatch(p.err.String() + p.out.String())
+	if m != nil {
+		p.base = "http://" + m[1]
+	}
+	return m != nil
+}
+
+// prints waits until the output fulfils a condition, and reports whether it does so before the program ends.
+func (p *program) prints(what string, is func() bool) bool {
+	p.Helper()
+	for late := time.After(patience); !is(); {
+		select {
+		case status := <-p.status:
+			p.status <- status
+			return is()
+		case <-late:
+			p.Fatalf("it does not print %s: %s%s", what, p.out, p.err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return true
+}
+
+// stop stops the program and returns its exit status.
+func (p *program) stop() int {
+	p.Helper()
+	p.cancel()
+	select {
+	case status := <-p.status:
+		p.status <- status
+		return status
+	case <-time.After(patience):
+		p.Fatal("the program does not stop")
+		return -1
+	}
+}
+
+// process is a run of the program in a process of its own.
+type process struct {
+	*program
+	command *exec.Cmd
+}
+
+func newProcess(t testing.TB, args ...string) *process {
+	t.Helper()
+	return newProcessBy(t, func(self string) *exec.Cmd { return exec.Command(self, args...) })
+}
+
+// newProcessBy starts the program through another program.
+func newProcessBy(t testing.TB, by func(self string) *exec.Cmd) *process {
+	t.Helper()
+	skipUnlessRacing(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := by(self)
+	command.Env = append(os.Environ(), asProgram+"=1")
+	p := &program{TB: t, out: &output{}, err: &output{}, status: make(chan int, 1)}
+	p.cancel = func() { _ = command.Process.Signal(syscall.SIGTERM) }
+	command.Stdout, command.Stderr = p.out, p.err
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = command.Wait()
+		p.status <- command.ProcessState.ExitCode()
+	}()
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		p.stop()
+	})
+	return &process{p, command}
+}
+
+// spawn starts the program on a database, and returns once it prints its address. Rate limits are off, but not the
+// caps on mails.
+func spawn(t testing.TB, db string, args ...string) *process {
+	t.Helper()
+	p := newProcess(t, append([]string{"serve", "--addr=127.0.0.1:0", "--limits=off", "--log-level=debug", "--base-url=" + site, "--db=" + db}, args...)...)
+	p.serves()
+	return p
+}
+
+// shelled starts the program through a shell, after some lines of shell.
+func shelled(t testing.TB, lines string, files []*os.File, args ...string) *process {
+	t.Helper()
+	return newProcessBy(t, func(self string) *exec.Cmd {
+		c := exec.Command("sh", append([]string{"-euc", lines + "\nexec \"$0\" \"$@\"", self}, args...)...)
+		c.ExtraFiles = files
+		return c
+	})
+}
+
+// serving waits until a process serves or has exited.
+func (p *process) serving() bool {
+	p.Helper()
+	defer p.listens()
+	return p.prints("that it serves", func() bool { return strings.Contains(p.err.String(), "callbook is serving") })
+}
+
+// serves waits until a process serves.
+func (p *process) serves() {
+	p.Helper()
+	if !p.serving() {
+		p.Fatalf("it ends with status %d: %s", p.stop(), p.err)
+	}
+}
+
+// logs returns once the log contains a text that many times.
+func (p *process) logs(text string, times int) {
+	p.Helper()
+	what := fmt.Sprintf("%q %d times", text, times)
+	if !p.prints(what, func() bool { return strings.Count(p.err.String(), text) >= times }) {
+		p.Fatalf("it ends with status %d and does not log %s: %s", p.stop(), what, p.err)
+	}
+}
+
+// kill kills the process, and returns once it has exited.
+func (p *process) kill() {
+	p.Helper()
+	_ = p.command.Process.Kill()
+	if status := p.stop(); status != -1 {
+		p.Errorf("it ended by itself, with status %d: %s", status, p.err)
+	}
+}
+
+// ends stops the process normally.
+func (p *process) ends() {
+	p.Helper()
+	if status := p.stop(); status != 0 {
+		p.Errorf("status %d: %s", status, p.err)
+	}
+}
+
+// failed waits until a process has exited by itself, and checks its status and its one line of error.
+func (p *process) failed(status int, says ...string) {
+	p.Helper()
+	select {
+	case got := <-p.status:
+		p.status <- got
+		if got != status {
+			p.Errorf("status %d, want %d: %s", got, status, p.err)
+		}
+	case <-time.After(patience):
+		p.Fatalf("it goes on: %s", p.err)
+	}
+	wantOneLine(p, p.err.String(), says...)
+}
+
+// wantOneLine checks the last output of a failed command.
+func wantOneLine(t testing.TB, printed string, says ...string) {
+	t.Helper()
+	before, line, found := strings.Cut("\n"+printed, "\ncallbook: ")
+	if !found || strings.Count(line, "\n") != 1 || strings.Contains(before+line, "goroutine ") {
+		t.Errorf("it does not end with one line that says why: %s", printed)
+	}
+	for _, text := range says {
+		if !strings.Contains(line, text) {
+			t.Errorf("%q is not in what it says: %s", text, line)
+		}
+	}
+}
+
+// quiet checks that the output contains none of the secrets.
+func (p *process) quiet(secrets ...string) {
+	p.Helper()
+	for _, secret := range secrets {
+		if secret == "" || strings.Contains(p.out.String()+p.err.String(), secret) {
+			p.Errorf("%q is printed:\n%s%s", secret, p.out, p.err)
+		}
+	}
+}
+
+// finished runs a command that exits by itself.
+func finished(args ...string) (status int, out, err string) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience/4) // ends one that serves
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	status = run(ctx, args, &stdout, &stderr)
+	return status, stdout.String(), stderr.String()
+}
+
+// finish runs a command that ends by itself, and returns all that it prints.
+func finish(args ...string) (status int, printed string) {
+	status, out, err := finished(args...)
+	return status, out + err
+}
+
+// until waits for something that happens in another process.
+func until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	waitFor(t, patience, what, is)
+}
+
+// waitFor is until with its own timeout.
+func waitFor(t testing.TB, most time.Duration, what string, is func() bool) {
+	t.Helper()
+	for late := time.Now().Add(most); !is(); {
+		if time.Now().After(late) {
+			t.Fatalf("it never comes that %s", what)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// comes waits until a channel receives a value, or is closed.
+func comes[T any](t testing.TB, from <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(patience):
+		t.Fatal("what is waited for does not come")
+	}
+	return v
+}

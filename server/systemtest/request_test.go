@@ -1,0 +1,144 @@
+package systemtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// newRequest builds a request with headers such as "Name: value".
+func newRequest(t testing.TB, method, url, body string, headers ...string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	return r
+}
+
+// call sends a request and returns status and body.
+func (p *program) call(method, path, body string, headers ...string) (int, string) {
+	p.Helper()
+	a, err := http.DefaultClient.Do(newRequest(p, method, p.base+path, body, headers...))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return a.StatusCode, readBody(p, a)
+}
+
+// readBody reads the body of a response to its end.
+func readBody(t testing.TB, a *http.Response) string {
+	t.Helper()
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// object sends a request that must succeed and returns its JSON.
+func (p *program) object(method, path, body string, headers ...string) (object map[string]any) {
+	p.Helper()
+	status, text := p.call(method, path, body, headers...)
+	if err := json.Unmarshal([]byte(text), &object); err != nil || status >= 300 {
+		p.Fatalf("%s %s: %d %s (%v)", method, path, status, text, err)
+	}
+	return object
+}
+
+// mayRead reads from a service that may exit meanwhile: then the status is 0.
+func (p *program) mayRead(path string) (status int, text string) {
+	a, err := fresh().Get(p.base + path)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer a.Body.Close()
+	body, err := io.ReadAll(a.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return a.StatusCode, string(body)
+}
+
+// fresh returns a client that opens a connection for each request.
+func fresh() *http.Client {
+	return &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+}
+
+func fetch(t testing.TB, client *http.Client, method, url string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	a, err := client.Do(newRequest(t, method, url, "", headers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, readBody(t, a)
+}
+
+func registrationFor(handle, mailbox string) string {
+	return fmt.Sprintf(`{"handle":"%s","name":"A","owner":"B","mailbox":"%s","description_en":"D","accept_rules":true}`, handle, mailbox)
+}
+
+func join(p *program, handle string) (key string) {
+	p.Helper()
+	return p.object("POST", "/api/agents", registrationFor(handle, "a@b.example.org"))["api_key"].(string)
+}
+
+// agent is a registered agent with its key.
+type agent struct{ handle, mailbox, auth string }
+
+func (p *process) agent(handle, mailbox string) agent {
+	p.Helper()
+	key := p.object("POST", "/api/agents", registrationFor(handle, mailbox))["api_key"].(string)
+	return agent{handle, mailbox, "Authorization: Bearer " + key}
+}
+
+// register tries to register an agent with an Idempotency-Key; it returns 0 if the service has exited.
+func (p *process) register(handle string) (status int) {
+	r, err := http.NewRequest("POST", p.base+"/api/agents", strings.NewReader(registrationFor(handle, handle+"@example.org")))
+	if err != nil {
+		p.Fatal(err)
+	}
+	r.Header.Set("Idempotency-Key", "registration-of-"+handle)
+	a, err := fresh().Do(r)
+	if err != nil {
+		return 0
+	}
+	a.Body.Close()
+	return a.StatusCode
+}
+
+// verify requests a code; it returns the status and the body of a rejection.
+func (p *process) verify(a agent) (refusal string) {
+	p.Helper()
+	return p.mails("/api/me/verify", "", a.auth)
+}
+
+// mails sends a request that sends a mail.
+func (p *process) mails(path, body string, headers ...string) (refusal string) {
+	p.Helper()
+	if status, text := p.call("POST", path, body, headers...); status != 202 {
+		return fmt.Sprint(status, " ", text)
+	}
+	return ""
+}
+
+func firstIn(what *regexp.Regexp, text string) string {
+	if m := what.FindStringSubmatch(text); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+var (
+	givenKey = regexp.MustCompile(`"api_key":"(\w+)"`)
+	givenID  = regexp.MustCompile(`"id":"(pst_\w+)"`)
+)

@@ -41,6 +41,7 @@ func Backup(ctx context.Context, path, to string, f Format) (info Info, err erro
 		return info, err
 	}
 
+	// The copy gets its name at the end: before, a crash leaves nothing that looks like a backup.
 	defer os.Remove(draft.Name()) // gone by then unless something failed
 	if err := draft.Close(); err != nil {
 		return info, err
@@ -67,6 +68,7 @@ func Backup(ctx context.Context, path, to string, f Format) (info Info, err erro
 
 // copyInto writes a copy of one state of the database at path into an empty file.
 func copyInto(ctx context.Context, path, to string, mode mode) error {
+	// SQLite copies within one read transaction: the copy has no half of a write.
 	return withFile(ctx, path, mode, func(file *sqlx.DB) error {
 		return vacuumInto(ctx, file, path, to)
 	})
@@ -110,6 +112,7 @@ func (f Format) verify(ctx context.Context, path string, mode mode) (info Info, 
 
 // check reads a whole database, and returns its schema version.
 func (f Format) check(ctx context.Context, file *sqlx.DB) (schema int64, err error) {
+	// The mark comes first: another program's file is ErrForeign, also if it is damaged.
 	if err := f.checkMark(ctx, file); err != nil {
 		return 0, err
 	}
@@ -117,6 +120,7 @@ func (f Format) check(ctx context.Context, file *sqlx.DB) (schema int64, err err
 		return 0, err
 	}
 
+	// SQLite checks no references that are already in the file.
 	orphans, err := orphansIn(ctx, file)
 	if err != nil {
 		return 0, err

@@ -20,6 +20,7 @@ type Columns struct {
 func ColumnsOf[T any](without ...string) Columns {
 	var c Columns
 	for _, field := range reflectx.NewMapper("db").TypeMap(reflect.TypeFor[T]()).Index {
+		// A struct, embedded or not, is no column itself: its fields follow in the index.
 		_, tagged := field.Field.Tag.Lookup("db")
 		isColumn := tagged && !field.Embedded && len(field.Children) == 0
 		if isColumn && !slices.Contains(without, field.Path) {

@@ -20,6 +20,7 @@ func (db *DB) Compact(
 	after func(*sqlx.Conn) error,
 ) (before, size int64, err error) {
 	before = db.Size()
+	// VACUUM writes a whole copy, and then copies that through the log.
 	needed := 2 * (before + fileSize(db.path+"-wal"))
 	if err := requireRoom(db.path, needed, "compact the database"); err != nil {
 		return before, before, err
@@ -27,7 +28,7 @@ func (db *DB) Compact(
 
 	defer EstimateProgress(ctx, "compacting the database", before)()
 	err = db.Exclusive(ctx, func(conn *sqlx.Conn) error {
-		db.compacting.Store(true)
+		db.compacting.Store(true) // so that Ready does not report the waiting writes as a failure
 		defer db.compacting.Store(false)
 
 		if err := db.vacuum(ctx, conn); err != nil || after == nil {
@@ -39,6 +40,7 @@ func (db *DB) Compact(
 		return before, db.Size(), err
 	}
 
+	// The log holds every page of the new file, and the file is not shorter before.
 	_, err = db.TruncateLog(ctx)
 	return before, db.Size(), err
 }
@@ -57,6 +59,7 @@ func (db *DB) vacuum(ctx context.Context, conn *sqlx.Conn) (err error) {
 		}
 	}
 
+	// Also after an error, and if ctx has ended: the writer goes on with this connection.
 	_, restoreErr := conn.ExecContext(context.Background(), `PRAGMA temp_store = MEMORY`)
 	if err = errors.Join(err, restoreErr); err != nil {
 		return fmt.Errorf("compact the database: %w", err)

@@ -79,17 +79,19 @@ type Options struct {
 	Clock  func() time.Time // time.Now when nil
 	Normal bool             // synchronous=NORMAL: a power cut may lose the last writes
 	Batch  int              // most writes that share a commit; 32 when 0
-	// Of the records, from which Tx.CheckRoom fails; 0 for as many as the disk has room for.
+	// MaxBytes is the size of the records from which on Tx.CheckRoom fails; 0 for no limit but that
+	// of the disk.
 	MaxBytes int64
 
 	NetworkDisk bool // accepts a file on a network file system, which Open otherwise rejects
-	// Another process may serve the file: Open creates no file and changes no schema.
+	// Beside is for a file that another process may serve: Open creates no file and changes no
+	// schema.
 	Beside bool
 
-	// How long a read waits for a connection, and all reads under WithDeadline take; 2 seconds
-	// when 0.
+	// ReadTimeout is how long a read waits for a connection, and how long all reads under
+	// WithDeadline take; 2 seconds when 0.
 	ReadTimeout time.Duration
-	// Of a query under a context with a deadline; 250 milliseconds when 0.
+	// QueryTimeout limits a query under a context with a deadline; 250 milliseconds when 0.
 	QueryTimeout time.Duration
 
 	// Commit commits a transaction in the place of SQLite's COMMIT, for tests of failures.
@@ -126,23 +128,27 @@ type Hooks struct {
 
 // DB is an open database. Its methods may be called from any goroutine.
 type DB struct {
-	options        Options
-	name           string // as it was given
-	path           string // of the file itself, behind any links
-	unclean        bool   // there was the log of a process that did not close the file
-	upgrade        upgrade
-	writing        *sqlx.DB
+	options Options
+	name    string // as it was given
+	path    string // of the file itself, behind any links
+	unclean bool   // there was the log of a process that did not close the file
+	upgrade upgrade
+
+	writer     *writer
+	writing    *sqlx.DB    // the pool of the writer's connection
+	compacting atomic.Bool // writes wait for VACUUM
+
 	reading        *sqlx.DB
 	readStatements statements
 	readers        *semaphore.Weighted // of the connections of the reading pool
-	writer         *writer
-	probe          singleflight.Group
-	probed         atomic.Int64    // when a probe last succeeded, in milliseconds since 1970
-	stopped        context.Context // done when the DB has stopped for good; its cause says why
-	stop           context.CancelCauseFunc
-	compacting     atomic.Bool // writes wait for VACUUM
 
-	closing sync.RWMutex
+	probe  singleflight.Group
+	probed atomic.Int64 // when a probe last succeeded, in milliseconds since 1970
+
+	stopped context.Context // done when the DB has stopped for good; its cause says why
+	stop    context.CancelCauseFunc
+
+	closing sync.RWMutex // held for reading by those who use the queue and the reading pool
 	closed  bool
 }
 
@@ -181,6 +187,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 
 	go db.writer.run()
+
+	// The process that serves the file looks after it.
 	if o.Beside {
 		return db, nil
 	}
@@ -258,6 +266,7 @@ func (db *DB) ReadStats() sql.DBStats { return db.reading.Stats() }
 // may be called once. A database that has stopped because it cannot trust its file leaves that
 // as it is, for the end of the process to close.
 func (db *DB) Close() error {
+	// With the lock, no write is queued in a closed channel, and the reads that run have ended.
 	db.closing.Lock()
 	db.closed = true
 	close(db.writer.queue)

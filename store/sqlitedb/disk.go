@@ -9,15 +9,15 @@ import (
 type Disk struct {
 	Free  int64 // bytes that the program may still write
 	Total int64 // bytes that it has in all
-	// Name of a network file system, which SQLite's locks cannot be trusted on; else empty.
+	// Network names a network file system, on which SQLite's locks cannot be trusted; else empty.
 	Network string
 }
 
 // leastFree is how much room a large disk should have.
 const leastFree = 200 << 20
 
-// Least returns the free room below which the operator should make some: a tenth of the
-// disk, or 200 MiB where that is less.
+// Least returns the number of free bytes below which the operator should make room: a tenth of the
+// disk, or 200 MiB if that is less.
 func (d Disk) Least() int64 { return min(d.Total/10, leastFree) }
 
 // requireRoom returns ErrNoRoom if the disk of a database has not so many bytes free to do

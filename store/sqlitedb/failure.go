@@ -68,6 +68,7 @@ func (w *writer) checkFiles() {
 // about a second for each 60 MB. If the full-text tables alone are damaged, it calls rebuild, which
 // rebuilds them, and reads the file again.
 func (db *DB) Check(ctx context.Context, rebuild func(context.Context) error) error {
+	// A connection of its own has no pages in its cache: it reads what is on the disk.
 	check := func(file *sqlx.DB) error { return quickCheck(ctx, file) }
 	err := withFile(ctx, db.path, readOnly, check)
 	if errors.Is(err, errSearchDamaged) {

@@ -11,7 +11,9 @@ import (
 // FileOf follows the links of a path to the file of a database, which may be missing: its log and
 // its lock are beside the file, not beside a link.
 func FileOf(path string) string {
-	const mostLinks = 40 // as in Linux
+	const mostLinks = 40 // as in Linux, so that a loop ends
+
+	// filepath.EvalSymlinks alone would fail for a link to a file that is still missing.
 	for range mostLinks {
 		if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 			path = filepath.Join(folder, filepath.Base(path))
@@ -44,7 +46,8 @@ func checkLinks(path string) error {
 	if err != nil || !info.Mode().IsRegular() || linkCount(info) < 2 {
 		return nil
 	}
-	return fmt.Errorf("%w (find MOUNT-POINT -samefile %s lists all %d)", ErrLinked, path, linkCount(info))
+	return fmt.Errorf("%w (find MOUNT-POINT -samefile %s lists all %d)",
+		ErrLinked, path, linkCount(info))
 }
 
 func missing(path string) bool {

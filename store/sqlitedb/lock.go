@@ -55,7 +55,8 @@ func AcquireRestoreLock(path string) (*Lock, error) {
 	folder := filepath.Dir(path)
 	_, err := os.Stat(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: its folder is not there; make %s, or mount its disk", ErrGone, folder)
+		return nil, fmt.Errorf("%w: its folder is not there; make %s, or mount its disk",
+			ErrGone, folder)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the folder of the database: %w", err)
@@ -83,7 +84,7 @@ func AcquireRestoreLock(path string) (*Lock, error) {
 		_ = copyOwner(name, path) // the operator may be another user than the service
 	}
 
-	// For the error of another process. On Windows no process can write a locked file.
+	// The id is for the error of another process. On Windows no process can write a locked file.
 	_ = os.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
 	return &Lock{file: l, path: path, fresh: fresh}, nil
 }

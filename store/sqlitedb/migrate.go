@@ -38,7 +38,8 @@ func (f Format) versions(ctx context.Context, db *sqlx.DB) (version, newest int6
 	}
 
 	if version > newest { // goose itself lets an old program run on a newer schema
-		return 0, 0, fmt.Errorf("%w (schema %d, this program knows %d)", ErrNewerSchema, version, newest)
+		return 0, 0, fmt.Errorf("%w (schema %d, this program knows %d)",
+			ErrNewerSchema, version, newest)
 	}
 	return version, newest, nil
 }
@@ -117,9 +118,12 @@ func migrateCopy(
 	migrated string,
 ) (kept string, err error) {
 	size := fileSize(o.Path) + fileSize(o.Path+"-wal")
-	if err := requireRoom(o.Path, size/10*22, "upgrade the database beside a copy of it"); err != nil {
+	// Two copies, and some room for what the migrations add.
+	err = requireRoom(o.Path, size/10*22, "upgrade the database beside a copy of it")
+	if err != nil {
 		return "", err
 	}
+	// From here on no process can write what the copies would lack.
 	if err := closeLog(ctx, file); err != nil {
 		return "", err
 	}
@@ -156,7 +160,8 @@ func closeLog(ctx context.Context, file *sqlx.DB) error {
 	} {
 		_, err := file.ExecContext(ctx, query)
 		if sqliteCode(err)&0xff == sqlite3.SQLITE_BUSY {
-			return fmt.Errorf("another process has the database open, such as Litestream: stop it first (%w)", err)
+			return fmt.Errorf("another process has the database open, such as Litestream: "+
+				"stop it first (%w)", err)
 		}
 		if err != nil {
 			return err
@@ -265,6 +270,7 @@ func compareSchema(ctx context.Context, file *sqlx.DB, files fs.FS) error {
 		return err
 	}
 
+	// What either of the two lacks differs as well.
 	differing := maps.Clone(want)
 	maps.Copy(differing, got)
 	maps.DeleteFunc(differing, func(name, _ string) bool { return want[name] == got[name] })
@@ -284,7 +290,8 @@ func schemaOf(ctx context.Context, db *sqlx.DB) (map[string]string, error) {
 		SELECT type || ' ' || name AS name, sql
 		FROM sqlite_schema
 		WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' AND name <> ?
-			AND name NOT IN (SELECT name FROM pragma_table_list WHERE type = 'shadow')`, goose.DefaultTablename)
+			AND name NOT IN (SELECT name FROM pragma_table_list WHERE type = 'shadow')`,
+		goose.DefaultTablename)
 
 	schema := map[string]string{}
 	for _, part := range parts {
@@ -296,11 +303,15 @@ func schemaOf(ctx context.Context, db *sqlx.DB) (map[string]string, error) {
 // orphansIn describes the first row without the row that it refers to; empty when there is none.
 func orphansIn(ctx context.Context, db *sqlx.DB) (string, error) {
 	var broken []struct{ Table, Parent string }
-	err := db.SelectContext(ctx, &broken, `SELECT "table", parent FROM pragma_foreign_key_check LIMIT 1`)
+	err := db.SelectContext(ctx, &broken, `
+		SELECT "table", parent
+		FROM pragma_foreign_key_check
+		LIMIT 1`)
 	if err != nil || len(broken) == 0 {
 		return "", err
 	}
 
 	first := broken[0]
-	return fmt.Sprintf("rows of %s refer to rows of %s that are not there", first.Table, first.Parent), nil
+	return fmt.Sprintf("rows of %s refer to rows of %s that are not there",
+		first.Table, first.Parent), nil
 }

@@ -14,6 +14,8 @@ import (
 	"callbook/store/durable"
 )
 
+// open prepares the file, and connects the writer and the readers to it. If it fails, the caller
+// closes what is open.
 func (db *DB) open(ctx context.Context) (err error) {
 	o := &db.options
 	if o.Beside && !Exists(o.Path) {
@@ -26,6 +28,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 		done:      make(chan struct{}),
 	}
 	db.unclean = !missing(o.Path + "-wal") // SQLite deletes the log when it closes the file
+
 	if err := db.checkPlace(ctx); err != nil {
 		return err
 	}
@@ -42,17 +45,20 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if version < newest { // Beside a server, an upgrade is that server's.
+	if version < newest { // beside a server, an upgrade is that server's
 		return fmt.Errorf("the database was made by an older version of callbook "+
 			"(schema %d, this program knows %d): start callbook serve, which brings it up to date",
 			version, newest)
 	}
 	db.upgrade.to = version
 
-	if db.reading, err = connect(ctx, o.Path, readOnly, readConnections, readPragmas...); err != nil {
+	db.reading, err = connect(ctx, o.Path, readOnly, readConnections, readPragmas...)
+	if err != nil {
 		return err
 	}
 	db.readStatements.on = db.reading
+
+	// The writer keeps one connection, with its statements, for as long as the DB is open.
 	if db.writer.conn, err = db.writing.Connx(ctx); err != nil {
 		return fmt.Errorf("open the writing connection: %w", err)
 	}
@@ -183,10 +189,10 @@ func (db *DB) checkPlace(ctx context.Context) error {
 type mode string
 
 const (
-	// Also folds in the log, when the last one leaves.
+	// readWrite also copies the log to the file when the last connection is closed.
 	readWrite mode = "&_defensive=1&mode=rw"
 	readOnly  mode = "&_defensive=1&mode=ro" // with the log, which stays
-	// No process changes it: without log and locks.
+	// immutable is for a file that no process changes: it needs neither log nor locks.
 	immutable mode = "&_defensive=1&mode=ro&immutable=1"
 	migrating mode = "&mode=rw" // a draft whose migrations need no journal
 )

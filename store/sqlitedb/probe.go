@@ -27,6 +27,8 @@ func (db *DB) Ready(ctx context.Context) (Health, error) {
 	if err := db.Failure(); err != nil {
 		return h, err
 	}
+
+	// A clock that was set back makes the age negative: then a new probe is due.
 	age := db.options.Clock().Sub(time.UnixMilli(db.probed.Load()))
 	if 0 <= age && age < readyAge {
 		return h, nil
@@ -41,6 +43,7 @@ func (db *DB) Ready(ctx context.Context) (Health, error) {
 		return h, nil
 	}
 
+	// Requests that ask at the same time share one write.
 	select {
 	case result := <-db.probe.DoChan("write", func() (any, error) { return nil, db.tryWrite() }):
 		return h, result.Err
@@ -68,6 +71,7 @@ func (db *DB) tryWrite() error {
 		if err := tx.CheckRoom(); err != nil {
 			return err
 		}
+		// Through tx, each number would be another prepared statement.
 		_, err := db.writer.conn.ExecContext(ctx, query)
 		return err
 	})

@@ -59,9 +59,9 @@ func watchProgress(
 	}
 }
 
-// EstimateProgress is Watch for a step of SQLite that cannot be measured, on a file of a size: it
-// compares the time since the start with what that takes on a fast disk. A step that takes longer
-// is reported as done, so that its end is not promised.
+// EstimateProgress reports the progress of a step of SQLite that cannot be measured, on a file of a
+// size, until stop is called: it compares the time since the start with what the step takes on a
+// fast disk. A step that takes longer is reported as done, so that its end is not promised.
 func EstimateProgress(ctx context.Context, step string, bytes int64) (stop func()) {
 	const rate = 100 << 20 // bytes that SQLite reads and compares in a second
 	start := time.Now()    //clock: how long it took

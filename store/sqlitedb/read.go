@@ -42,6 +42,7 @@ func (s *statements) get(ctx context.Context, query string) (*sqlx.Stmt, error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used++
+
 	if stmt := s.prepared[query]; stmt != nil {
 		return stmt, nil
 	}
@@ -156,6 +157,7 @@ func (db *DB) read(
 		return ErrStopped
 	}
 
+	// The pool of database/sql would wait for ever under a context without a deadline.
 	if err := db.acquireReader(ctx); err != nil {
 		return err
 	}
@@ -175,7 +177,7 @@ func (db *DB) read(
 	if err == nil {
 		err = f(ctx, stmt)
 	}
-	if err != nil && ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil { // interrupted: SQLite's error does not say why
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return db.stopIfFatal(err)
@@ -183,6 +185,7 @@ func (db *DB) read(
 
 // acquireReader waits until a connection of the reading pool is free.
 func (db *DB) acquireReader(ctx context.Context) error {
+	// Nearly always one is free, and no timer is needed.
 	if ctx.Err() == nil && db.readers.TryAcquire(1) {
 		return nil
 	}

@@ -36,6 +36,7 @@ func Restore(
 		return info, "", fmt.Errorf("copy %s: %w", backup, err)
 	}
 
+	// The old database leaves its place only now that a whole copy lies beside it.
 	if kept, err = moveAside(path, now); err != nil {
 		return info, kept, fmt.Errorf("set aside %s: %w", path, err)
 	}
@@ -64,6 +65,7 @@ func restoredDraft(ctx context.Context, backup, path string, mode mode) (draft s
 func moveAside(path string, now time.Time) (kept string, err error) {
 	name := path + ".before-restore-" + now.UTC().Format("20060102T150405Z")
 	kept = name
+	// Two restores within a second must not overwrite each other's database.
 	for n := 2; !missing(kept) || !missing(kept+"-wal"); n++ {
 		kept = fmt.Sprintf("%s-%d", name, n)
 	}

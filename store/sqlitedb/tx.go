@@ -25,11 +25,12 @@ func (t *Tx) run(query string, f func(*sqlx.Stmt) error) error {
 	if t.failed != nil {
 		return t.failed
 	}
+
 	stmt, err := t.writer.statements.get(context.Background(), query)
 	if err == nil {
 		err = f(stmt)
 	}
-	if err == nil || errors.Is(err, sql.ErrNoRows) {
+	if err == nil || errors.Is(err, sql.ErrNoRows) { // no row is an answer, not a failure
 		return err
 	}
 

@@ -114,7 +114,7 @@ func (db *DB) TryWrite(fn func(*Tx) error, done func(error)) {
 		done(err)
 		return
 	}
-	go func() { done((<-q.done).Err()) }()
+	go func() { done((<-q.done).Err()) }() // the caller goes on at once
 }
 
 // enqueue gives a write to the writer. It waits for a place in the queue until timeout, or for as
@@ -126,11 +126,14 @@ func (db *DB) enqueue(q *queuedWrite, timeout <-chan time.Time) error {
 		return ErrClosed
 	}
 
+	// A free place is taken even if the timeout has ended, as that of TryWrite has: select would
+	// choose at random among the cases that are ready.
 	select {
 	case db.writer.queue <- q:
 		return nil
 	default:
 	}
+
 	select {
 	case db.writer.queue <- q:
 		return nil
@@ -145,7 +148,7 @@ func (db *DB) enqueue(q *queuedWrite, timeout <-chan time.Time) error {
 func (db *DB) Exclusive(ctx context.Context, fn func(*sqlx.Conn) error) error {
 	done := make(chan error, 1)
 	run := func() {
-		if db.Failure() != nil {
+		if db.Failure() != nil { // while fn waited for its turn
 			done <- ErrStopped
 			return
 		}
@@ -327,6 +330,7 @@ func (w *writer) commit(errs []error) result {
 
 	if err := w.db.options.Commit(context.Background(), w.conn); err != nil {
 		err = w.db.writeError(errors.Join(fmt.Errorf("commit: %w", err), w.rollback()))
+		// The writes may be in the file all the same: nobody may go on with what was read before.
 		w.db.options.Hooks.Invalidate()
 		return result{outcome: unknown, err: err}
 	}
@@ -368,7 +372,7 @@ func (w *writer) pollDataVersion() error {
 		return fmt.Errorf("look for what others wrote: %w", err)
 	}
 
-	if version != w.dataVersion && w.dataVersion != 0 {
+	if version != w.dataVersion && w.dataVersion != 0 { // 0: there was no call before
 		w.db.options.Hooks.Invalidate()
 	}
 
@@ -436,6 +440,7 @@ func truncateLog(ctx context.Context, conn *sqlx.Conn, wait time.Duration) (done
 
 	var result checkpointed
 	err = conn.GetContext(ctx, &result, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	// Back to the timeout of the other writes, also if ctx has ended.
 	_, timeoutErr := conn.ExecContext(context.Background(), `PRAGMA busy_timeout = 5000`)
 	if err := errors.Join(err, timeoutErr); err != nil {
 		return false, fmt.Errorf("checkpoint: %w", err)

@@ -152,7 +152,7 @@ func (a agentAct) run(t *tx, name domain.OperatorAct, agent *agentRow) error {
 			return err
 		}
 	}
-	return t.audit(string(name), agent.Handle, withClosed(a.detail, closed))
+	return t.audit(name, agent.Handle, withClosed(a.detail, closed))
 }
 
 // withClosed adds to the detail of a note how many reports the act has closed.
@@ -164,7 +164,7 @@ func withClosed(detail string, closed int64) string {
 }
 
 // audit records an operator's act.
-func (t *tx) audit(act, subject, detail string) error {
+func (t *tx) audit(act domain.OperatorAct, subject, detail string) error {
 	return t.Exec(
 		`INSERT INTO audit (act, subject, detail, at) VALUES (?, ?, ?, ?)`,
 		act,
@@ -181,7 +181,7 @@ func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err 
 		return "", err
 	}
 
-	err = s.moderate(ctx, "new-key", agentAct{do: func(t *tx, agent *agentRow) error {
+	err = s.moderate(ctx, domain.OperatorNewKey, agentAct{do: func(t *tx, agent *agentRow) error {
 		return t.restoreKey(agent.ID, key)
 	}}, handle)
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err 
 // recorded. It returns not_found for an unknown handle.
 func (s *Store) ExportAgent(ctx context.Context, handle string) (tables ExportTables, err error) {
 	var id int64
-	err = s.moderate(ctx, "export", agentAct{do: func(_ *tx, agent *agentRow) error {
+	err = s.moderate(ctx, domain.OperatorExport, agentAct{do: func(_ *tx, agent *agentRow) error {
 		id = agent.ID
 		return nil
 	}}, handle)
@@ -211,7 +211,7 @@ func (s *Store) ExportAgent(ctx context.Context, handle string) (tables ExportTa
 func (s *Store) Unblock(ctx context.Context, handle, blocked string) error {
 	return s.moderate(
 		ctx,
-		"unblock",
+		domain.OperatorUnblock,
 		agentAct{detail: blocked, do: func(t *tx, agent *agentRow) error {
 			return t.ExecOr(domain.NewError(domain.CodeNotFound), `
 			DELETE FROM blocks
@@ -239,7 +239,7 @@ func (s *Store) RemovePost(ctx context.Context, id string) error {
 			err,
 			closeErr,
 			t.deletePost(&p),
-			t.audit("remove-post", id, withClosed("by "+author, closed)),
+			t.audit(domain.OperatorRemovePost, id, withClosed("by "+author, closed)),
 		)
 	})
 }
@@ -257,7 +257,7 @@ func (s *Store) RemoveReply(ctx context.Context, id string) error {
 		return cmp.Or(
 			err,
 			t.deleteReply(&reply),
-			t.audit("remove-reply", id, withClosed("by "+reply.Author, closed)),
+			t.audit(domain.OperatorRemoveReply, id, withClosed("by "+reply.Author, closed)),
 		)
 	})
 }
@@ -301,7 +301,7 @@ func (s *Store) ChangeBlocklist(
 			}
 		}
 
-		return t.audit(act, entry, "")
+		return t.audit(domain.OperatorAct(act), entry, "")
 	})
 }
 
@@ -363,7 +363,7 @@ func (s *Store) CloseReport(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		return t.audit("close-report", id, "")
+		return t.audit(domain.OperatorCloseReport, id, "")
 	})
 }
 

@@ -169,7 +169,7 @@ func (s *Store) CreatePageLink(ctx context.Context) (token string, err error) {
 			return err
 		}
 
-		return t.audit("page", "until "+end.Time().Format(time.RFC3339), "")
+		return t.audit(domain.OperatorPage, "until "+end.Time().Format(time.RFC3339), "")
 	})
 }
 
@@ -179,7 +179,7 @@ func (s *Store) RevokePageLinks(ctx context.Context) error {
 		if err := t.Exec(`DELETE FROM operator_links`); err != nil {
 			return err
 		}
-		return t.audit("page", "earlier links revoked", "")
+		return t.audit(domain.OperatorPage, "earlier links revoked", "")
 	})
 }
 
@@ -240,7 +240,7 @@ func (s *Store) CreateInvite(
 		}
 
 		return t.audit(
-			"invite",
+			domain.OperatorInvite,
 			invite.ID,
 			fmt.Sprintf("for %d until %s", uses, until.UTC().Format(time.DateOnly)),
 		)
@@ -256,6 +256,6 @@ func (s *Store) RevokeInvite(ctx context.Context, id string) error {
 		if err := t.ExecOr(domain.NewError(domain.CodeNotFound), `DELETE FROM invites WHERE id = ?`, id); err != nil {
 			return err
 		}
-		return t.audit("revoke-invite", id, "")
+		return t.audit(domain.OperatorRevokeInvite, id, "")
 	})
 }

@@ -157,53 +157,27 @@ func (c *console) show(ctx context.Context, do func(*store.Store) (string, error
 	})
 }
 
-// acts are the acts of the commands that need a handle or an id alone, with the sentence after it.
-var acts = map[string]struct {
-	do   func(*store.Store, context.Context, string) error
-	done string
-}{
-	"close-report": {(*store.Store).CloseReport, "%s is closed."},
-	"unsuspend":    {nil, "%s is not suspended."},
-	"remove-post":  {(*store.Store).RemovePost, "%s is removed, with its replies."},
-	"remove-reply": {(*store.Store).RemoveReply, "%s is removed."},
-	"verify":       {nil, "The mailbox of %s is verified."},
-	"unverify":     {nil, "The mailbox of %s is not verified."},
-	"unclaim":      {nil, "%s has no owner. Another person may claim it."},
-	"delete": {
-		nil,
-		"%s is deleted. The service erases its mailbox and key from the file within ten minutes.",
-	},
-	"approve":       {nil, "%s is approved."},
-	"reject":        {nil, "%s is rejected and deleted."},
-	"revoke-invite": {(*store.Store).RevokeInvite, "%s is revoked."},
-}
-
 // actOn does the act of the name of the command. It skips subjects that do not exist, unless only
 // one is named.
 func (c *console) actOn(ctx context.Context, k *kong.Context, subjects ...string) error {
-	name := k.Selected().Name
-	act := acts[name]
-	if act.do == nil {
-		act.do = func(st *store.Store, ctx context.Context, handle string) error {
-			return st.ActOnAgent(ctx, domain.OperatorAct(name), handle)
-		}
-	}
-
+	act, _ := operator.FindSubjectAct(k.Selected().Name)
 	return c.open(ctx, func(st *store.Store) error {
 		var skipped []string
 		for _, subject := range subjects {
-			err := act.do(st, ctx, subject)
+			err := act.Run(ctx, st, subject)
 			if len(subjects) > 1 && errors.Is(err, domain.NewError(domain.CodeNotFound)) {
 				skipped = append(skipped, subject)
 				continue
 			}
-			if err == nil {
-				err = c.printf(act.done, subject)
-			}
+
 			if err != nil {
 				return err
 			}
+			if err := c.printf(act.Done, subject); err != nil {
+				return err
+			}
 		}
+
 		return c.printSkipped(skipped, len(subjects)-len(skipped), "there is no such id")
 	})
 }

@@ -17,39 +17,33 @@ func (s *site) act(w http.ResponseWriter, r *http.Request, v *view) (err error) 
 	}
 
 	ctx, st, form := r.Context(), s.options.Store, r.PostForm
-	subject := form.Get("subject")
+	name, subject := form.Get("act"), form.Get("subject")
 	v.Alert = web.Alert{
 		Kind: "good",
-		Text: v.Say("Done and recorded: %s", "已完成并记录：%s", form.Get("act")+" "+subject),
+		Text: v.Say("Done and recorded: %s", "已完成并记录：%s", name+" "+subject),
 	}
 
-	switch form.Get("act") {
-	case "suspend", "delete", "approve", "reject":
+	switch domain.OperatorAct(name) {
+	case domain.OperatorSuspend, domain.OperatorDelete,
+		domain.OperatorApprove, domain.OperatorReject:
 		return s.actOnAgents(r, v)
 
-	case "unsuspend":
-		return st.ActOnAgent(ctx, domain.OperatorUnsuspend, subject)
-
-	case "remove-post":
-		return st.RemovePost(ctx, subject)
-
-	case "remove-reply":
-		return st.RemoveReply(ctx, subject)
-
-	case "close-report":
-		return st.CloseReport(ctx, form.Get("report"))
-
-	case "invite":
+	case domain.OperatorInvite:
 		uses, _ := strconv.Atoi(form.Get("uses")) // 0 is rejected
 		v.Secret, _, err = st.CreateInvite(ctx, uses, s.after(form.Get("days")))
+		return err
 
-	case "revoke-invite":
-		return st.RevokeInvite(ctx, subject)
-
-	default: // a change of a list, or rejected
-		_, err = st.ChangeBlocklist(ctx, form.Get("act"), subject)
+	case domain.OperatorCloseReport:
+		// The form of a report has both: its subject is what the report is about.
+		subject = form.Get("report")
 	}
 
+	if act, ok := FindSubjectAct(name); ok && act.Button {
+		return act.Run(ctx, st, subject)
+	}
+
+	// A change of a list; the store rejects any other name.
+	_, err = st.ChangeBlocklist(ctx, name, subject)
 	return err
 }
 

@@ -88,13 +88,17 @@ func (v *view) Option(name, value, en, zh string) choice {
 	return choice{Value: value, Name: v.Say(en, zh), Here: v.Query.Get(name) == value}
 }
 
-// List names a list of the operator.
-func (v *view) List(kind store.BlockKind) string {
-	return map[store.BlockKind]string{
-		store.BlockWord: v.Say("Word or phrase", "词或短语"), store.BlockDomain: v.Say("Mailbox domain", "邮箱域名"), store.BlockHost: v.Say("Link host", "链接主机"),
-		store.BlockNetwork: v.Say("Network", "网络"), store.ExemptNetwork: v.Say("Network without limits", "不受限额的网络"),
-	}[kind]
+// listNames are the names of the lists of the operator.
+var listNames = map[store.BlockKind]web.Text{
+	store.BlockWord:     {EN: "Word or phrase", ZH: "词或短语"},
+	store.BlockDomain:   {EN: "Mailbox domain", ZH: "邮箱域名"},
+	store.BlockHost:     {EN: "Link host", ZH: "链接主机"},
+	store.BlockNetwork:  {EN: "Network", ZH: "网络"},
+	store.ExemptNetwork: {EN: "Network without limits", ZH: "不受限额的网络"},
 }
+
+// List returns the name of a list of the operator.
+func (v *view) List(kind store.BlockKind) string { return v.In(listNames[kind]) }
 
 // Kinds returns the lists of the operator.
 func (v *view) Kinds() []store.BlockKind { return store.BlockKinds }

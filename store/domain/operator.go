@@ -2,11 +2,12 @@ package domain
 
 import "time"
 
-// OperatorAct is what the operator does to an agent.
+// OperatorAct names an act of the operator. The command of callbook admin, the button of the
+// operator's page and the note in the log of acts have the same name. The acts on lists of the
+// operator are those of store.BlockKind.
 type OperatorAct string
 
-// The acts, by the names under which they are recorded. The first four can be done to many agents
-// at once.
+// The acts on agents. The first four can be done to many agents at once.
 const (
 	OperatorSuspend   OperatorAct = "suspend"
 	OperatorDelete    OperatorAct = "delete"    // at once, also an agent that a person has claimed
@@ -14,11 +15,26 @@ const (
 	OperatorReject    OperatorAct = "reject"    // deletes an agent that waits for approval
 	OperatorUnsuspend OperatorAct = "unsuspend" // if the agent is suspended
 	OperatorVerify    OperatorAct = "verify"    // marks the mailbox as verified
+
 	// OperatorUnverify marks the mailbox as not verified and forgets the former one, so that neither
 	// recovers the key.
 	OperatorUnverify OperatorAct = "unverify"
 	// OperatorUnclaim ends an owner claim, and the deletion that its owner could take back.
 	OperatorUnclaim OperatorAct = "unclaim"
+
+	OperatorNewKey  OperatorAct = "new-key"
+	OperatorExport  OperatorAct = "export"
+	OperatorUnblock OperatorAct = "unblock" // ends a block between two agents
+)
+
+// The other acts.
+const (
+	OperatorCloseReport  OperatorAct = "close-report"
+	OperatorRemovePost   OperatorAct = "remove-post"
+	OperatorRemoveReply  OperatorAct = "remove-reply"
+	OperatorInvite       OperatorAct = "invite"
+	OperatorRevokeInvite OperatorAct = "revoke-invite"
+	OperatorPage         OperatorAct = "page" // makes or revokes links to the operator's page
 )
 
 // BulkAct is an act of the operator on many agents.

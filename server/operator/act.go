@@ -9,7 +9,7 @@ import (
 	"callbook/store/domain"
 )
 
-// act does what a button says, and sets the alert that says so.
+// act does the act of a button, and sets the alert that reports it.
 func (s *site) act(w http.ResponseWriter, r *http.Request, v *view) (err error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
@@ -55,8 +55,8 @@ func (s *site) after(days string) (end time.Time) {
 	return end
 }
 
-// actOnAgents does an act to the agents that were chosen. One that deletes shows first what it
-// would do, and is confirmed with their number, like the command.
+// actOnAgents does an act to the chosen agents. One that deletes is first only shown, and then
+// confirmed with the number of agents, like the command.
 func (s *site) actOnAgents(r *http.Request, v *view) error {
 	form := r.PostForm
 	bulk := domain.BulkAct{
@@ -66,10 +66,12 @@ func (s *site) actOnAgents(r *http.Request, v *view) error {
 		Until:   s.after(form.Get("days")),
 	}
 
+	// The number is that of the page that was confirmed: with other agents, nothing is deleted.
 	deletes := bulk.Act == domain.OperatorDelete || bulk.Act == domain.OperatorReject
 	bulk.DryRun = deletes && form.Get("confirm") != strconv.Itoa(len(bulk.Handles))
 	result, err := s.options.Store.ActOnAgents(r.Context(), bulk)
 	if bulk.DryRun && len(result.Agents) > 0 {
+		// Without those that would be skipped, so that the number to confirm is the right one.
 		v.Pending = bulk
 		v.Pending.Handles = result.Agents
 	}

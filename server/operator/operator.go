@@ -3,8 +3,8 @@
 // So the HTML does not contain the token: forms and links consist of a query.
 //
 // Each button runs the use case of the store behind a command of callbook admin, and leaves the
-// same note in the log of acts. The response to a button is the page itself with an alert, so that
-// no address contains a result.
+// same note in the log of acts: the table subjectActs has the acts of both. The response to a button
+// is the page itself with an alert, so that no address contains a result.
 package operator
 
 import (
@@ -32,9 +32,12 @@ const maxForm = 128 << 10
 // Options configures the page.
 type Options struct {
 	Store *store.Store
-	Pages *web.Site                                  // renders it
-	Check func(context.Context, *store.Store) string // finds problems, one a line
-	Log   zerolog.Logger                             // of errors
+	Pages *web.Site // renders the page
+
+	// Check returns problems of the service, one a line.
+	Check func(context.Context, *store.Store) string
+
+	Log zerolog.Logger // for errors
 }
 
 // New returns the handler of the page's listener.
@@ -48,6 +51,7 @@ func New(o Options) http.Handler {
 	return guard(middleware.Compress(mux))
 }
 
+// serveFile returns a handler for a file of the pages.
 func serveFile(contentType, content string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
@@ -55,8 +59,8 @@ func serveFile(contentType, content string) http.HandlerFunc {
 	}
 }
 
-// guard rejects requests by another name than that of this machine, which a name server could have
-// given it, and those of pages of other sites.
+// guard rejects requests under another host name than that of this machine, and those of pages of
+// other sites.
 func guard(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,8 +69,13 @@ func guard(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Robots-Tag", "noindex")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		origin := r.Header.Get("Origin") // null from this page itself, by its Referrer-Policy
+
+		// The Origin of this page itself is null, by its Referrer-Policy.
+		origin := r.Header.Get("Origin")
 		foreign := origin != "" && origin != "null" && origin != "http://"+r.Host
+
+		// The DNS of another site can give its name the address of this machine, and its pages could
+		// then read this one.
 		if foreign || !text.IsLoopback((&url.URL{Host: r.Host}).Hostname()) ||
 			origins.Check(r) != nil {
 			http.Error(
@@ -81,12 +90,14 @@ func guard(next http.Handler) http.Handler {
 	})
 }
 
+// site handles the page of one directory.
 type site struct{ options Options }
 
 // serve handles the page, and its buttons, which send POST.
 func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 	v := s.newView(r)
 	status := http.StatusOK
+
 	err := s.options.Store.CheckPageLink(r.Context(), r.PathValue("token"))
 	if errors.Is(err, domain.NewError(domain.CodeNotFound)) {
 		v.Show, status, err = showExpired, http.StatusNotFound, nil

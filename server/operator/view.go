@@ -29,7 +29,7 @@ const (
 	chartDays  = 30
 )
 
-// view is the data of operator.html.
+// view is the data of operator.html. Of the parts, it has those of Show alone.
 type view struct {
 	web.View
 	Show    string
@@ -45,18 +45,20 @@ type view struct {
 	Acts    []domain.Act
 
 	Agents []domain.AgentRecord
-	More   bool // whether there are more than maxAgents
-	Chosen bool // whether all of them are
+	More   bool // there are more than maxAgents
+	Chosen bool // all of them are chosen
 
 	Blocked []store.BlockEntry
 	Invites []domain.Invite
 }
 
+// newView returns the view of a request, before load reads its records.
 func (s *site) newView(r *http.Request) *view {
 	v := &view{View: s.options.Pages.View(r), Show: r.URL.Query().Get("show"), Query: r.URL.Query()}
 	if v.Show != showAgents && v.Show != showLists {
 		v.Show = showOverview
 	}
+
 	v.Chosen = v.Query.Get("choose") == "all"
 	v.Switch = v.Again("lang", v.Say("zh", "en"))
 	return v
@@ -75,7 +77,7 @@ func (v *view) Again(name, value string) string {
 // choice is a link, or an option of a filter.
 type choice struct {
 	Address, Value, Name string
-	Here                 bool // whether it is chosen
+	Here                 bool // it is chosen
 }
 
 // Way returns the link to a part of the page.
@@ -114,6 +116,7 @@ func (s *site) load(ctx context.Context, v *view) (err error) {
 		return s.loadOverview(ctx, v)
 
 	case showAgents:
+		// One more than is shown says whether there are more.
 		v.Agents, err = st.AgentRecords(ctx, s.filter(v.Query), maxAgents+1)
 		v.More = len(v.Agents) > maxAgents
 		v.Agents = v.Agents[:min(len(v.Agents), maxAgents)]
@@ -141,7 +144,7 @@ func (s *site) filter(query url.Values) domain.AgentRecordFilter {
 	}
 
 	if state == "unverified" {
-		f.MaxLevel = new(int)
+		f.MaxLevel = new(int) // level 0
 	}
 
 	if f.Order != domain.MostReported && f.Order != domain.ByNetwork {
@@ -155,6 +158,7 @@ func (s *site) filter(query url.Values) domain.AgentRecordFilter {
 	return f
 }
 
+// loadOverview reads the reports, the charts, the checks and the log of acts.
 func (s *site) loadOverview(ctx context.Context, v *view) (err error) {
 	st := s.options.Store
 	if v.Reports, err = st.Reports(ctx, false, maxReports); err != nil {
@@ -212,6 +216,7 @@ const (
 	chartHeight = 80
 )
 
+// newChart returns a chart of the counts of consecutive days.
 func newChart(title, note string, first domain.Time, counts []int) chart {
 	c := chart{Title: title, Note: note}
 	for _, n := range counts {
@@ -219,7 +224,7 @@ func newChart(title, note string, first domain.Time, counts []int) chart {
 	}
 
 	for i, n := range counts {
-		// Rounded up, so that one is seen.
+		// Rounded up, so that a bar of one is visible.
 		height := (n*chartHeight + max(c.Most, 1) - 1) / max(c.Most, 1)
 		c.Bars = append(
 			c.Bars,

@@ -59,6 +59,10 @@ func serveFile(contentType, content string) http.HandlerFunc {
 	}
 }
 
+// guardText is the response to a request that guard rejects.
+const guardText = "Nothing was done: open the address that callbook admin page prints.\n" +
+	"没有执行任何操作：请打开 callbook admin page 输出的地址。"
+
 // guard rejects requests under another host name than that of this machine, and those of pages of
 // other sites.
 func guard(next http.Handler) http.Handler {
@@ -76,13 +80,9 @@ func guard(next http.Handler) http.Handler {
 
 		// The DNS of another site can give its name the address of this machine, and its pages could
 		// then read this one.
-		if foreign || !text.IsLoopback((&url.URL{Host: r.Host}).Hostname()) ||
-			origins.Check(r) != nil {
-			http.Error(
-				w,
-				"Nothing was done: open the address that callbook admin page prints.\n没有执行任何操作：请打开 callbook admin page 输出的地址。",
-				http.StatusForbidden,
-			)
+		host := (&url.URL{Host: r.Host}).Hostname()
+		if foreign || !text.IsLoopback(host) || origins.Check(r) != nil {
+			http.Error(w, guardText, http.StatusForbidden)
 			return
 		}
 
@@ -95,27 +95,7 @@ type site struct{ options Options }
 
 // serve handles the page, and its buttons, which send POST.
 func (s *site) serve(w http.ResponseWriter, r *http.Request) {
-	v := s.newView(r)
-	status := http.StatusOK
-
-	err := s.options.Store.CheckPageLink(r.Context(), r.PathValue("token"))
-	if errors.Is(err, domain.NewError(domain.CodeNotFound)) {
-		v.Show, status, err = showExpired, http.StatusNotFound, nil
-	} else if err == nil && r.Method == http.MethodPost {
-		if failed := s.act(w, r, v); failed != nil {
-			status = s.fail(w, r, v, failed)
-		}
-	}
-
-	if err == nil {
-		err = s.load(r.Context(), v)
-	}
-
-	if err == nil {
-		err = s.options.Pages.Render(w, status, "operator.html", v.Lang, v)
-	}
-
-	if err != nil {
+	if err := s.respond(w, r); err != nil {
 		s.options.Log.Error().Err(err).Msg("cannot show the operator's page")
 		http.Error(
 			w,
@@ -123,6 +103,35 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 			http.StatusInternalServerError,
 		)
 	}
+}
+
+// respond does the act of a button, if there is one, and sends the page. It sends nothing if it
+// returns an error.
+func (s *site) respond(w http.ResponseWriter, r *http.Request) error {
+	v := s.newView(r)
+	status := http.StatusOK
+
+	err := s.options.Store.CheckPageLink(r.Context(), r.PathValue("token"))
+	switch {
+	case errors.Is(err, domain.NewError(domain.CodeNotFound)):
+		v.Show = showExpired
+		status = http.StatusNotFound
+
+	case err != nil:
+		return err
+
+	case r.Method == http.MethodPost:
+		if err := s.act(w, r, v); err != nil {
+			status = s.fail(w, r, v, err)
+		}
+	}
+
+	// After the act, so that the page shows its result.
+	if err := s.load(r.Context(), v); err != nil {
+		return err
+	}
+
+	return s.options.Pages.Render(w, status, "operator.html", v.Lang, v)
 }
 
 // fail makes the alert of a button that failed, and returns the status.

@@ -122,9 +122,12 @@ func (s *site) load(ctx context.Context, v *view) (err error) {
 		v.Agents = v.Agents[:min(len(v.Agents), maxAgents)]
 
 	case showLists:
-		if v.Blocked, err = st.Blocklist(ctx); err == nil {
-			v.Invites, err = st.Invites(ctx)
+		v.Blocked, err = st.Blocklist(ctx)
+		if err != nil {
+			return err
 		}
+
+		v.Invites, err = st.Invites(ctx)
 	}
 
 	return err
@@ -158,30 +161,49 @@ func (s *site) filter(query url.Values) domain.AgentRecordFilter {
 	return f
 }
 
+// charts are the charts of the overview.
+var charts = []struct {
+	counted     domain.Counted
+	title, note web.Text
+}{
+	{
+		counted: domain.CountedAgents,
+		title:   web.Text{EN: "New agents", ZH: "新智能体"},
+	},
+	{
+		counted: domain.CountedPosts,
+		title:   web.Text{EN: "New calls", ZH: "新呼叫"},
+	},
+	{
+		counted: domain.CountedRequests,
+		title:   web.Text{EN: "New contact requests", ZH: "新联络请求"},
+	},
+	{
+		counted: domain.CountedAbuse,
+		title:   web.Text{EN: "Rejected requests", ZH: "被拒绝的请求"},
+		note: web.Text{
+			EN: "Rejected by a limit, your block lists or the registration mode; mistakes do not count. " +
+				"A sudden rise may be an attack.",
+			ZH: "因超出限额、命中屏蔽列表或注册方式受限而被拒绝，不含一般错误。突然增多可能是受到攻击。",
+		},
+	},
+}
+
 // loadOverview reads the reports, the charts, the checks and the log of acts.
 func (s *site) loadOverview(ctx context.Context, v *view) (err error) {
 	st := s.options.Store
-	if v.Reports, err = st.Reports(ctx, false, maxReports); err != nil {
+	v.Reports, err = st.Reports(ctx, false, maxReports)
+	if err != nil {
 		return err
 	}
 
-	for _, counted := range []struct {
-		kind        domain.Counted
-		title, note string
-	}{
-		{domain.CountedAgents, v.Say("New agents", "新智能体"), ""},
-		{domain.CountedPosts, v.Say("New calls", "新呼叫"), ""},
-		{domain.CountedRequests, v.Say("New contact requests", "新联络请求"), ""},
-		{domain.CountedAbuse, v.Say("Rejected requests", "被拒绝的请求"), v.Say(
-			"Rejected by a limit, your block lists or the registration mode; mistakes do not count. A sudden rise may be an attack.",
-			"因超出限额、命中屏蔽列表或注册方式受限而被拒绝，不含一般错误。突然增多可能是受到攻击。")},
-	} {
-		first, counts, err := st.CountByDay(ctx, counted.kind, chartDays)
+	for _, c := range charts {
+		first, counts, err := st.CountByDay(ctx, c.counted, chartDays)
 		if err != nil {
 			return err
 		}
 
-		v.Charts = append(v.Charts, newChart(counted.title, counted.note, first, counts))
+		v.Charts = append(v.Charts, newChart(v.In(c.title), v.In(c.note), first, counts))
 	}
 
 	figures, err := st.Figures(ctx)
@@ -220,22 +242,21 @@ const (
 func newChart(title, note string, first domain.Time, counts []int) chart {
 	c := chart{Title: title, Note: note}
 	for _, n := range counts {
-		c.Total, c.Most = c.Total+n, max(c.Most, n)
+		c.Total += n
+		c.Most = max(c.Most, n)
 	}
 
+	most := max(c.Most, 1)
 	for i, n := range counts {
 		// Rounded up, so that a bar of one is visible.
-		height := (n*chartHeight + max(c.Most, 1) - 1) / max(c.Most, 1)
-		c.Bars = append(
-			c.Bars,
-			bar{
-				first.Add(time.Duration(i) * domain.Day),
-				n,
-				i * barWidth,
-				chartHeight - height,
-				height,
-			},
-		)
+		height := (n*chartHeight + most - 1) / most
+		c.Bars = append(c.Bars, bar{
+			Day:    first.Add(time.Duration(i) * domain.Day),
+			Count:  n,
+			X:      i * barWidth,
+			Y:      chartHeight - height,
+			Height: height,
+		})
 	}
 
 	return c

@@ -18,8 +18,8 @@ import (
 )
 
 // adminCommands are the commands of the operator, callbook admin …. They open the database beside
-// the process that serves it, which sees changes within two seconds. Each action that changes
-// something, and each export, is recorded for callbook admin log.
+// the process that serves it, which sees changes within two seconds. Each act that changes
+// something, and each export, is recorded for callbook admin log under the name of the command.
 type adminCommands struct {
 	databaseFlags `embed:""`
 
@@ -72,8 +72,8 @@ func (c *console) open(ctx context.Context, act func(*store.Store) error) error 
 	return errors.Join(operatorError(act(st)), st.Close())
 }
 
-// rejections are the texts for operators about rejections of the store, by its code, or by the
-// field or the code of the fault.
+// rejections are the texts for operators by the code of a rejection, or by the field or the code of
+// its first fault.
 var rejections = map[string]string{
 	string(domain.CodeNotFound):     "not found: handles are in lower case, and ids are in the reports and on the pages",
 	string(domain.CodeInvalidState): "the agent does not wait for approval",
@@ -96,6 +96,7 @@ func operatorError(err error) error {
 		return err
 	}
 
+	// An act of the operator has at most one fault.
 	var fault domain.FieldError
 	if len(rejected.Fields) > 0 {
 		fault = rejected.Fields[0]
@@ -116,9 +117,8 @@ func (c *console) printf(format string, args ...any) error {
 	return err
 }
 
-// list prints each element of a list on a line, or the sentence none for an empty list. If read
-// returns more than the maximum, it prints so many, and a sentence about the others on the
-// standard error.
+// list prints each element of a list on a line, or the sentence none for an empty list. It prints at
+// most so many as the limit says, and then a sentence about the others on the standard error.
 func list[T any](
 	ctx context.Context,
 	c *console,
@@ -128,6 +128,7 @@ func list[T any](
 	none string,
 ) error {
 	return c.open(ctx, func(st *store.Store) error {
+		// One more than is printed says whether there are more.
 		all, err := read(st, most.Limit+1)
 		if len(all) > most.Limit {
 			all = all[:most.Limit]
@@ -210,6 +211,7 @@ type reportsCommand struct {
 	listLimit
 }
 
+// Run implements the command.
 func (c *reportsCommand) Run(ctx context.Context, console *console) error {
 	return list(
 		ctx,
@@ -237,7 +239,7 @@ func (l *listLimit) Validate() error {
 	return nil
 }
 
-// unlimited is for lists that are printed as a whole.
+// unlimited prints a list as a whole. It is less than the maximum, to which list adds 1.
 var unlimited = listLimit{math.MaxInt - 1}
 
 // printMore prints that there are more entries, and how to see them.
@@ -287,6 +289,7 @@ type unblockCommand struct {
 	Blocked string `arg:"" help:"The blocked agent."`
 }
 
+// Run implements the command.
 func (c *unblockCommand) Run(ctx context.Context, console *console) error {
 	return console.show(ctx, func(st *store.Store) (string, error) {
 		return fmt.Sprintf(
@@ -303,6 +306,7 @@ func (c *unblockCommand) Run(ctx context.Context, console *console) error {
 
 type newKeyCommand struct{ agentArgument }
 
+// Run implements the command.
 func (c *newKeyCommand) Run(ctx context.Context, console *console) error {
 	return console.show(
 		ctx,
@@ -312,6 +316,7 @@ func (c *newKeyCommand) Run(ctx context.Context, console *console) error {
 
 type exportCommand struct{ agentArgument }
 
+// Run implements the command.
 func (c *exportCommand) Run(ctx context.Context, console *console) error {
 	return console.show(ctx, func(st *store.Store) (string, error) {
 		tables, err := st.ExportAgent(ctx, c.Handle)
@@ -329,6 +334,7 @@ func (pageCommand) Help() string {
 	return "Whoever has the link can do all that callbook admin does on the page: keep it like a key. On a remote server, forward the address to your machine, with ssh -L 8081:127.0.0.1:8081 HOST or ssh -L 8081:/var/lib/callbook/operator.sock HOST."
 }
 
+// Run implements the command.
 func (c *pageCommand) Run(ctx context.Context, console *console) error {
 	e := service.Endpoint{Flag: service.OperatorFlag, Addr: c.OperatorAddr}
 	if err := e.Check(); err != nil {
@@ -337,7 +343,8 @@ func (c *pageCommand) Run(ctx context.Context, console *console) error {
 
 	host := e.Addr
 	if e.Socket() != "" {
-		host = "localhost:8081" // to which ssh -L forwards the socket
+		// A browser cannot open a socket: ssh -L forwards it to this port, as Help says.
+		host = "localhost:8081"
 	}
 
 	return console.show(ctx, func(st *store.Store) (string, error) {
@@ -354,6 +361,7 @@ func (c *pageCommand) Run(ctx context.Context, console *console) error {
 
 type logCommand struct{ listLimit }
 
+// Run implements the command.
 func (c *logCommand) Run(ctx context.Context, console *console) error {
 	return list(
 		ctx,

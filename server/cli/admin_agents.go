@@ -34,6 +34,7 @@ func (c *agentsCommand) Validate() error {
 	if c.Level != nil && (*c.Level < 0 || *c.Level > 2) {
 		return errors.New("--level must be 0, 1 or 2")
 	}
+	// Without an address, it may be the beginning of a hash in hexadecimal.
 	if _, err := netip.ParseAddr(c.Network); err != nil &&
 		strings.Trim(c.Network, "0123456789abcdefABCDEF") != "" {
 		return errors.New(
@@ -49,6 +50,7 @@ func (agentsCommand) Help() string {
 		"suspend -, delete -, approve - and reject - read the handles from such lines."
 }
 
+// Run implements the command.
 func (c *agentsCommand) Run(ctx context.Context, console *console) error {
 	now := time.Now()
 	since, err := parseSince(c.Since, now)
@@ -77,6 +79,7 @@ func (c *agentsCommand) Run(ctx context.Context, console *console) error {
 		func(a domain.AgentRecord) string {
 			network := "-"
 			if a.Network != "" {
+				// Enough to tell networks apart, and to select one with --network.
 				network = a.Network[:12]
 			}
 
@@ -106,7 +109,7 @@ func (c *agentsCommand) Run(ctx context.Context, console *console) error {
 	)
 }
 
-// parseSince parses the start of a time: a date, or a duration before now.
+// parseSince parses the start of a period: a date, or a duration before now; 0 for the empty string.
 func parseSince(text string, now time.Time) (domain.Time, error) {
 	end, err := parseEnd(text, now)
 	switch {
@@ -122,10 +125,11 @@ func parseSince(text string, now time.Time) (domain.Time, error) {
 		return domain.TimeOf(end), nil
 	}
 
+	// parseEnd has added the duration to now.
 	return domain.TimeOf(now.Add(now.Sub(end))), nil
 }
 
-// fromInput is the argument that stands for handles on the standard input.
+// fromInput is the argument that stands for handles or ids on the standard input.
 const fromInput = "-"
 
 // bulkArgument names the agents of an act that can be done to many.
@@ -182,6 +186,7 @@ func (a *bulkArgument) runBulk(
 				done.Reports,
 			),
 		)
+
 		why := "there is no such agent"
 		if act.Act == domain.OperatorApprove || act.Act == domain.OperatorReject {
 			why += ", or it does not wait for approval"
@@ -238,11 +243,13 @@ type suspendCommand struct {
 	Until  string `env:"-" help:"End of the suspension: a date (2027-01-31, from 00:00 UTC on) or a duration (72h, 30d, 1d12h). Default: no end."`
 }
 
+// Run implements the command.
 func (c *suspendCommand) Run(ctx context.Context, console *console) error {
 	until, err := parseEnd(c.Until, time.Now())
 	if err != nil {
 		return fmt.Errorf("--until %w", err)
 	}
+
 	if c.Handle == fromInput {
 		return c.runBulk(
 			ctx,
@@ -266,8 +273,9 @@ func parseEnd(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if at, err := time.Parse(time.DateOnly, text); err == nil &&
-		!at.IsZero() { // which would mean none
+
+	// The zero time would mean no end.
+	if at, err := time.Parse(time.DateOnly, text); err == nil && !at.IsZero() {
 		return at, nil
 	}
 	if d, err := domain.ParseDuration(text); err == nil && d > 0 {
@@ -284,6 +292,7 @@ type deleteCommand struct {
 	Confirm string `env:"-" help:"The same handle, or with - the number of handles, to confirm. Deletion cannot be undone." placeholder:"HANDLE"`
 }
 
+// Run implements the command.
 func (c *deleteCommand) Run(ctx context.Context, console *console, k *kong.Context) error {
 	if c.Handle != fromInput {
 		if c.Confirm != c.Handle {
@@ -297,6 +306,8 @@ func (c *deleteCommand) Run(ctx context.Context, console *console, k *kong.Conte
 	if err != nil {
 		return err
 	}
+
+	// The number protects from a list that has changed since it was read.
 	if !c.DryRun && c.Confirm != strconv.Itoa(len(handles)) {
 		return fmt.Errorf(
 			"nothing was deleted: there are %d handles, and --confirm must be their number. --dry-run shows what they have",
@@ -312,6 +323,7 @@ type inviteCommand struct {
 	Until string `env:"-" default:"30d" help:"End of the invitation: a date (2027-01-31, from 00:00 UTC on) or a duration (72h, 30d)." placeholder:"TIME"`
 }
 
+// Run implements the command.
 func (c *inviteCommand) Run(ctx context.Context, console *console) error {
 	until, err := parseEnd(c.Until, time.Now())
 	if err != nil {
@@ -326,6 +338,7 @@ func (c *inviteCommand) Run(ctx context.Context, console *console) error {
 
 type invitesCommand struct{}
 
+// Run implements the command.
 func (c *invitesCommand) Run(ctx context.Context, console *console) error {
 	return list(
 		ctx,
@@ -349,6 +362,7 @@ type revokeInviteCommand struct {
 	ID string `arg:"" help:"The first 12 characters of the invitation (inv_…), as invites lists them, or the whole of it."`
 }
 
+// Run implements the command.
 func (c *revokeInviteCommand) Run(ctx context.Context, console *console, k *kong.Context) error {
 	return console.actOn(ctx, k, domain.InviteID(c.ID))
 }

@@ -11,7 +11,7 @@ import (
 	"callbook/store/domain"
 )
 
-// listChange changes a list by the name of the command.
+// listChange adds an entry to a list of the operator or removes one, by the name of the command.
 type listChange struct{}
 
 // Run implements the command. Its argument is the entry.
@@ -59,7 +59,7 @@ type networkArgument struct {
 	Network string `arg:"" help:"An address or a network such as 192.0.2.0/24 or 2001:db8::/48. A single IPv6 address includes its /64."`
 }
 
-// blocked are the messages after an entry was added.
+// blocked are the sentences after an entry was added, by list.
 var blocked = map[store.BlockKind]string{
 	store.BlockWord:     "%q is blocked in new text. Existing text does not change.",
 	store.BlockDomain:   "New mailboxes and owner addresses at %q are rejected. Agents that have one keep it.",
@@ -70,6 +70,7 @@ var blocked = map[store.BlockKind]string{
 
 type blockedCommand struct{}
 
+// Run implements the command.
 func (c *blockedCommand) Run(ctx context.Context, console *console) error {
 	return list(
 		ctx,

@@ -14,6 +14,7 @@ type backupCommand struct {
 	databaseFlags `embed:""`
 }
 
+// Run implements the command.
 func (c *backupCommand) Run(ctx context.Context, console *console) error {
 	ctx, end := console.showProgress(ctx)
 	contents, err := store.MakeBackup(ctx, c.DB, c.File)
@@ -29,17 +30,19 @@ type restoreCommand struct {
 	databaseFlags `embed:""`
 }
 
+// Run implements the command.
 func (c *restoreCommand) Run(ctx context.Context, console *console) error {
 	lock, err := sqlitedb.AcquireRestoreLock(c.DB)
 	if err != nil {
 		return err
 	}
-
 	defer lock.Release()
+
 	ctx, end := console.showProgress(ctx)
 	contents, kept, err := store.RestoreBackup(ctx, c.File, lock.Path(), time.Now())
 	end()
 
+	// Also after an error: the operator has to know where the database is.
 	if kept != "" {
 		fmt.Fprintf(console.out, "The previous database is kept as %s\n", kept)
 	}

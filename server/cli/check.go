@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net"
 	"net/url"
-
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -29,18 +28,21 @@ import (
 	"callbook/store/text"
 )
 
-// checkCommand takes the settings of serve, and checks whether serve would work with them.
+// checkCommand takes the settings of callbook serve, and checks whether it would work with them.
 type checkCommand struct {
 	serveCommand `embed:""`
 	TestAlert    bool `help:"Send a test alert to --alert-url."`
 	JSON         bool `name:"json" env:"-" help:"Print one JSON object: the settings, the findings, and the number of problems."`
 }
 
+// Run implements the command.
 func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Context) error {
 	f := &findings{out: console.out, json: c.JSON, Settings: map[string]string{}}
 	c.printSettings(f, k)
+
 	p, err := c.plan(zerolog.Nop())
 	if err != nil {
+		// As text, the error itself is printed after the findings.
 		if c.JSON {
 			f.problem("settings", "%v", err)
 		}
@@ -52,11 +54,14 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	c.checkMail(ctx, f)
 	c.checkMailPools(ctx, f)
 	c.checkAlerts(ctx, f, p.alerts)
+
+	// Its own listener would be in the way.
 	if served {
 		f.ok("address", "not checked: the server is running")
 	} else {
 		c.checkAddresses(f)
 	}
+
 	c.checkCertificates(f)
 	c.checkBackups(f, served)
 	c.checkSettings(f)
@@ -70,6 +75,7 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 			f.Problems,
 		)
 	}
+
 	return nil
 }
 
@@ -92,6 +98,8 @@ func (c *serveCommand) checkRunning(ctx context.Context, st *store.Store) string
 func (c *checkCommand) printSettings(f *findings, k *kong.Context) {
 	for _, flag := range k.Flags() {
 		value := fmt.Sprint(k.FlagValue(flag))
+
+		// Lists are printed as a variable has them. The others may contain passwords and tokens.
 		switch flag.Name {
 		case "domain", "trusted-proxy", "mcp-origin":
 			value = strings.Join(k.FlagValue(flag).([]string), ",")
@@ -105,6 +113,7 @@ func (c *checkCommand) printSettings(f *findings, k *kong.Context) {
 		case "alert-url":
 			value, _ = outbound.Origin(value)
 		}
+
 		if len(flag.Envs) > 0 {
 			f.setting(flag.Envs[0], value)
 		}
@@ -114,12 +123,13 @@ func (c *checkCommand) printSettings(f *findings, k *kong.Context) {
 	for _, limit := range domain.Limits {
 		f.setting("limits."+limit.Key(), strconv.Itoa(numbers[limit.Name]))
 	}
+
 	if !f.json {
 		fmt.Fprintln(f.out)
 	}
 }
 
-// checkDatabase checks the whole file, also while it is served.
+// checkDatabase checks the whole file, and returns whether a process serves it.
 func (c *checkCommand) checkDatabase(
 	ctx context.Context,
 	console *console,
@@ -131,13 +141,14 @@ func (c *checkCommand) checkDatabase(
 		defer lock.ReleaseUnused()
 	case errors.Is(err, sqlitedb.ErrLocked):
 		served = true
-		// The rest is for those who want to open it alone.
+		// The rest of the error is for a command that needs the file alone.
 		running, _, _ := strings.Cut(err.Error(), ": ")
 		f.ok("process", "%s", running)
 	default:
 		f.problem("database", "%v", err)
 		return false
 	}
+
 	if !sqlitedb.Exists(c.DB) {
 		f.note("database", "there is no database yet: callbook serve creates %s", c.DB)
 		return served
@@ -157,6 +168,8 @@ func (c *checkCommand) checkDatabase(
 		f.problem("database", "%v", sqlitedb.ErrFull)
 		return served
 	}
+
+	// A service that runs may be that of another user, who may write.
 	if denied != nil && !served {
 		f.problem(
 			"database",
@@ -165,10 +178,12 @@ func (c *checkCommand) checkDatabase(
 		)
 		return served
 	}
+
 	f.ok("database", "%s, schema %d", formatContents(contents), contents.Schema)
 	if durable.OpenToOthers(file) {
 		f.problem("database", "other users of this machine can open it: chmod 600 %s*", file)
 	}
+
 	if at := contents.UntrustedProxyAt.Time(); len(c.TrustedProxy) == 0 &&
 		time.Since(at) < proxyNoticeAge {
 		f.problem(
@@ -177,6 +192,7 @@ func (c *checkCommand) checkDatabase(
 			at.Format(time.RFC3339),
 		)
 	}
+
 	return served
 }
 
@@ -184,6 +200,7 @@ func (c *checkCommand) checkDatabase(
 // service records one a day.
 const proxyNoticeAge = 48 * time.Hour
 
+// checkDisk checks the type of the file system and its free space.
 func (c *checkCommand) checkDisk(f *findings) {
 	folder := filepath.Dir(sqlitedb.FileOf(c.DB))
 	d, err := sqlitedb.DiskOf(folder)
@@ -207,6 +224,7 @@ func (c *checkCommand) checkDisk(f *findings) {
 	}
 }
 
+// checkMail checks that the mail server accepts the settings.
 func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
 	sink, err := c.openMail(zerolog.Nop())
 	if sink == nil && err == nil {
@@ -237,12 +255,12 @@ func (c *checkCommand) checkMailPools(ctx context.Context, f *findings) {
 	if err != nil {
 		return // the check of the database reports it
 	}
-
 	defer st.Close()
+
 	f.mailPools(ctx, st)
 }
 
-// mailPools reports the pools of mails of an open store.
+// mailPools reports what is left of the pools of mails.
 func (f *findings) mailPools(ctx context.Context, st *store.Store) {
 	pools, err := st.MailPools(ctx)
 	if err != nil {
@@ -295,15 +313,18 @@ func (c *checkCommand) checkAlerts(ctx context.Context, f *findings, o outbound.
 	f.ok("alerts", "%s accepted the test", to)
 }
 
+// checkAddresses checks that the addresses of the listeners are free.
 func (c *checkCommand) checkAddresses(f *findings) {
 	for _, e := range c.endpoints(nil) {
 		listener, err := e.Listen()
 		switch {
 		case err == nil:
-			defer listener.Close() // in the end: no two can have the same
+			// Only after the loop, so that two settings with one address are found.
+			defer listener.Close()
 			f.ok("address", "%s is free", e.Addr)
 
-		case errors.Is(err, fs.ErrPermission): // perhaps this user alone
+		case errors.Is(err, fs.ErrPermission):
+			// The user of the service may have the permission.
 			f.note("address", "this user cannot listen on %s: %s", e.Addr, e.Remedy(err))
 
 		default:
@@ -318,9 +339,10 @@ func (c *checkCommand) checkAddresses(f *findings) {
 	}
 }
 
-// checkCertificates checks the stored certificates, without a request to the network: only from
-// outside it is visible whether the name points to this machine and the ports are open.
+// checkCertificates checks the stored certificates.
 func (c *checkCommand) checkCertificates(f *findings) {
+	// Without a request to the network: only from outside it is visible whether the name points to
+	// this machine and the ports are open.
 	folder := c.certificates().Folder()
 	if len(c.Domain) > 0 && durable.OpenToOthers(folder) {
 		f.problem(
@@ -349,9 +371,10 @@ func (c *checkCommand) checkCertificates(f *findings) {
 	}
 }
 
-// checkCertificate checks the name and the expiry of a certificate. Renewal starts 30 days before
-// its end, or when a third of the lifetime is left if that is later.
+// checkCertificate checks the name and the expiry of a certificate.
 func checkCertificate(f *findings, name string, cert *x509.Certificate, now time.Time) {
+	// Renewal starts 30 days before the end, or when a third of the lifetime is left if that is
+	// later. Some of that must have passed without success.
 	late := min(10*24*time.Hour, cert.NotAfter.Sub(cert.NotBefore)/4)
 	end := cert.NotAfter.Format(time.DateOnly)
 	switch {
@@ -382,8 +405,7 @@ func checkCertificate(f *findings, name string, cert *x509.Certificate, now time
 	}
 }
 
-// checkBackups checks the scheduled backups. A service that runs has made the first one at its
-// start.
+// checkBackups checks the scheduled backups.
 func (c *checkCommand) checkBackups(f *findings, served bool) {
 	if c.BackupDir == "" {
 		return // checkSettings reports it
@@ -409,6 +431,7 @@ func (c *checkCommand) checkBackups(f *findings, served bool) {
 	case newest.IsZero() && !served:
 		f.note("backups", "there is none yet in %s", c.BackupDir)
 	case newest.IsZero():
+		// A service makes the first one at its start.
 		f.problem(
 			"backups",
 			"there is none in %s though the service runs: unless it has just started, %s",
@@ -422,13 +445,13 @@ func (c *checkCommand) checkBackups(f *findings, served bool) {
 	}
 }
 
-// checkSettings reports settings that work, and may not be meant.
+// checkSettings reports settings that work, but may not be intended.
 func (c *checkCommand) checkSettings(f *findings) {
 	for _, file := range c.exposedSecrets() {
 		f.problem("secrets", "other users of this machine can read %s: chmod o-r %s", file, file)
 	}
 
-	base, _ := url.Parse(c.BaseURL) // valid, by plan
+	base, _ := url.Parse(c.BaseURL) // valid by plan
 	host, _, _ := net.SplitHostPort(c.Addr)
 	metrics, _, _ := net.SplitHostPort(c.MetricsAddr)
 	sink, _ := c.setting()

@@ -19,8 +19,8 @@ import (
 	"callbook/server/service"
 )
 
-// commands is the command line. Every flag has an environment variable CALLBOOK_<FLAG>. The flag
-// takes precedence over it, and it over the file of settings.
+// commands is the command line. Every flag has an environment variable CALLBOOK_<FLAG> unless its
+// tag says env:"-". The flag takes precedence over the variable, and that over the file of settings.
 type commands struct {
 	Serve      serveCommand      `cmd:"" default:"withargs" help:"Serve the directory (the default)."`
 	Dev        devCommand        `cmd:"" help:"Serve a temporary directory on this machine, to test agents: demo agents, no rate limits, no file of settings."`
@@ -77,11 +77,13 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		return statusInternal
 	}
 
+	// callbook help COMMAND is callbook COMMAND --help.
 	var possible []string
 	if isHelpOf(args) {
 		possible, args = topicNames(), append(args[1:len(args):len(args)], "--help")
 	}
 
+	// kong calls its Exit, with a status, once it has printed a help or the version.
 	command, err := parser.Parse(args)
 	if exited >= 0 {
 		return exited
@@ -104,12 +106,14 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 
 	if err := command.Run(); err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		fmt.Fprintln(stderr, "callbook: stopped before it finished")
-		if name := command.Selected().Name; name != "serve" &&
-			name != "dev" { // they end no other way
+
+		// The servers end in no other way; another command has not done its work.
+		if name := command.Selected().Name; name != "serve" && name != "dev" {
 			return statusFailed
 		}
 	} else if err != nil {
-		if _, ok := errors.AsType[*exec.ExitError](err); !ok { // the command of callbook dev --exec has printed its own
+		// The command of callbook dev --exec has printed its own errors.
+		if _, ok := errors.AsType[*exec.ExitError](err); !ok {
 			printError(stderr, err)
 		}
 
@@ -119,13 +123,14 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 	return 0
 }
 
-// decodePath parses a path. An empty one means none, not the current folder.
+// decodePath implements kong.MapperFunc for paths.
 func decodePath(ctx *kong.DecodeContext, target reflect.Value) error {
 	var path string
 	if err := ctx.Scan.PopValueInto("path", &path); err != nil {
 		return err
 	}
 
+	// An empty path means none, and kong would make it the current folder.
 	if path != "" {
 		path = kong.ExpandPath(path)
 	}
@@ -149,12 +154,12 @@ func printError(stderr io.Writer, err error) {
 type console struct {
 	in       io.Reader
 	out, err io.Writer
-	demo     fs.FS
-	db       string // of the commands of an operator
+	demo     fs.FS  // initial directory of callbook dev
+	db       string // path of the database, for the commands of an operator
 }
 
-// unknownVariables rejects a CALLBOOK_ variable that no flag reads: a misspelt setting must
-// not be silently without effect.
+// unknownVariables rejects a CALLBOOK_ variable that no flag reads, so that a misspelt setting is not
+// silently without effect.
 func unknownVariables(app *kong.Application, environ []string) error {
 	known := []string{"CALLBOOK_URL", "CALLBOOK_KEYS"} // set by callbook dev --exec
 	for _, flag := range settings(app) {

@@ -11,6 +11,7 @@ type compactCommand struct {
 	databaseFlags `embed:""`
 }
 
+// Run implements the command.
 func (c *compactCommand) Run(ctx context.Context, console *console) error {
 	console.db = c.DB
 	return console.open(ctx, func(st *store.Store) error {

@@ -27,6 +27,8 @@ func completionCandidates(
 	words []string,
 ) (lines string) {
 	typed := words[len(words)-1]
+
+	// A topic and a command may have the same name, which counts once.
 	add := func(word, help string) {
 		if strings.HasPrefix(word, typed) && !strings.Contains("\n"+lines, "\n"+word+"\t") {
 			help, _, _ = strings.Cut(help, ". ")
@@ -44,6 +46,7 @@ func completionCandidates(
 		}
 	}
 
+	// Flags and their values are skipped, as they name no command.
 	node, previous := app.Node, ""
 	for _, word := range words[:len(words)-1] {
 		for _, child := range node.Children {
@@ -55,6 +58,8 @@ func completionCandidates(
 	}
 
 	flags := flagsOf(node)
+
+	// The last word is the value of the flag before it.
 	for _, flag := range flags {
 		if previous == "--"+flag.Name && !flag.IsBool() {
 			addEnum(add, flag.Value)

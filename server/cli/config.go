@@ -22,33 +22,39 @@ import (
 // the environment take precedence.
 type configFile struct {
 	path   string
-	values map[string]any
-	limits domain.Quotas // of the table [limits]
-	err    error         // of reading it; kong would send it as that of some flag
+	values map[string]any // nil before the file is read
+	limits domain.Quotas  // single limits, of the table [limits]
+	err    error          // of reading the file; kong would report it as that of some flag
 }
 
-// resolve is a kong.ResolverFunc, for each flag that the command line does not set.
+// resolve implements kong.ResolverFunc. kong calls it for each flag that the command line does not
+// set.
 func (f *configFile) resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if f.values == nil {
 		f.values = map[string]any{}
 		f.err = f.read(ctx)
 	}
+
+	// A flag without a variable is not a setting.
 	if f.err != nil || isSet(flag.Envs) || len(flag.Envs) == 0 {
 		return nil, nil
 	}
 
 	text, ok := settingText(f.values[flag.Name])
 	if !ok {
+		// Without the value, which may be a password.
 		f.err = fmt.Errorf(
 			"%s: %s must be a text in quotation marks, an integer, true, false, or a list of texts",
 			f.path,
 			flag.Name,
-		) // the value may be a password
+		)
 	}
+
 	return text, nil
 }
 
-// settingText returns a value of the file as a variable would have it; nil for none.
+// settingText returns a value of the file as a variable would have it; nil for none. ok is false for
+// a type that no setting has.
 func settingText(value any) (text any, ok bool) {
 	switch value := value.(type) {
 	case nil:
@@ -74,6 +80,7 @@ func settingText(value any) (text any, ok bool) {
 	return nil, false
 }
 
+// configName is the name of the flag that gives the path of the file.
 const configName = "config"
 
 // systemConfig is the file of settings of the machine. On Windows there is none: every user may
@@ -89,10 +96,12 @@ func (f *configFile) read(ctx *kong.Context) error {
 	if at < 0 {
 		return nil
 	}
+
 	f.path, _ = ctx.FlagValue(ctx.Flags()[at]).(string)
 	given := rank(ctx, configName) > 0
-	if _, err := os.Stat(systemConfig); !given &&
-		!errors.Is(err, fs.ErrNotExist) { // or this user may not open it
+
+	// Any other error, such as a missing permission, is reported when the file is opened.
+	if _, err := os.Stat(systemConfig); !given && !errors.Is(err, fs.ErrNotExist) {
 		f.path = systemConfig
 		f.values[configName] = f.path
 	}
@@ -114,6 +123,7 @@ func (f *configFile) read(ctx *kong.Context) error {
 	if err := f.rejectUnknown(ctx.Model, values); err != nil {
 		return err
 	}
+
 	maps.Copy(f.values, values)
 	return f.readLimits()
 }
@@ -132,6 +142,7 @@ func (f *configFile) readLimits() error {
 	if !ok {
 		return nil
 	}
+
 	f.values["limits"] = table[limitFactor]
 	delete(table, limitFactor)
 
@@ -155,9 +166,11 @@ func (f *configFile) readLimits() error {
 				maxLimit,
 			)
 		}
+
 		f.limits[limit.Name] = int(number)
 	}
 
+	// All known keys are removed.
 	for key := range table {
 		return fmt.Errorf(
 			"%s: unknown limit %s in [limits]%s",
@@ -166,10 +179,12 @@ func (f *configFile) readLimits() error {
 			suggestion(key, "", known),
 		)
 	}
+
 	return nil
 }
 
-// rejectUnknown rejects a key that no flag reads: a misspelt setting must not be silently ignored.
+// rejectUnknown rejects a key that no flag of any command reads, so that a misspelt setting is not
+// silently ignored.
 func (f *configFile) rejectUnknown(app *kong.Application, values map[string]any) error {
 	var known []string
 	for _, flag := range settings(app) {
@@ -183,6 +198,7 @@ func (f *configFile) rejectUnknown(app *kong.Application, values map[string]any)
 			return fmt.Errorf("%s: unknown setting %s%s", f.path, name, suggestion(name, "", known))
 		}
 	}
+
 	return nil
 }
 
@@ -210,7 +226,7 @@ func suggestion(misspelt, prefix string, known []string) string {
 		most := max(len(misspelt), len(k))
 		like := 1 - float64(search.Distance(misspelt, k, most))/float64(most)
 		if len(misspelt) > 3 && strings.HasPrefix(k, misspelt) {
-			// An abbreviation, unless another name is more similar.
+			// It is an abbreviation, unless another name is more similar.
 			like = max(like, minSimilarity+0.01)
 		}
 
@@ -245,6 +261,7 @@ func rank(k *kong.Context, name string) int {
 	return 0
 }
 
+// isSet reports whether one of the environment variables is set, even if it is empty.
 func isSet(variables []string) bool {
 	return slices.ContainsFunc(variables, func(name string) bool {
 		_, ok := os.LookupEnv(name)

@@ -27,8 +27,8 @@ import (
 // devMails is the maximum number of mails that GET /dev/mail lists.
 const devMails = 1000
 
-// devCommand does not read CALLBOOK_DB: that is the file of callbook serve, which
-// POST /dev/reset would empty.
+// devCommand serves a directory for tests. It does not read CALLBOOK_DB: that is the file of callbook
+// serve, which POST /dev/reset would empty.
 type devCommand struct {
 	Addr      string   `default:"127.0.0.1:8080" help:"Address to listen on: a loopback address, or any with --allow-host."`
 	AllowHost []string `help:"Host name by which other machines, such as containers, reach the test directory. Repeatable. The first is that of its links if --addr is no loopback address." placeholder:"NAME"`
@@ -55,6 +55,8 @@ func (c *devCommand) check() error {
 	if c.Exec != nil && strings.TrimSpace(*c.Exec) == "" {
 		return errors.New("--exec takes a command of the shell, such as 'go test ./...'")
 	}
+
+	// --allow-host= gives an empty list.
 	if empty := c.AllowHost != nil && len(c.AllowHost) == 0; empty ||
 		slices.ContainsFunc(
 			c.AllowHost,
@@ -64,6 +66,7 @@ func (c *devCommand) check() error {
 			"--allow-host takes a host name without a scheme and a port, such as callbook or host.docker.internal",
 		)
 	}
+
 	if host, _, _ := net.SplitHostPort(c.Addr); !text.IsLoopback(host) && len(c.AllowHost) == 0 {
 		return errors.New(
 			"dev serves this machine only: give --addr a loopback address such as 127.0.0.1:8080, or name the host by which containers reach it with --allow-host; to serve others, use callbook serve",
@@ -82,18 +85,21 @@ func (c *devCommand) baseURL(listener net.Listener) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
+// Run implements the command.
 func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context) (err error) {
 	log, closeLog := service.NewLog(console.err, service.LogFormat(c.Log), c.LogLevel)
 	defer closeLog()
 	if err := c.check(); err != nil {
 		return fmt.Errorf("%w: %w", errSettings, err)
 	}
+
 	endpoints := []service.Endpoint{{Flag: service.SiteFlag, Addr: c.Addr}}
 	if err := service.Listen(endpoints); err != nil {
 		return err
 	}
 	listener := endpoints[0].Listener
 	defer listener.Close()
+
 	path, state := c.DB, c.DB+".dev.json"
 	if path == "" {
 		folder, err := os.MkdirTemp("", "callbook-dev-")
@@ -101,19 +107,24 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 			return err
 		}
 		defer os.RemoveAll(folder)
+
+		// There is no next start, which would read the state.
 		path, state = filepath.Join(folder, "callbook.db"), ""
 	}
+
 	lock, err := sqlitedb.AcquireLock(path)
 	if err != nil {
 		return err
 	}
 	defer lock.Release()
+
 	fresh := !sqlitedb.Exists(path)
 	if c.Empty && !fresh {
 		log.Warn().
 			Str("db", path).
 			Msg("the file has a directory, which stays: --empty is for a new file and for POST /dev/reset")
 	}
+
 	clock, limits := &devmode.Clock{}, domain.LimitsAt(c.Limits, nil)
 	options := store.Options{
 		Path:          path,
@@ -123,13 +134,17 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 		LoopbackLinks: true,
 	}
 	if c.Limits == "off" {
+		// No caps, also none by receiver: a suite mails the same addresses again and again.
 		options.Mails = &domain.MailCaps{}
 	}
+
 	st, err := store.Open(ctx, options)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
+
+	// A directory of callbook serve is rejected here: a reset would delete it.
 	if err := st.MarkDev(ctx, fresh); err != nil {
 		return err
 	}
@@ -159,6 +174,7 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	}
 
 	front := server.Front{Listener: listener}
+
 	// This machine may not know the name for the others.
 	here := "http://" + service.Reachable(listener.Addr())
 	if c.Exec == nil {
@@ -200,6 +216,6 @@ func (c *devCommand) printWelcome(out io.Writer, here, base string, agents []dev
 	text += "Mails, the keys of all demo agents, the clock, a reset and commands to try: " + here + "/dev\n" +
 		"Read more: " + here + "/docs/development and " + here + "/docs/testing\n"
 
-	// At once: a program that has read the address may stop reading.
+	// In one write: a program that has read the address may stop reading.
 	_, _ = io.WriteString(out, text)
 }

@@ -12,7 +12,7 @@ type findings struct {
 	out  io.Writer
 	json bool // print all at the end, as JSON
 
-	// In force, by variable, or limits.NAME; without passwords.
+	// Settings are the settings in force by variable, or by limits.NAME; without passwords.
 	Settings map[string]string `json:"settings"`
 	Findings []finding         `json:"findings"`
 	Problems int               `json:"problems"`
@@ -25,6 +25,7 @@ type finding struct {
 	Text    string `json:"text"`
 }
 
+// printf prints a finding, or adds it to the JSON object.
 func (f *findings) printf(verdict, subject, format string, args ...any) {
 	one := finding{strings.ToLower(verdict), subject, fmt.Sprintf(format, args...)}
 	if f.json {
@@ -34,7 +35,7 @@ func (f *findings) printf(verdict, subject, format string, args ...any) {
 	fmt.Fprintf(f.out, "%-6s%-10s%s\n", verdict, subject, one.Text)
 }
 
-// setting adds a setting in force.
+// setting prints a setting in force, or adds it to the JSON object.
 func (f *findings) setting(name, value string) {
 	f.Settings[name] = value
 	if !f.json {

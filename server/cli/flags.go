@@ -25,13 +25,14 @@ type databaseFlags struct {
 	DB     string `name:"db" default:"callbook.db" help:"SQLite file of the directory." type:"path"`
 }
 
-// siteFlags say who runs the site.
+// siteFlags describe who runs the site.
 type siteFlags struct {
 	SiteName string `help:"Name of the site on its pages, in the guide and in mails. Default: Callbook." placeholder:"NAME"`
 	About    string `help:"Markdown file in which the operator says who runs the site; / and /about show it." type:"path" placeholder:"PATH"`
 	LegalURL string `name:"legal-url" help:"Address of the legal notice, to which every page links." placeholder:"URL"`
 }
 
+// operator returns the description of the operator, or the errors of its settings.
 func (f siteFlags) operator() (o documents.Operator, err error) {
 	o.Name, o.Legal = f.SiteName, f.LegalURL
 	if o.About, err = fileOf("about", f.About); err != nil {
@@ -55,7 +56,7 @@ func fileOf(flag, path string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// limitFlags set the rate limits. Single ones stand in the table [limits] of the file of settings.
+// limitFlags set the rate limits. The table [limits] of the file of settings has single ones.
 type limitFlags struct {
 	Limits string `enum:"auto,strict,normal,relaxed,off" default:"auto" help:"Rate limits. auto: normal if --domain or --base-url gives the site a public address, otherwise none, not even of mails. strict: half of the defaults. relaxed: four times as many. off: none, for tests and private networks. Single ones are in the table [limits] of the file of settings."`
 
@@ -108,6 +109,7 @@ func (f *mailFlags) resolve(k *kong.Context) error {
 	return nil
 }
 
+// openMail opens the sink of the mails, and logs where they go.
 func (f mailFlags) openMail(log zerolog.Logger) (mail.Sink, error) {
 	setting, err := f.setting()
 	if err != nil {
@@ -122,11 +124,13 @@ func (f mailFlags) openMail(log zerolog.Logger) (mail.Sink, error) {
 	return sink, err
 }
 
+// setting returns the setting of the mails, from --mail or the content of --mail-file.
 func (f mailFlags) setting() (string, error) {
 	if f.MailFile == "" {
 		return f.Mail, nil
 	}
 	if isMailSetting(f.MailFile) {
+		// Reading it would print it, with the password, in an error.
 		return "", errors.New(
 			"--mail-file takes the name of a file that contains the setting; give the setting itself to --mail",
 		)
@@ -147,7 +151,8 @@ func (f limitFlags) mailCaps() *domain.MailCaps {
 	caps := domain.DefaultMailCaps
 	caps.Site = f.numbers()[domain.LimitMails]
 	if caps.Site == 0 {
-		caps.Network = domain.Share{} // it protects the mails of the site
+		// The cap of a network only protects the mails of the site.
+		caps.Network = domain.Share{}
 	}
 	return &caps
 }
@@ -159,6 +164,7 @@ type backupFlags struct {
 	BackupKeep  int      `default:"7" help:"Number of scheduled backups to keep."`
 }
 
+// schedule returns the schedule of the backups of a database.
 func (f backupFlags) schedule(db string) store.BackupSchedule {
 	return store.BackupSchedule{
 		Path:   db,
@@ -170,10 +176,9 @@ func (f backupFlags) schedule(db string) store.BackupSchedule {
 
 // logFlags are the settings of the log.
 type logFlags struct {
-	Log      string `enum:"text,json" default:"text" help:"Format of the log: text for people, json for machines."`
-	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"Least severe level to log."`
-
-	LogClients bool `help:"Log with each request a keyed hash of the client's network and the handle of the agent. The key is new at each start."`
+	Log        string `enum:"text,json" default:"text" help:"Format of the log: text for people, json for machines."`
+	LogLevel   string `enum:"debug,info,warn,error" default:"info" help:"Least severe level to log."`
+	LogClients bool   `help:"Log with each request a keyed hash of the client's network and the handle of the agent. The key is new at each start."`
 }
 
 // duration is a time.Duration that settings write like 90m, 36h, 7d or 1d12h.
@@ -208,7 +213,7 @@ func (s *size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// autoSize lets the program choose.
+// autoSize is the size that lets the program choose.
 const autoSize size = -1
 
 // String returns the number of bytes, or auto.
@@ -219,8 +224,8 @@ func (s size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// minMaxSize is the minimum of --max-size: a new database has a part of it.
+// minMaxSize is the minimum of --max-size in bytes: a new database takes a part of it.
 const minMaxSize = 10_000_000
 
-// maxMaxSize is the maximum of --max-size: SQLite cannot address more.
+// maxMaxSize is the maximum of --max-size in bytes: SQLite cannot address more.
 const maxMaxSize = 17_000_000_000_000

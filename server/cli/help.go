@@ -36,8 +36,8 @@ func topicNames() (names []string) {
 	return names
 }
 
-// isHelpOf reports whether callbook help with these arguments is callbook COMMAND --help. kong
-// then prints it, or the error.
+// isHelpOf reports whether the arguments are those of callbook help for a command, which is the same
+// as callbook COMMAND --help.
 func isHelpOf(args []string) bool {
 	return len(args) > 1 && args[0] == "help" && !strings.HasPrefix(args[1], "-") &&
 		!slices.Contains(topicNames(), args[1])
@@ -54,6 +54,7 @@ func (c helpCommand) Validate() error {
 // Run implements the command, for topics.
 func (c helpCommand) Run(console *console, k *kong.Context) error {
 	topic := strings.Join(c.Topic, " ")
+
 	list := "Topics, for callbook help TOPIC:\n"
 	for _, page := range documents.ManualTopics(settingsTables(k.Model)) {
 		list += fmt.Sprintf("  %-16s %s\n", page.Topic, page.Summary)
@@ -64,18 +65,24 @@ func (c helpCommand) Run(console *console, k *kong.Context) error {
 
 	switch {
 	case topic == "":
+		// The help of the program itself, as kong prints it.
 		app, err := kong.Trace(k.Kong, []string{"--help"})
 		if err != nil {
 			return err
 		}
+
 		if err := app.PrintUsage(false); err != nil {
 			return err
 		}
 		fmt.Fprint(console.out, "\n"+list)
+
 	case topic == listTopics:
 		fmt.Fprint(console.out, list)
+
 	case slices.Contains(commandNames(k.Model.Node), topic):
+		// A page of the manual has the name of a command, such as backup.
 		fmt.Fprintf(console.out, "\ncallbook %s --help describes the command.\n", topic)
 	}
+
 	return nil
 }

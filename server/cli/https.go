@@ -19,6 +19,7 @@ type httpsFlags struct {
 // AfterApply implements a hook of kong, which runs once the flags are parsed. It sets defaults
 // that depend on other flags.
 func (c *serveCommand) AfterApply(k *kong.Context, file *configFile) error {
+	// The table has no flags, and kong therefore no place for it.
 	c.single = file.limits
 	if err := c.mailFlags.resolve(k); err != nil {
 		return err
@@ -31,6 +32,7 @@ func (c *serveCommand) AfterApply(k *kong.Context, file *configFile) error {
 	}
 
 	for i, name := range c.Domain {
+		// Check rejects a name that has no ASCII form.
 		if ascii, err := idna.Lookup.ToASCII(name); err == nil {
 			c.Domain[i] = ascii
 		}
@@ -46,9 +48,13 @@ func (c *serveCommand) AfterApply(k *kong.Context, file *configFile) error {
 // certificates returns the options for the certificates.
 func (c *serveCommand) certificates() service.CertificateOptions {
 	return service.CertificateOptions{
-		Names: c.Domain, Directory: c.ACMEDirectory, Plain: c.HTTPAddr != off,
-		Database: c.DB, UserAgent: "callbook/" + version(),
+		Names:     c.Domain,
+		Directory: c.ACMEDirectory,
+		Plain:     c.HTTPAddr != off,
+		Database:  c.DB,
+		UserAgent: "callbook/" + version(),
 	}
 }
 
+// off is the value of settings that switch something off.
 const off = "off"

@@ -15,8 +15,8 @@ import (
 //go:embed man.tmpl
 var manSource string
 
-// manPage is the man page in the macros of man(7). roff escapes the characters with a meaning in
-// roff; a minus sign of a flag must stay one that can be copied.
+// manPage is the template of the man page, in the macros of man(7). Its function roff escapes the
+// characters with a meaning in roff, and the minus signs of flags, which can then be copied.
 var manPage = template.Must(template.New("man").Funcs(template.FuncMap{
 	"roff": strings.NewReplacer(`\`, `\e`, "-", `\-`, `"`, `\(dq`).Replace,
 }).Parse(manSource))

@@ -33,10 +33,12 @@ func showProgress(
 
 	report := func(step string, done, total int64) {
 		now := time.Now() //clock: of the program
+
 		if step != current {
 			current, began = step, now
 		}
 
+		// The time left is estimated from this step alone: steps differ in speed.
 		text := step
 		if 0 < done && done < total {
 			left := time.Duration(float64(now.Sub(began)) * float64(total-done) / float64(done))
@@ -55,6 +57,7 @@ func showProgress(
 			line(text)
 		}
 	}
+
 	return sqlitedb.WithProgress(ctx, report), func() {
 		if terminal && current != "" {
 			fmt.Fprint(out, clearLine)

@@ -38,6 +38,7 @@ func (c *serveCommand) checkRules() error {
 		}
 	}
 
+	// Check does not call the handlers, which need the certificates.
 	for _, e := range c.endpoints(nil) {
 		errs = append(errs, e.Check())
 	}

@@ -30,6 +30,9 @@ import (
 	"callbook/store/sqlitedb"
 )
 
+// serveCommand serves the directory. Its fields are the table of all settings: the name, the default
+// and the help of each are read by the command line, the environment, the file of settings, callbook
+// check, the manual and the man page.
 type serveCommand struct {
 	databaseFlags `embed:""`
 	Addr          string `help:"Address to listen on, or unix: and the path of a socket for a reverse proxy. Default: 127.0.0.1:8080, or :443 with --domain." placeholder:"ADDR"`
@@ -74,7 +77,7 @@ Behind a reverse proxy on the same machine:
 Each setting is a flag, a variable, and a key in the file of --config; the first that is given wins. callbook check takes the same settings and reports problems. callbook help configuration describes the file.`
 }
 
-// plan holds the options that the settings result in.
+// plan holds the options that result from the settings.
 type plan struct {
 	store  store.Options
 	server server.Options
@@ -105,6 +108,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 		SharedCache: time.Duration(c.SharedCache),
 	}
 
+	// The operator corrects all settings at once, not one a start.
 	var errs [7]error
 	p.server.Operator, errs[0] = c.operator()
 	p.server.Contact, errs[1] = documents.ParseContact(c.Contact)
@@ -116,6 +120,7 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	if err := errors.Join(append(errs[:], c.checkRules())...); err != nil {
 		return p, fmt.Errorf("%w:\n%w", errSettings, err)
 	}
+
 	return p, nil
 }
 
@@ -141,6 +146,8 @@ func (c *serveCommand) secret() ([]byte, error) {
 // exposedSecrets returns the files with secrets that other users of this machine can read.
 func (c *serveCommand) exposedSecrets() (files []string) {
 	secrets := []string{c.SecretFile, c.MailFile, c.AlertSecretFile}
+
+	// The file of settings has a secret only if the setting in force is in it.
 	text, _ := os.ReadFile(c.Config)
 	if isMailSetting(c.Mail) && bytes.Contains(text, []byte(c.Mail)) ||
 		c.AlertURL != "" && bytes.Contains(text, []byte(c.AlertURL)) {
@@ -148,6 +155,7 @@ func (c *serveCommand) exposedSecrets() (files []string) {
 	}
 
 	for _, file := range secrets {
+		// On Windows, the mode says nothing of other users.
 		info, err := os.Stat(kong.ExpandPath(file))
 		if file != "" && err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 {
 			files = append(files, file)
@@ -162,23 +170,28 @@ func (c *serveCommand) exposedSecrets() (files []string) {
 // cached.
 const gcPercent = 150
 
+// Run implements the command: it opens what the server needs, in an order in which a failure leaves
+// nothing behind, and serves until ctx ends.
 func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Context) (err error) {
 	// The service survives the reader of its log, and its terminal.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 	log, closeLog := service.NewLog(console.err, service.LogFormat(c.Log), c.LogLevel)
 	defer closeLog()
+
 	p, err := c.plan(log)
 	if err != nil {
 		return err
 	}
 
 	p.server.Settings = settingsTables(k.Model)
+
+	// Before the addresses, so that a second start says that the database is in use.
 	lock, err := c.lock()
 	if err != nil {
 		return err
 	}
-
 	defer lock.Release()
+
 	p.store.MaxBytes = c.maxBytes(log)
 	for _, file := range c.exposedSecrets() {
 		log.Warn().
@@ -191,14 +204,15 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 		return err
 	}
 
+	// Before the database is opened: a start that cannot listen neither creates nor upgrades it.
 	endpoints := c.endpoints(certificates)
 	if err := service.Listen(endpoints); errors.Is(err, service.ErrForeign) {
 		return fmt.Errorf("%w: %w", errSettings, err)
 	} else if err != nil {
 		return err
 	}
-
 	defer service.CloseAll(endpoints)
+
 	at := endpoints[0].Listener.Addr()
 	if p.server.BaseURL == "" {
 		p.server.BaseURL = "http://" + service.Reachable(at)
@@ -244,6 +258,7 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	go p.server.Alerts.Run(ctx)
 	certificates.Start(ctx, s, p.server.Alerts)
 
+	// An operator's own choice takes precedence.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -251,13 +266,16 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 	return s.Serve(ctx, service.Fronts(endpoints, s)...)
 }
 
-// lock locks the database for this process. Backups without a database show that the database is
-// missing, and so does its lock file.
+// lock locks the database for this process. It returns an error if the database is missing but has
+// existed.
 func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
+	// The lock file of a missing database is an error of AcquireLock.
 	lock, err := sqlitedb.AcquireLock(c.DB)
 	if err != nil {
 		return nil, c.withNextStep(err)
 	}
+
+	// So are backups without a database: a new one would hide the loss.
 	if newest, _, _ := c.schedule(c.DB).Newest(time.Now()); newest != "" && !sqlitedb.Exists(c.DB) {
 		lock.Release()
 		return nil, c.withNextStep(
@@ -272,8 +290,8 @@ func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
 	return lock, nil
 }
 
-// maxBytes returns the maximum size of the database file; 0 for no limit. It logs the automatic
-// one.
+// maxBytes returns the maximum size of the database file; 0 for no limit. It logs an automatic
+// maximum.
 func (c *serveCommand) maxBytes(log zerolog.Logger) int64 {
 	if c.MaxSize != autoSize {
 		return int64(c.MaxSize)
@@ -288,9 +306,10 @@ func (c *serveCommand) maxBytes(log zerolog.Logger) int64 {
 		return 0
 	}
 
+	// Without the size of the file itself, the limit would change at each start.
 	room := disk.Free
 	if info, err := os.Stat(file); err == nil {
-		room += info.Size() // else the limit would grow at each start
+		room += info.Size()
 	}
 
 	most := min(max(room/2, minMaxSize), maxMaxSize)
@@ -301,8 +320,8 @@ func (c *serveCommand) maxBytes(log zerolog.Logger) int64 {
 	return most
 }
 
-// openStore opens the database, and logs its creation, upgrade and durability. terminal, if it is
-// one, shows the progress instead of the log.
+// openStore opens the database, and logs its creation, its upgrade and a reduced durability. If
+// terminal is one, it shows the progress instead of the log.
 func (c *serveCommand) openStore(
 	ctx context.Context,
 	terminal io.Writer,
@@ -312,6 +331,7 @@ func (c *serveCommand) openStore(
 	if c.BackupDir != "" {
 		if err := durable.MakeFolder(c.BackupDir); err != nil {
 			if errors.Is(err, syscall.EIO) {
+				// With the exit status and the next step of a failing disk.
 				err = fmt.Errorf("%w: %w", sqlitedb.ErrDisk, err)
 			}
 

@@ -32,8 +32,10 @@ var errSettings = errors.New("invalid settings")
 type exit struct {
 	err    error
 	status int
-	again  bool   // a restart may help
-	next   string // next step, unless the error says it; %s is the command that restores a backup
+	again  bool // a restart may help
+
+	// next is the next step, unless the error says it. %s is the command that restores a backup.
+	next string
 }
 
 // exits are matched in their order; the first match counts.
@@ -63,10 +65,11 @@ var exits = []exit{
 	{err: fs.ErrPermission, status: statusDenied},
 }
 
+// exitOf returns how the program exits after an error.
 func exitOf(err error) exit {
-	if command, ok := errors.AsType[*exec.ExitError](err); ok { // of callbook dev --exec
-		if status, ok := command.Sys().(syscall.WaitStatus); ok &&
-			status.Signaled() { // as a shell reports it
+	// The command of callbook dev --exec: its status is passed on, as a shell reports it.
+	if command, ok := errors.AsType[*exec.ExitError](err); ok {
+		if status, ok := command.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 			return exit{status: 128 + int(status.Signal())}
 		}
 

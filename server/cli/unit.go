@@ -16,8 +16,8 @@ var serviceUnit string
 //go:embed callbook.socket
 var socketUnit string
 
-// unitCommand prints the units of systemd, so that the program is the only file to copy to a
-// server.
+// unitCommand prints the units of systemd. They are a part of the program, so that it is the only file
+// to copy to a server.
 type unitCommand struct {
 	Socket bool `env:"-" help:"Print callbook.socket instead: systemd keeps the addresses open while the service restarts."`
 }
@@ -40,10 +40,10 @@ func (c unitCommand) Run(console *console) error {
 	return err
 }
 
-// allowNameServers adds the name servers of resolv.conf to the addresses that the service may
-// reach. Those of many cloud machines have a private or link-local address, which the unit denies;
-// allowing a public one changes nothing.
+// allowNameServers adds the name servers of resolv.conf to the addresses that the service may reach.
 func allowNameServers(unit, resolver string) string {
+	// The name servers of many cloud machines have a private or link-local address, which the unit
+	// denies. To allow a public one changes nothing.
 	const last = "IPAddressAllow=localhost\n"
 	allowed := ""
 	for line := range strings.Lines(resolver) {

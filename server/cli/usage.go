@@ -12,9 +12,8 @@ import (
 // addrNames are the names that other programs have for --addr.
 var addrNames = []string{"port", "p", "listen", "bind", "host"}
 
-// usageError returns an error of the command line with the most similar name, and before it a
-// sentence with the command that prints the help for it. kong itself takes the name of an unknown
-// command for an argument of callbook serve. topics are names that are also possible.
+// usageError returns an error of the command line with the most similar name, and a sentence with the
+// command that prints the help for it. topics are names that are possible beside commands.
 func usageError(app *kong.Application, err error, topics []string) (help string, text error) {
 	parsed, ok := errors.AsType[*kong.ParseError](err)
 	if !ok {
@@ -26,6 +25,7 @@ func usageError(app *kong.Application, err error, topics []string) (help string,
 		command = selected
 	}
 
+	// Without the suggestion of kong, which knows no topics and another similarity.
 	first, _, _ := strings.Cut(err.Error(), ", did you mean")
 	if flag, ok := strings.CutPrefix(first, "unknown flag "); ok {
 		if command.DefaultCmd != nil {
@@ -45,6 +45,7 @@ func usageError(app *kong.Application, err error, topics []string) (help string,
 		return helpOf(command), errors.New(first + suggestion(name, "--", known))
 	}
 
+	// kong selects the default command, callbook serve, if no command is named.
 	word, ok := strings.CutPrefix(first, "unexpected argument ")
 	if ok && command.Parent == app.Node && command.Parent.DefaultCmd == command &&
 		!slices.Contains(parsed.Context.Args, command.Name) {

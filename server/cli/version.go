@@ -8,12 +8,14 @@ import (
 	"strings"
 )
 
-// Set by .release/build from the repository: the version that the go command stamps depends on the
-// clone.
+// The release and the commit are set by .release/build from the repository: the version that the go
+// command stamps depends on the clone.
 var release, commit string
 
+// versionCommand prints the version.
 type versionCommand struct{}
 
+// Run implements the command.
 func (versionCommand) Run(console *console) error {
 	_, err := fmt.Fprintln(console.out, versionLine())
 	return err

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -14,7 +13,7 @@ import (
 
 // Register adds an agent. It returns registration_closed and invite_required by the mode of
 // registration; validation_failed for an agent without a description, a name or owner that
-// text.CheckName rejects, and the texts that blocklist.Check rejects; handle_taken for a handle
+// text.CheckName rejects, and the texts that checkBlocks rejects; handle_taken for a handle
 // that is in use, reserved, or was a deleted agent's; and idempotency_conflict if the idempotency
 // key came with another request. A repeated registration, in any mode, gets a new key if the first
 // was never used, and else an empty one.
@@ -28,23 +27,20 @@ func (s *Store) Register(
 		return domain.Registered{}, false, err
 	}
 
-	tokens := agentTokens(new(newAgentRow(&r, s.now()).Agent))
+	// Before the transaction, since it takes long and needs nothing of the database.
+	planned := newAgentRow(&r, s.now())
+	tokens := agentTokens(&planned.Agent)
+
 	err = s.write(ctx, func(t *tx) error {
 		result = domain.Registered{Key: apiKey}
 		if replayed, err = t.Replay(0, key, &result); err != nil {
 			return err
 		}
 		if replayed {
-			renewed, err := t.Change(`
-				UPDATE agents SET key_hash = ?
-				WHERE id = (SELECT id FROM handles WHERE handle = ?) AND NOT key_used`, domain.HashKey(apiKey), r.Handle)
-
-			if renewed == 0 {
-				result.Key = ""
-			}
-
+			result.Key, err = t.replaceUnusedKey(r.Handle, apiKey)
 			return err
 		}
+
 		if err := t.CheckRoom(); err != nil {
 			return err
 		}
@@ -57,11 +53,26 @@ func (s *Store) Register(
 			return err
 		}
 
-		result.Agent, result.Awaiting = agent.Public(), agent.AwaitingSince != nil
+		result.Agent = agent.Public()
+		result.Awaiting = agent.AwaitingSince != nil
 		return t.StoreResponse(0, key, agent.ID, r.Handle, result)
 	})
-
 	return result, replayed, err
+}
+
+// replaceUnusedKey gives a registered agent another key if the first was never used, and returns
+// it; else it returns an empty one.
+func (t *tx) replaceUnusedKey(handle, key string) (string, error) {
+	// The first key is not stored, so that a client that lost the response needs another. A key
+	// that was used is in somebody's hands, and whoever repeats the request may be another.
+	replaced, err := t.Change(`
+		UPDATE agents SET key_hash = ?
+		WHERE id = (SELECT id FROM handles WHERE handle = ?) AND NOT key_used`,
+		domain.HashKey(key), handle)
+	if err != nil || replaced == 0 {
+		return "", err
+	}
+	return key, nil
 }
 
 // checkRegistration returns registration_closed or invite_required if the mode of registration
@@ -74,19 +85,20 @@ func (t *tx) checkRegistration(r domain.Registration) error {
 	case domain.RegistrationInvite:
 		return t.ExecOr(domain.NewError(domain.CodeInviteRequired), `
 			UPDATE invites SET used = used + 1
-			WHERE id = ? AND secret_hash = ? AND used < uses AND expires_at > ?`, domain.InviteID(r.Invite), domain.HashKey(r.Invite), t.Now)
+			WHERE id = ? AND secret_hash = ? AND used < uses AND expires_at > ?`,
+			domain.InviteID(r.Invite), domain.HashKey(r.Invite), t.Now)
 	}
 
 	return nil
 }
 
-// insertAgent stores a new agent, whose record.AgentTokens are tokens.
+// insertAgent stores a new agent, whose agentTokens are tokens. See Register for its errors.
 func (t *tx) insertAgent(r domain.Registration, key, tokens string) (*agentRow, error) {
 	faults := slices.Concat(
 		r.CheckDescriptions(),
 		text.CheckName("name", r.Name, t.store.siteName),
-		text.CheckName("owner", r.Owner, t.store.siteName))
-
+		text.CheckName("owner", r.Owner, t.store.siteName),
+	)
 	if err := t.checkBlocks(r, faults...); err != nil {
 		return nil, err
 	}
@@ -94,6 +106,7 @@ func (t *tx) insertAgent(r domain.Registration, key, tokens string) (*agentRow, 
 		return nil, domain.NewError(domain.CodeHandleTaken)
 	}
 
+	// A row of handles stays for ever, so that the handle of a deleted agent is taken, too.
 	a := newAgentRow(&r, t.Now)
 	free, err := t.Find(&a.ID, `
 		INSERT INTO handles (handle) VALUES (?)
@@ -124,7 +137,7 @@ func (t *tx) insertAgent(r domain.Registration, key, tokens string) (*agentRow, 
 // mailbox returns the agent to level 0, and if it was verified may recover the key for seven days;
 // a changed owner ends the owner claim. UpdateAgent returns validation_failed for an agent without
 // a description, for a new name or owner that text.CheckName rejects and for the texts that
-// blocklist.Check rejects, trust_too_low if the owner's receipt is required below level 2, and
+// checkBlocks rejects, trust_too_low if the owner's receipt is required below level 2, and
 // forbidden if it no longer is while there is an owner.
 func (s *Store) UpdateAgent(
 	ctx context.Context,
@@ -168,8 +181,9 @@ func (s *Store) UpdateAgent(
 // checkSettings checks the new settings of an agent, of which a patch sets some.
 func (t *tx) checkSettings(agent *agentRow, before, after, patch domain.Settings) error {
 	if text.CanonicalMailbox(patch.Mailbox) == agent.Mailbox {
-		patch.Mailbox = ""
+		patch.Mailbox = "" // sent, but not changed
 	}
+
 	faults := after.CheckDescriptions()
 	if after.Name != before.Name { // an older program may have allowed the name
 		faults = append(faults, text.CheckName("name", after.Name, t.store.siteName)...)
@@ -181,30 +195,44 @@ func (t *tx) checkSettings(agent *agentRow, before, after, patch domain.Settings
 		return err
 	}
 
-	was, is := before.ContactPolicy.RequireOwnerReceipt, after.ContactPolicy.RequireOwnerReceipt
-	claimed := agent.Level() == 2 && after.Owner == before.Owner &&
-		text.CanonicalMailbox(after.Mailbox) == agent.Mailbox
-	if is && !was && !claimed {
-		return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "receipt"}
+	return t.checkReceipts(agent, before, after)
+}
+
+// checkReceipts checks that an agent may change whether its owner's receipt is required.
+func (t *tx) checkReceipts(agent *agentRow, before, after domain.Settings) error {
+	required := before.ContactPolicy.RequireOwnerReceipt
+	requires := after.ContactPolicy.RequireOwnerReceipt
+	if required == requires {
+		return nil
 	}
-	if was && !is {
-		owned, err := t.hasOwner(agent.ID)
-		if err != nil {
-			return err
+
+	if requires {
+		// Another owner or mailbox in the same update ends the claim: nobody could give receipts.
+		sameMailbox := text.CanonicalMailbox(after.Mailbox) == agent.Mailbox
+		if agent.Level() < 2 || after.Owner != before.Owner || !sameMailbox {
+			return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "receipt"}
 		}
-		if owned {
-			return &domain.Error{Code: domain.CodeForbidden, Topic: "receipt"}
-		}
+		return nil
+	}
+
+	// The receipt protects the owner from the agent, so only the owner's page waives it.
+	owned, err := t.hasOwner(agent.ID)
+	if err != nil {
+		return err
+	}
+	if owned {
+		return &domain.Error{Code: domain.CodeForbidden, Topic: "receipt"}
 	}
 	return nil
 }
 
 // checkRoomFor is CheckRoom for settings that are longer than before.
 func (t *tx) checkRoomFor(before, after domain.Settings) error {
-	// Switches and numbers take no room.
+	// Switches and numbers take no room, though false is longer than true.
 	policy := before.ContactPolicy
 	policy.Note = after.ContactPolicy.Note
-	after.ContactPolicy, after.ContactPublic = policy, before.ContactPublic
+	after.ContactPolicy = policy
+	after.ContactPublic = before.ContactPublic
 
 	was, err := json.Marshal(before)
 	if err != nil {
@@ -212,7 +240,7 @@ func (t *tx) checkRoomFor(before, after domain.Settings) error {
 	}
 	is, err := json.Marshal(after)
 	if err != nil || len(is) <= len(was) {
-		return err
+		return err // a full directory can still be emptied
 	}
 	return t.CheckRoom()
 }
@@ -220,25 +248,23 @@ func (t *tx) checkRoomFor(before, after domain.Settings) error {
 // updateAgent stores new settings of an agent. Another mailbox is not verified, and another owner
 // has not claimed the agent.
 func (t *tx) updateAgent(agent *agentRow, settings domain.Settings) error {
-	mailbox, owner := agent.Mailbox, agent.Owner
-	if text.CanonicalMailbox(settings.Mailbox) != mailbox {
+	if text.CanonicalMailbox(settings.Mailbox) != agent.Mailbox {
+		// An unverified mailbox may be somebody else's: it gets no notice and recovers no key.
 		if agent.VerifiedAt != nil {
 			if err := t.leaveMailbox(agent); err != nil {
 				return err
 			}
 		}
-
 		if err := t.unverify(agent); err != nil {
 			return err
 		}
 	}
 
-	agent.Apply(settings)
-	agent.UpdatedAt = t.Now
-	if agent.Owner != owner {
+	if settings.Owner != agent.Owner {
 		agent.ClaimedAt = nil
 	}
-
+	agent.Apply(settings)
+	agent.UpdatedAt = t.Now
 	return agent.Store(t)
 }
 
@@ -317,7 +343,8 @@ func (t *tx) eachAgent(act func(*tx, *agentRow) error, query string, args ...any
 // deleteAgent deletes an agent with everything of its own, and ends what it has with others. Its
 // handle stays taken.
 func (t *tx) deleteAgent(agent *agentRow) error {
-	// Without the claim, the work of its partners with it no longer counts.
+	// First without the claim, so that the work of its partners with it no longer counts: their
+	// evidence is found by the owner of this row.
 	agent.ClaimedAt = nil
 	if err := agent.Store(t); err != nil {
 		return err
@@ -327,22 +354,34 @@ func (t *tx) deleteAgent(agent *agentRow) error {
 	t.Changes.Public = true
 	t.Changes.NewEvents.Add(id) // so that a request that waits for its events ends
 	t.Changes.Erased = true
-	return cmp.Or(
-		t.unindexAgent(id), t.deletePostsOf(id), t.endRequestsOf(id), t.endCollabsOf(id),
-		t.Exec(`DELETE FROM agents WHERE id = ?`, id),
-		t.Exec(`UPDATE handles SET deleted_at = ? WHERE id = ?`, t.Now, id),
-		t.deleteOrphans(id))
-}
 
-// deleteOrphans deletes the requests and collaborations of a deleted agent whose other side is
-// deleted too.
-func (t *tx) deleteOrphans(id int64) error {
-	return t.ExecEach(
-		id,
-		`DELETE FROM requests WHERE from_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = to_id)`,
-		`DELETE FROM requests WHERE to_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = from_id)`,
-		`DELETE FROM collabs WHERE initiator_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = partner_id)`,
-		`DELETE FROM collabs WHERE partner_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = initiator_id)`,
+	// Before the row goes, since each of these looks up or notifies by it.
+	for _, endFor := range []func(agentID int64) error{
+		t.unindexAgent,
+		t.deletePostsOf,
+		t.endRequestsOf,
+		t.endCollabsOf,
+	} {
+		if err := endFor(id); err != nil {
+			return err
+		}
+	}
+
+	if err := t.Exec(`UPDATE handles SET deleted_at = ? WHERE id = ?`, t.Now, id); err != nil {
+		return err
+	}
+
+	// Requests and collaborations with an agent that was deleted before have no side left.
+	return t.ExecEach(id,
+		`DELETE FROM agents WHERE id = ?`,
+		`DELETE FROM requests
+		WHERE from_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = to_id)`,
+		`DELETE FROM requests
+		WHERE to_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = from_id)`,
+		`DELETE FROM collabs
+		WHERE initiator_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = partner_id)`,
+		`DELETE FROM collabs
+		WHERE partner_id = ?1 AND NOT EXISTS (SELECT 1 FROM agents WHERE id = initiator_id)`,
 	)
 }
 
@@ -359,17 +398,17 @@ func (t *tx) keepAgent(agent *agentRow) error {
 // restoreKey gives a new key to somebody who may not have had the one before. The URL at which the
 // agent is woken is deleted: a thief of the key may have set it.
 func (t *tx) restoreKey(agentID int64, key string) error {
-	return cmp.Or(t.removeWake(agentID), t.setKey(agentID, key))
+	if err := t.removeWake(agentID); err != nil {
+		return err
+	}
+	return t.setKey(agentID, key)
 }
 
 // setKey replaces an agent's key.
 func (t *tx) setKey(agentID int64, key string) error {
-	return t.Exec(
-		`UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ? WHERE id = ?`,
-		domain.HashKey(key),
-		t.Now,
-		agentID,
-	)
+	return t.Exec(`
+		UPDATE agents SET key_hash = ?, key_used = TRUE, key_rotated_at = ?
+		WHERE id = ?`, domain.HashKey(key), t.Now, agentID)
 }
 
 // removeWake deletes the URL at which an agent is woken, if there is one.

@@ -13,9 +13,7 @@ import (
 )
 
 // agentFields are the fields of domain.PublicAgent, for a SELECT from handles h and agents a.
-var agentFields = `h.handle, ` + sqlitedb.ColumnsOf[domain.Agent](
-	"handle",
-).Select("a") +
+var agentFields = `h.handle, ` + sqlitedb.ColumnsOf[domain.Agent]("handle").Select("a") +
 	`, a.id, a.last_active_at,
 	CASE WHEN a.contact_public AND a.verified_at IS NOT NULL THEN a.mailbox END AS email,
 	CASE WHEN a.claimed_at IS NULL THEN 0 ELSE
@@ -72,7 +70,6 @@ func (s *Store) card(ctx context.Context, where string, value any) (card domain.
 		return card, err
 	}
 	card.SetTrust()
-
 	card.RecentPosts = []domain.RecentPost{}
 	err = s.db.Select(ctx, &card.RecentPosts, `
 		SELECT id, kind, title, created_at
@@ -83,6 +80,7 @@ func (s *Store) card(ctx context.Context, where string, value any) (card domain.
 	if err != nil {
 		return card, err
 	}
+
 	card.Requests, err = s.requestFacts(ctx, card.ID)
 	return card, err
 }
@@ -97,11 +95,16 @@ func (s *Store) requestFacts(ctx context.Context, agentID int64) (domain.Request
 		DecidedAt *domain.Time `db:"answered_at"`
 	}
 
+	// From the beginning of a day, so that the facts of a card change once a day, and a cached card
+	// shows the same.
 	since := domain.NextDay(s.now().Time()).Add(-domain.Day - domain.FactsAge)
 	err := s.db.Select(ctx, &rows, `
 		SELECT created_at, CASE WHEN status IN ('accepted', 'declined') THEN decided_at END AS answered_at
 		FROM requests
 		WHERE to_id = ? AND created_at >= ? AND status <> 'withdrawn'`, agentID, domain.TimeOf(since))
+	if err != nil {
+		return domain.RequestFacts{}, err
+	}
 
 	var answers []time.Duration
 	for _, r := range rows {
@@ -110,7 +113,7 @@ func (s *Store) requestFacts(ctx context.Context, agentID int64) (domain.Request
 		}
 	}
 
-	return domain.NewRequestFacts(len(rows), answers), err
+	return domain.NewRequestFacts(len(rows), answers), nil
 }
 
 // listContext returns the context of a list. Unless the list is plain, which means the start of
@@ -129,13 +132,12 @@ func (s *Store) Agents(
 	f domain.AgentFilter,
 	page listing.Page,
 ) (listing.List[domain.PublicAgent], error) {
-	asked := askedOfAgents(f)
-	ctx, cancel := s.listContext(
-		ctx,
-		f.Query == "" && len(asked) == 0 && !f.New && page.Offset == 0,
-	)
+	facets := askedOfAgents(f)
+	plain := f.Query == "" && len(facets) == 0 && !f.New && page.Offset == 0
+	ctx, cancel := s.listContext(ctx, plain)
 	defer cancel()
 
+	// The two values of firstJoined.
 	joined := []any{listing.Last, 0} // nobody joined so late: every agent counts
 	if f.New {
 		joined = []any{s.now().Add(-newWindow), listing.Last}
@@ -150,11 +152,12 @@ func (s *Store) Agents(
 	case f.Query != "":
 		maxBytes = maxBytes * 2 / 3
 	}
-	name := fmt.Sprintf("agents %q %q %t", f.Query, asked, f.New)
+
+	name := fmt.Sprintf("agents %q %q %t", f.Query, facets, f.New)
 	if f.Query != "" {
 		return s.searchAgents(ctx, f.Query, listing.Search{
 			Name:     name,
-			Facets:   asked,
+			Facets:   facets,
 			Bounds:   joined,
 			Strict:   f.Match == domain.MatchAll,
 			MaxBytes: maxBytes,
@@ -168,11 +171,13 @@ func (s *Store) Agents(
 		MaxBytes: maxBytes,
 	}
 	ids := listedAgents
-	if len(asked) > 0 {
-		ids, q.Count = agentIndex.IDs, agentIndex.Count
-		q.Before = []any{search.Within("", asked)}
+	if len(facets) > 0 {
+		ids = agentIndex.IDs
+		q.Count = agentIndex.Count
+		q.Before = []any{search.Within("", facets)}
 	}
 	q.Rows = selectPublicAgents + ` JOIN (` + ids + `) m ON m.id = a.id ORDER BY m.id DESC`
+
 	found, err := listing.Read[domain.PublicAgent](ctx, s.db, q, page)
 	for i := range found.Items {
 		found.Items[i].SetTrust()

@@ -31,7 +31,7 @@ type agentRow struct {
 	stored *agentRow // as it was read
 }
 
-// agentColumns are the columns of the table agents that an AgentRow has.
+// agentColumns are the columns of the table agents that an agentRow has.
 var agentColumns = sqlitedb.ColumnsOf[agentRow]("handle")
 
 var (
@@ -42,7 +42,7 @@ var (
 	updateAgent = `UPDATE agents SET ` + agentColumns.Set() + ` WHERE id = :id`
 )
 
-// newAgent is an AgentRow with what only its registration stores.
+// newAgent is an agentRow with what only its registration stores.
 type newAgent struct {
 	agentRow
 	KeyHash []byte `db:"key_hash"`
@@ -58,7 +58,7 @@ func (a *agentRow) Hidden(now domain.Time) bool {
 	return a.Suspended(now) || a.DeletionAt != nil || a.AwaitingSince != nil
 }
 
-// hidden is the column hidden: a suspension that has ended hides the agent until a job removes it.
+// hidden is the column hidden, from which a job removes a suspension that has ended.
 func (a *agentRow) hidden() bool {
 	return a.SuspendedAt != nil || a.DeletionAt != nil || a.AwaitingSince != nil
 }
@@ -167,10 +167,13 @@ func (a *agentRow) Public() domain.PublicAgent {
 // agentByID returns the row of an existing agent.
 func (t *tx) agentByID(id int64) (*agentRow, error) {
 	a, found, err := t.findAgent(`h.id = ?`, id)
-	if err == nil && !found {
-		err = fmt.Errorf("there is no agent %d", id)
+	if err != nil {
+		return nil, err
 	}
-	return a, err
+	if !found {
+		return nil, fmt.Errorf("there is no agent %d", id)
+	}
+	return a, nil
 }
 
 // agentByHandle returns the row of the agent that has a handle, and reports whether there is one.
@@ -178,8 +181,8 @@ func (t *tx) agentByHandle(handle string) (*agentRow, bool, error) {
 	return t.findAgent(`h.handle = ?`, handle)
 }
 
-// visibleAgent returns the row of the agent that has a handle. It returns not_found if there is none,
-// or it is hidden.
+// visibleAgent returns the row of the agent that has a handle. It returns not_found if there is
+// none, or it is hidden.
 func (t *tx) visibleAgent(handle string) (*agentRow, error) {
 	agent, found, err := t.agentByHandle(handle)
 	if err != nil {
@@ -195,19 +198,25 @@ func (t *tx) visibleAgent(handle string) (*agentRow, error) {
 // deleted or its key replaced after the caller was authenticated. Without a key hash it does not
 // compare the key.
 func (t *tx) agentOfCaller(caller domain.Caller) (*agentRow, error) {
-	where, values := `h.id = ?`, []any{caller.ID}
+	where := `h.id = ?`
+	values := []any{caller.ID}
 	if caller.KeyHash != "" {
-		where, values = where+` AND a.key_hash = ?`, append(values, []byte(caller.KeyHash))
+		where += ` AND a.key_hash = ?`
+		values = append(values, []byte(caller.KeyHash))
 	}
 
 	a, found, err := t.findAgent(where, values...)
-	if err == nil && !found {
-		err = domain.NewError(domain.CodeUnauthorized)
+	if err != nil {
+		return nil, err
 	}
-
-	return a, err
+	if !found {
+		return nil, domain.NewError(domain.CodeUnauthorized)
+	}
+	return a, nil
 }
 
+// findAgent returns the row of the agent that where selects, and reports whether there is one.
+// Without one, the row is empty.
 func (t *tx) findAgent(where string, values ...any) (*agentRow, bool, error) {
 	a := &agentRow{}
 	found, err := t.Find(a, selectAgents+` WHERE `+where, values...)
@@ -226,7 +235,7 @@ func (a *agentRow) remember() {
 	a.stored = &stored
 }
 
-// Insert stores a new agent, whose handle has its number. tokens are its AgentTokens.
+// Insert stores a new agent, whose handle has its number. tokens are its agentTokens.
 func (a *agentRow) Insert(t *tx, keyHash, network []byte, tokens string) error {
 	t.Changes.Public = true
 	if !a.hidden() {
@@ -243,6 +252,8 @@ func (a *agentRow) Store(t *tx) error {
 	if a.VerifiedAt != nil {
 		a.MailboxHash = t.MailboxHash(a.Mailbox)
 	}
+
+	// The stored row has no row before it: compare without.
 	before := a.stored
 	a.stored = nil
 	if reflect.DeepEqual(a, before) {
@@ -261,15 +272,25 @@ func (a *agentRow) Store(t *tx) error {
 			return err
 		}
 	}
+
+	// A hidden agent is in no full-text table.
 	if a.hidden() || before.hidden() {
 		return a.show(t, before)
 	}
-	if words := agentSearchRow(&a.Agent); !reflect.DeepEqual(words, agentSearchRow(&before.Agent)) {
+
+	// Most changes leave the words as they are, and to replace a search row is slow.
+	words := agentSearchRow(&a.Agent)
+	if !reflect.DeepEqual(words, agentSearchRow(&before.Agent)) {
 		t.Index(agentSearch, a.ID, words.Tokens())
 	}
-	if a.Level() == before.Level() {
-		return nil
+	if a.Level() != before.Level() {
+		return a.notifyOfTrust(t)
 	}
+	return nil
+}
+
+// notifyOfTrust inserts the event of another trust level, or of a link whose status has changed.
+func (a *agentRow) notifyOfTrust(t *tx) error {
 	return t.InsertEvent(a.ID, domain.EventTrustChanged, domain.EventSubject{Handle: a.Handle})
 }
 
@@ -292,11 +313,13 @@ func (t *tx) unindexAgent(id int64) error {
 	t.Unindex(agentSearch, id)
 
 	var posts []int64
-	err := t.Select(&posts, `SELECT seq FROM posts WHERE author_id = ?`, id)
+	if err := t.Select(&posts, `SELECT seq FROM posts WHERE author_id = ?`, id); err != nil {
+		return err
+	}
 	for _, seq := range posts {
 		t.Unindex(postSearch, seq)
 	}
-	return err
+	return nil
 }
 
 // Offering returns an entry of the agent's menu; nil if it has none with this id.
@@ -321,11 +344,6 @@ func (a *agentRow) StoreLinks(t *tx) error {
 	}
 
 	return a.Store(t)
-}
-
-// NotifyOfLinks inserts the event of a link whose status has changed.
-func (a *agentRow) NotifyOfLinks(t *tx) error {
-	return t.InsertEvent(a.ID, domain.EventTrustChanged, domain.EventSubject{Handle: a.Handle})
 }
 
 // Link returns a link of the agent; nil if it has none with this address.

@@ -32,11 +32,11 @@ func (s *Store) Authenticate(ctx context.Context, key string) (caller domain.Cal
 		FROM agents a
 		JOIN handles h ON h.id = a.id
 		WHERE a.key_hash = ?`, hash)
-	if err == nil && (!found || subtle.ConstantTimeCompare(hash, row.KeyHash) != 1) {
-		return caller, domain.NewError(domain.CodeUnauthorized)
-	}
 	if err != nil {
 		return caller, err
+	}
+	if !found || subtle.ConstantTimeCompare(hash, row.KeyHash) != 1 {
+		return caller, domain.NewError(domain.CodeUnauthorized)
 	}
 
 	now := s.now()
@@ -45,24 +45,30 @@ func (s *Store) Authenticate(ctx context.Context, key string) (caller domain.Cal
 		return caller, row.Rejection()
 	}
 
+	// Without disk space an ended suspension stays stored, without effect, and the key counts as
+	// unused, but is valid: an agent can still read and delete.
 	if row.SuspendedAt != nil {
-		// Without disk space it stays stored, without effect.
-		if err := s.endSuspension(ctx, row.ID); err != nil &&
-			!errors.Is(err, domain.NewError(domain.CodeStorageFull)) {
+		if err := unlessFull(s.endSuspension(ctx, row.ID)); err != nil {
 			return caller, err
 		}
 	}
-
 	if !row.KeyUsed {
-		// Without disk space the key counts as unused, but is valid.
-		if err := s.markKeyUsed(ctx, row.ID, hash); err != nil &&
-			!errors.Is(err, domain.NewError(domain.CodeStorageFull)) {
+		if err := unlessFull(s.markKeyUsed(ctx, row.ID, hash)); err != nil {
 			return caller, err
 		}
 	}
 
 	s.recordActivity(row.ID, row.LastActiveAt, now)
 	return caller, nil
+}
+
+// unlessFull returns the error of a write that may be lost while the disk is full: nil for
+// storage_full.
+func unlessFull(err error) error {
+	if errors.Is(err, domain.NewError(domain.CodeStorageFull)) {
+		return nil
+	}
+	return err
 }
 
 // endSuspension shows an agent again whose suspension has just ended: it acts now, before the job
@@ -81,12 +87,9 @@ func (s *Store) endSuspension(ctx context.Context, id int64) error {
 // replaces it. It returns unauthorized if the key was replaced after it was read.
 func (s *Store) markKeyUsed(ctx context.Context, id int64, hash []byte) error {
 	return s.write(ctx, func(t *tx) error {
-		return t.ExecOr(
-			domain.NewError(domain.CodeUnauthorized),
-			`UPDATE agents SET key_used = TRUE WHERE id = ? AND key_hash = ?`,
-			id,
-			hash,
-		)
+		return t.ExecOr(domain.NewError(domain.CodeUnauthorized), `
+			UPDATE agents SET key_used = TRUE
+			WHERE id = ? AND key_hash = ?`, id, hash)
 	})
 }
 
@@ -121,7 +124,8 @@ func (s *Store) recordActivity(id int64, last, now domain.Time) {
 	}
 
 	// A time that cannot be stored is stored with the next request.
+	ignored := func(error) {}
 	s.tryWrite(func(t *tx) error {
 		return t.Exec(`UPDATE agents SET last_active_at = ? WHERE id = ?`, now, id)
-	}, func(error) {})
+	}, ignored)
 }

@@ -28,26 +28,21 @@ func (s *Store) AddLink(
 
 		var faults []domain.FieldError
 		if len(agent.Trust.Links) >= domain.MaxLinks {
-			faults = append(
-				faults,
-				domain.FieldError{Field: "url", Code: domain.FaultTooMany, Topic: "links"},
-			)
+			faults = []domain.FieldError{{Field: "url", Code: domain.FaultTooMany, Topic: "links"}}
 		}
-
 		if err := t.checkBlocks(domain.LinkDraft{URL: address}, faults...); err != nil {
 			return err
 		}
 
-		agent.Trust.Links = append(
-			agent.Trust.Links,
-			domain.Link{URL: address, Kind: kind, Status: domain.LinkPending},
-		)
+		link := domain.Link{URL: address, Kind: kind, Status: domain.LinkPending}
+		agent.Trust.Links = append(agent.Trust.Links, link)
 		return agent.StoreLinks(t)
 	})
-
 	return address, err
 }
 
+// linkURL returns the address of a link as it is stored. One that is no link's stays as it is: no
+// link has it.
 func (s *Store) linkURL(address string) string {
 	if canonical, ok := text.ParseLinkURL(address, s.loopbackLinks); ok {
 		return canonical
@@ -68,14 +63,11 @@ func (s *Store) RemoveLink(
 			return err
 		}
 
-		agent.Trust.Links = slices.DeleteFunc(
-			agent.Trust.Links,
-			func(l domain.Link) bool { return l.URL == address },
-		)
+		hasAddress := func(l domain.Link) bool { return l.URL == address }
+		agent.Trust.Links = slices.DeleteFunc(agent.Trust.Links, hasAddress)
 		links = agent.Trust.Links
 		return agent.StoreLinks(t)
 	})
-
 	return links, err
 }
 
@@ -94,6 +86,7 @@ func (s *Store) StoreLinkCheck(
 		if err != nil {
 			return err // deleted or suspended in the meantime
 		}
+
 		links = agent.Trust.Links
 		link := agent.Link(address)
 		if link == nil {
@@ -102,10 +95,15 @@ func (s *Store) StoreLinkCheck(
 
 		before := link.Status
 		link.Record(check, t.Now)
-		if err := agent.StoreLinks(t); err != nil || !scheduled || link.Status == before {
+		if err := agent.StoreLinks(t); err != nil {
 			return err
 		}
-		return agent.NotifyOfLinks(t)
+
+		// Who asked for the check gets its result in the response.
+		if !scheduled || link.Status == before {
+			return nil
+		}
+		return agent.notifyOfTrust(t)
 	})
 	return links, err
 }
@@ -117,62 +115,74 @@ type DueLink struct {
 	URL     string
 }
 
+// agentsWithDueLinks selects the agents of whom a link must be checked, or its verification ends,
+// now. Hidden agents, whose links nobody checks and whose turn would never pass, follow once they
+// are shown.
+const agentsWithDueLinks = `
+	SELECT id FROM agents
+	WHERE links_due_at <= ? AND hidden = 0
+	ORDER BY links_due_at
+	LIMIT ?`
+
 // StartLinkChecks returns the links of at most limit agents of whom one must be checked. They are
 // due again a day later, unless StoreLinkCheck schedules another time.
 func (s *Store) StartLinkChecks(ctx context.Context, limit int) (due []DueLink, err error) {
-	const dueAgents = `
-		SELECT id FROM agents
-		WHERE links_due_at <= ? AND hidden = 0
-		ORDER BY links_due_at
-		LIMIT ?`
-
+	// Usually there is none, and a read does not wait for the writer.
 	var waiting []int64
-	if err := s.db.Select(ctx, &waiting, dueAgents, s.now(), limit); err != nil ||
-		len(waiting) == 0 {
+	err = s.db.Select(ctx, &waiting, agentsWithDueLinks, s.now(), limit)
+	if err != nil || len(waiting) == 0 {
 		return nil, err
 	}
 
-	err = s.write(ctx, func(t *tx) error {
-		due = nil
-		_, err := t.eachAgent(func(_ *tx, agent *agentRow) error {
-			for _, l := range agent.Trust.Links {
-				if at, checked := l.NextCheck(); checked && at <= t.Now {
-					due = append(due, DueLink{AgentID: agent.ID, Handle: agent.Handle, URL: l.URL})
-				}
-			}
-
-			return agent.StoreLinks(t)
-		}, dueAgents, t.Now, limit)
-
+	err = s.write(ctx, func(t *tx) (err error) {
+		due, err = t.startLinkChecks(limit)
 		return err
 	})
-
 	return due, err
 }
 
-// expireLinks ends verifications that were not renewed in time. Hidden agents, whose links nobody
-// checks and whose turn would never pass, follow once they are shown.
-func (t *tx) expireLinks() (expired int, err error) {
-	_, err = t.eachAgent(func(_ *tx, agent *agentRow) error {
-		before := expired
-		for i := range agent.Trust.Links {
-			if l := &agent.Trust.Links[i]; l.Expired(t.Now) {
-				l.Status, l.Proof = domain.LinkExpired, nil
-				expired++
+func (t *tx) startLinkChecks(limit int) (due []DueLink, err error) {
+	start := func(_ *tx, agent *agentRow) error {
+		for _, l := range agent.Trust.Links {
+			if at, checked := l.NextCheck(); checked && at <= t.Now {
+				due = append(due, DueLink{AgentID: agent.ID, Handle: agent.Handle, URL: l.URL})
 			}
 		}
+		return agent.StoreLinks(t)
+	}
+	_, err = t.eachAgent(start, agentsWithDueLinks, t.Now, limit)
+	return due, err
+}
 
-		if expired == before {
-			return nil
-		}
-		if err := agent.StoreLinks(t); err != nil {
-			return err
-		}
-
-		return agent.NotifyOfLinks(t)
-	}, `SELECT id FROM agents WHERE links_due_at <= ? AND hidden = 0 ORDER BY links_due_at LIMIT ?`, t.Now, jobBatch)
-
+// expireLinks ends verifications that were not renewed in time, and returns their number.
+func (t *tx) expireLinks() (expired int, err error) {
+	expire := func(_ *tx, agent *agentRow) error {
+		n, err := t.expireLinksOf(agent)
+		expired += n
+		return err
+	}
+	_, err = t.eachAgent(expire, agentsWithDueLinks, t.Now, jobBatch)
 	return expired, err
+}
+
+func (t *tx) expireLinksOf(agent *agentRow) (expired int, err error) {
+	for i := range agent.Trust.Links {
+		link := &agent.Trust.Links[i]
+		if link.Expired(t.Now) {
+			link.Status = domain.LinkExpired
+			link.Proof = nil
+			expired++
+		}
+	}
+	// Without one, a link is only to be checked. To store the links would put that off by a day.
+	if expired == 0 {
+		return 0, nil
+	}
+
+	if err := agent.StoreLinks(t); err != nil {
+		return 0, err
+	}
+	return expired, agent.notifyOfTrust(t)
 }
 
 // Links returns the links of an agent, in the order in which they were added.

@@ -338,7 +338,7 @@ func (t *tx) failLinks(host string) error {
 		if err := agent.StoreLinks(t); err != nil {
 			return err
 		}
-		if err := agent.NotifyOfLinks(t); err != nil {
+		if err := agent.notifyOfTrust(t); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -272,10 +271,7 @@ func (s *Store) recordLinkUse(ctx context.Context, token string) error {
 			domain.HashKey(token),
 		)
 	})
-	if errors.Is(err, domain.NewError(domain.CodeStorageFull)) {
-		return nil
-	}
-	return err
+	return unlessFull(err)
 }
 
 // receipts returns the newest 100 requests that wait for the owner of an agent.

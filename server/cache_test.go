@@ -162,7 +162,7 @@ func TestCache_ShowsAWriteBeforeItsResponse(t *testing.T) {
 	caller := s.register(domain.Registration{Handle: "harbour-pilot"})
 	committed, release, answered := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var held sync.Once
-	s.store.Watch(func(store.Changes) {
+	s.store.OnCommit(func(store.Changes) {
 		held.Do(func() {
 			close(committed)
 			<-release

@@ -17,6 +17,6 @@ func init() {
 		if err != nil {
 			return nil, nil, err
 		}
-		return s.Server, s.Start, nil
+		return s.Site, s.Start, nil
 	}
 }

@@ -85,9 +85,10 @@ func (s *Server) closeIdleConnections(context.Context) error {
 	return nil
 }
 
-// startJobs delivers mail and runs the jobs in the background until ctx ends.
+// startJobs sends alerts and mails, and runs the jobs, in the background until ctx ends.
 func (s *Server) startJobs(ctx context.Context) *sync.WaitGroup {
 	working := &sync.WaitGroup{}
+	working.Go(func() { s.options.Alerts.Run(ctx) })
 	if s.outbox != nil {
 		working.Go(func() { s.deliverMails(ctx) })
 	}

@@ -116,7 +116,7 @@ type Options struct {
 	Log            zerolog.Logger
 	// Requests are logged with a hash of the client's network and the agent's handle.
 	LogClients bool
-	Alerts     *outbound.AlertWorker // notifies the operator; nil: of nothing
+	Alerts     *outbound.AlertWorker // notifies the operator while Serve runs; nil: of nothing
 	// Of the mails of the site; nil: it sends none.
 	Mail mail.Sink
 	// Follows a sentence about a mailed code: where else mails are read; empty: nowhere.
@@ -261,13 +261,16 @@ func New(st *store.Store, o Options) (*Server, error) {
 	o.LinkCheck.Blocked = st.Lists.HostBlocked
 	s.links = outbound.NewLinkWorker(st, o.BaseURL, o.LinkCheck)
 	s.wakes = outbound.NewWakeWorker(st, o.LinkCheck, o.Log, s.metrics)
-	st.Watch(s.wakes.Notify)
-	st.Watch(s.invalidateCache)
-	st.Watch(s.waiters.notify)
+
+	// Called between a commit and the response to its writer, so that a client reads what it wrote.
+	st.OnCommit(s.invalidateCache)
+	st.OnCommit(s.waiters.notify)
+	st.OnCommit(s.wakes.Notify)
+	st.OnCommit(o.Alerts.Notify)
 
 	if o.Mail != nil {
 		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Operator.Name, o.Log, s.metrics)
-		st.Watch(s.outbox.Notify)
+		st.OnCommit(s.outbox.Notify)
 	}
 
 	if s.pages, err = newPages(s); err != nil {

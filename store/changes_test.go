@@ -21,7 +21,7 @@ func (s *testStore) openBeside() *Store {
 func TestBeside_OtherProcessInvalidatesCaches(t *testing.T) {
 	s := newStore(t)
 	news := make(chan Changes, 10)
-	s.Watch(func(c Changes) { news <- c })
+	s.OnCommit(func(c Changes) { news <- c })
 	next := func() (c Changes) {
 		select {
 		case c = <-news:

@@ -114,7 +114,7 @@ func TestEvents_WakeTheAgentAlone(t *testing.T) {
 	pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
 	after := s.events(pilot, "", 100).Next
 	told := IDs{}
-	s.Watch(func(c Changes) { maps.Copy(told, c.NewEvents) })
+	s.OnCommit(func(c Changes) { maps.Copy(told, c.NewEvents) })
 	post := s.post(pilot)
 	s.reply(pilot, post, "its own")
 	release := s.holdWriter()
@@ -142,7 +142,7 @@ func TestEvents_DeletedAgentGetsNone(t *testing.T) {
 	s.insertEvents(pilot, 2)
 	s.ok(s.DeleteAgent(context.Background(), pilot))
 	told := IDs{}
-	s.Watch(func(c Changes) { maps.Copy(told, c.NewEvents) })
+	s.OnCommit(func(c Changes) { maps.Copy(told, c.NewEvents) })
 	s.insertEvents(pilot, 1)
 	if n := value[int](s, `SELECT COUNT(*) FROM events`); n != 0 || len(told) != 0 {
 		t.Errorf("%d events, %v woken", n, told)

@@ -100,7 +100,7 @@ func TestTryRequest_StoresNothing(t *testing.T) {
 		asker, pilot := s.reachable("asker"), s.reachable("harbour-pilot")
 		draft, changes := plainDraft, 0
 		tt.change(s, asker, pilot, &draft)
-		s.Watch(func(Changes) { changes++ })
+		s.OnCommit(func(Changes) { changes++ })
 		before := s.dump()
 		if got := errorLine(s.TryRequest(context.Background(), asker, pilot.Handle, draft), s.clock.Now()); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)

@@ -28,7 +28,7 @@
 // attempts.
 //
 // Writes that wait share a transaction; one that returns an error is rolled back alone. After the
-// commit, the watchers get the [Changes], which invalidate the cache and wake requests that wait
+// commit, the listeners get the [Changes], which invalidate the cache and wake requests that wait
 // for events, and then the writes return. See package sqlitedb for the guarantees.
 //
 // # A read
@@ -141,8 +141,8 @@ type Store struct {
 	checking    func(bytes int64, took time.Duration, done bool)
 	rebuilding  func()
 
-	watching sync.RWMutex
-	watchers []func(Changes)
+	listening sync.RWMutex
+	listeners []func(Changes)
 }
 
 // applicationID marks a file as Callbook's: "Call".
@@ -210,17 +210,17 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 	s.Lists = newLists(s.db)
 	s.Lists.Committed(everything)
-	s.Watch(s.Lists.Committed)
+	s.OnCommit(s.Lists.Committed)
 	return s, nil
 }
 
-// Watch calls f after each commit and before its writes return. It must be called before the
+// OnCommit calls f after each commit and before its writes return. It must be called before the
 // store is used, and f must be fast.
-func (s *Store) Watch(f func(Changes)) {
-	s.watching.Lock() // another process may write at any time
-	defer s.watching.Unlock()
+func (s *Store) OnCommit(f func(Changes)) {
+	s.listening.Lock() // another process may write at any time
+	defer s.listening.Unlock()
 
-	s.watchers = append(s.watchers, f)
+	s.listeners = append(s.listeners, f)
 }
 
 func (s *Store) committed(c Changes) {
@@ -228,10 +228,10 @@ func (s *Store) committed(c Changes) {
 		s.maintenance.erased.Store(true)
 	}
 
-	s.watching.RLock()
-	defer s.watching.RUnlock()
+	s.listening.RLock()
+	defer s.listening.RUnlock()
 
-	for _, f := range s.watchers {
+	for _, f := range s.listeners {
 		f(c)
 	}
 }

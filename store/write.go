@@ -16,7 +16,7 @@ import (
 
 // tx is what one write sees of its transaction: a fixed time, and what must happen because of the
 // write. Before the commit, the rows of the full-text tables are replaced, once for all writes that
-// share the transaction. After the commit, the watchers get the Changes.
+// share the transaction. After the commit, the listeners of OnCommit get the Changes.
 type tx struct {
 	*sqlitedb.Tx
 	Now     domain.Time

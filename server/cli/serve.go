@@ -237,7 +237,6 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 
 	p.alerts.Site, p.alerts.Log = p.server.BaseURL, log
 	p.server.Alerts = outbound.NewAlertWorker(p.alerts)
-	st.Watch(p.server.Alerts.Watch)
 	s, err := server.New(st, p.server)
 	if err != nil {
 		return err
@@ -255,7 +254,6 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 
 	stop := service.NotifyManager(ctx, st, log)
 	defer stop()
-	go p.server.Alerts.Run(ctx)
 	certificates.Start(ctx, s, p.server.Alerts)
 
 	// An operator's own choice takes precedence.

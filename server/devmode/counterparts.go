@@ -62,7 +62,7 @@ func (d *Server) Serve(ctx context.Context, fronts ...server.Front) error {
 	})
 
 	defer func() { stop(); acting.Wait() }()
-	return d.Server.Serve(ctx, fronts...)
+	return d.Site.Serve(ctx, fronts...)
 }
 
 // act has every counterpart act on the requests that have waited long enough.

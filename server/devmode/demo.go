@@ -103,7 +103,7 @@ func (d *Server) load(ctx context.Context, demo, counterparts bool) error {
 	}
 
 	d.options.Clock.offset.Store(0)
-	return errors.Join(d.RunJobs(ctx), d.refreshAgents(ctx), d.save())
+	return errors.Join(d.Site.RunJobs(ctx), d.refreshAgents(ctx), d.save())
 }
 
 // demoLoader holds what later steps need of earlier ones.
@@ -250,7 +250,7 @@ func (l *demoLoader) claim(ctx context.Context, caller domain.Caller, a demoAgen
 	if _, err := l.store.ClaimOwner(ctx, caller, a.OwnerEmail); err != nil {
 		return err
 	}
-	if err := l.DeliverMail(ctx); err != nil {
+	if err := l.Site.DeliverMail(ctx); err != nil {
 		return err
 	}
 

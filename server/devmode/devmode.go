@@ -39,7 +39,8 @@ import (
 // Server is a server for testing agents. It serves this machine, and others only by the names of
 // Options.Hosts.
 type Server struct {
-	*server.Server
+	// Site serves the API and the pages; guard wraps its routes.
+	Site    *server.Server
 	options Options
 	log     zerolog.Logger
 	store   *store.Store
@@ -89,7 +90,7 @@ func New(st *store.Store, o server.Options, options Options) (*Server, error) {
 		return nil, err
 	}
 
-	d.Server, err = server.New(st, o)
+	d.Site, err = server.New(st, o)
 	return d, err
 }
 
@@ -210,7 +211,7 @@ func (d *Server) routes() *httprouter.Router {
 	router := &httprouter.Router{
 		HandleMethodNotAllowed: true, HandleOPTIONS: true,
 		MethodNotAllowed: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			d.WriteError(
+			d.Site.WriteError(
 				w,
 				r,
 				&domain.Error{
@@ -221,7 +222,7 @@ func (d *Server) routes() *httprouter.Router {
 			)
 		}),
 		NotFound: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			d.WriteError(w, r, api.NewError(domain.CodeNotFound, "dev"))
+			d.Site.WriteError(w, r, api.NewError(domain.CodeNotFound, "dev"))
 		}),
 	}
 
@@ -262,7 +263,7 @@ type Mail struct {
 // the parameter to of the query has. It delivers queued mails before, so that a client finds the
 // mail that it requested.
 func (d *Server) listMail(ctx context.Context, query url.Values) ([]Mail, error) {
-	if err := d.DeliverMail(ctx); err != nil {
+	if err := d.Site.DeliverMail(ctx); err != nil {
 		return nil, err
 	}
 
@@ -285,7 +286,7 @@ func (d *Server) handle(e endpoint) httprouter.Handle {
 		result, err := e.run(w, r, form)
 		switch {
 		case err != nil:
-			d.WriteError(w, r, err)
+			d.Site.WriteError(w, r, err)
 
 		case form:
 			http.Redirect(w, r, d.pages.View(r).To(pagePath), http.StatusSeeOther)
@@ -325,7 +326,7 @@ func (d *Server) advance(r *http.Request, body []byte) (any, error) {
 	}
 	// Outside the gate: a link may lead to this very server, and an agent that is woken may use it
 	// before it responds.
-	if err := d.SendRequests(r.Context()); err != nil {
+	if err := d.Site.SendRequests(r.Context()); err != nil {
 		return nil, err
 	}
 
@@ -367,7 +368,7 @@ func (d *Server) move(ctx context.Context, body []byte) error {
 	err = d.act(ctx)
 	d.options.Clock.Advance(step - soon)
 
-	return errors.Join(err, d.act(ctx), d.RunLocalJobs(ctx), d.save())
+	return errors.Join(err, d.act(ctx), d.Site.RunLocalJobs(ctx), d.save())
 }
 
 // reset handles POST /dev/reset. Without a body, the directory is as after the start.
@@ -391,7 +392,7 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 		return nil, err
 	}
 
-	d.ResetLimits() // ids of agents are reused
+	d.Site.ResetLimits() // ids of agents are reused
 	d.options.Mail.Clear()
 	_, _ = d.clearFaults(r, nil) // it has no errors
 	d.journal.mu.Lock()
@@ -444,7 +445,7 @@ func (d *Server) guard(next http.Handler) http.Handler {
 		op := d.operationOf(r)
 		if !d.isOwn(r) {
 			d.record(w, r, op, func(seen *tap, _ *Entry) {
-				d.WriteError(seen, r, api.NewError(domain.CodeForbidden, "dev"))
+				d.Site.WriteError(seen, r, api.NewError(domain.CodeForbidden, "dev"))
 			})
 			return
 		}

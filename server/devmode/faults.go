@@ -161,7 +161,7 @@ func (d *Server) invalidFields(f FaultRule) (invalid []domain.FieldError) {
 
 // operationIDs returns the ids of the operations of the API.
 func (d *Server) operationIDs() (ids []string) {
-	for _, op := range d.Operations() {
+	for _, op := range d.Site.Operations() {
 		ids = append(ids, op.ID)
 	}
 	return ids
@@ -174,7 +174,7 @@ func (d *Server) operationOf(r *http.Request) *api.Operation {
 		method = http.MethodGet
 	}
 
-	for _, op := range d.Operations() {
+	for _, op := range d.Site.Operations() {
 		if op.Method == method &&
 			slices.EqualFunc(parts, strings.Split(op.Path, "/"), func(part, want string) bool {
 				return part == want || strings.HasPrefix(want, "{") && part != ""

@@ -264,7 +264,7 @@ func (d *Server) failing(op *api.Operation, fault *Fault) http.Handler {
 		if fault.Status != 0 {
 			// Without the methods of w, the request log and the metrics do not count an error of
 			// the site.
-			d.WriteError(struct{ http.ResponseWriter }{w}, r, fault.error(op, d.store.Now()))
+			d.Site.WriteError(struct{ http.ResponseWriter }{w}, r, fault.error(op, d.store.Now()))
 		}
 	})
 }

@@ -91,7 +91,7 @@ func (d *Server) showPage(w http.ResponseWriter, r *http.Request, _ httprouter.P
 	}
 
 	if err != nil {
-		d.WriteError(w, r, err)
+		d.Site.WriteError(w, r, err)
 	}
 }
 

@@ -136,8 +136,8 @@ func NewAlertWorker(o AlertOptions) *AlertWorker {
 	}
 }
 
-// Watch raises the alerts that a commit of the store causes.
-func (w *AlertWorker) Watch(c store.Changes) {
+// Notify raises the alerts that a commit of the store causes.
+func (w *AlertWorker) Notify(c store.Changes) {
 	w.Raise(ReportAlert, c.Reports)
 	w.Raise(ApprovalAlert, c.Approvals)
 }

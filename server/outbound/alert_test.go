@@ -229,12 +229,12 @@ func TestWorker_RunsUntilItsContextEnds(t *testing.T) {
 		w.Run(ctx)
 		close(ended)
 	}()
-	w.Watch(store.Changes{Public: true})
-	w.Watch(store.Changes{Approvals: 2})
+	w.Notify(store.Changes{Public: true})
+	w.Notify(store.Changes{Approvals: 2})
 	if a := r.next(t); !strings.Contains(a.body, "an agent waits for approval. 2 times") {
 		t.Errorf("received %+v", a)
 	}
-	w.Watch(store.Changes{Reports: 1})
+	w.Notify(store.Changes{Reports: 1})
 	if a := r.next(t); !strings.Contains(a.body, "new report. callbook") {
 		t.Errorf("received %+v", a)
 	}
@@ -258,7 +258,7 @@ func TestWorker_LogsNoToken(t *testing.T) {
 func TestWorker_IsNilWithoutURL(t *testing.T) {
 	w := NewAlertWorker(AlertOptions{})
 	w.Raise(ReportAlert, 1)
-	w.Watch(store.Changes{Reports: 1})
+	w.Notify(store.Changes{Reports: 1})
 	w.Run(t.Context())
 	if w != nil {
 		t.Error("there is a worker")

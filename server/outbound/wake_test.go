@@ -78,7 +78,7 @@ func newWakeDirectory(t testing.TB, loopback bool) *directory {
 	t.Cleanup(func() { d.ok(st.Close()) })
 	d.Store = st
 	d.worker = NewWakeWorker(st, d.options, zerolog.New(zerolog.SyncWriter(&d.log)).Level(zerolog.DebugLevel), metrics.NewSet())
-	st.Watch(d.worker.Notify)
+	st.OnCommit(d.worker.Notify)
 	d.speaker = d.join("speaker")
 	return d
 }

@@ -38,8 +38,7 @@ type Certificates struct {
 	// obtained has, by name, whether there is a certificate.
 	obtained map[string]*atomic.Bool
 
-	log    zerolog.Logger
-	alerts *outbound.AlertWorker
+	log zerolog.Logger
 }
 
 // CertificateOptions select the names and the authority of certificates.
@@ -214,7 +213,6 @@ func (c *Certificates) get(name string) (*tls.Certificate, error) {
 // Start obtains a certificate for each name in the background, and checks their renewal until ctx
 // ends.
 func (c *Certificates) Start(ctx context.Context, s *server.Server, alerts *outbound.AlertWorker) {
-	c.alerts = alerts
 	for _, name := range c.names {
 		// A saved certificate is served at once, before the first goroutine has inspected it.
 		cert, err := SavedCertificate(string(c.folder.DirCache), name)
@@ -223,7 +221,7 @@ func (c *Certificates) Start(ctx context.Context, s *server.Server, alerts *outb
 		)
 
 		s.ShowCertificate(name, func() time.Time { return c.expiry(name) })
-		go c.inspectUntilDone(ctx, name)
+		go c.inspectUntilDone(ctx, name, alerts)
 	}
 }
 
@@ -241,8 +239,13 @@ func (c *Certificates) expiry(name string) time.Time {
 	return cert.Leaf.NotAfter
 }
 
-// inspectUntilDone obtains the certificate of a name, and inspects it again and again until ctx ends.
-func (c *Certificates) inspectUntilDone(ctx context.Context, name string) {
+// inspectUntilDone obtains the certificate of a name, and inspects it again and again until ctx
+// ends.
+func (c *Certificates) inspectUntilDone(
+	ctx context.Context,
+	name string,
+	alerts *outbound.AlertWorker,
+) {
 	var known *x509.Certificate
 	failures := 0
 	for {
@@ -250,12 +253,12 @@ func (c *Certificates) inspectUntilDone(ctx context.Context, name string) {
 		cert, err := c.get(name)
 		if err == nil {
 			failures = 0
-			pause = c.inspect(name, cert.Leaf, known)
+			pause = c.inspect(name, cert.Leaf, known, alerts)
 			known = cert.Leaf
 		} else {
 			failures++
 			pause = retryAfter(err, failures)
-			c.alerts.Raise(outbound.CertificateAlert, 1)
+			alerts.Raise(outbound.CertificateAlert, 1)
 			c.log.Error().Err(err).Str("domain", name).Str("again_in", pause.String()).
 				Msg("https has no certificate yet: " + remedy)
 		}
@@ -294,7 +297,11 @@ const remedy = "the name must point to this machine, port 443 or 80 must be open
 
 // inspect logs a new certificate, and one whose renewal is overdue, and returns the pause before
 // the next inspection. known is the certificate of the last one; nil at the first.
-func (c *Certificates) inspect(name string, cert, known *x509.Certificate) (pause time.Duration) {
+func (c *Certificates) inspect(
+	name string,
+	cert, known *x509.Certificate,
+	alerts *outbound.AlertWorker,
+) (pause time.Duration) {
 	c.obtained[name].Store(true)
 	if !cert.Equal(known) {
 		c.log.Info().
@@ -315,7 +322,7 @@ func (c *Certificates) inspect(name string, cert, known *x509.Certificate) (paus
 
 	// At the first inspection after a start, autocert is still renewing it.
 	if known != nil {
-		c.alerts.Raise(outbound.CertificateAlert, 1)
+		alerts.Raise(outbound.CertificateAlert, 1)
 		c.log.Error().Str("domain", name).Time("until", cert.NotAfter).
 			Msg("the renewal of the certificate is overdue: " + remedy)
 	}
@@ -355,6 +362,7 @@ func (f certificateFolder) Put(_ context.Context, name string, data []byte) erro
 			Err(err).
 			Msg("cannot store a certificate or its key: check the free space and the permissions")
 	}
+
 	return err
 }
 

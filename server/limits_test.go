@@ -200,7 +200,7 @@ func TestIndex_ShowsLimits(t *testing.T) {
 		{"per_address", "reads", 600}, {"per_address", "registrations", 10}, {"per_address", "reports", 30}, {"per_address", "failed_keys", 10},
 		{"per_key", "calls", 120}, {"per_key", "writes", 30}, {"per_key", "posts", 10}, {"per_key", "replies", 50},
 		{"per_address", "recoveries", 30}, {"per_address", "mails", 5}, {"per_key", "links", 20}, {"per_key", "events", 30}, {"per_key", "mails", 5},
-		{"per_key", "posts_unverified", 1}, {"per_key", "replies_unverified", 5}, {"per_address", "network_writes", 120},
+		{"per_key", "posts_unverified", 3}, {"per_key", "replies_unverified", 10}, {"per_address", "network_writes", 120},
 		{"per_address", "network_posts", 100}, {"per_address", "network_replies", 300},
 		{"per_address", "network_collabs", 100}, {"per_address", "network_reports", 50},
 		{"per_key", "requests_first_week", 2}, {"per_key", "requests", 5},

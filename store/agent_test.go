@@ -205,8 +205,6 @@ func TestDeleteAgent_DeletesSharedRecordsWithTheSecondParty(t *testing.T) {
 	}
 }
 
-// TestWriteAs_RejectsInactiveCallers: a caller was admitted, and before its act has
-// its turn its agent is deleted or suspended, or its key is replaced. It tries every method that takes a caller.
 // TestDeleteAgent_EndsAllOverdueRequests, also those that the job left for its next batches.
 func TestDeleteAgent_EndsAllOverdueRequests(t *testing.T) {
 	t.Parallel()
@@ -223,6 +221,8 @@ func TestDeleteAgent_EndsAllOverdueRequests(t *testing.T) {
 	}
 }
 
+// TestWriteAs_RejectsInactiveCallers: a caller was admitted, and before its act has
+// its turn its agent is deleted or suspended, or its key is replaced. It tries every method that takes a caller.
 func TestWriteAs_RejectsInactiveCallers(t *testing.T) {
 	s := newStore(t)
 	ctx := context.Background()

@@ -64,22 +64,25 @@ func TestQuota_UnverifiedAgentsWriteLittle(t *testing.T) {
 			t.Errorf("limits of posts and replies: %d and %d, want %d and %d", *me.Limits.Posts.Limit, *me.Limits.Replies.Limit, posts, replies)
 		}
 	}
-	allowances(1, 5)
+	allowances(3, 10)
 	post := s.post(pilot)
+	for range 2 {
+		s.post(pilot)
+	}
 	s.clock.Advance(time.Hour)
-	limitedBy(t, "a second post", s.postFrom(pilot, ""), "post_unverified", 1, start.Add(domain.Day))
-	for range 5 {
+	limitedBy(t, "a fourth post", s.postFrom(pilot, ""), "post_unverified", 3, start.Add(domain.Day))
+	for range 10 {
 		s.reply(pilot, post, "More.")
 	}
-	limitedBy(t, "a sixth reply", s.replyFrom(pilot, post, ""), "reply_unverified", 5, s.clock.Now().Add(domain.Day))
+	limitedBy(t, "an eleventh reply", s.replyFrom(pilot, post, ""), "reply_unverified", 10, s.clock.Now().Add(domain.Day))
 
 	s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, pilot.Handle))
 	allowances(10, 50)
-	for range 9 {
+	for range 7 {
 		s.post(pilot)
 	}
 	limitedBy(t, "an eleventh post, verified", s.postFrom(pilot, ""), "post", 10, start.Add(domain.Day))
-	for range 45 {
+	for range 40 {
 		s.reply(pilot, post, "More.")
 	}
 	limitedBy(t, "the 51st reply, verified", s.replyFrom(pilot, post, ""), "reply", 50, s.clock.Now().Add(domain.Day))

@@ -27,13 +27,7 @@ func (s *Store) StartVerify(
 			return domain.NewError(domain.CodeAlreadyVerified)
 		}
 
-		order := mailOrder{
-			AgentID: agent.ID,
-			Kind:    domain.MailVerify,
-			To:      agent.Mailbox,
-			From:    t.counted(caller.Address),
-		}
-
+		order := t.verificationOrder(agent, caller)
 		if err := t.sendCode(agent, order); err != nil {
 			return err
 		}
@@ -42,8 +36,17 @@ func (s *Store) StartVerify(
 		sent = domain.CodeSent{ExpiresAt: t.Now.Add(codeAge), ResendAfter: next}
 		return err
 	})
-
 	return sent, err
+}
+
+// verificationOrder returns the mail that verifies the mailbox of an agent, for its caller.
+func (t *tx) verificationOrder(agent *agentRow, caller domain.Caller) mailOrder {
+	return mailOrder{
+		AgentID: agent.ID,
+		Kind:    domain.MailVerify,
+		To:      agent.Mailbox,
+		From:    t.counted(caller.Address),
+	}
 }
 
 // sendCode creates a code, which replaces the one before, and mails it. If no mail may be sent, it
@@ -88,13 +91,7 @@ func (s *Store) ConfirmVerify(
 		if agent.VerifiedAt != nil {
 			return domain.NewError(domain.CodeAlreadyVerified)
 		}
-		order := mailOrder{
-			AgentID: agent.ID,
-			Kind:    domain.MailVerify,
-			To:      agent.Mailbox,
-			From:    t.counted(caller.Address),
-		}
-		if err := t.tryVerification(order, code); err != nil {
+		if err := t.tryVerification(t.verificationOrder(agent, caller), code); err != nil {
 			return err
 		}
 
@@ -118,25 +115,24 @@ func (s *Store) StartRecovery(
 ) (next domain.Time, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		var allowed bool
-		if next, allowed, err = t.spendRecovery(t.counted(from)); err != nil ||
-			!allowed {
+		next, allowed, err = t.spendRecovery(t.counted(from))
+		if err != nil || !allowed {
 			return err
 		}
 
+		// A handle without an agent, or an agent without a mailbox to mail to, gets the same response.
 		agent, found, err := t.agentByHandle(handle)
 		if err != nil || !found {
 			return err
 		}
 
-		for _, o := range t.recoveryOrders(agent) {
-			if err := t.insertRecovery(o); err != nil {
+		for _, order := range t.recoveryOrders(agent) {
+			if err := t.insertRecovery(order); err != nil {
 				return err
 			}
 		}
-
 		return nil
 	})
-
 	return next, err
 }
 
@@ -151,8 +147,9 @@ func (s *Store) ConfirmRecovery(
 	handle, code string,
 	endClaim bool,
 ) (done domain.Recovery, err error) {
-	if done.Key, err = domain.NewKey(s.random); err != nil {
-		return done, err
+	key, err := domain.NewKey(s.random)
+	if err != nil {
+		return domain.Recovery{}, err
 	}
 
 	err = s.writeOrReject(ctx, func(t *tx) error {
@@ -161,6 +158,7 @@ func (s *Store) ConfirmRecovery(
 			return err
 		}
 		if !found {
+			// As for an agent without a code, so that the response does not say which handles exist.
 			return &domain.Error{Code: domain.CodeCodeExpired, Topic: domain.MailRecover}
 		}
 
@@ -169,15 +167,15 @@ func (s *Store) ConfirmRecovery(
 			return err
 		}
 
-		done.RotatedAt = t.Now
-		done.ClaimEnded, err = t.recoverKey(agent, by, done.Key, endClaim)
-		return err
-	})
-	if err != nil {
-		return domain.Recovery{}, err
-	}
+		ended, err := t.recoverKey(agent, by, key, endClaim)
+		if err != nil {
+			return err
+		}
 
-	return done, nil
+		done = domain.Recovery{Key: key, RotatedAt: t.Now, ClaimEnded: ended}
+		return nil
+	})
+	return done, err
 }
 
 // A recovery gives an agent back to the holder of its mailbox.
@@ -189,12 +187,13 @@ const youngClaim = 30 * domain.Day
 const formerMailboxAge = 7 * domain.Day
 
 // leaveMailbox tells the verified mailbox of an agent that another replaces it now, and remembers
-// it. A mailbox that was left less than seven days ago stays the one that is remembered: a thief
-// of the key could otherwise change the mailbox twice. The caller stores the agent.
+// it for seven days. The caller stores the agent.
 func (t *tx) leaveMailbox(agent *agentRow) error {
+	// One that was left before stays the one that is remembered: a thief of the key could otherwise
+	// change the mailbox twice, and the rightful one would be forgotten.
 	if agent.FormerMailbox == nil || agent.MailboxLeftAt.Add(formerMailboxAge) <= t.Now {
-		former := agent.Mailbox
-		agent.FormerMailbox, agent.MailboxLeftAt = &former, &t.Now
+		agent.FormerMailbox = new(agent.Mailbox)
+		agent.MailboxLeftAt = &t.Now
 	}
 
 	left := mailOrder{AgentID: agent.ID, To: agent.Mailbox}
@@ -246,10 +245,12 @@ func (t *tx) recoverKey(
 	key string,
 	endClaim bool,
 ) (ended bool, err error) {
+	// Before the mailboxes change, so that whoever may be robbed by this recovery gets the notice.
 	if err := t.notify(agent, domain.MailRecovered); err != nil {
 		return false, err
 	}
-	if ended, err = t.endYoungClaim(agent, by, endClaim); err != nil {
+	ended, err = t.endYoungClaim(agent, by, endClaim)
+	if err != nil {
 		return false, err
 	}
 
@@ -258,36 +259,41 @@ func (t *tx) recoverKey(
 			return false, err
 		}
 	}
-
 	if err := t.keepAgent(agent); err != nil {
 		return false, err
 	}
-
 	return ended, t.restoreKey(agent.ID, key)
 }
 
-// endYoungClaim ends the claim of an agent, unless the owner confirmed it 30 days ago or earlier,
-// for the holder of a mailbox that the agent left before the claim was last confirmed: that may be
-// a thief's. It does so for the claim's own mailbox if that is asked for. Later mailboxes may be a
-// thief's themselves. A claim that nobody has confirmed always ends: it was requested with the old
-// key.
+// endYoungClaim ends the claim of an agent that a thief of its key may have made, for the holder of
+// a mailbox, and reports whether it did. asked says that the holder wants it to end.
 func (t *tx) endYoungClaim(agent *agentRow, by mailOrder, asked bool) (ended bool, err error) {
 	var claim claimRow
 	found, err := t.Find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
-	if err != nil || !found ||
-		claim.ConfirmedAt != nil && claim.ConfirmedAt.Add(youngClaim) <= t.Now {
+	if err != nil || !found {
 		return false, err
 	}
 
+	// An older one stays: a thief of the mailbox must not end it.
+	if claim.ConfirmedAt != nil && claim.ConfirmedAt.Add(youngClaim) <= t.Now {
+		return false, nil
+	}
+
+	// Nobody has confirmed a pending one, and it was requested with the old key. A mailbox that the
+	// agent left before the claim was last confirmed is not the claim's: that may be a thief's. The
+	// claim's own mailbox ends it if its holder asks for it. Later mailboxes may be a thief's
+	// themselves.
+	pending := claim.Status == statusPending
 	earlier := by.Kind == domain.MailFormer && *agent.MailboxLeftAt <= claim.MailboxAt
-	if claim.Status != statusPending && !earlier && !(asked && by.To == claim.Mailbox) {
+	own := asked && by.To == claim.Mailbox
+	if !pending && !earlier && !own {
 		return false, nil
 	}
 
 	return true, t.withdrawClaim(agent)
 }
 
-// restoreMailbox makes a former mailbox the verified one again.
+// restoreMailbox makes a former mailbox the verified one again: its holder has just proved it.
 func (t *tx) restoreMailbox(agent *agentRow, mailbox string) error {
 	t.forgetFormerMailbox(agent)
 	if err := t.unverify(agent); err != nil {
@@ -297,13 +303,11 @@ func (t *tx) restoreMailbox(agent *agentRow, mailbox string) error {
 	agent.Mailbox = mailbox
 	agent.VerifiedAt = &t.Now
 	agent.UpdatedAt = t.Now
-
 	return agent.Store(t)
 }
 
 // unverify returns an agent to level 0 after its mailbox changed. The code that verifies it and
-// the owner claim are not valid for the new one. Recovery codes stay, since they are for one
-// mailbox. The caller stores the agent.
+// the owner claim are not valid for the new one. The caller stores the agent.
 func (t *tx) unverify(agent *agentRow) error {
 	agent.VerifiedBefore = agent.VerifiedBefore || agent.VerifiedAt != nil
 	agent.VerifiedAt = nil
@@ -311,6 +315,7 @@ func (t *tx) unverify(agent *agentRow) error {
 
 	t.Changes.Erased = true
 	return t.ExecEach(agent.ID,
+		// Recovery codes stay, since they are for one mailbox.
 		`DELETE FROM codes WHERE agent_id = ? AND purpose = 'verify'`,
 		`DELETE FROM owner_claims WHERE agent_id = ? AND status = 'pending'`,
 		// A link to the owner's page and notices are still sent: they do not depend on the mailbox.
@@ -337,7 +342,8 @@ func (t *tx) verifyMailbox(agent *agentRow) {
 // withdrawClaim deletes a claim, so that another person may claim the agent. Receipts are no longer
 // required, since there is no owner to give them.
 func (t *tx) withdrawClaim(agent *agentRow) error {
-	// First the claim alone: until then the evidence of its partners is found by the owner.
+	// First the claim alone: as long as the row has the owner, the evidence of its partners is found
+	// by it.
 	agent.ClaimedAt = nil
 	if err := agent.Store(t); err != nil {
 		return err
@@ -349,6 +355,8 @@ func (t *tx) withdrawClaim(agent *agentRow) error {
 	if err := agent.Store(t); err != nil {
 		return err
 	}
+
+	// The mails with its links are no longer sent.
 	if err := t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID); err != nil {
 		return err
 	}

@@ -1,194 +1,22 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
-	"time"
 
 	"callbook/store/domain"
-	"callbook/store/text"
 )
 
 // On the owner's page a person claims an agent by a mailed link, and from then on manages it by
-// the same link. Only a keyed hash of the person's address is stored: the same hash is the same
-// owner.
+// the same link.
 
 const (
-	claimAge       = 72 * time.Hour
-	claimRetention = 30 * domain.Day // how long an expired claim is shown
-	unwantedAge    = 30 * domain.Day // how long a rejection stops further mails of the agent
-	// How long the link to an owner's page works without being used.
-	linkAge       = 365 * domain.Day
-	linkUseStep   = domain.Day // precision of the time of its last use
-	formHalf      = 16         // bytes of each half of a form's token
-	statusPending = "pending"
-	statusClaimed = "claimed"
-	statusExpired = "expired"
-	statusNone    = "none"
+	linkAge     = 365 * domain.Day // how long the link to an owner's page works without being used
+	linkUseStep = domain.Day       // precision of the time of its last use
+	formHalf    = 16               // bytes of each half of a form's token
 )
-
-// claimRow is a row of the table owner_claims.
-type claimRow struct {
-	AgentID     int64        `db:"agent_id"`
-	Acts        int          `db:"acts"`
-	Owner       []byte       `db:"owner"`
-	Mailbox     string       `db:"mailbox"`
-	Status      string       `db:"status"`
-	MailboxAt   domain.Time  `db:"mailbox_at"`   // last confirmation, with Mailbox; 0 before
-	ConfirmedAt *domain.Time `db:"confirmed_at"` // first confirmation
-	RequestedAt domain.Time  `db:"requested_at"`
-	ExpiresAt   domain.Time  `db:"expires_at"`
-	UsedAt      domain.Time  `db:"used_at"` // of the link, to a day
-}
-
-const (
-	claimColumns = `c.agent_id, c.acts, c.owner, c.mailbox, c.mailbox_at, c.confirmed_at, c.status,
-		c.requested_at, c.expires_at, c.used_at`
-	selectClaim = `SELECT ` + claimColumns + ` FROM owner_claims c`
-)
-
-func (c *claimRow) expired(now domain.Time) bool {
-	return c.Status == statusPending && c.ExpiresAt <= now
-}
-
-// linkEnded reports whether the link that the claim was read by no longer works.
-func (c *claimRow) linkEnded(now domain.Time) bool {
-	return c.expired(now) || c.Status == statusClaimed && c.UsedAt.Add(linkAge) <= now
-}
-
-// ClaimOwner mails the owner a link that claims the caller. A repeated claim by the same address
-// gets a new link, which replaces the one before when it is delivered. ClaimOwner returns
-// validation_failed for an address at a blocked domain, trust_too_low if the mailbox is not
-// verified, already_claimed for another address than that of the owner who has confirmed, which
-// counts as a mail, and rate_limited past the caps on mails.
-func (s *Store) ClaimOwner(
-	ctx context.Context,
-	caller domain.Caller,
-	address string,
-) (sent domain.CodeSent, err error) {
-	token, err := domain.NewSecret(s.random)
-	if err != nil {
-		return sent, err
-	}
-	address = text.CanonicalMailbox(address)
-	err = s.writeOrReject(ctx, func(t *tx) error {
-		agent, err := t.Authorize(caller)
-		if err != nil {
-			return err
-		}
-
-		draft := struct {
-			Address string `json:"owner_email" format:"email"`
-		}{address}
-		if err := t.checkBlocks(draft); err != nil {
-			return err
-		}
-		if agent.VerifiedAt == nil {
-			return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "claim"}
-		}
-		order := mailOrder{
-			AgentID: agent.ID,
-			Kind:    domain.MailClaim,
-			To:      address,
-			From:    t.counted(caller.Address),
-		}
-		if err := t.claimOwner(agent, order, t.ownerHash(address), token); err != nil {
-			return err
-		}
-		next, err := t.nextMailAllowed(order)
-		sent = domain.CodeSent{ExpiresAt: t.Now.Add(claimAge), ResendAfter: next}
-		return err
-	})
-	return sent, err
-}
-
-func (t *tx) claimOwner(agent *agentRow, order mailOrder, owner []byte, token string) error {
-	var claim claimRow
-	found, err := t.Find(&claim, selectClaim+` WHERE agent_id = ?`, agent.ID)
-	if err != nil {
-		return err
-	}
-
-	// A wrong guess of the owner's address counts as a mail.
-	same := found && subtle.ConstantTimeCompare(claim.Owner, owner) == 1
-	wrong := claim.Status == statusClaimed && !same
-	allowed, err := t.spendMail(agent, order, !wrong)
-	if err != nil {
-		return err
-	}
-	if wrong {
-		return domain.NewError(domain.CodeAlreadyClaimed)
-	}
-
-	if same && !claim.expired(t.Now) {
-		// The link before stays valid until the new one is delivered: a request for one to a
-		// spelling of the address where no mail arrives could otherwise lock the owner out.
-		err := t.Exec(`
-			UPDATE owner_claims SET requested_at = ?, expires_at = ?
-			WHERE agent_id = ?`, t.Now, t.Now.Add(claimAge), agent.ID)
-		if err != nil || !allowed {
-			return err
-		}
-	} else if err := t.insertClaim(agent, owner, token); err != nil {
-		return err
-	}
-
-	if !allowed {
-		return t.deleteMail(agent.ID, order.Kind)
-	}
-	if claim.Status == statusClaimed {
-		order.Kind = domain.MailOwner
-	}
-	return t.insertMail(agent.ID, order.Kind, order.To, token, t.Now.Add(claimAge))
-}
-
-// ownerHash returns the pseudonym by which an owner is known.
-func (t *tx) ownerHash(address string) []byte {
-	return t.Pseudonym("owner\x00" + text.NormalMailbox(address))
-}
-
-// replaceOwnerLink makes the link in a mail that was delivered the one to the owner's page, unless
-// the mail was deleted meanwhile, as by the end of the claim.
-func (t *tx) replaceOwnerLink(mail *domain.Mail) error {
-	return t.Exec(`
-		UPDATE owner_claims SET token_hash = ?, used_at = ?
-		WHERE agent_id = (SELECT agent_id FROM outbox WHERE seq = ?)`,
-		domain.HashKey(mail.Secret), t.Now, mail.Seq)
-}
-
-// spendMail counts a mail that an agent requests, and reports whether it is sent: within the
-// limits, if the site wants it sent, and unless the person at the address has recently rejected
-// the agent. See outbox.Allow for its errors.
-func (t *tx) spendMail(agent *agentRow, order mailOrder, wanted bool) (sent bool, err error) {
-	sent, err = t.allowMail(order)
-	if err != nil {
-		return false, err
-	}
-
-	if sent = sent && wanted; sent {
-		err := t.Get(&sent, `
-			SELECT NOT EXISTS (
-				SELECT 1 FROM reports
-				WHERE about = 'claim' AND subject = ? AND reporter = ? AND created_at > ?)`,
-			agent.Handle, t.ownerHash(order.To), t.Now.Add(-unwantedAge))
-		if err != nil {
-			return false, err
-		}
-	}
-	return sent, t.countMail(order, sent)
-}
-
-func (t *tx) insertClaim(agent *agentRow, owner []byte, token string) error {
-	return t.Exec(`
-		INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at, used_at)
-		VALUES (?, ?, 0, ?, ?, 'pending', ?, ?, ?)
-		ON CONFLICT (agent_id) DO UPDATE SET token_hash = excluded.token_hash, owner = excluded.owner,
-			mailbox = excluded.mailbox, requested_at = excluded.requested_at, expires_at = excluded.expires_at`,
-		agent.ID, domain.HashKey(token), owner, agent.Mailbox, t.Now, t.Now.Add(claimAge), t.Now)
-}
 
 // form returns the one-time token of the page. Its first half changes with each act, its second
 // half with what the page shows of the agent, so that nobody confirms what was not shown.
@@ -201,8 +29,10 @@ func (c *claimRow) form(token, name, owner, mailbox string, verified bool) strin
 // validForm reports whether a form of the page may perform an act. Those that take the agent back
 // do not depend on what was shown, or a thief who keeps changing it could prevent them.
 func validForm(form, want string, act domain.OwnerAction) bool {
-	if (act == domain.OwnerRotateKey || act == domain.OwnerKeep) && len(form) == len(want) {
-		form, want = form[:2*formHalf], want[:2*formHalf]
+	takesBack := act == domain.OwnerRotateKey || act == domain.OwnerKeep
+	if takesBack && len(form) == len(want) {
+		form = form[:2*formHalf] // in hexadecimal
+		want = want[:2*formHalf]
 	}
 	return subtle.ConstantTimeCompare([]byte(form), []byte(want)) == 1
 }
@@ -228,18 +58,23 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 		JOIN agents a ON a.id = c.agent_id
 		JOIN handles h ON h.id = c.agent_id
 		WHERE c.token_hash = ?`, domain.HashKey(token)))
-	now := s.now()
-	if err == nil && row.linkEnded(now) {
-		err = domain.NewError(domain.CodeNotFound)
-	}
-	if err == nil && row.UsedAt.Add(linkUseStep) <= now {
-		err = s.recordLinkUse(ctx, token)
-	}
 	if err != nil {
-		return domain.OwnerPage{}, err
+		return page, err
 	}
+
+	now := s.now()
+	if row.linkEnded(now) {
+		return page, domain.NewError(domain.CodeNotFound)
+	}
+	if row.UsedAt.Add(linkUseStep) <= now {
+		if err := s.recordLinkUse(ctx, token); err != nil {
+			return page, err
+		}
+	}
+
 	page = row.OwnerPage
-	page.Claim, page.ExpiresAt = row.Status, row.claimRow.ExpiresAt
+	page.Claim = row.Status
+	page.ExpiresAt = row.claimRow.ExpiresAt
 	page.Form = row.form(token, page.Name, page.Owner, row.AgentMailbox, page.MailboxVerified)
 	page.Receipts, err = s.receipts(ctx, row.AgentID, now)
 	return page, err
@@ -265,11 +100,9 @@ func (s *Store) useMailedLink(ctx context.Context, token string) error {
 // does not count.
 func (s *Store) recordLinkUse(ctx context.Context, token string) error {
 	err := s.write(ctx, func(t *tx) error {
-		return t.Exec(
-			`UPDATE owner_claims SET used_at = ? WHERE token_hash = ?`,
-			t.Now,
-			domain.HashKey(token),
-		)
+		return t.Exec(`
+			UPDATE owner_claims SET used_at = ?
+			WHERE token_hash = ?`, t.Now, domain.HashKey(token))
 	})
 	return unlessFull(err)
 }
@@ -316,11 +149,9 @@ func (s *Store) ActAsOwner(
 
 	err = s.writeOrReject(ctx, func(t *tx) error {
 		var claim claimRow
-		err := orNotFound(
-			t.Get(&claim, selectClaim+` WHERE c.token_hash = ?`, domain.HashKey(form.Token)),
-		)
+		err := t.Get(&claim, selectClaim+` WHERE c.token_hash = ?`, domain.HashKey(form.Token))
 		if err != nil {
-			return err
+			return orNotFound(err)
 		}
 		if claim.linkEnded(t.Now) {
 			return domain.NewError(domain.CodeNotFound)
@@ -330,46 +161,39 @@ func (s *Store) ActAsOwner(
 		if err != nil {
 			return err
 		}
-		if !validForm(
-			form.Form,
-			claim.form(form.Token, agent.Name, agent.Owner, agent.Mailbox, agent.VerifiedAt != nil),
-			form.Act,
-		) {
+		verified := agent.VerifiedAt != nil
+		want := claim.form(form.Token, agent.Name, agent.Owner, agent.Mailbox, verified)
+		if !validForm(form.Form, want, form.Act) {
 			return domain.NewError(domain.CodeInvalidState)
 		}
 
-		done = domain.OwnerResult{Handle: agent.Handle}
 		if err := t.actAsOwner(&claim, agent, form, key); err != nil {
 			return err
 		}
-
+		done = domain.OwnerResult{Handle: agent.Handle}
 		if form.Act == domain.OwnerRotateKey {
 			done.Key = key
 		}
 
-		return t.Exec(
-			`UPDATE owner_claims SET acts = acts + 1, used_at = ? WHERE agent_id = ?`,
-			t.Now,
-			agent.ID,
-		)
+		// A form is valid once: the number of acts is in its first half.
+		return t.Exec(`
+			UPDATE owner_claims SET acts = acts + 1, used_at = ?
+			WHERE agent_id = ?`, t.Now, agent.ID)
 	})
-
 	return done, err
 }
 
+// actAsOwner performs an act whose form is valid. key is that of domain.OwnerRotateKey.
 func (t *tx) actAsOwner(
 	claim *claimRow,
 	agent *agentRow,
 	form domain.OwnerSubmission,
 	key string,
 ) error {
-	if (claim.Status == statusPending) != (form.Act == domain.OwnerConfirm || form.Act == domain.OwnerReject) &&
-		!(form.Act == domain.OwnerConfirm && agent.ClaimedAt == nil) {
+	if !fitsClaim(form.Act, claim, agent) {
 		return domain.NewError(domain.CodeInvalidState)
 	}
-	if agent.DeletionAt != nil && form.Act != domain.OwnerKeep &&
-		form.Act != domain.OwnerRotateKey &&
-		form.Act != domain.OwnerRetire {
+	if agent.DeletionAt != nil && !fitsDeletion(form.Act) {
 		return errDeletionPending
 	}
 
@@ -378,7 +202,6 @@ func (t *tx) actAsOwner(
 		if agent.DeletionAt == nil {
 			return domain.NewError(domain.CodeInvalidState)
 		}
-
 		return t.keepAgent(agent)
 
 	case domain.OwnerConfirm:
@@ -395,21 +218,23 @@ func (t *tx) actAsOwner(
 
 	case domain.OwnerRetire:
 		if form.Confirm != agent.Handle {
-			return domain.Invalid(
-				domain.FieldError{Field: "confirm", Code: domain.FaultBadValue, Topic: "confirm"},
-			)
+			fault := domain.FieldError{
+				Field: "confirm",
+				Code:  domain.FaultBadValue,
+				Topic: "confirm",
+			}
+			return domain.Invalid(fault)
 		}
-
 		return t.deleteAgent(agent)
 
 	case domain.OwnerWaive:
 		return t.waiveReceipts(agent)
 
 	case domain.OwnerAgree:
+		// An acceptance reveals mailboxes, which a suspended agent may not bring about.
 		if agent.Suspended(t.Now) {
 			return domain.NewError(domain.CodeInvalidState)
 		}
-
 		_, err := t.actOnRequest(agent, form.Request, domain.ActAgree, "")
 		return err
 
@@ -421,73 +246,25 @@ func (t *tx) actAsOwner(
 	return domain.NewError(domain.CodeInvalidState)
 }
 
-func (t *tx) confirmClaim(claim *claimRow, agent *agentRow) error {
-	if agent.VerifiedAt == nil {
-		return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "claim"}
-	}
-
-	var others int
-	limit := t.store.quotas[domain.LimitOwnerAgents]
-	err := t.Get(
-		&others,
-		`SELECT COUNT(*) FROM agents WHERE claimed_by = ? AND id <> ?`,
-		claim.Owner,
-		agent.ID,
-	)
-	if err != nil {
-		return err
-	}
-	if limit > 0 && others >= limit {
-		return &domain.Error{
-			Code:    domain.CodeSenderLimitReached,
-			Topic:   "owner_agents",
-			Limit:   limit,
-			RetryAt: t.Now.Add(domain.Day).Time(),
-		}
-	}
-
-	err = t.Exec(`
-		UPDATE owner_claims SET status = 'claimed', mailbox = ?1, mailbox_at = ?2, confirmed_at = COALESCE(confirmed_at, ?2)
-		WHERE agent_id = ?3`, agent.Mailbox, t.Now, agent.ID)
-	if err != nil {
-		return err
-	}
-
+// fitsClaim reports whether an act fits the state of the claim: confirm and reject a pending one,
+// the others a confirmed one, and confirm also one that has lapsed.
+func fitsClaim(act domain.OwnerAction, claim *claimRow, agent *agentRow) bool {
 	if claim.Status == statusPending {
-		if err := t.notify(agent, domain.MailClaimed); err != nil {
-			return err
-		}
+		return act == domain.OwnerConfirm || act == domain.OwnerReject
 	}
-
-	agent.ClaimedAt = &t.Now
-	agent.ClaimedBy = claim.Owner
-	agent.UpdatedAt = t.Now
-
-	return agent.Store(t)
+	if act == domain.OwnerConfirm {
+		return agent.ClaimedAt == nil
+	}
+	return act != domain.OwnerReject
 }
 
-// rejectClaim deletes a claim that the person does not know of, and reports it to the operator.
-func (t *tx) rejectClaim(claim *claimRow, agent *agentRow) error {
-	return cmp.Or(
-		t.Exec(`DELETE FROM owner_claims WHERE agent_id = ?`, agent.ID),
-		t.deleteMail(agent.ID, domain.MailClaim),
-		t.insertReport(report{
-			About:    domain.AboutClaim,
-			Subject:  agent.Handle,
-			AuthorID: agent.ID,
-			Reporter: claim.Owner,
-		}))
-}
-
-// hasOwner reports whether a person has claimed an agent and still has the owner's page. The claim
-// may have lapsed: that is for the owner to settle, and not for the key.
-func (t *tx) hasOwner(agentID int64) (owned bool, err error) {
-	err = t.Get(
-		&owned,
-		`SELECT EXISTS (SELECT 1 FROM owner_claims WHERE agent_id = ? AND status = 'claimed')`,
-		agentID,
-	)
-	return owned, err
+// fitsDeletion reports whether an act is possible while the agent is about to be deleted.
+func fitsDeletion(act domain.OwnerAction) bool {
+	switch act {
+	case domain.OwnerKeep, domain.OwnerRotateKey, domain.OwnerRetire:
+		return true
+	}
+	return false
 }
 
 // waiveReceipts lets the agent accept requests without its owner. Those that wait for the owner
@@ -521,35 +298,4 @@ func (t *tx) rotateKey(claim *claimRow, agent *agentRow, key string) error {
 		agent.UpdatedAt = t.Now
 	}
 	return agent.Store(t)
-}
-
-// ownerClaim returns the state of an agent's claim as the agent sees it.
-func (s *Store) ownerClaim(ctx context.Context, agentID int64) (domain.OwnerClaim, error) {
-	var row struct {
-		claimRow
-		ClaimedAt *domain.Time `db:"claimed_at"`
-	}
-
-	found, err := s.db.Find(ctx, &row, `
-		SELECT `+claimColumns+`, a.claimed_at
-		FROM owner_claims c
-		JOIN agents a ON a.id = c.agent_id
-		WHERE c.agent_id = ?`, agentID)
-	if err != nil || !found {
-		return domain.OwnerClaim{Status: statusNone}, err
-	}
-
-	claim := domain.OwnerClaim{Status: row.Status, RequestedAt: &row.RequestedAt}
-	switch {
-	case row.expired(s.now()):
-		claim.Status, claim.ExpiresAt = statusExpired, &row.ExpiresAt
-
-	case row.Status == statusPending:
-		claim.ExpiresAt = &row.ExpiresAt
-
-	case row.ClaimedAt == nil: // it lapsed, and the owner can confirm it again
-		claim.Status = statusPending
-	}
-
-	return claim, nil
 }

@@ -80,13 +80,11 @@ var rejections = map[string]string{
 	string(domain.CodeUnavailable):  "the database is busy: try again",
 	"reason":                        "the reason must be one line of at most 300 characters",
 	"until":                         "the end is in the past",
-	"uses": fmt.Sprintf(
-		"--uses must be from 1 to %d",
-		domain.MaxInviteUses,
-	),
-	string(domain.FaultTooShort): "give a word of at least 2 letters or digits; one character is enough in a script without spaces, such as Chinese. Symbols and emoji cannot be blocked",
-	string(domain.FaultTooLong):  "a blocked word has at most 64 characters: give a part of it",
-	string(domain.FaultTooMany):  "the list has 1000 entries, the limit: remove one first",
+	"uses":                          fmt.Sprintf("--uses must be from 1 to %d", domain.MaxInviteUses),
+	string(domain.FaultTooShort): "give a word of at least 2 letters or digits; one character is enough in a script " +
+		"without spaces, such as Chinese. Symbols and emoji cannot be blocked",
+	string(domain.FaultTooLong): "a blocked word has at most 64 characters: give a part of it",
+	string(domain.FaultTooMany): "the list has 1000 entries, the limit: remove one first",
 }
 
 // operatorError translates a rejection of the store for operators.
@@ -118,7 +116,7 @@ func (c *console) printf(format string, args ...any) error {
 }
 
 // list prints each element of a list on a line, or the sentence none for an empty list. It prints at
-// most so many as the limit says, and then a sentence about the others on the standard error.
+// most so many as the limit says, and a sentence about the others on the standard error.
 func list[T any](
 	ctx context.Context,
 	c *console,
@@ -130,20 +128,25 @@ func list[T any](
 	return c.open(ctx, func(st *store.Store) error {
 		// One more than is printed says whether there are more.
 		all, err := read(st, most.Limit+1)
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			return c.printf("%s", none)
+		}
+
 		if len(all) > most.Limit {
 			all = all[:most.Limit]
 			most.printMore(c.err)
 		}
 
-		if err == nil && len(all) == 0 {
-			return c.printf("%s", none)
-		}
-
 		for _, element := range all {
-			err = errors.Join(err, c.printf("%s", line(element)))
+			if err := c.printf("%s", line(element)); err != nil {
+				return err
+			}
 		}
 
-		return err
+		return nil
 	})
 }
 
@@ -199,10 +202,12 @@ type idArgument struct {
 // Run does the act of the name of the command.
 func (a *idArgument) Run(ctx context.Context, console *console, k *kong.Context) (err error) {
 	if len(a.IDs) == 1 && a.IDs[0] == fromInput {
-		if a.IDs, err = readSubjects(console.in); err != nil {
+		a.IDs, err = readSubjects(console.in)
+		if err != nil {
 			return err
 		}
 	}
+
 	return console.actOn(ctx, k, a.IDs...)
 }
 
@@ -213,14 +218,10 @@ type reportsCommand struct {
 
 // Run implements the command.
 func (c *reportsCommand) Run(ctx context.Context, console *console) error {
-	return list(
-		ctx,
-		console,
-		c.listLimit,
-		func(st *store.Store, limit int) ([]domain.Report, error) { return st.Reports(ctx, c.All, limit) },
-		reportLine,
-		"No reports.",
-	)
+	read := func(st *store.Store, limit int) ([]domain.Report, error) {
+		return st.Reports(ctx, c.All, limit)
+	}
+	return list(ctx, console, c.listLimit, read, reportLine, "No reports.")
 }
 
 // maxListed is the maximum of --limit.
@@ -257,19 +258,10 @@ func minute(t domain.Time) string { return t.Time().Format("2006-01-02 15:04 UTC
 // reportLine formats a report as one line. Text of agents is in quotation marks.
 func reportLine(r domain.Report) string {
 	line := strings.Join([]string{minute(r.CreatedAt), r.ID, r.About, r.Subject}, "  ")
-	line += partOf(
-		"of  %s",
-		r.Of,
-	) + partOf(
-		"says  %q",
-		r.Text,
-	) + partOf(
-		"by  %s",
-		r.Reporter,
-	) + partOf(
-		"because  %q",
-		r.Reason,
-	)
+	line += partOf("of  %s", r.Of)
+	line += partOf("says  %q", r.Text)
+	line += partOf("by  %s", r.Reporter)
+	line += partOf("because  %q", r.Reason)
 	if r.ClosedAt != nil {
 		line += "  (closed)"
 	}
@@ -292,15 +284,8 @@ type unblockCommand struct {
 // Run implements the command.
 func (c *unblockCommand) Run(ctx context.Context, console *console) error {
 	return console.show(ctx, func(st *store.Store) (string, error) {
-		return fmt.Sprintf(
-				"%s may send contact requests to %s again.",
-				c.Blocked,
-				c.Handle,
-			), st.Unblock(
-				ctx,
-				c.Handle,
-				c.Blocked,
-			)
+		done := fmt.Sprintf("%s may send contact requests to %s again.", c.Blocked, c.Handle)
+		return done, st.Unblock(ctx, c.Handle, c.Blocked)
 	})
 }
 
@@ -308,10 +293,9 @@ type newKeyCommand struct{ agentArgument }
 
 // Run implements the command.
 func (c *newKeyCommand) Run(ctx context.Context, console *console) error {
-	return console.show(
-		ctx,
-		func(st *store.Store) (string, error) { return st.ReplaceKey(ctx, c.Handle) },
-	)
+	return console.show(ctx, func(st *store.Store) (string, error) {
+		return st.ReplaceKey(ctx, c.Handle)
+	})
 }
 
 type exportCommand struct{ agentArgument }
@@ -331,7 +315,9 @@ type pageCommand struct {
 
 // Help returns the text that kong shows below the usage.
 func (pageCommand) Help() string {
-	return "Whoever has the link can do all that callbook admin does on the page: keep it like a key. On a remote server, forward the address to your machine, with ssh -L 8081:127.0.0.1:8081 HOST or ssh -L 8081:/var/lib/callbook/operator.sock HOST."
+	return "Whoever has the link can do all that callbook admin does on the page: keep it like a key. " +
+		"On a remote server, forward the address to your machine, " +
+		"with ssh -L 8081:127.0.0.1:8081 HOST or ssh -L 8081:/var/lib/callbook/operator.sock HOST."
 }
 
 // Run implements the command.
@@ -363,14 +349,9 @@ type logCommand struct{ listLimit }
 
 // Run implements the command.
 func (c *logCommand) Run(ctx context.Context, console *console) error {
-	return list(
-		ctx,
-		console,
-		c.listLimit,
-		func(st *store.Store, limit int) ([]domain.Act, error) { return st.Acts(ctx, limit) },
-		func(a domain.Act) string {
-			return minute(a.At) + "  " + a.Act + "  " + a.Subject + partOf("%q", a.Detail)
-		},
-		"No actions yet.",
-	)
+	read := func(st *store.Store, limit int) ([]domain.Act, error) { return st.Acts(ctx, limit) }
+	line := func(a domain.Act) string {
+		return minute(a.At) + "  " + a.Act + "  " + a.Subject + partOf("%q", a.Detail)
+	}
+	return list(ctx, console, c.listLimit, read, line, "No actions yet.")
 }

@@ -34,19 +34,23 @@ func (c *agentsCommand) Validate() error {
 	if c.Level != nil && (*c.Level < 0 || *c.Level > 2) {
 		return errors.New("--level must be 0, 1 or 2")
 	}
-	// Without an address, it may be the beginning of a hash in hexadecimal.
-	if _, err := netip.ParseAddr(c.Network); err != nil &&
-		strings.Trim(c.Network, "0123456789abcdefABCDEF") != "" {
-		return errors.New(
-			"--network must be an address, or the first characters of a hash as callbook admin agents lists it",
-		)
+
+	_, err := netip.ParseAddr(c.Network)
+	isHash := strings.Trim(c.Network, "0123456789abcdefABCDEF") == ""
+	if err != nil && !isHash {
+		return errors.New("--network must be an address, " +
+			"or the first characters of a hash as callbook admin agents lists it")
 	}
+
 	return c.listLimit.Validate()
 }
 
 // Help returns the text that kong shows below the usage.
 func (agentsCommand) Help() string {
-	return "Each line begins with the handle. It goes on with the time of the registration, the hash of the network that it came from (of an IPv6 address the /48; - when it is unknown or older than 30 days), the trust level, the state, the numbers of calls and of open reports, the name, and of a suspended agent the end and the reason. " +
+	return "Each line begins with the handle. It goes on with the time of the registration, " +
+		"the hash of the network that it came from " +
+		"(of an IPv6 address the /48; - when it is unknown or older than 30 days), the trust level, the state, " +
+		"the numbers of calls and of open reports, the name, and of a suspended agent the end and the reason. " +
 		"suspend -, delete -, approve - and reject - read the handles from such lines."
 }
 
@@ -69,44 +73,39 @@ func (c *agentsCommand) Run(ctx context.Context, console *console) error {
 		Network:   c.Network,
 	}
 
-	return list(
-		ctx,
-		console,
-		c.listLimit,
-		func(st *store.Store, limit int) ([]domain.AgentRecord, error) {
-			return st.AgentRecords(ctx, filter, limit)
-		},
-		func(a domain.AgentRecord) string {
-			network := "-"
-			if a.Network != "" {
-				// Enough to tell networks apart, and to select one with --network.
-				network = a.Network[:12]
-			}
+	read := func(st *store.Store, limit int) ([]domain.AgentRecord, error) {
+		return st.AgentRecords(ctx, filter, limit)
+	}
+	return list(ctx, console, c.listLimit, read, agentLine, "No agents.")
+}
 
-			line := fmt.Sprintf(
-				"%-32s  %s  %-12s  level %d  %-9s  %3d calls  %3d reports  %q",
-				a.Handle,
-				minute(a.CreatedAt),
-				network,
-				a.Level,
-				a.State,
-				a.Posts,
-				a.Reports,
-				a.Name,
-			)
+// agentLine formats an agent as one line, which Help describes.
+func agentLine(a domain.AgentRecord) string {
+	network := "-"
+	if a.Network != "" {
+		// Enough to tell networks apart, and to select one with --network.
+		network = a.Network[:12]
+	}
 
-			if a.State != "suspended" {
-				return line
-			}
-
-			if a.Until != nil {
-				line += "  until " + minute(*a.Until)
-			}
-
-			return line + partOf("because %q", a.Reason)
-		},
-		"No agents.",
+	line := fmt.Sprintf(
+		"%-32s  %s  %-12s  level %d  %-9s  %3d calls  %3d reports  %q",
+		a.Handle,
+		minute(a.CreatedAt),
+		network,
+		a.Level,
+		a.State,
+		a.Posts,
+		a.Reports,
+		a.Name,
 	)
+	if a.State != "suspended" {
+		return line
+	}
+
+	if a.Until != nil {
+		line += "  until " + minute(*a.Until)
+	}
+	return line + partOf("because %q", a.Reason)
 }
 
 // parseSince parses the start of a period: a date, or a duration before now; 0 for the empty string.
@@ -114,9 +113,7 @@ func parseSince(text string, now time.Time) (domain.Time, error) {
 	end, err := parseEnd(text, now)
 	switch {
 	case err != nil:
-		return 0, errors.New(
-			"--since must be a date such as 2027-01-31, or a duration such as 72h or 30d",
-		)
+		return 0, fmt.Errorf("--since %w", err)
 
 	case end.IsZero():
 		return 0, nil
@@ -162,7 +159,8 @@ func (a *bulkArgument) runBulk(
 	act domain.BulkAct,
 ) (err error) {
 	if act.Handles == nil {
-		if act.Handles, err = readSubjects(console.in); err != nil {
+		act.Handles, err = readSubjects(console.in)
+		if err != nil {
 			return err
 		}
 	}
@@ -175,16 +173,14 @@ func (a *bulkArgument) runBulk(
 			format = "Dry run, nothing is changed. " + format
 		}
 
-		err = errors.Join(
-			err,
-			console.printf(
-				format,
-				act.Act,
-				len(done.Agents),
-				done.Posts,
-				done.Replies,
-				done.Reports,
-			),
+		// After an error, too, which leaves the acts on the agents before it.
+		printErr := console.printf(
+			format,
+			act.Act,
+			len(done.Agents),
+			done.Posts,
+			done.Replies,
+			done.Reports,
 		)
 
 		why := "there is no such agent"
@@ -192,7 +188,8 @@ func (a *bulkArgument) runBulk(
 			why += ", or it does not wait for approval"
 		}
 
-		return errors.Join(err, console.printSkipped(done.Rejected, len(done.Agents), why))
+		skippedErr := console.printSkipped(done.Rejected, len(done.Agents), why)
+		return errors.Join(err, printErr, skippedErr)
 	})
 }
 
@@ -251,11 +248,8 @@ func (c *suspendCommand) Run(ctx context.Context, console *console) error {
 	}
 
 	if c.Handle == fromInput {
-		return c.runBulk(
-			ctx,
-			console,
-			domain.BulkAct{Act: domain.OperatorSuspend, Reason: c.Reason, Until: until},
-		)
+		act := domain.BulkAct{Act: domain.OperatorSuspend, Reason: c.Reason, Until: until}
+		return c.runBulk(ctx, console, act)
 	}
 
 	how := "."
@@ -340,22 +334,11 @@ type invitesCommand struct{}
 
 // Run implements the command.
 func (c *invitesCommand) Run(ctx context.Context, console *console) error {
-	return list(
-		ctx,
-		console,
-		unlimited,
-		func(st *store.Store, _ int) ([]domain.Invite, error) { return st.Invites(ctx) },
-		func(i domain.Invite) string {
-			return fmt.Sprintf(
-				"%s  %d of %d used  until %s",
-				i.ID,
-				i.Used,
-				i.Uses,
-				minute(i.ExpiresAt),
-			)
-		},
-		"No invitations.",
-	)
+	read := func(st *store.Store, _ int) ([]domain.Invite, error) { return st.Invites(ctx) }
+	line := func(i domain.Invite) string {
+		return fmt.Sprintf("%s  %d of %d used  until %s", i.ID, i.Used, i.Uses, minute(i.ExpiresAt))
+	}
+	return list(ctx, console, unlimited, read, line, "No invitations.")
 }
 
 type revokeInviteCommand struct {

@@ -18,19 +18,19 @@ type listChange struct{}
 func (listChange) Run(ctx context.Context, console *console, k *kong.Context) error {
 	act := k.Selected().Name
 	kind, undo, _ := store.ParseBlockAct(act)
+	written := k.Selected().Positional[0].Target.String()
 	return console.open(ctx, func(st *store.Store) error {
-		entry, err := st.ChangeBlocklist(ctx, act, k.Selected().Positional[0].Target.String())
-		switch {
-		case undo && errors.Is(err, &domain.Error{Code: domain.CodeNotFound}):
+		entry, err := st.ChangeBlocklist(ctx, act, written)
+		if undo && errors.Is(err, domain.NewError(domain.CodeNotFound)) {
 			return errors.New("this is not on the list: callbook admin blocked shows what is")
-
-		case err != nil:
+		}
+		if err != nil {
 			return err
-
-		case undo:
-			return console.printf("%q is off the list.", entry)
 		}
 
+		if undo {
+			return console.printf("%q is off the list.", entry)
+		}
 		return console.printf(blocked[kind], entry)
 	})
 }
@@ -44,8 +44,10 @@ type blockWordCommand struct{ wordArgument }
 
 // Help returns the text that kong shows below the usage.
 func (blockWordCommand) Help() string {
-	return "Words in alphabetic scripts match whole words: \"bet\" does not match \"better\". Words with Chinese, Japanese or Korean characters also match inside longer ones. " +
-		"Callbook checks handles, profiles, menus, links, calls, replies, contact requests and collaborations. The error names the field, but not the word. " +
+	return "Words in alphabetic scripts match whole words: \"bet\" does not match \"better\". " +
+		"Words with Chinese, Japanese or Korean characters also match inside longer ones. " +
+		"Callbook checks handles, profiles, menus, links, calls, replies, contact requests and collaborations. " +
+		"The error names the field, but not the word. " +
 		"Existing text does not change: use remove-post, remove-reply and suspend for that."
 }
 
@@ -72,14 +74,9 @@ type blockedCommand struct{}
 
 // Run implements the command.
 func (c *blockedCommand) Run(ctx context.Context, console *console) error {
-	return list(
-		ctx,
-		console,
-		unlimited,
-		func(st *store.Store, _ int) ([]store.BlockEntry, error) { return st.Blocklist(ctx) },
-		func(e store.BlockEntry) string {
-			return fmt.Sprintf("%s  %-14s  %q", minute(e.CreatedAt), e.Kind.Act(), e.Entry)
-		},
-		"Nothing is blocked.",
-	)
+	read := func(st *store.Store, _ int) ([]store.BlockEntry, error) { return st.Blocklist(ctx) }
+	line := func(e store.BlockEntry) string {
+		return fmt.Sprintf("%s  %-14s  %q", minute(e.CreatedAt), e.Kind.Act(), e.Entry)
+	}
+	return list(ctx, console, unlimited, read, line, "Nothing is blocked.")
 }

@@ -19,10 +19,11 @@ func (c *backupCommand) Run(ctx context.Context, console *console) error {
 	ctx, end := console.showProgress(ctx)
 	contents, err := store.MakeBackup(ctx, c.DB, c.File)
 	end()
-	if err == nil {
-		fmt.Fprintf(console.out, "%s holds %s\n", c.File, formatContents(contents))
+	if err != nil {
+		return err
 	}
-	return err
+
+	return console.printf("%s holds %s", c.File, formatContents(contents))
 }
 
 type restoreCommand struct {
@@ -46,12 +47,11 @@ func (c *restoreCommand) Run(ctx context.Context, console *console) error {
 	if kept != "" {
 		fmt.Fprintf(console.out, "The previous database is kept as %s\n", kept)
 	}
-
-	if err == nil {
-		fmt.Fprintf(console.out, "%s holds %s\n", c.DB, formatContents(contents))
+	if err != nil {
+		return err
 	}
 
-	return err
+	return console.printf("%s holds %s", c.DB, formatContents(contents))
 }
 
 // formatContents describes the contents of a file, for the operator to compare.
@@ -63,6 +63,28 @@ func formatContents(c store.BackupContents) string {
 		c.Replies,
 		c.Requests,
 		c.Collabs,
-		(c.Bytes+1023)/1024,
+		kib(c.Bytes),
 	)
 }
+
+type compactCommand struct {
+	databaseFlags `embed:""`
+}
+
+// Run implements the command.
+func (c *compactCommand) Run(ctx context.Context, console *console) error {
+	console.db = c.DB
+	return console.open(ctx, func(st *store.Store) error {
+		ctx, end := console.showProgress(ctx)
+		before, after, err := st.Compact(ctx)
+		end()
+		if err != nil {
+			return err
+		}
+
+		return console.printf("%s: %d KiB before, %d KiB after", c.DB, kib(before), kib(after))
+	})
+}
+
+// kib returns a number of bytes in KiB, rounded up.
+func kib(bytes int64) int64 { return (bytes + 1023) / 1024 }

@@ -83,7 +83,8 @@ func (c *checkCommand) Run(ctx context.Context, console *console, k *kong.Contex
 // need neither the network nor the whole database.
 func (c *serveCommand) checkRunning(ctx context.Context, st *store.Store) string {
 	var out strings.Builder
-	f, check := &findings{out: &out}, &checkCommand{serveCommand: *c}
+	f := &findings{out: &out}
+	check := &checkCommand{serveCommand: *c}
 	check.checkDisk(f)
 	f.mailPools(ctx, st)
 	check.checkCertificates(f)
@@ -139,11 +140,13 @@ func (c *checkCommand) checkDatabase(
 	switch {
 	case err == nil:
 		defer lock.ReleaseUnused()
+
 	case errors.Is(err, sqlitedb.ErrLocked):
 		served = true
 		// The rest of the error is for a command that needs the file alone.
 		running, _, _ := strings.Cut(err.Error(), ": ")
 		f.ok("process", "%s", running)
+
 	default:
 		f.problem("database", "%v", err)
 		return false
@@ -162,21 +165,28 @@ func (c *checkCommand) checkDatabase(
 		return served
 	}
 
+	c.checkFile(f, served, contents)
+	return served
+}
+
+// checkFile checks the permissions of the database, and reports its contents.
+func (c *checkCommand) checkFile(f *findings, served bool, contents store.BackupContents) {
 	file := sqlitedb.FileOf(c.DB)
 	denied := errors.Join(sqlitedb.MayWrite(file), sqlitedb.MayWrite(filepath.Dir(file)))
 	if errors.Is(denied, syscall.EROFS) {
 		f.problem("database", "%v", sqlitedb.ErrFull)
-		return served
+		return
 	}
 
 	// A service that runs may be that of another user, who may write.
 	if denied != nil && !served {
 		f.problem(
 			"database",
-			"this user cannot write to it: run the check as the user of the service, or make that user the owner of the file, its folder and the files beside it (%v)",
+			"this user cannot write to it: run the check as the user of the service, "+
+				"or make that user the owner of the file, its folder and the files beside it (%v)",
 			denied,
 		)
-		return served
+		return
 	}
 
 	f.ok("database", "%s, schema %d", formatContents(contents), contents.Schema)
@@ -184,16 +194,15 @@ func (c *checkCommand) checkDatabase(
 		f.problem("database", "other users of this machine can open it: chmod 600 %s*", file)
 	}
 
-	if at := contents.UntrustedProxyAt.Time(); len(c.TrustedProxy) == 0 &&
-		time.Since(at) < proxyNoticeAge {
+	at := contents.UntrustedProxyAt.Time()
+	if len(c.TrustedProxy) == 0 && time.Since(at) < proxyNoticeAge {
 		f.problem(
 			"proxy",
-			"requests come through a proxy that is not trusted, the last one recorded at %s: all visitors count as one address; set --trusted-proxy to the address of the proxy",
+			"requests come through a proxy that is not trusted, the last one recorded at %s: "+
+				"all visitors count as one address; set --trusted-proxy to the address of the proxy",
 			at.Format(time.RFC3339),
 		)
 	}
-
-	return served
 }
 
 // proxyNoticeAge is how long check reports a request through a proxy that is not trusted. The
@@ -228,7 +237,7 @@ func (c *checkCommand) checkDisk(f *findings) {
 func (c *checkCommand) checkMail(ctx context.Context, f *findings) {
 	sink, err := c.openMail(zerolog.Nop())
 	if sink == nil && err == nil {
-		return // checkSettings reports it
+		return // off, which checkSettings reports
 	}
 
 	if err == nil {
@@ -361,7 +370,9 @@ func (c *checkCommand) checkCertificates(f *findings) {
 		case err != nil:
 			f.note(
 				"https",
-				"%s has no certificate yet: callbook serve obtains one within a minute of its start if the name points to this machine and port 443 or 80 is open to the internet; it retries after a minute, then after hours",
+				"%s has no certificate yet: callbook serve obtains one within a minute of its start "+
+					"if the name points to this machine and port 443 or 80 is open to the internet; "+
+					"it retries after a minute, then after hours",
 				name,
 			)
 
@@ -389,7 +400,8 @@ func checkCertificate(f *findings, name string, cert *x509.Certificate, now time
 	case cert.NotAfter.Sub(now) < late:
 		f.problem(
 			"https",
-			"the certificate of %s expires on %s: callbook serve renews it while it runs, and logs why it cannot",
+			"the certificate of %s expires on %s: callbook serve renews it while it runs, "+
+				"and logs why it cannot",
 			name,
 			end,
 		)
@@ -415,35 +427,46 @@ func (c *checkCommand) checkBackups(f *findings, served bool) {
 	if err == nil {
 		err = sqlitedb.MayWrite(c.BackupDir)
 	}
+
 	made := newest.Format(time.RFC3339)
-	const failing = "the service makes none, or they fail; look for \"cannot back up the database\" in its log, and free space in the folder"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f.note("backups", "%s is created at startup", c.BackupDir)
+
 	case errors.Is(err, syscall.EROFS):
 		f.problem("backups", "%v", sqlitedb.ErrFull)
+
 	case err != nil:
 		f.problem(
 			"backups",
-			"this user cannot use the folder: run the check as the user of the service, or make that user the owner of the folder (%v)",
+			"this user cannot use the folder: run the check as the user of the service, "+
+				"or make that user the owner of the folder (%v)",
 			err,
 		)
+
 	case newest.IsZero() && !served:
 		f.note("backups", "there is none yet in %s", c.BackupDir)
+
 	case newest.IsZero():
 		// A service makes the first one at its start.
 		f.problem(
 			"backups",
 			"there is none in %s though the service runs: unless it has just started, %s",
 			c.BackupDir,
-			failing,
+			backupsFail,
 		)
+
 	case time.Since(newest) > 2*time.Duration(c.BackupEvery):
-		f.problem("backups", "the newest is of %s: %s", made, failing)
+		f.problem("backups", "the newest is of %s: %s", made, backupsFail)
+
 	default:
 		f.ok("backups", "the newest is of %s", made)
 	}
 }
+
+// backupsFail is the text about scheduled backups that are missing.
+const backupsFail = "the service makes none, or they fail; " +
+	"look for \"cannot back up the database\" in its log, and free space in the folder"
 
 // checkSettings reports settings that work, but may not be intended.
 func (c *checkCommand) checkSettings(f *findings) {
@@ -456,22 +479,75 @@ func (c *checkCommand) checkSettings(f *findings) {
 	metrics, _, _ := net.SplitHostPort(c.MetricsAddr)
 	sink, _ := c.setting()
 	roots, err := x509.SystemCertPool()
+
 	for _, note := range []struct {
 		is            bool
 		subject, text string
 	}{
-		{sink == off, "mail", "off: no mailbox can be verified, and owners cannot claim agents"},
-		{sink == "log:", "mail", "mails are written to the log only: set --mail, so that agents get their codes"},
-		{c.AlertURL == "", "alerts", "off: set --alert-url to hear of new reports, failed backups and the like"},
-		{c.MetricsAddr != "" && !text.IsLoopback(metrics), "metrics", "other machines may reach " + c.MetricsAddr + ": let the firewall admit only Prometheus, or give --metrics-addr 127.0.0.1:9100"},
-		{err != nil || roots.Equal(x509.NewCertPool()), "https", "this machine trusts no certificate authority, so that mail servers, profile links, receivers of alerts and, with --domain, the authority cannot be reached: install the package ca-certificates"},
-		{c.BaseURL == "" && !text.IsLoopback(host), "base URL", "not set: documents and mailed links contain the address of this machine"},
-		{base.Scheme == "http" && !text.IsLoopback(base.Hostname()), "base URL", "without https, API keys cross the network unencrypted"},
-		{base.Scheme == "https" && len(c.Domain)+len(c.TrustedProxy) == 0, "proxy", "the base URL is https, and --domain is not set: if a reverse proxy is in front, set --trusted-proxy to its address, or all visitors count as one address"},
-		{c.Contact == "", "contact", "not set: people cannot contact you about the site"},
-		{c.Limits == off && !c.local, "limits", "off: for tests and private networks only"},
-		{c.Durability != "full", "writes", "a power cut may lose the last writes (--durability normal)"},
-		{c.BackupDir == "", "backups", "the service makes none: set --backup-dir to a folder on another disk"},
+		{
+			sink == off,
+			"mail",
+			"off: no mailbox can be verified, and owners cannot claim agents",
+		},
+		{
+			sink == "log:",
+			"mail",
+			"mails are written to the log only: set --mail, so that agents get their codes",
+		},
+		{
+			c.AlertURL == "",
+			"alerts",
+			"off: set --alert-url to hear of new reports, failed backups and the like",
+		},
+		{
+			c.MetricsAddr != "" && !text.IsLoopback(metrics),
+			"metrics",
+			"other machines may reach " + c.MetricsAddr +
+				": let the firewall admit only Prometheus, or give --metrics-addr 127.0.0.1:9100",
+		},
+		{
+			err != nil || roots.Equal(x509.NewCertPool()),
+			"https",
+			"this machine trusts no certificate authority, so that mail servers, profile links, " +
+				"receivers of alerts and, with --domain, the authority cannot be reached: " +
+				"install the package ca-certificates",
+		},
+		{
+			c.BaseURL == "" && !text.IsLoopback(host),
+			"base URL",
+			"not set: documents and mailed links contain the address of this machine",
+		},
+		{
+			base.Scheme == "http" && !text.IsLoopback(base.Hostname()),
+			"base URL",
+			"without https, API keys cross the network unencrypted",
+		},
+		{
+			base.Scheme == "https" && len(c.Domain)+len(c.TrustedProxy) == 0,
+			"proxy",
+			"the base URL is https, and --domain is not set: if a reverse proxy is in front, " +
+				"set --trusted-proxy to its address, or all visitors count as one address",
+		},
+		{
+			c.Contact == "",
+			"contact",
+			"not set: people cannot contact you about the site",
+		},
+		{
+			c.Limits == off && !c.local,
+			"limits",
+			"off: for tests and private networks only",
+		},
+		{
+			c.Durability != "full",
+			"writes",
+			"a power cut may lose the last writes (--durability normal)",
+		},
+		{
+			c.BackupDir == "",
+			"backups",
+			"the service makes none: set --backup-dir to a folder on another disk",
+		},
 	} {
 		if note.is {
 			f.note(note.subject, "%s", note.text)

@@ -53,9 +53,9 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 	parser, err := kong.New(
 		&c,
 		kong.Name("callbook"),
-		kong.Description(
-			"A public directory for AI agents that anyone can host. Agents register under a callsign, publish a service menu, post calls, and reach each other only through contact requests that the recipient accepts.",
-		),
+		kong.Description("A public directory for AI agents that anyone can host. "+
+			"Agents register under a callsign, publish a service menu, post calls, and reach each other "+
+			"only through contact requests that the recipient accepts."),
 		kong.DefaultEnvars("CALLBOOK"),
 		kong.Vars{"version": versionLine()},
 		kong.Resolvers(kong.ResolverFunc(file.resolve)),
@@ -80,7 +80,8 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 	// callbook help COMMAND is callbook COMMAND --help.
 	var possible []string
 	if isHelpOf(args) {
-		possible, args = topicNames(), append(args[1:len(args):len(args)], "--help")
+		possible = topicNames()
+		args = append(args[1:len(args):len(args)], "--help")
 	}
 
 	// kong calls its Exit, with a status, once it has printed a help or the version.
@@ -91,7 +92,6 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 	if file.err != nil {
 		err = file.err
 	}
-
 	if err == nil {
 		err = unknownVariables(parser.Model, os.Environ())
 	}
@@ -104,23 +104,27 @@ func Run(ctx context.Context, args []string, demo fs.FS, stdout, stderr io.Write
 		return statusUsage
 	}
 
-	if err := command.Run(); err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	err = command.Run()
+	if err == nil {
+		return 0
+	}
+
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		fmt.Fprintln(stderr, "callbook: stopped before it finished")
 
 		// The servers end in no other way; another command has not done its work.
-		if name := command.Selected().Name; name != "serve" && name != "dev" {
-			return statusFailed
+		if name := command.Selected().Name; name == "serve" || name == "dev" {
+			return 0
 		}
-	} else if err != nil {
-		// The command of callbook dev --exec has printed its own errors.
-		if _, ok := errors.AsType[*exec.ExitError](err); !ok {
-			printError(stderr, err)
-		}
-
-		return exitOf(err).status
+		return statusFailed
 	}
 
-	return 0
+	// The command of callbook dev --exec has printed its own errors.
+	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
+		printError(stderr, err)
+	}
+
+	return exitOf(err).status
 }
 
 // decodePath implements kong.MapperFunc for paths.

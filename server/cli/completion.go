@@ -2,20 +2,50 @@ package cli
 
 import (
 	"embed"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 )
 
+// completionScripts are, by shell, the texts that set up completion. They ask the program for
+// candidates.
+//
 //go:embed completion
-var scripts embed.FS
+var completionScripts embed.FS
 
-// completionScript returns the text that sets up completion in a shell: bash, zsh or fish. It asks
-// the program for candidates.
-func completionScript(shell string) (string, error) {
-	text, err := scripts.ReadFile("completion/" + shell)
-	return string(text), err
+// completionCommand prints the completion of a shell, which runs the same command for the
+// candidates of the words that are typed.
+type completionCommand struct {
+	Shell string   `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+	Words []string `arg:"" optional:"" passthrough:"" help:"Print the candidates for the last of these words instead, after --."`
+}
+
+// Help returns the text that kong shows below the usage.
+func (completionCommand) Help() string {
+	return `For this user, in a new terminal:
+
+    bash: callbook completion bash > ~/.local/share/bash-completion/completions/callbook
+    zsh:  callbook completion zsh > a file _callbook in a folder of $fpath
+    fish: callbook completion fish > ~/.config/fish/completions/callbook.fish`
+}
+
+// Run implements the command.
+func (c completionCommand) Run(console *console, k *kong.Context) (err error) {
+	// The first word is --.
+	if len(c.Words) > 1 {
+		_, err = io.WriteString(console.out, completionCandidates(k.Model, topics(), c.Words[1:]))
+		return err
+	}
+
+	script, err := completionScripts.ReadFile("completion/" + c.Shell)
+	if err != nil {
+		return err
+	}
+
+	_, err = console.out.Write(script)
+	return err
 }
 
 // completionCandidates returns the words that may take the place of the last one, a line each,
@@ -47,7 +77,8 @@ func completionCandidates(
 	}
 
 	// Flags and their values are skipped, as they name no command.
-	node, previous := app.Node, ""
+	node := app.Node
+	previous := ""
 	for _, word := range words[:len(words)-1] {
 		for _, child := range node.Children {
 			if child.Name == word {

@@ -83,16 +83,20 @@ func settingText(value any) (text any, ok bool) {
 // configName is the name of the flag that gives the path of the file.
 const configName = "config"
 
-// systemConfig is the file of settings of the machine. On Windows there is none: every user may
-// create that folder.
-var systemConfig = map[bool]string{false: "/etc/callbook.toml"}[runtime.GOOS == "windows"]
+// systemConfig is the file of settings of the machine; empty for none. Tests replace it.
+var systemConfig = "/etc/callbook.toml"
+
+func init() {
+	// On Windows, every user may create that folder.
+	if runtime.GOOS == "windows" {
+		systemConfig = ""
+	}
+}
 
 // read reads the file, if the command takes one, and one is named or the machine has one.
 func (f *configFile) read(ctx *kong.Context) error {
-	at := slices.IndexFunc(
-		ctx.Flags(),
-		func(flag *kong.Flag) bool { return flag.Name == configName },
-	)
+	isConfig := func(flag *kong.Flag) bool { return flag.Name == configName }
+	at := slices.IndexFunc(ctx.Flags(), isConfig)
 	if at < 0 {
 		return nil
 	}
@@ -110,13 +114,16 @@ func (f *configFile) read(ctx *kong.Context) error {
 	}
 
 	values := map[string]any{}
-	if _, err := toml.DecodeFile(f.path, &values); errors.Is(err, fs.ErrPermission) && !given {
+	_, err := toml.DecodeFile(f.path, &values)
+	if errors.Is(err, fs.ErrPermission) && !given {
 		return fmt.Errorf(
-			"read the settings in %s: %w: run the command as root or the user of the service, or give --config=\"\" to read no file",
+			"read the settings in %s: %w: run the command as root or the user of the service, "+
+				"or give --config=\"\" to read no file",
 			f.path,
 			err,
 		)
-	} else if err != nil {
+	}
+	if err != nil {
 		return fmt.Errorf("read the settings in %s: %w", f.path, err)
 	}
 
@@ -247,15 +254,17 @@ func suggestion(misspelt, prefix string, known []string) string {
 func rank(k *kong.Context, name string) int {
 	for _, p := range k.Path {
 		if p.Flag != nil && p.Flag.Name == name {
-			return map[bool]int{true: 1, false: 3}[p.Resolved]
+			if p.Resolved {
+				return 1
+			}
+			return 3
 		}
 	}
 
-	if slices.ContainsFunc(
-		k.Flags(),
-		func(f *kong.Flag) bool { return f.Name == name && isSet(f.Envs) },
-	) {
-		return 2
+	for _, flag := range k.Flags() {
+		if flag.Name == name && isSet(flag.Envs) {
+			return 2
+		}
 	}
 
 	return 0

@@ -57,20 +57,20 @@ func (c *devCommand) check() error {
 	}
 
 	// --allow-host= gives an empty list.
-	if empty := c.AllowHost != nil && len(c.AllowHost) == 0; empty ||
-		slices.ContainsFunc(
-			c.AllowHost,
-			func(name string) bool { return !allowedHost.MatchString(name) },
-		) {
+	isEmpty := c.AllowHost != nil && len(c.AllowHost) == 0
+	isMalformed := func(name string) bool { return !allowedHost.MatchString(name) }
+	if isEmpty || slices.ContainsFunc(c.AllowHost, isMalformed) {
 		return errors.New(
 			"--allow-host takes a host name without a scheme and a port, such as callbook or host.docker.internal",
 		)
 	}
 
-	if host, _, _ := net.SplitHostPort(c.Addr); !text.IsLoopback(host) && len(c.AllowHost) == 0 {
-		return errors.New(
-			"dev serves this machine only: give --addr a loopback address such as 127.0.0.1:8080, or name the host by which containers reach it with --allow-host; to serve others, use callbook serve",
-		)
+	host, _, _ := net.SplitHostPort(c.Addr)
+	if !text.IsLoopback(host) && len(c.AllowHost) == 0 {
+		return errors.New("dev serves this machine only: " +
+			"give --addr a loopback address such as 127.0.0.1:8080, " +
+			"or name the host by which containers reach it with --allow-host; " +
+			"to serve others, use callbook serve")
 	}
 
 	return nil
@@ -97,10 +97,12 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	if err := service.Listen(endpoints); err != nil {
 		return err
 	}
+
 	listener := endpoints[0].Listener
 	defer listener.Close()
 
-	path, state := c.DB, c.DB+".dev.json"
+	path := c.DB
+	state := c.DB + ".dev.json"
 	if path == "" {
 		folder, err := os.MkdirTemp("", "callbook-dev-")
 		if err != nil {
@@ -108,8 +110,8 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 		}
 		defer os.RemoveAll(folder)
 
-		// There is no next start, which would read the state.
-		path, state = filepath.Join(folder, "callbook.db"), ""
+		path = filepath.Join(folder, "callbook.db")
+		state = "" // there is no next start, which would read it
 	}
 
 	lock, err := sqlitedb.AcquireLock(path)
@@ -125,7 +127,8 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 			Msg("the file has a directory, which stays: --empty is for a new file and for POST /dev/reset")
 	}
 
-	clock, limits := &devmode.Clock{}, domain.LimitsAt(c.Limits, nil)
+	clock := &devmode.Clock{}
+	limits := domain.LimitsAt(c.Limits, nil)
 	options := store.Options{
 		Path:          path,
 		Clock:         clock.Now,
@@ -169,6 +172,7 @@ func (c *devCommand) Run(ctx context.Context, console *console, k *kong.Context)
 	if err != nil {
 		return err
 	}
+
 	if err := dev.Start(ctx, fresh); err != nil {
 		return err
 	}
@@ -194,24 +198,18 @@ func (c *devCommand) printWelcome(out io.Writer, here, base string, agents []dev
 	if here != base {
 		text += "Other machines, such as containers, reach it at " + base + ", as its links say.\n"
 	}
-	text += fmt.Sprintf(
-		"%d demo agents, rate limits %s. Stop with Ctrl-C.\n",
-		len(agents),
-		c.Limits,
-	)
+
+	text += fmt.Sprintf("%d demo agents, rate limits %s. Stop with Ctrl-C.\n", len(agents), c.Limits)
 	for level := range 3 {
 		at := slices.IndexFunc(agents, func(a devmode.Agent) bool { return a.Level == level })
 		if at >= 0 {
-			text += fmt.Sprintf(
-				"  %-24s level %d  %s\n",
-				agents[at].Handle,
-				level,
-				agents[at].APIKey,
-			)
+			text += fmt.Sprintf("  %-24s level %d  %s\n", agents[at].Handle, level, agents[at].APIKey)
 		}
 	}
+
 	if c.DB != "" {
-		text += "The next start with --db " + c.DB + " goes on with the agents, their keys and the clock, but without mails, faults and journal.\n"
+		text += "The next start with --db " + c.DB +
+			" goes on with the agents, their keys and the clock, but without mails, faults and journal.\n"
 	}
 	text += "Mails, the keys of all demo agents, the clock, a reset and commands to try: " + here + "/dev\n" +
 		"Read more: " + here + "/docs/development and " + here + "/docs/testing\n"

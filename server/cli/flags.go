@@ -15,9 +15,13 @@ import (
 
 	"callbook/server/documents"
 	"callbook/server/mail"
+	"callbook/server/outbound"
 	"callbook/store"
 	"callbook/store/domain"
 )
+
+// off is the value of settings that switch something off.
+const off = "off"
 
 // databaseFlags select the directory of a command.
 type databaseFlags struct {
@@ -34,10 +38,13 @@ type siteFlags struct {
 
 // operator returns the description of the operator, or the errors of its settings.
 func (f siteFlags) operator() (o documents.Operator, err error) {
-	o.Name, o.Legal = f.SiteName, f.LegalURL
-	if o.About, err = fileOf("about", f.About); err != nil {
+	o.Name = f.SiteName
+	o.Legal = f.LegalURL
+	o.About, err = fileOf("about", f.About)
+	if err != nil {
 		return o, err
 	}
+
 	return o, o.Check()
 }
 
@@ -117,11 +124,12 @@ func (f mailFlags) openMail(log zerolog.Logger) (mail.Sink, error) {
 	}
 
 	sink, err := mail.Open(setting, f.MailFrom, log)
-	if err == nil {
-		log.Info().Str("mail", mail.Describe(setting)).Msg("mails are sent")
+	if err != nil {
+		return nil, err
 	}
 
-	return sink, err
+	log.Info().Str("mail", mail.Describe(setting)).Msg("mails are sent")
+	return sink, nil
 }
 
 // setting returns the setting of the mails, from --mail or the content of --mail-file.
@@ -155,6 +163,43 @@ func (f limitFlags) mailCaps() *domain.MailCaps {
 		caps.Network = domain.Share{}
 	}
 	return &caps
+}
+
+// httpsFlags configure HTTPS.
+type httpsFlags struct {
+	Domain        []string `help:"Names of the site, such as directory.example.org. Callbook obtains and renews their certificates, and serves HTTPS. Further names, such as www.directory.example.org, redirect to the first. This accepts the terms of the certificate authority." placeholder:"NAME"`
+	ACMEDirectory string   `name:"acme-directory" default:"https://acme-v02.api.letsencrypt.org/directory" help:"With --domain: ACME directory of the certificate authority." placeholder:"URL"`
+	HTTPAddr      string   `name:"http-addr" help:"With --domain: address of the listener that redirects HTTP to HTTPS and answers the certificate authority, or off. Default: :80." placeholder:"ADDR"`
+}
+
+// alertFlags configure the alerts for the operator.
+type alertFlags struct {
+	AlertURL        string `name:"alert-url" help:"URL that gets a POST request for a new report, low disk space, a failed backup, an overdue certificate and the like, such as a topic of ntfy: https, or http on this machine. Default: no alerts." placeholder:"URL"`
+	AlertFormat     string `enum:"json,text" default:"json" help:"json: an object with title and message, as Gotify takes it. text: one line, as ntfy takes it."`
+	AlertSecretFile string `help:"File with a secret (whsec_…) that signs the alerts as Standard Webhooks." type:"path" placeholder:"PATH"`
+}
+
+// alertOptions checks the settings of alerts. Its errors do not contain the URL or the secret.
+func (f alertFlags) alertOptions() (o outbound.AlertOptions, err error) {
+	o.URL = f.AlertURL
+	o.Text = f.AlertFormat == "text"
+	if f.AlertURL != "" {
+		if _, err := outbound.Origin(f.AlertURL); err != nil {
+			return o, fmt.Errorf("--alert-url: %w", err)
+		}
+	}
+
+	secret, err := fileOf("alert-secret-file", f.AlertSecretFile)
+	if err != nil || f.AlertSecretFile == "" {
+		return o, err
+	}
+
+	o.Key, err = outbound.ParseWebhookKey(secret)
+	if err != nil {
+		return o, fmt.Errorf("--alert-secret-file: %w", err)
+	}
+
+	return o, nil
 }
 
 // backupFlags configure scheduled backups.

@@ -55,3 +55,11 @@ func writeManPage(w io.Writer, app *kong.Application, version string) error {
 		"Limits":   domain.Limits,
 	})
 }
+
+// manCommand prints the man page.
+type manCommand struct{}
+
+// Run implements the command.
+func (manCommand) Run(console *console, k *kong.Context) error {
+	return writeManPage(console.out, k.Model, version())
+}

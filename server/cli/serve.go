@@ -17,6 +17,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
+	"golang.org/x/net/idna"
 
 	"callbook/server"
 	"callbook/server/documents"
@@ -77,6 +78,35 @@ Behind a reverse proxy on the same machine:
 Each setting is a flag, a variable, and a key in the file of --config; the first that is given wins. callbook check takes the same settings and reports problems. callbook help configuration describes the file.`
 }
 
+// AfterApply implements a hook of kong, which runs once the flags are parsed. It sets defaults
+// that depend on other flags.
+func (c *serveCommand) AfterApply(k *kong.Context, file *configFile) error {
+	// The table has no flags, and kong therefore no place for it.
+	c.single = file.limits
+	if err := c.mailFlags.resolve(k); err != nil {
+		return err
+	}
+
+	c.limitFlags.resolve(c.BaseURL != "" || len(c.Domain) > 0)
+	if len(c.Domain) == 0 {
+		c.Addr = cmp.Or(c.Addr, "127.0.0.1:8080")
+		return nil
+	}
+
+	for i, name := range c.Domain {
+		// Check rejects a name that has no ASCII form.
+		if ascii, err := idna.Lookup.ToASCII(name); err == nil {
+			c.Domain[i] = ascii
+		}
+	}
+
+	c.Addr = cmp.Or(c.Addr, ":443")
+	c.HTTPAddr = cmp.Or(c.HTTPAddr, ":80")
+	c.BaseURL = cmp.Or(c.BaseURL, "https://"+c.Domain[0])
+
+	return nil
+}
+
 // plan holds the options that result from the settings.
 type plan struct {
 	store  store.Options
@@ -124,6 +154,40 @@ func (c *serveCommand) plan(log zerolog.Logger) (p plan, err error) {
 	return p, nil
 }
 
+// endpoints returns all addresses of a server; the first is the directory's own.
+func (c *serveCommand) endpoints(certificates *service.Certificates) (all []service.Endpoint) {
+	metrics := func(s *server.Server) server.Front {
+		return server.Front{Handler: s.Metrics()}
+	}
+	operator := func(s *server.Server) server.Front {
+		return server.Front{Handler: s.OperatorPage(c.checkRunning)}
+	}
+
+	for _, e := range []service.Endpoint{
+		{Flag: service.SiteFlag, Addr: c.Addr, Front: certificates.Front},
+		{Flag: "http-addr", Addr: c.HTTPAddr, Front: certificates.Redirect},
+		{Flag: "metrics-addr", Addr: c.MetricsAddr, Front: metrics},
+		{Flag: service.OperatorFlag, Addr: c.OperatorAddr, Front: operator},
+	} {
+		if e.Addr != "" && e.Addr != off {
+			all = append(all, e)
+		}
+	}
+
+	return all
+}
+
+// certificates returns the options for the certificates.
+func (c *serveCommand) certificates() service.CertificateOptions {
+	return service.CertificateOptions{
+		Names:     c.Domain,
+		Directory: c.ACMEDirectory,
+		Plain:     c.HTTPAddr != off,
+		Database:  c.DB,
+		UserAgent: "callbook/" + version(),
+	}
+}
+
 // minSecret is the minimum length of the secret in --secret-file.
 const minSecret = 32
 
@@ -149,15 +213,20 @@ func (c *serveCommand) exposedSecrets() (files []string) {
 
 	// The file of settings has a secret only if the setting in force is in it.
 	text, _ := os.ReadFile(c.Config)
-	if isMailSetting(c.Mail) && bytes.Contains(text, []byte(c.Mail)) ||
-		c.AlertURL != "" && bytes.Contains(text, []byte(c.AlertURL)) {
+	hasMail := isMailSetting(c.Mail) && bytes.Contains(text, []byte(c.Mail))
+	hasAlertURL := c.AlertURL != "" && bytes.Contains(text, []byte(c.AlertURL))
+	if hasMail || hasAlertURL {
 		secrets = append(secrets, c.Config)
 	}
 
+	// On Windows, the mode says nothing about other users.
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+
 	for _, file := range secrets {
-		// On Windows, the mode says nothing of other users.
 		info, err := os.Stat(kong.ExpandPath(file))
-		if file != "" && err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 {
+		if file != "" && err == nil && info.Mode().Perm()&0o004 != 0 {
 			files = append(files, file)
 		}
 	}
@@ -206,9 +275,11 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 
 	// Before the database is opened: a start that cannot listen neither creates nor upgrades it.
 	endpoints := c.endpoints(certificates)
-	if err := service.Listen(endpoints); errors.Is(err, service.ErrForeign) {
+	err = service.Listen(endpoints)
+	if errors.Is(err, service.ErrForeign) {
 		return fmt.Errorf("%w: %w", errSettings, err)
-	} else if err != nil {
+	}
+	if err != nil {
 		return err
 	}
 	defer service.CloseAll(endpoints)
@@ -235,7 +306,8 @@ func (c *serveCommand) Run(ctx context.Context, console *console, k *kong.Contex
 		log.Info().Msg("callbook has stopped")
 	}()
 
-	p.alerts.Site, p.alerts.Log = p.server.BaseURL, log
+	p.alerts.Site = p.server.BaseURL
+	p.alerts.Log = log
 	p.server.Alerts = outbound.NewAlertWorker(p.alerts)
 	s, err := server.New(st, p.server)
 	if err != nil {
@@ -274,15 +346,14 @@ func (c *serveCommand) lock() (*sqlitedb.Lock, error) {
 	}
 
 	// So are backups without a database: a new one would hide the loss.
-	if newest, _, _ := c.schedule(c.DB).Newest(time.Now()); newest != "" && !sqlitedb.Exists(c.DB) {
+	newest, _, _ := c.schedule(c.DB).Newest(time.Now())
+	if newest != "" && !sqlitedb.Exists(c.DB) {
 		lock.Release()
-		return nil, c.withNextStep(
-			fmt.Errorf(
-				"%w, but there are backups of it in %s: to start with a new database, move them away",
-				sqlitedb.ErrGone,
-				c.BackupDir,
-			),
-		)
+		return nil, c.withNextStep(fmt.Errorf(
+			"%w, but there are backups of it in %s: to start with a new database, move them away",
+			sqlitedb.ErrGone,
+			c.BackupDir,
+		))
 	}
 
 	return lock, nil
@@ -318,6 +389,24 @@ func (c *serveCommand) maxBytes(log zerolog.Logger) int64 {
 	return most
 }
 
+// makeBackupFolder creates the folder of --backup-dir, if one is set.
+func (c *serveCommand) makeBackupFolder() error {
+	if c.BackupDir == "" {
+		return nil
+	}
+
+	err := durable.MakeFolder(c.BackupDir)
+	if errors.Is(err, syscall.EIO) {
+		// With the exit status and the next step of a failing disk.
+		err = fmt.Errorf("%w: %w", sqlitedb.ErrDisk, err)
+	}
+	if err != nil {
+		return fmt.Errorf("create the folder of --backup-dir: %w", err)
+	}
+
+	return nil
+}
+
 // openStore opens the database, and logs its creation, its upgrade and a reduced durability. If
 // terminal is one, it shows the progress instead of the log.
 func (c *serveCommand) openStore(
@@ -326,15 +415,8 @@ func (c *serveCommand) openStore(
 	log zerolog.Logger,
 	o store.Options,
 ) (*store.Store, error) {
-	if c.BackupDir != "" {
-		if err := durable.MakeFolder(c.BackupDir); err != nil {
-			if errors.Is(err, syscall.EIO) {
-				// With the exit status and the next step of a failing disk.
-				err = fmt.Errorf("%w: %w", sqlitedb.ErrDisk, err)
-			}
-
-			return nil, fmt.Errorf("create the folder of --backup-dir: %w", err)
-		}
+	if err := c.makeBackupFolder(); err != nil {
+		return nil, err
 	}
 
 	if !sqlitedb.Exists(c.DB) {
@@ -348,10 +430,11 @@ func (c *serveCommand) openStore(
 	}
 
 	o.Checking = func(bytes int64, took time.Duration, done bool) {
-		log.Info().
-			Int64("bytes", bytes).
-			Float64("seconds", took.Seconds()).
-			Msg(map[bool]string{false: "reading the whole database in the background to find damage", true: "the database is not damaged"}[done])
+		message := "reading the whole database in the background to find damage"
+		if done {
+			message = "the database is not damaged"
+		}
+		log.Info().Int64("bytes", bytes).Float64("seconds", took.Seconds()).Msg(message)
 	}
 
 	st, err := store.Open(ctx, o)

@@ -27,9 +27,9 @@ func settingGroups(app *kong.Application) (all []settingGroup) {
 
 		at := slices.IndexFunc(all, func(g settingGroup) bool { return g.Title == title })
 		if at < 0 {
-			at, all = len(all), append(all, settingGroup{Title: title})
+			at = len(all)
+			all = append(all, settingGroup{Title: title})
 		}
-
 		all[at].Flags = append(all[at].Flags, flag)
 	}
 

@@ -69,7 +69,8 @@ var exits = []exit{
 func exitOf(err error) exit {
 	// The command of callbook dev --exec: its status is passed on, as a shell reports it.
 	if command, ok := errors.AsType[*exec.ExitError](err); ok {
-		if status, ok := command.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		status, ok := command.Sys().(syscall.WaitStatus)
+		if ok && status.Signaled() {
 			return exit{status: 128 + int(status.Signal())}
 		}
 

@@ -62,10 +62,6 @@ func allowNameServers(unit, resolver string) string {
 		return unit
 	}
 
-	return strings.Replace(
-		unit,
-		last,
-		last+"# The name servers of "+resolvConf+" when this was printed.\n"+allowed,
-		1,
-	)
+	comment := "# The name servers of " + resolvConf + " when this was printed.\n"
+	return strings.Replace(unit, last, last+comment+allowed, 1)
 }

@@ -47,34 +47,29 @@ func usageError(app *kong.Application, err error, topics []string) (help string,
 
 	// kong selects the default command, callbook serve, if no command is named.
 	word, ok := strings.CutPrefix(first, "unexpected argument ")
-	if ok && command.Parent == app.Node && command.Parent.DefaultCmd == command &&
-		!slices.Contains(parsed.Context.Args, command.Name) {
+	if !ok {
+		return helpOf(command), err
+	}
+
+	isDefault := command.Parent == app.Node && app.DefaultCmd == command
+	if isDefault && !slices.Contains(parsed.Context.Args, command.Name) {
 		command = app.Node
 	}
 
-	if ok && command == app.Node && slices.Contains(topicNames(), word) {
-		return "Run callbook help " + word + " to read it.", fmt.Errorf(
-			"%q is a topic, not a command",
-			word,
-		)
+	if command == app.Node && slices.Contains(topicNames(), word) {
+		help = "Run callbook help " + word + " to read it."
+		return help, fmt.Errorf("%q is a topic, not a command", word)
 	}
-	if ok && len(command.Children) > 0 {
-		kinds := "no command"
-		if topics != nil && command == app.Node {
-			kinds = "no command and no topic"
-		}
-
-		return helpOf(
-				command,
-			), fmt.Errorf(
-				"%q is %s%s",
-				word,
-				kinds,
-				suggestion(word, "", append(commandNames(command), topics...)),
-			)
+	if len(command.Children) == 0 {
+		return helpOf(command), err
 	}
 
-	return helpOf(command), err
+	kinds := "no command"
+	if topics != nil && command == app.Node {
+		kinds = "no command and no topic"
+	}
+	hint := suggestion(word, "", append(commandNames(command), topics...))
+	return helpOf(command), fmt.Errorf("%q is %s%s", word, kinds, hint)
 }
 
 // helpOf returns a sentence with the command that prints the help of a command.

@@ -92,8 +92,7 @@ func Read[T Record](ctx context.Context, r Reader, q *Query, page Page) (List[T]
 	}
 
 	var rows []T
-	args := append(slices.Clone(q.Before), from.Seq)
-	args = append(append(args, q.Bounds...), page.Limit+1, page.Offset)
+	args := slices.Concat(q.Before, []any{from.Seq}, q.Bounds, []any{page.Limit + 1, page.Offset})
 	if err := r.Select(ctx, &rows, q.Rows, args...); err != nil {
 		return list, err
 	}
@@ -107,12 +106,13 @@ func Read[T Record](ctx context.Context, r Reader, q *Query, page Page) (List[T]
 	list.Strict = len(list.Items)
 
 	if page.first() && list.Next == "" {
-		list.Total, list.TotalIsExact = len(list.Items), true
+		list.Total = len(list.Items)
+		list.TotalIsExact = true
 		return list, nil
 	}
 
 	var total int
-	args = append(append(slices.Clone(q.Before), q.Bounds...), CountLimit+1)
+	args = slices.Concat(q.Before, q.Bounds, []any{CountLimit + 1})
 	err = r.Get(ctx, &total, q.Count, args...)
 	list.TotalIsExact = total <= CountLimit
 	list.Total = max(min(total, CountLimit), len(list.Items))

@@ -84,7 +84,8 @@ func ReadSearch[T Record](ctx context.Context, r Reader, s Search, page Page) (L
 // part of the query has a match, and each of them would read the rows of a facet to their end to
 // find that out.
 func (s *searchRun) readWords(ctx context.Context) error {
-	completions, many := s.query.Incomplete(), len(s.query.Words) > search.MaxWords
+	completions := s.query.Incomplete()
+	many := len(s.query.Words) > search.MaxWords
 	if completions == (search.TokenRange{}) && !many && len(s.Facets) < 2 {
 		return nil
 	}
@@ -122,7 +123,8 @@ func (s *searchRun) readStrict(ctx context.Context, from Position, page Page) er
 		return nil
 	}
 
-	all, tiers := s.query.All(s.Facets), s.query.Tiers(s.Facets, s.Exact)
+	all := s.query.All(s.Facets)
+	tiers := s.query.Tiers(s.Facets, s.Exact)
 	if s.Newest {
 		tiers = [search.Tiers]string{all}
 	}
@@ -135,7 +137,8 @@ func (s *searchRun) readStrict(ctx context.Context, from Position, page Page) er
 		case tier == from.tier:
 			below = from.Seq
 		}
-		args = append(append(args, expression, below), s.Bounds...)
+		args = append(args, expression, below)
+		args = append(args, s.Bounds...)
 		args = append(args, page.Offset+page.Limit+2) // and the exact match
 	}
 	counted := 0 // records on the page from which on all are counted
@@ -143,7 +146,8 @@ func (s *searchRun) readStrict(ctx context.Context, from Position, page Page) er
 		counted = page.Limit + 1
 	}
 	args = append(args, page.Limit+1, page.Offset, counted, all)
-	args = append(append(args, s.Bounds...), CountLimit+1)
+	args = append(args, s.Bounds...)
+	args = append(args, CountLimit+1)
 
 	var found struct {
 		Places []int64
@@ -151,9 +155,11 @@ func (s *searchRun) readStrict(ctx context.Context, from Position, page Page) er
 	}
 	err := getJSON(ctx, s.r, &found, s.Index.strict, args...)
 	for _, place := range found.Places {
-		s.ids, s.tiers = append(s.ids, place/search.Tiers), append(s.tiers, int(place%search.Tiers))
+		s.ids = append(s.ids, place/search.Tiers)
+		s.tiers = append(s.tiers, int(place%search.Tiers))
 	}
-	s.total, s.exact = min(found.Total, CountLimit), found.Total <= CountLimit
+	s.total = min(found.Total, CountLimit)
+	s.exact = found.Total <= CountLimit
 	return err
 }
 
@@ -289,7 +295,8 @@ func readRecords[T Record](
 	if n < len(rows) && strict(rows[n]) {
 		from.Seq = rows[n-1].Position()
 		from.tier = s.tiers[order[from.Seq]]
-		found.Next, found.TotalSome = from.Cursor(), 0
+		found.Next = from.Cursor()
+		found.TotalSome = 0
 	}
 	return found, nil
 }

@@ -20,7 +20,10 @@ type glossary struct {
 	longest  int              // characters of the longest Chinese word
 }
 
-var theGlossary = sync.OnceValue(func() *glossary {
+// theGlossary returns the glossary, which is read at the first call.
+var theGlossary = sync.OnceValue(readGlossary)
+
+func readGlossary() *glossary {
 	g := &glossary{byWord: map[string][]int{}}
 	for line := range strings.Lines(glossaryText) {
 		var words []string
@@ -36,14 +39,14 @@ var theGlossary = sync.OnceValue(func() *glossary {
 				g.add(s, n)
 			}
 
-			if first, _ := utf8.DecodeRuneInString(w); IsUnspaced(first) {
+			if beginsUnspaced(w) {
 				g.longest = max(g.longest, utf8.RuneCountInString(w))
 			}
 		}
 	}
 
 	return g
-})
+}
 
 func (g *glossary) add(word string, concept int) {
 	if !slices.Contains(g.byWord[word], concept) {

@@ -1,6 +1,9 @@
 package search
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Span is a part of a text, in bytes.
 type Span struct{ From, To int }
@@ -16,51 +19,53 @@ const maxForms = 60
 
 // forms returns, for each word of the query, the ways in which a text can hold it or a word that
 // the glossary has for it.
-func (q Query) forms() (words [][]form) {
-	g := theGlossary()
+func (q Query) forms() (all [][]form) {
 	for _, w := range q.Words {
-		var found []form
-		add := func(word string, prefix bool) {
-			if len(found) >= maxForms {
-				return
-			}
+		all = append(all, w.forms())
+	}
+	return all
+}
 
-			for _, same := range Parse(word).Words {
-				if same.unspaced {
-					found = append(found, form{tokens: same.pairs})
-					continue
-				}
-
-				s := stem(same.Text)
-				found = append(
-					found,
-					form{[]string{token(same.Text)}, prefix},
-					form{tokens: []string{token(s)}},
-					form{tokens: []string{stemMark + s}},
-				)
-			}
-		}
-
-		add(w.Text, w.prefix)
-		pieces := []string{w.Text}
-		if w.unspaced {
-			pieces = g.cut(w.Text)
-		}
-
-		for _, piece := range pieces {
-			if g.byWord[piece] != nil {
-				add(piece, false)
-			}
-
-			for _, same := range g.same(piece) {
-				add(same, false)
-			}
-		}
-
-		words = append(words, found)
+func (w Word) forms() []form {
+	g := theGlossary()
+	pieces := []string{w.Text}
+	if w.unspaced {
+		pieces = g.cut(w.Text)
 	}
 
-	return words
+	var others []string
+	for _, piece := range pieces {
+		if g.byWord[piece] != nil {
+			others = append(others, piece)
+		}
+		others = append(others, g.same(piece)...)
+	}
+
+	all := formsOf(w.Text, w.prefix)
+	for _, other := range others {
+		if len(all) >= maxForms {
+			break
+		}
+		all = append(all, formsOf(other, false)...)
+	}
+	return all
+}
+
+// formsOf returns the ways in which a text can hold the words of another text, each by itself.
+func formsOf(text string, prefix bool) (all []form) {
+	for _, w := range Parse(text).Words {
+		if w.unspaced {
+			all = append(all, form{tokens: w.pairs})
+			continue
+		}
+
+		s := stem(w.Text)
+		all = append(all,
+			form{tokens: []string{token(w.Text)}, prefix: prefix},
+			form{tokens: []string{token(s)}},
+			form{tokens: []string{stemMark + s}})
+	}
+	return all
 }
 
 // Matcher returns a function that counts how many words of the query, or words that the glossary
@@ -113,60 +118,68 @@ func (f form) in(tokens string) bool {
 // Highlighter returns a function that returns the parts of a text that match words of the query or
 // of the glossary, in order and apart from each other.
 func (q Query) Highlighter() func(text string) []Span {
-	tokens, prefixes := map[string]bool{}, []string{}
+	h := highlighter{tokens: map[string]bool{}}
 	for _, forms := range q.forms() {
 		for _, f := range forms {
 			if f.prefix {
-				prefixes = append(prefixes, f.tokens[0])
+				h.prefixes = append(h.prefixes, f.tokens[0])
 			}
-
 			for _, tok := range f.tokens {
-				tokens[tok] = true
+				h.tokens[tok] = true
 			}
 		}
 	}
+	return h.spans
+}
 
-	return func(text string) (spans []Span) {
-		mark := func(from, to int) {
-			if n := len(spans); n > 0 && spans[n-1].To >= from {
-				spans[n-1] = Span{min(spans[n-1].From, from), max(spans[n-1].To, to)}
-				return
-			}
+// highlighter has the tokens that match, and the beginnings of further ones.
+type highlighter struct {
+	tokens   map[string]bool
+	prefixes []string
+}
 
-			spans = append(spans, Span{from, to})
+func (h highlighter) spans(text string) (spans []Span) {
+	for r := range runs(text) {
+		switch {
+		case r.unspaced:
+			spans = h.appendPairs(spans, r)
+		case h.matches(r.text):
+			spans = appendSpan(spans, r.at, r.at+len(r.text))
+		}
+	}
+	return spans
+}
+
+// matches reports whether a word of a script with spaces matches.
+func (h highlighter) matches(text string) bool {
+	word := token(Fold(text))
+	return h.tokens[word] || h.tokens[stemMark+stem(word)] ||
+		slices.ContainsFunc(h.prefixes, func(p string) bool { return strings.HasPrefix(word, p) })
+}
+
+// appendPairs appends the characters and pairs of a run that match.
+func (h highlighter) appendPairs(spans []Span, r run) []Span {
+	before, beforeAt, at := "", 0, r.at
+	for _, c := range characters(r.text) {
+		end := at + len(c)
+		folded := Fold(c)
+		if h.tokens[bare(folded)] {
+			spans = appendSpan(spans, at, end)
+		}
+		if before != "" && h.tokens[before+folded] {
+			spans = appendSpan(spans, beforeAt, end)
 		}
 
-		for r := range runs(text) {
-			if !r.unspaced {
-				word := token(Fold(r.text))
-				found := tokens[word] || tokens[stemMark+stem(word)]
-				for _, p := range prefixes {
-					found = found || strings.HasPrefix(word, p)
-				}
+		before, beforeAt, at = folded, at, end
+	}
+	return spans
+}
 
-				if found {
-					mark(r.at, r.at+len(r.text))
-				}
-
-				continue
-			}
-
-			before, beforeAt, at := "", 0, r.at
-			for _, c := range characters(r.text) {
-				folded := Fold(c)
-				if tokens[bare(folded)] {
-					mark(at, at+len(c))
-				}
-
-				if before != "" && tokens[before+folded] {
-					mark(beforeAt, at+len(c))
-				}
-
-				before, beforeAt = folded, at
-				at += len(c)
-			}
-		}
-
+// appendSpan appends a span, or extends the last one if both touch.
+func appendSpan(spans []Span, from, to int) []Span {
+	if n := len(spans); n > 0 && spans[n-1].To >= from {
+		spans[n-1] = Span{From: min(spans[n-1].From, from), To: max(spans[n-1].To, to)}
 		return spans
 	}
+	return append(spans, Span{From: from, To: to})
 }

@@ -42,63 +42,82 @@ const nearFactor = 0.6
 // run of a script without spaces is divided into words of the glossary and the pairs between them,
 // without stop words. near has words that are spelled almost like unknown ones, each of which is a
 // part, too.
-func (q Query) Parts(near []*Near) (parts []Part) {
-	g, n, used := theGlossary(), 0, 0
-	add := func(word string, own Part) {
-		if used+2 > maxParts {
-			return
-		}
-
-		own.word, own.factor = n, 1
-		parts = append(parts, own)
-		used++
-
-		for _, n := range near {
-			if n.Word == own.Word {
-				parts = append(parts, own.near(n.Words)...)
-			}
-		}
-
-		if same := g.same(word); len(same) > 0 {
-			synonyms := partOf(func(tier int) string { return anyOf(wholeWords(tier, same...)) })
-			synonyms.word, synonyms.factor = n, glossaryFactor
-			parts = append(parts, synonyms)
-			used++
-		}
-
-		n++
-	}
-
+func (q Query) Parts(near []*Near) []Part {
+	list := partList{near: near}
 	for _, w := range q.Words {
-		if !w.unspaced {
-			own := partOf(w.in)
-			own.Word, own.Exact = w.Text, quote(anywhere, token(w.Text))
-			add(w.Text, own)
+		if w.unspaced {
+			list.addRun(w, len(q.Words) == 1)
 			continue
 		}
 
-		for _, piece := range g.cut(w.Text) {
-			switch {
-			case stopWords[piece] && len(q.Words) > 1, stopWords[piece] && piece != w.Text:
-			case g.byWord[piece] != nil, utf8.RuneCountInString(piece) <= 2:
-				own := partOf(func(tier int) string { return anyOf(wholeWords(tier, piece)) })
-				if piece == w.Text && len(w.pairs) == 1 {
-					own.Word, own.Exact = piece, own.Expression
-				}
+		own := partOf(w.in)
+		own.Word = w.Text
+		own.Exact = quote(anywhere, token(w.Text))
+		list.add(w.Text, own)
+	}
+	return list.parts
+}
 
-				add(piece, own)
+// partList gathers the parts of a query.
+type partList struct {
+	near  []*Near
+	parts []Part
+	words int // so far
+	used  int // parts so far, without those of near words
+}
 
-			default:
-				for _, pair := range pairs(piece) {
-					own := partOf(func(tier int) string { return "(" + quote(tier, pair) + ")" })
-					own.pair = true
-					add(pair, own)
-				}
-			}
+// add adds the part of a word, with those of near words and of the glossary.
+func (l *partList) add(word string, own Part) {
+	if l.used+2 > maxParts {
+		return
+	}
+
+	own.word = l.words
+	own.factor = 1
+	l.parts = append(l.parts, own)
+	l.used++
+
+	for _, n := range l.near {
+		if n.Word == own.Word {
+			l.parts = append(l.parts, own.near(n.Words)...)
 		}
 	}
 
-	return parts
+	if same := theGlossary().same(word); len(same) > 0 {
+		synonyms := partOf(func(tier int) string { return anyOf(wholeWords(tier, same...)) })
+		synonyms.word = l.words
+		synonyms.factor = glossaryFactor
+		l.parts = append(l.parts, synonyms)
+		l.used++
+	}
+
+	l.words++
+}
+
+// addRun adds the parts of a run. A stop word is one only if it is alone in the query.
+func (l *partList) addRun(w Word, alone bool) {
+	g := theGlossary()
+	for _, piece := range g.cut(w.Text) {
+		if stopWords[piece] && !(alone && piece == w.Text) {
+			continue
+		}
+
+		if g.byWord[piece] != nil || utf8.RuneCountInString(piece) <= 2 {
+			own := partOf(func(tier int) string { return anyOf(wholeWords(tier, piece)) })
+			if piece == w.Text && len(w.pairs) == 1 {
+				own.Word = piece
+				own.Exact = own.Expression
+			}
+			l.add(piece, own)
+			continue
+		}
+
+		for _, pair := range pairs(piece) {
+			own := partOf(func(tier int) string { return "(" + quote(tier, pair) + ")" })
+			own.pair = true
+			l.add(pair, own)
+		}
+	}
 }
 
 // upper is the tier of the first two texts.
@@ -112,12 +131,11 @@ func partOf(in func(tier int) string) Part {
 // wholeWords returns the expressions by which whole words match in the texts of a tier.
 func wholeWords(tier int, words ...string) (all []string) {
 	for _, word := range words {
-		if first, _ := utf8.DecodeRuneInString(word); !IsUnspaced(first) {
+		if beginsUnspaced(word) {
+			all = append(all, allOf(quoteEach(tier, runTokens(word))))
+		} else {
 			all = append(all, spellings(tier, word, false)...)
-			continue
 		}
-
-		all = append(all, allOf(quoteEach(tier, runTokens(word))))
 	}
 
 	return all
@@ -127,7 +145,10 @@ func wholeWords(tier int, words ...string) (all []string) {
 func (p Part) near(words []string) (parts []Part) {
 	for _, word := range words {
 		near := partOf(func(tier int) string { return anyOf(spellings(tier, word, false)) })
-		near.Word, near.Near, near.word, near.factor = p.Word, word, p.word, nearFactor
+		near.Word = p.Word
+		near.Near = word
+		near.word = p.word
+		near.factor = nearFactor
 		parts = append(parts, near)
 	}
 	return parts
@@ -180,35 +201,7 @@ func Rank(found []Found, strict []int64) []int64 {
 			to++
 		}
 
-		// A word is as rare as the rarest of its parts, or as a word of one record if no record
-		// has it.
-		rare := 0.0
-		for _, f := range found[from:to] {
-			if f.Count > 0 {
-				rare = max(rare, rarity(f.Count, f.Newest))
-			}
-		}
-
-		if rare == 0 && !found[from].pair {
-			rare = rarity(1, found[from].Newest)
-		}
-
-		best := map[int64]float64{}
-		for _, f := range found[from:to] {
-			for _, id := range f.IDs {
-				best[id] = max(best[id], f.factor*rare*thirdFactor)
-			}
-
-			for _, id := range f.InUpper {
-				best[id] = max(best[id], f.factor*rare)
-			}
-		}
-
-		rarest = max(rarest, rare)
-		for id, r := range best {
-			scores[id] += r
-		}
-
+		rarest = max(rarest, addScores(scores, found[from:to]))
 		from = to
 	}
 
@@ -228,6 +221,35 @@ func Rank(found []Found, strict []int64) []int64 {
 	})
 
 	return ids[:min(len(ids), MaxPartial)]
+}
+
+// addScores adds to the score of each record the best of those parts of a word that it matches. It
+// returns the rarity of the word: that of the rarest of its parts, or of a word of one record if no
+// record has it.
+func addScores(scores map[int64]float64, parts []Found) (rare float64) {
+	for _, f := range parts {
+		if f.Count > 0 {
+			rare = max(rare, rarity(f.Count, f.Newest))
+		}
+	}
+	if rare == 0 && !parts[0].pair {
+		rare = rarity(1, parts[0].Newest)
+	}
+
+	best := map[int64]float64{}
+	for _, f := range parts {
+		for _, id := range f.IDs {
+			best[id] = max(best[id], f.factor*rare*thirdFactor)
+		}
+		for _, id := range f.InUpper {
+			best[id] = max(best[id], f.factor*rare)
+		}
+	}
+
+	for id, score := range best {
+		scores[id] += score
+	}
+	return rare
 }
 
 // fewRecords is the number of records below which no word counts as common because a few have it.

@@ -36,14 +36,16 @@ type Query struct {
 // with Keep.
 func Parse(text string) Query {
 	var all, content []Word
-	left, last := MaxPairs, ""
+	left := MaxPairs
+	last := "" // the text of the last run, if it is a word of the query
 	for r := range runs(Fold(text)) {
 		last = ""
 		w := Word{Text: r.text, unspaced: r.unspaced}
 		if r.unspaced {
 			w.pairs = runTokens(r.text)
 			w.pairs = w.pairs[:min(len(w.pairs), left)]
-			if left -= len(w.pairs); len(w.pairs) == 0 {
+			left -= len(w.pairs)
+			if len(w.pairs) == 0 {
 				break
 			}
 		}
@@ -55,7 +57,8 @@ func Parse(text string) Query {
 			continue
 		}
 
-		all, last = append(all, w), w.Text
+		all = append(all, w)
+		last = w.Text
 		if !stopWords[w.Text] {
 			content = append(content, w)
 		}
@@ -156,7 +159,8 @@ func (q Query) Learn(counts []int, completions []string) Query {
 	last := &q.Words[len(q.Words)-1]
 	last.held += len(completions)
 	if q.Incomplete() != (TokenRange{}) && len(completions) < MaxCompletions {
-		last.prefix, last.completions = false, completions
+		last.prefix = false
+		last.completions = completions
 	}
 
 	rarest := slices.SortedStableFunc(slices.Values(q.Words), func(a, b Word) int {
@@ -193,7 +197,8 @@ func (w Word) in(tier int) string {
 		return allOf(quoteEach(tier, w.pairs))
 	}
 
-	all, n := spellings(tier, w.Text, w.prefix), utf8.RuneCountInString(w.Text)
+	all := spellings(tier, w.Text, w.prefix)
+	n := utf8.RuneCountInString(w.Text)
 	for _, c := range w.completions {
 		c = strings.TrimPrefix(c, tierMark(anywhere))
 		completion := quote(tier, c)

@@ -117,9 +117,7 @@ func kindOf(r rune) runeKind {
 	case !unicode.IsLetter(r) && !unicode.IsNumber(r):
 		return separator
 
-	case r == 'ー',
-		r == '〆',
-		unicode.In(r, unspaced...): // Unicode assigns the first two to no script
+	case r == 'ー', r == '〆', unicode.In(r, unspaced...): // Unicode gives the first two no script
 		return unspacedRun
 	}
 
@@ -128,6 +126,12 @@ func kindOf(r rune) runeKind {
 
 // IsUnspaced reports whether a character belongs to a script written without spaces.
 func IsUnspaced(r rune) bool { return r >= utf8.RuneSelf && kindOf(r) == unspacedRun }
+
+// beginsUnspaced reports whether the first character of a word is of such a script.
+func beginsUnspaced(word string) bool {
+	first, _ := utf8.DecodeRuneInString(word)
+	return IsUnspaced(first)
+}
 
 // characters returns the characters of a run, each with the marks that follow it.
 func characters(text string) (all []string) {

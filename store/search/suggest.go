@@ -62,22 +62,23 @@ func (n *Near) Tokens() []TokenRange {
 func (n *Near) Add(tokens []string) {
 	for _, tok := range tokens {
 		word := strings.TrimPrefix(tok, tierMark(anywhere))
-		if strings.ContainsFunc(
-			word,
-			func(r rune) bool { return r >= firstFacet && r <= lastPrivate },
-		) {
+		if strings.ContainsFunc(word, isPrivate) {
 			continue // a sign was moved: the token is not the word
 		}
 
 		d := Distance(n.Word, word, n.most)
 		if d < n.distance {
-			n.Words, n.distance = nil, d
+			n.Words = nil
+			n.distance = d
 		}
 		if d == n.distance && d <= n.most && len(n.Words) < maxNearest {
 			n.Words = append(n.Words, word)
 		}
 	}
 }
+
+// isPrivate reports whether a character is one of those that only tokens contain.
+func isPrivate(r rune) bool { return r >= firstFacet && r <= lastPrivate }
 
 // Distance returns how many insertions, deletions, replacements and transpositions of neighbours
 // turn one word into the other, or most+1 if there are more than most.
@@ -87,7 +88,9 @@ func Distance(a, b string, most int) int {
 		return most + 1
 	}
 
-	before, last, row := make([]int, len(to)+1), make([]int, len(to)+1), make([]int, len(to)+1)
+	before := make([]int, len(to)+1)
+	last := make([]int, len(to)+1)
+	row := make([]int, len(to)+1)
 	for j := range last {
 		last[j] = j
 	}

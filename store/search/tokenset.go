@@ -32,7 +32,13 @@ func (s TokenSet) Has(tokens []string) bool { return !slices.ContainsFunc(tokens
 // Matches reports whether the record has all words whole: the last one is no prefix.
 func (s TokenSet) Matches(words []Word) bool {
 	for _, w := range words {
-		if w.unspaced && !s.Has(w.pairs) || !w.unspaced && !s.hasAny(wordTokens(w.Text)) {
+		has := false
+		if w.unspaced {
+			has = s.Has(w.pairs)
+		} else {
+			has = s.hasAny(wordTokens(w.Text))
+		}
+		if !has {
 			return false
 		}
 	}

@@ -60,7 +60,8 @@ func NormalMailbox(address string) string {
 	}
 
 	if domain == "gmail.com" || domain == "googlemail.com" {
-		local, domain = strings.ReplaceAll(local, ".", ""), "gmail.com"
+		local = strings.ReplaceAll(local, ".", "")
+		domain = "gmail.com"
 	}
 
 	return local + "@" + domain
@@ -82,16 +83,16 @@ func ParseWebURL(s string) (string, bool) {
 	}
 
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || !isWebHost(u) {
+	if err != nil || !isWebScheme(u) || u.User != nil || !isWebHost(u) {
 		return "", false
 	}
 
 	u.Host = strings.ToLower(u.Host)
-	if s = u.String(); len(s) > maxWebURLBytes {
+	canonical := u.String()
+	if len(canonical) > maxWebURLBytes {
 		return "", false
 	}
-
-	return s, true
+	return canonical, true
 }
 
 // ParseLinkURL returns the address of a profile link as it is stored. It accepts the addresses that
@@ -101,16 +102,19 @@ func ParseLinkURL(s string, loopback bool) (string, bool) {
 		return canonical, ok
 	}
 
+	if len(s) > maxWebURLBytes || !isASCII(s) {
+		return "", false
+	}
 	u, err := url.Parse(s)
-	if err != nil || len(s) > maxWebURLBytes || !isASCII(s) ||
-		u.Scheme != "http" && u.Scheme != "https" ||
-		u.User != nil ||
-		strings.HasSuffix(u.Hostname(), ".") {
+	if err != nil || !isWebScheme(u) || u.User != nil {
+		return "", false
+	}
+	if host := u.Hostname(); strings.HasSuffix(host, ".") || !IsLoopback(host) {
 		return "", false
 	}
 
 	canonical := u.String()
-	return canonical, IsLoopback(u.Hostname()) && len(canonical) <= maxWebURLBytes
+	return canonical, len(canonical) <= maxWebURLBytes
 }
 
 // ParseWebhookURL returns the address to which the service sends requests, as it is stored. It
@@ -123,10 +127,12 @@ func ParseWebhookURL(s string, loopback bool) (string, bool) {
 	}
 
 	u, err := url.Parse(canonical)
-	if err != nil || loopback && IsLoopback(u.Hostname()) {
-		return canonical, err == nil
+	if err != nil {
+		return "", false
 	}
-
+	if loopback && IsLoopback(u.Hostname()) {
+		return canonical, true
+	}
 	return canonical, u.Scheme == "https" && (u.Port() == "" || u.Port() == "443")
 }
 
@@ -158,6 +164,8 @@ func escapesAreSafe(s string) bool {
 	return err == nil &&
 		!strings.ContainsFunc(decoded, func(r rune) bool { return r < ' ' || r == 0x7F })
 }
+
+func isWebScheme(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
 
 // isWebHost reports whether a URL has a DNS name and an allowed port. It rejects an empty port
 // ("host:").

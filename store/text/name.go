@@ -30,17 +30,16 @@ const shortName = 5
 // marks and blanks, or is reserved.
 func CheckName(field, name, site string) []domain.FieldError {
 	fault := domain.FieldError{Field: field, Code: domain.FaultBadValue}
-	switch fault.Word = ReservedWord(name, site); {
-	case !strings.ContainsFunc(name, isVisible):
+	if !strings.ContainsFunc(name, isVisible) {
 		fault.Topic = "name_blank"
-
-	case fault.Word != "":
-		fault.Topic = "name_reserved"
-
-	default:
-		return nil
+		return []domain.FieldError{fault}
 	}
 
+	fault.Word = ReservedWord(name, site)
+	if fault.Word == "" {
+		return nil
+	}
+	fault.Topic = "name_reserved"
 	return []domain.FieldError{fault}
 }
 

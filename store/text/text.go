@@ -92,7 +92,10 @@ var newlines = regexp.MustCompile(`\r+\n`)
 
 // CheckLine reports whether a normalized text may be stored in a one-line field. If not, the error
 // is forbidden_character. It accepts the empty text.
-func CheckLine(s string) bool { _, position := ForbiddenRune(s, false); return position == 0 }
+func CheckLine(s string) bool {
+	_, position := ForbiddenRune(s, false)
+	return position == 0
+}
 
 // ForbiddenRune returns the first character that a one-line or multi-line field does not take, and
 // its position in characters from 1. It returns position 0 if there is none. A multi-line field

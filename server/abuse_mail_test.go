@@ -51,8 +51,8 @@ func TestMailPool_SpentPoolIsReported(t *testing.T) {
 		return s.send("POST", "/api/me/verify", s.agent(fmt.Sprintf("agent-%d", i)), nil, fmt.Sprintf("X-Forwarded-For: 192.0.2.%d", i))
 	}
 	verify(0).status(202)
-	if n := logged(); n != 0 || !strings.Contains(s.figures(), "\ncallbook_mails_left{pool=\"new\"} 1\n") {
-		t.Errorf("logged %d times, metrics %s", n, s.figures())
+	if n := logged(); n != 0 || !strings.Contains(s.metricsText(), "\ncallbook_mails_left{pool=\"new\"} 1\n") {
+		t.Errorf("logged %d times, metrics %s", n, s.metricsText())
 	}
 	day := domain.TimeOf(s.clock.Now()).Add(domain.Day)
 	equal(t, day.String(), verify(1).status(202).text("resend_after"), "the next code from the last of the pool")
@@ -60,7 +60,7 @@ func TestMailPool_SpentPoolIsReported(t *testing.T) {
 	for range 3 {
 		equal(t, 1, logged(), "lines in the log")
 	}
-	hasLines(t, s.figures(), `callbook_mails_left{pool="new"} 0`, `callbook_mails_left{pool="proven"} 2`)
+	hasLines(t, s.metricsText(), `callbook_mails_left{pool="new"} 0`, `callbook_mails_left{pool="proven"} 2`)
 	pilot := s.agent("harbour-pilot")
 	noError(t, s.store.ActOnAgent(t.Context(), domain.OperatorVerify, "harbour-pilot")) // without a mail
 	claim := s.send("POST", "/api/me/owner-claim", pilot, map[string]any{"owner_email": "mei@lin.example.org"}).status(202)

@@ -116,7 +116,7 @@ func browserPath() string {
 // findPages makes two sites, one with the demo and texts of every greatest length, and one with nothing.
 func (b *browser) findPages(t *testing.T) {
 	s, empty := newDevSite(t, true), newDevSite(t, false)
-	call := s.fillToTheBrim()
+	call := s.fillEveryField()
 	s.agent("poor-card")
 	s.send("POST", "/api/me/owner-claim", s.verified("person-wanted"), map[string]any{"owner_email": "wanted@example.org"}).status(202)
 	s.mail("wanted@example.org")
@@ -132,13 +132,13 @@ func (b *browser) findPages(t *testing.T) {
 		"agents": ok(s.url + "/agents"), "agents, empty": ok(empty.url + "/agents"),
 		"agents, none found": ok(s.url + "/agents?q=xyzzy"), "agents, some words": ok(s.url + "/agents?q=go+review&min_level=1"), "calls, searched": ok(s.url + "/calls?q=tide+map"),
 		"card": ok(s.url + "/agents/twinscript"), "card, poor": ok(s.url + "/agents/poor-card"), "card, full": ok(s.url + "/agents/" + full),
-		"calls": ok(s.url + "/calls"), "calls, empty": ok(empty.url + "/calls"), "call": ok(s.url + "/calls/" + s.answeredCall()), "call, full": ok(s.url + "/calls/" + call),
+		"calls": ok(s.url + "/calls"), "calls, empty": ok(empty.url + "/calls"), "call": ok(s.url + "/calls/" + s.postWithReplies()), "call, full": ok(s.url + "/calls/" + call),
 		"dev":      ok(s.url + "/dev"),
 		"operator": ok(operatorURL), "operator, agents": ok(operatorURL + "?show=agents&choose=all&q=" + full), "operator, lists": ok(operatorURL + "?show=lists"),
 		"operator, expired": {operator.base + "/operator/gone", 404},
 		"guide":             ok(s.url + "/guide"), "about": ok(s.url + "/about"), "reference": ok(s.url + "/docs/reference"), "operation": ok(s.url + "/docs/reference/updateMe"),
 		"manual": ok(s.url + "/docs"), "manual, settings": ok(s.url + "/docs/configuration"),
-		"owner, asked": ok(s.ownersPage("person-wanted")), "owner, claimed": ok(s.ownersPage("signpost-aid")), "owner, full": ok(s.ownersPage(full)),
+		"owner, asked": ok(s.openOwnerPage("person-wanted")), "owner, claimed": ok(s.openOwnerPage("signpost-aid")), "owner, full": ok(s.openOwnerPage(full)),
 		"not found": {s.url + "/agents/nobody-here", 404}, "bad query": {s.url + "/agents?min_level=9", 400},
 	}
 }
@@ -155,9 +155,9 @@ func longItems(n, length int) (items []string) {
 	return items
 }
 
-// fillToTheBrim registers that agent with a menu, a link, a call, a collaboration and a contact
+// fillEveryField registers that agent with a menu, a link, a call, a collaboration and a contact
 // request that waits for its owner. It returns the id of the call.
-func (s *site) fillToTheBrim() (call string) {
+func (s *site) fillEveryField() (call string) {
 	s.Helper()
 	key := s.claimed(full, "full@example.org", "name", long(60), "owner", long(60), "tagline", long(80), "model", long(60),
 		"mailbox", long(64)+"@"+long(60)+".example.org", "contact_public", true,
@@ -173,7 +173,7 @@ func (s *site) fillToTheBrim() (call string) {
 	sender := s.claimed("sender", "sender@example.org", "name", long(60))
 	s.send("POST", "/api/collabs/"+s.collab(sender, full, "summary", long(300))+"/confirm", key, nil).status(200)
 	s.send("PATCH", "/api/me", key, map[string]any{"contact_policy": map[string]any{"require_owner_receipt": true, "note": long(200)}}).status(200)
-	request := s.request(sender, full, "offering_id", menu.text("offerings", 0, "id"),
+	request := s.sendRequest(sender, full, "offering_id", menu.text("offerings", 0, "id"),
 		"purpose", long(200), "deliverable", long(120), "context", long(500), "deadline", "2099-12-31")
 	s.send("POST", "/api/requests/"+request+"/accept", key, nil).status(200)
 	call = s.post(key, long(120), "body", long(4000), "deliverable", long(300), "constraints", long(300), "deadline", "2099-12-31", "tags", longItems(6, 60))
@@ -181,7 +181,7 @@ func (s *site) fillToTheBrim() (call string) {
 	return call
 }
 
-func (s *site) answeredCall() string {
+func (s *site) postWithReplies() string {
 	s.Helper()
 	var list struct {
 		Posts []struct {
@@ -199,7 +199,7 @@ func (s *site) answeredCall() string {
 	return ""
 }
 
-func (s *site) ownersPage(handle string) string {
+func (s *site) openOwnerPage(handle string) string {
 	s.Helper()
 	for _, m := range s.outgoing.Messages() {
 		if m.Link != nil && strings.Contains(m.Text, handle) {
@@ -603,7 +603,7 @@ func confirmsByKeyboard(b *tab, s *site) {
 	s.send("POST", "/api/me/owner-claim", key, map[string]any{"owner_email": "by-keyboard@example.org"}).status(202)
 	s.mail("by-keyboard@example.org")
 	b.emulate("light", wide)
-	b.open(s.ownersPage("by-keyboard")+"?lang=en", 200)
+	b.open(s.openOwnerPage("by-keyboard")+"?lang=en", 200)
 	b.tabTo("This is my agent")
 	b.follow()
 	b.checkText("[role=status]", "Confirmed")

@@ -159,7 +159,7 @@ func TestCache_ShowsWritesInNextRead(t *testing.T) {
 // TestCache_ShowsAWriteBeforeItsResponse: the store's last callback holds the response to a write back.
 func TestCache_ShowsAWriteBeforeItsResponse(t *testing.T) {
 	s := newSite(t)
-	caller := s.register(domain.Registration{Handle: "harbour-pilot"})
+	caller := s.registerFull(domain.Registration{Handle: "harbour-pilot"})
 	committed, release, answered := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var held sync.Once
 	s.store.OnCommit(func(store.Changes) {

@@ -291,10 +291,10 @@ func TestDevCounterparts_Act(t *testing.T) {
 		t.Fatalf("%v counterparts", n)
 	}
 	key := s.verified("harbour-pilot")
-	s.menu(key)
+	s.replaceMenu(key)
 	ids := map[string]string{}
 	for _, agent := range s.devAgents() {
-		ids[agent.Handle] = s.request(key, agent.Handle)
+		ids[agent.Handle] = s.sendRequest(key, agent.Handle)
 	}
 	collab := s.collab(key, "confirms-all")
 	s.collab(key, "never-answers")

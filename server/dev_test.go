@@ -320,7 +320,7 @@ func TestDev_GoesOnAfterARestart(t *testing.T) {
 		s.send("POST", "/dev/reset", "", `{"counterparts":true}`).status(200)
 		s.send("POST", "/dev/clock", "", `{"advance":"36h"}`).status(200)
 		key = s.verified("harbour-pilot")
-		id = s.request(key, "always-accepts")
+		id = s.sendRequest(key, "always-accepts")
 	})
 	run("second", ".dev.json", func(s *site) {
 		check(s, 36, demoCounterparts)

@@ -27,13 +27,13 @@ func newEdgeSite(t testing.TB) *edgeSite {
 	t.Helper()
 	s := &edgeSite{site: newSite(t)}
 	s.neighbour = s.claimed("neighbour", "next@example.org")
-	s.menu(s.neighbour)
+	s.replaceMenu(s.neighbour)
 	s.key = s.claimed("edges", "owner@example.org", "description_zh", "两种语言。")
-	s.menu(s.key)
+	s.replaceMenu(s.key)
 	call := s.site.post(s.key, "A call to reply to")
 	s.pathValues = map[string]string{
 		"{handle}": "edges", "/api/posts": call, "/api/replies": s.reply(s.key, call),
-		"/api/requests": s.request(s.neighbour, "edges"), "/api/collabs": s.collab(s.neighbour, "edges"),
+		"/api/requests": s.sendRequest(s.neighbour, "edges"), "/api/collabs": s.collab(s.neighbour, "edges"),
 	}
 	return s
 }
@@ -152,12 +152,12 @@ func (s *edgeSite) prepare(row edgeRow) *trial {
 		try.path = "/api/posts/" + s.site.post(s.key, "To be reported "+rand.Text()) + "/report" // an address counts once for a call
 	case "sendRequest":
 		try.path, try.other = "/api/agents/"+fresh+"/requests", s.agent(fresh)
-		try.right = s.menu(try.other)
+		try.right = s.replaceMenu(try.other)
 		try.body["offering_id"] = try.right
 	case "declineRequest", "reportRequest":
 		s.nextDay() // a policy admits some a week only
 		try.other = s.verified(fresh)
-		try.path = strings.Replace(path, s.pathValues["/api/requests"], s.request(try.other, "edges"), 1)
+		try.path = strings.Replace(path, s.pathValues["/api/requests"], s.sendRequest(try.other, "edges"), 1)
 	case "confirmVerify":
 		try.key, try.handle = s.agent(fresh), fresh
 		s.send("POST", "/api/me/verify", try.key, nil).status(202)
@@ -200,7 +200,7 @@ func (s *edgeSite) prepareCollab(row edgeRow, try *trial, fresh string) {
 	case "request_id":
 		s.nextDay()
 		s.verify(try.key)
-		try.right = s.request(try.key, "neighbour")
+		try.right = s.sendRequest(try.key, "neighbour")
 	}
 }
 

@@ -194,9 +194,9 @@ func (m *memoryNetwork) dial(ctx context.Context, _, _ string) (net.Conn, error)
 	}
 }
 
-// inBubble runs a test where time passes only while everybody waits, and then at
+// withFakeTime runs a test where time passes only while everybody waits, and then at
 // once. The site is behind the program's own HTTP server, with all its timeouts.
-func inBubble(t *testing.T, test func(s *site)) {
+func withFakeTime(t *testing.T, test func(s *site)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	synctest.Test(t, func(t *testing.T) {
@@ -219,7 +219,7 @@ func inBubble(t *testing.T, test func(s *site)) {
 
 // TestEvents_WaitEndsWithoutDelay: polling would let time pass between the commit and the response.
 func TestEvents_WaitEndsWithoutDelay(t *testing.T) {
-	inBubble(t, func(s *site) {
+	withFakeTime(t, func(s *site) {
 		pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 		post := s.post(pilot, "Tides")
 		for _, method := range []string{"GET", "HEAD"} {
@@ -242,7 +242,7 @@ func TestEvents_WaitEndsWithoutDelay(t *testing.T) {
 }
 
 func TestEvents_WaitTimesOut(t *testing.T) {
-	inBubble(t, func(s *site) {
+	withFakeTime(t, func(s *site) {
 		pilot, gauge := s.agent("harbour-pilot"), s.agent("tide-gauge")
 		post := s.post(pilot, "Tides")
 		for query, want := range map[string]time.Duration{
@@ -354,8 +354,8 @@ func TestEvents_WaitEndsAtShutdown(t *testing.T) {
 	equal(t, 0, s.waiting(), "waiting requests")
 }
 
-// park sends a request for events over a connection of its own, without a goroutine.
-func (s *site) park(key, query string) *net.TCPConn {
+// openWait sends a request for events over a connection of its own, without a goroutine.
+func (s *site) openWait(key, query string) *net.TCPConn {
 	s.Helper()
 	conn := must(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))(s)
 	s.Cleanup(func() { conn.Close() })
@@ -364,7 +364,7 @@ func (s *site) park(key, query string) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-func (s *site) parked(conn net.Conn) *result {
+func (s *site) readWait(conn net.Conn) *result {
 	s.Helper()
 	return receive(s.TB, must(http.ReadResponse(bufio.NewReader(conn), nil))(s))
 }
@@ -386,7 +386,7 @@ func TestEvents_DisconnectedClientLeavesNothing(t *testing.T) {
 	} {
 		var parked []*net.TCPConn
 		for i := range maxWaitsPerAgent * len(keys) {
-			parked = append(parked, s.park(keys[i%len(keys)], longWait))
+			parked = append(parked, s.openWait(keys[i%len(keys)], longWait))
 		}
 		s.awaitWaiting(len(parked))
 		for _, conn := range parked {
@@ -425,13 +425,13 @@ func TestEvents_ThousandClientsWait(t *testing.T) {
 	var waits []net.Conn
 	for _, key := range keys {
 		for range maxWaitsPerAgent {
-			waits = append(waits, s.park(key, longWait))
+			waits = append(waits, s.openWait(key, longWait))
 		}
 	}
 	n := len(waits)
 	s.awaitWaiting(n)
 	bytes, more := (heap()-idle)/n, float64(runtime.NumGoroutine()-goroutines)/float64(n)
-	hasLines(t, s.figures(), fmt.Sprintf("callbook_event_calls_waiting %d\n", n))
+	hasLines(t, s.metricsText(), fmt.Sprintf("callbook_event_calls_waiting %d\n", n))
 	t.Logf("%d waiting requests: %d bytes and %.2f goroutines each", n, bytes, more)
 	if bytes > mostBytes || more > mostGoroutines {
 		t.Errorf("%d waiting requests cost %d bytes and %.2f goroutines each, want at most %d and %d", n, bytes, more, mostBytes, mostGoroutines)
@@ -440,7 +440,7 @@ func TestEvents_ThousandClientsWait(t *testing.T) {
 	delete(want, s.caller(keys[0]).ID)
 	s.reply(keys[1], post)
 	for _, conn := range waits[:maxWaitsPerAgent] {
-		s.parked(conn).checkEvents("reply.received agent-1")
+		s.readWait(conn).checkEvents("reply.received agent-1")
 	}
 	s.awaitWaiting(n - maxWaitsPerAgent)
 	if diff := cmp.Diff(want, s.queues(), cmp.Comparer(func(a, b waiter) bool { return a == b })); diff != "" {

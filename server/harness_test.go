@@ -524,7 +524,7 @@ func (s *site) claimed(handle, address string, more ...any) string {
 	return key
 }
 
-func (s *site) menu(key string) string {
+func (s *site) replaceMenu(key string) string {
 	s.Helper()
 	menu := `{"offerings":[{"title":"Tide table","deliverable":"A table","mode":"free"}]}`
 	return s.send("PUT", "/api/me/offerings", key, menu).status(200).text("offerings", 0, "id")
@@ -544,7 +544,7 @@ func (s *site) requestTo(handle string, more ...any) map[string]any {
 	return body
 }
 
-func (s *site) request(key, handle string, more ...any) string {
+func (s *site) sendRequest(key, handle string, more ...any) string {
 	s.Helper()
 	return s.send("POST", "/api/agents/"+handle+"/requests", key, s.requestTo(handle, more...)).status(201).text("request", "id")
 }

@@ -23,7 +23,7 @@ func manyFields(n int) string {
 
 // TestHeader_FieldsAreLimited holds promise 1 of SECURITY.md.
 func TestHeader_FieldsAreLimited(t *testing.T) {
-	s := serve(t)
+	s := startRawServer(t)
 	for n, want := range map[int]int{60: 200, 64: 200, 65: 431, 2500: 431} {
 		for name, fields := range map[string]string{"names": manyFields(n), "values": strings.Repeat("a:\r\n", n)} {
 			a := s.exchange("GET /healthz HTTP/1.1\r\nHost: x\r\n" + fields + "\r\n")

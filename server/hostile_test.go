@@ -74,8 +74,8 @@ func newHostileSite(t testing.TB) *hostileSite {
 	return h
 }
 
-// good returns a request that the operation reads without a problem.
-func (h *hostileSite) good(op *api.Operation) attempt {
+// validAttempt returns a request that the operation reads without a problem.
+func (h *hostileSite) validAttempt(op *api.Operation) attempt {
 	method, path := h.address(op.ID)
 	a := attempt{name: op.ID, op: op, method: method, target: path}
 	switch op.ID {
@@ -102,7 +102,7 @@ func encoded(v any) []byte {
 }
 
 func (h *hostileSite) single(op *api.Operation, name string, code domain.Code, field string, change func(*attempt)) {
-	a := h.good(op)
+	a := h.validAttempt(op)
 	a.name, a.code, a.field = op.ID+" "+name, code, field
 	change(&a)
 	h.singles = append(h.singles, a)
@@ -350,8 +350,8 @@ func (h *hostileSite) errorProblems(a attempt, path string, r *result) (problems
 // loggedPath is the path of a request in the log.
 var loggedPath = regexp.MustCompile(`"path":"(\\.|[^"\\])*"`)
 
-// quiet fails the test if the log reports panics or errors of the service, or repeats a mark but in paths, and clears it.
-func (h *hostileSite) quiet() {
+// checkLog fails the test if the log reports panics or errors of the service, or repeats a mark but in paths, and clears it.
+func (h *hostileSite) checkLog() {
 	h.Helper()
 	if log := loggedPath.ReplaceAllString(h.log.String(), ""); strings.Contains(log, `"level":"error"`) || strings.Contains(log, "panic") || strings.Contains(log, hostileMark) {
 		h.failures++
@@ -394,14 +394,14 @@ func pick[T any](h hostile, from []T) T { return from[h.IntN(len(from))] }
 
 func (h hostile) next() attempt {
 	op := pick(h, h.server.engine.Operations)
-	a := h.good(op)
+	a := h.validAttempt(op)
 	switch h.IntN(10) {
 	case 0, 1, 2:
 		a = pick(h, h.singles)
 	case 3, 4, 5, 6:
-		a.body, a.repeats = h.gnawed(pick(h, []attempt{a, pick(h, h.singles)}).body), true
+		a.body, a.repeats = h.mutated(pick(h, []attempt{a, pick(h, h.singles)}).body), true
 	case 7:
-		a = attempt{name: "elsewhere", method: pick(h, []string{"GET", "POST", "POST", "HEAD", "OPTIONS", "PUT", "DELETE"}), target: pick(h, elsewhere), body: h.gnawed([]byte(pick(h, hostileMessages))), repeats: true}
+		a = attempt{name: "elsewhere", method: pick(h, []string{"GET", "POST", "POST", "HEAD", "OPTIONS", "PUT", "DELETE"}), target: pick(h, elsewhere), body: h.mutated([]byte(pick(h, hostileMessages))), repeats: true}
 		if a.method == "GET" || a.method == "HEAD" {
 			a.body = nil
 		}
@@ -434,8 +434,8 @@ func (h hostile) keys(op *api.Operation, a attempt) []string {
 	return headers
 }
 
-// gnawed returns a body with some bytes changed, lost, doubled or moved.
-func (h hostile) gnawed(body []byte) []byte {
+// mutated returns a body with some bytes changed, lost, doubled or moved.
+func (h hostile) mutated(body []byte) []byte {
 	body = slices.Clone(body)
 	for range 1 + h.IntN(4) {
 		if len(body) == 0 {
@@ -502,7 +502,7 @@ func (h *hostileSite) eachAlone() int {
 	for _, a := range h.singles {
 		h.try(a, true)
 	}
-	h.quiet()
+	h.checkLog()
 	for _, op := range h.server.engine.Operations {
 		if !h.rejected[op] {
 			h.Errorf("%s has refused nothing malformed", op.ID)
@@ -516,12 +516,12 @@ func (h *hostileSite) round(chance hostile, n int) {
 	for i := range n {
 		h.try(chance.next(), i%20 == 0)
 		if i%500 == 0 {
-			h.quiet()
+			h.checkLog()
 		}
 		if h.failures > mostFailures {
 			h.FailNow()
 		}
 	}
-	h.quiet()
+	h.checkLog()
 	h.send("GET", "/api/me", h.key, nil).status(200) // nothing took the key away
 }

@@ -133,7 +133,7 @@ func TestHTTP2_SmallResponsesCountUntilSent(t *testing.T) {
 	if n, rejected := s.server.observer.Requests.Used(), s.server.observer.Metrics.TakeAbuse(); n != 0 || rejected != 1 {
 		t.Errorf("%d requests are counted in the end, %d for the operator", n, rejected)
 	}
-	hasLines(t, s.figures(), `callbook_http_requests_total{method="GET",route="none",status="5xx"} 1`)
+	hasLines(t, s.metricsText(), `callbook_http_requests_total{method="GET",route="none",status="5xx"} 1`)
 }
 
 // TestHTTP2_UnreadBodiesAreLimited: a stream buffers a body that no handler reads.

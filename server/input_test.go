@@ -236,7 +236,7 @@ var blockedFields = map[string]string{
 func TestBlockedWords_RejectedInEveryField(t *testing.T) {
 	t.Parallel()
 	s := newEdgeSite(t)
-	s.block("casino")
+	s.blockWord("casino")
 	rejected := map[string][]string{}
 	met := map[string]bool{}
 	for _, row := range edgeRows {
@@ -278,9 +278,9 @@ func TestBlockedWords_RejectedInEveryField(t *testing.T) {
 	}
 }
 
-func (s *site) block(word string) { s.Helper(); s.change("block-word", word) }
+func (s *site) blockWord(word string) { s.Helper(); s.changeBlocklist("block-word", word) }
 
-func (s *site) change(act, entry string) {
+func (s *site) changeBlocklist(act, entry string) {
 	s.Helper()
 	must(s.store.ChangeBlocklist(s.Context(), act, entry))(s)
 }

@@ -208,7 +208,7 @@ func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
 	if err := s.server.RunJobs(t.Context()); err == nil {
 		t.Error("it does not tell that the folder is missing")
 	}
-	contains(t, "the metrics without a backup", s.figures(), "\ncallbook_backup_timestamp_seconds 0\n")
+	contains(t, "the metrics without a backup", s.metricsText(), "\ncallbook_backup_timestamp_seconds 0\n")
 	if r := s.send("GET", "/readyz", "", nil).status(200); r.value("status") != "degraded" || r.value("problems", 0, "code") != "backup_failed" {
 		t.Errorf("readiness after a failed backup: %v, %v", r.value("status"), r.value("problems"))
 	}
@@ -221,7 +221,7 @@ func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
 		noError(t, s.server.RunJobs(t.Context()))
 		copies(step.want)
 	}
-	contains(t, "the metrics", s.figures(), fmt.Sprintf("\ncallbook_backup_timestamp_seconds %d\n", s.clock.Now().Unix()))
+	contains(t, "the metrics", s.metricsText(), fmt.Sprintf("\ncallbook_backup_timestamp_seconds %d\n", s.clock.Now().Unix()))
 	if strings.Count(s.log.String(), "wrote a backup") != 2 {
 		t.Errorf("the log: %s", s.log)
 	}

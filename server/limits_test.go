@@ -296,7 +296,7 @@ func TestBlockedNetwork_ReadsAndLeaves(t *testing.T) {
 	s := newSite(t, behindProxy(nil))
 	s.server.options.Contact = "mailto:ops@example.org"
 	key := s.agent("harbour-pilot")
-	s.change("block-network", "192.0.2.0/24")
+	s.changeBlocklist("block-network", "192.0.2.0/24")
 	const blocked = "X-Forwarded-For: 192.0.2.7"
 	for _, op := range s.server.engine.Operations {
 		if op.ID == "listEvents" { // waits
@@ -323,7 +323,7 @@ func TestBlockedNetwork_ReadsAndLeaves(t *testing.T) {
 	}
 	s.send("PATCH", "/api/me", key, `{}`, "X-Forwarded-For: 192.0.3.7").status(200)
 	s.send("DELETE", "/api/me?confirm=harbour-pilot", key, nil, blocked).status(204)
-	s.change("unblock-network", "192.0.2.0/24")
+	s.changeBlocklist("unblock-network", "192.0.2.0/24")
 	s.send("POST", "/api/agents", "", registrationOf("other"), blocked).status(201)
 }
 
@@ -331,7 +331,7 @@ func TestBlockedNetwork_ReadsAndLeaves(t *testing.T) {
 func TestExemptNetwork_PassesLimitsOfAddresses(t *testing.T) {
 	one := ratelimit.Limit{Requests: 1, Period: time.Minute}
 	s := newSite(t, behindProxy(ratelimit.Limits{limitReads: one, limitRegistrations: one, limitNetworkWrites: one, limitFailedKeys: one, limitWrites: {Requests: 2, Period: time.Minute}}))
-	s.change("exempt-network", "192.0.2.0/24")
+	s.changeBlocklist("exempt-network", "192.0.2.0/24")
 	const exempt = "X-Forwarded-For: 192.0.2.7"
 	var key string
 	for i := range 3 {
@@ -346,7 +346,7 @@ func TestExemptNetwork_PassesLimitsOfAddresses(t *testing.T) {
 	s.send("PATCH", "/api/me", key, `{}`, exempt).limited(s, "writes", ratelimit.Limit{Requests: 2, Period: time.Minute})
 	s.send("GET", "/agents", "", nil, "X-Forwarded-For: 198.51.100.7").status(200)
 	s.send("GET", "/agents", "", nil, "X-Forwarded-For: 198.51.100.7").status(429)
-	s.change("unexempt-network", "192.0.2.0/24")
+	s.changeBlocklist("unexempt-network", "192.0.2.0/24")
 	s.send("GET", "/agents", "", nil, exempt).status(200)
 	s.send("GET", "/agents", "", nil, exempt).status(429)
 }

@@ -69,7 +69,7 @@ func TestLinks_ToABlockedHostFail(t *testing.T) {
 	h.say(relMe)
 	s.link(key, "http://mastodon.spam.example/about").status(200)
 	s.link(key, "http://harbour.example.com/").status(200)
-	s.change("block-host", "spam.example")
+	s.changeBlocklist("block-host", "spam.example")
 	looks := h.looks.Load()
 	if a := s.link(key, "http://spam.example/").status(200); a.value("link", "status") != "failed" || a.value("link", "failure") != "blocked" {
 		t.Errorf("a new link: %s", a.Body)
@@ -85,7 +85,7 @@ func TestLinks_ToABlockedHostFail(t *testing.T) {
 		}
 	}
 	equal(t, looks, h.looks.Load(), "requests of the host")
-	s.change("unblock-host", "spam.example")
+	s.changeBlocklist("unblock-host", "spam.example")
 	if a := s.link(key, "http://mastodon.spam.example/about").status(200); a.value("link", "status") != "verified" {
 		t.Errorf("once it is allowed again: %s", a.Body)
 	}

@@ -749,11 +749,11 @@ func (w *matrixWorld) populate(s *site) {
 	person("asker")
 	for _, state := range []string{"expired", "overdue"} {
 		person("host-" + state)
-		w.things["request "+state] = s.ask(w.keys["asker"], "host-"+state)
+		w.things["request "+state] = s.requestWithoutOffering(w.keys["asker"], "host-"+state)
 	}
 	s.clock.Advance(w.age)
 	// A call that touches the pair stores that it is expired.
-	s.act("accept", w.things["request expired"], w.keys["host-expired"]).rejected(409, domain.CodeInvalidState)
+	s.actOnRequest("accept", w.things["request expired"], w.keys["host-expired"]).rejected(409, domain.CodeInvalidState)
 
 	person("stranger")
 	w.populateRequests(s, person)
@@ -788,15 +788,15 @@ func (w *matrixWorld) populateRequests(s *site, person func(string)) {
 		if state == "awaiting" {
 			s.acceptWithoutOffering(key, `{"require_owner_receipt":true}`)
 		}
-		id := s.ask(w.keys["asker"], "host-"+state)
+		id := s.requestWithoutOffering(w.keys["asker"], "host-"+state)
 		w.things["request "+state] = id
 		switch state {
 		case "awaiting", "accepted":
-			s.act("accept", id, key).status(200)
+			s.actOnRequest("accept", id, key).status(200)
 		case "declined":
-			s.act("decline", id, key).status(200)
+			s.actOnRequest("decline", id, key).status(200)
 		case "withdrawn":
-			s.act("withdraw", id, w.keys["asker"]).status(200)
+			s.actOnRequest("withdraw", id, w.keys["asker"]).status(200)
 		}
 	}
 	w.things["request others'"] = w.things["request pending"]
@@ -824,11 +824,11 @@ func (w *matrixWorld) populateRecipients(s *site) {
 		w.keys[handle] = s.verified(handle)
 		s.acceptWithoutOffering(w.keys[handle], policy)
 	}
-	s.ask(w.keys["asker"], "full")
+	s.requestWithoutOffering(w.keys["asker"], "full")
 	for _, sender := range []string{"level-1", "level-2"} {
-		w.things["request between"] = s.ask(w.keys[sender], "open")
-		s.act("report", s.ask(w.keys[sender], "blocking"), w.keys["blocking"]).status(200)
-		s.act("decline", s.ask(w.keys[sender], "cooling"), w.keys["cooling"]).status(200)
+		w.things["request between"] = s.requestWithoutOffering(w.keys[sender], "open")
+		s.actOnRequest("report", s.requestWithoutOffering(w.keys[sender], "blocking"), w.keys["blocking"]).status(200)
+		s.actOnRequest("decline", s.requestWithoutOffering(w.keys[sender], "cooling"), w.keys["cooling"]).status(200)
 	}
 	w.things["request between"] = s.send("GET", "/api/me/requests?box=out&status=pending", w.keys["level-1"], nil).text("requests", 0, "id")
 }
@@ -871,12 +871,12 @@ func (s *site) acceptWithoutOffering(key, policy string) {
 	s.send("PATCH", "/api/me", key, `{"contact_policy":`+policy+`}`).status(200)
 }
 
-func (s *site) ask(key, handle string) string {
+func (s *site) requestWithoutOffering(key, handle string) string {
 	s.Helper()
 	return s.send("POST", "/api/agents/"+handle+"/requests", key, requestDraft).status(201).text("request", "id")
 }
 
-func (s *site) act(act, id, key string) *result {
+func (s *site) actOnRequest(act, id, key string) *result {
 	s.Helper()
 	return s.send("POST", "/api/requests/"+id+"/"+act, key, nil)
 }

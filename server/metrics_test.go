@@ -13,8 +13,8 @@ import (
 	"callbook/server/ratelimit"
 )
 
-// figures returns the metrics as Prometheus reads them.
-func (s *site) figures() string {
+// metricsText returns the metrics as Prometheus reads them.
+func (s *site) metricsText() string {
 	s.Helper()
 	w := httptest.NewRecorder()
 	s.server.Metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
@@ -42,7 +42,7 @@ func TestMetrics_CountRequestsByRoute(t *testing.T) {
 	s.send("GET", "/agents/tide-reader", "", nil).status(200)
 	s.send("GET", "/owner/secret-token", "", nil).status(404)
 	s.send("GET", "/no/such?key="+key, "", nil).status(404)
-	text := s.figures()
+	text := s.metricsText()
 	hasLines(t, text,
 		`callbook_http_requests_total{method="POST",route="/api/agents",status="2xx"} 1`,
 		`callbook_http_requests_total{method="GET",route="/api/agents/{handle}",status="2xx"} 1`,
@@ -90,7 +90,7 @@ func TestMetrics_AllAreListed(t *testing.T) {
 	s.server.ShowCertificate("directory.example.org", func() time.Time { return time.Time{} })
 	var raw strings.Builder
 	s.server.writeMetrics(t.Context(), &raw)
-	written := samples(s.figures())
+	written := samples(s.metricsText())
 	for sample := range samples(raw.String()) {
 		if strings.HasPrefix(sample, "callbook_") && !written[sample] {
 			t.Errorf("exportedMetrics does not list %s", sample)
@@ -104,7 +104,7 @@ func TestMetrics_ClientsAddNoLabels(t *testing.T) {
 	s := newSite(t, withMailCaps, func(o *siteOptions) { o.limits = ratelimit.Limits{"failed_keys": {Requests: 1, Period: time.Minute}} })
 	key := s.agent("tide-reader")
 	s.send("POST", "/api/me/verify", key, nil).status(202)
-	before := samples(s.figures())
+	before := samples(s.metricsText())
 	for i := range 5 {
 		s.sendRaw(fmt.Sprintf("BREW%d", i), "/api/agents")
 		s.sendRaw("GET", fmt.Sprintf("/made-up-%d", i))
@@ -113,7 +113,7 @@ func TestMetrics_ClientsAddNoLabels(t *testing.T) {
 		s.send("POST", "/api/me/verify", key, nil)
 		s.send("PATCH", "/api/me", key, fmt.Sprintf(`{"made-up-%d":1}`, i)).status(422)
 	}
-	figures := s.figures()
+	figures := s.metricsText()
 	for sample := range samples(figures) {
 		if !before[sample] {
 			t.Errorf("%s is new", sample)
@@ -129,7 +129,7 @@ func TestMetrics_ClientsAddNoLabels(t *testing.T) {
 // TestMetrics_SurviveTheDatabase: they are wanted most when it cannot be read.
 func TestMetrics_SurviveTheDatabase(t *testing.T) {
 	s := newSite(t)
-	contains(t, "the metrics", s.figures(), "\ncallbook_database_up 1")
+	contains(t, "the metrics", s.metricsText(), "\ncallbook_database_up 1")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // as good as a file that cannot be read
 	var figures strings.Builder

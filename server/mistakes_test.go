@@ -29,7 +29,7 @@ func mistakesSite(t testing.TB) (s *site, values map[string]string) {
 	s = newSite(t, func(o *siteOptions) { o.quotas = domain.Quotas{domain.LimitFirstWeekRequests: 3} })
 	open := map[string]any{"contact_policy": map[string]any{"require_offering": false}}
 	v := map[string]string{"pilot": s.verified("harbour-pilot"), "tide": s.verified("tide-gauge"), "novice": s.agent("novice"), "busy": s.verified("busy-sender")}
-	v["offering"] = s.menu(v["pilot"])
+	v["offering"] = s.replaceMenu(v["pilot"])
 	for handle, policy := range map[string]string{
 		"shut-agent": `"accepting":false`, "strict-agent": `"min_level":2`, "full-agent": `"weekly_cap":1`, "shy-agent": `"accepting":true`, "calm-agent": `"accepting":true`,
 	} {
@@ -41,11 +41,11 @@ func mistakesSite(t testing.TB) (s *site, values map[string]string) {
 	v["post"], v["gone"] = s.post(v["pilot"], "Tide data wanted"), s.post(v["pilot"], "To be deleted")
 	s.send("DELETE", "/api/posts/"+v["gone"], v["pilot"], nil).status(204)
 	v["reply"] = s.reply(v["tide"], v["post"])
-	v["request"], v["secret"] = s.request(v["tide"], "harbour-pilot"), s.request(v["busy"], "full-agent")
-	v["declined"] = s.request(v["tide"], "shy-agent")
+	v["request"], v["secret"] = s.sendRequest(v["tide"], "harbour-pilot"), s.sendRequest(v["busy"], "full-agent")
+	v["declined"] = s.sendRequest(v["tide"], "shy-agent")
 	s.send("POST", "/api/requests/"+v["declined"]+"/decline", v["shy-agent"], nil).status(200)
 	for _, handle := range []string{"shy-agent", "calm-agent"} {
-		s.request(v["busy"], handle)
+		s.sendRequest(v["busy"], handle)
 	}
 	v["collab"], v["decided"] = s.collab(v["tide"], "harbour-pilot"), s.collab(v["busy"], "harbour-pilot")
 	s.send("POST", "/api/collabs/"+v["decided"]+"/decline", v["pilot"], nil).status(200)

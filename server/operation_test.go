@@ -18,14 +18,14 @@ func newPopulatedSite(t testing.TB, options ...func(*siteOptions)) (s *site, key
 	t.Helper()
 	s = newSite(t, options...)
 	key = s.agent("harbour-pilot")
-	s.menu(key)
+	s.replaceMenu(key)
 	post = s.post(key, "Tide data wanted")
 	reply := s.reply(key, post)
 	other := s.verified("tide-gauge")
 	s.send("POST", "/api/collabs/"+s.collab(other, "harbour-pilot")+"/confirm", key, nil).status(200)
 	s.pathValues = map[string]string{
 		"{handle}": "harbour-pilot", "/api/posts": post, "/api/replies": reply,
-		"/api/requests": s.request(other, "harbour-pilot"), "/api/collabs": s.collab(other, "harbour-pilot"),
+		"/api/requests": s.sendRequest(other, "harbour-pilot"), "/api/collabs": s.collab(other, "harbour-pilot"),
 	}
 	return s, key, post
 }

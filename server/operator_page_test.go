@@ -361,7 +361,7 @@ func TestOperatorPage_RemovesAWave(t *testing.T) {
 		if i >= 25 { // others, of which each has its own network
 			r.Handle, r.From = fmt.Sprintf("honest-%d", i), netip.AddrFrom4([4]byte{10, 0, byte(i), 1})
 		}
-		s.createPost(s.register(r), domain.PostDraft{Kind: "announce", Title: "Cheap watches", Body: "Buy them"})
+		s.createPost(s.registerFull(r), domain.PostDraft{Kind: "announce", Title: "Cheap watches", Body: "Buy them"})
 	}
 	p := s.operatorPage()
 	chosen := func(a *result) (handles []string) {

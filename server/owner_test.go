@@ -43,7 +43,7 @@ func (s *ownerSite) inForce(handle string, more ...any) (key, token string) {
 func (s *ownerSite) awaiting(key, handle, sender string) string {
 	s.Helper()
 	s.send("PATCH", "/api/me", key, `{"contact_policy":{"require_owner_receipt":true,"require_offering":false,"weekly_cap":50}}`).status(200)
-	id := s.ask(sender, handle)
+	id := s.requestWithoutOffering(sender, handle)
 	s.send("POST", "/api/requests/"+id+"/accept", key, nil).status(200)
 	return id
 }
@@ -113,7 +113,7 @@ var ownerStates = map[string]func(s *ownerSite, handle string) (token string){
 func (s *ownerSite) waits(handle, sender string) string {
 	s.Helper()
 	s.database.MustExec(`UPDATE agents SET require_offering = FALSE WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle)
-	id := s.ask(sender, handle)
+	id := s.requestWithoutOffering(sender, handle)
 	s.database.MustExec(`UPDATE requests SET status = 'awaiting_owner' WHERE id = ?`, id)
 	return id
 }

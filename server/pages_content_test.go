@@ -196,8 +196,8 @@ func isEntry(n *html.Node) bool {
 	return n.Data == "article" && (hasClass(n, "entry") || hasClass(n, "reply"))
 }
 
-// found returns the number of records that a list reports.
-func found(doc *html.Node) string {
+// reportedTotal returns the number of records that a list reports.
+func reportedTotal(doc *html.Node) string {
 	for _, n := range elements(doc) {
 		if hasClass(n, "found") {
 			return firstNumber.FindString(innerText(n))
@@ -210,7 +210,7 @@ func found(doc *html.Node) string {
 func (s *site) counts(what string, pages []*html.Node, want int) {
 	s.Helper()
 	for _, doc := range pages {
-		equal(s, fmt.Sprint(want), found(doc), "%s: the number of records found", what)
+		equal(s, fmt.Sprint(want), reportedTotal(doc), "%s: the number of records found", what)
 	}
 }
 

@@ -30,7 +30,7 @@ type written struct{ text, handle, post string }
 
 func newHostileCrew(t testing.TB) *hostileCrew {
 	s := newSite(t)
-	c := &hostileCrew{site: s, gauge: s.register(domain.Registration{Handle: "tide-gauge"}), shown: map[string]bool{}, fed: map[string]bool{}}
+	c := &hostileCrew{site: s, gauge: s.registerFull(domain.Registration{Handle: "tide-gauge"}), shown: map[string]bool{}, fed: map[string]bool{}}
 	c.createPost(c.gauge, domain.PostDraft{Kind: "announce", Title: "Plain", Body: "Plain"})
 	return c
 }
@@ -51,7 +51,7 @@ func (c *hostileCrew) write(texts []string) {
 // writeAll bypasses the checks of the API, which would reject some texts as addresses: texts that
 // an older program accepted must do no harm either.
 func (c *hostileCrew) writeAll(handle, text string) (post string) {
-	caller := c.register(domain.Registration{Handle: handle, Name: text, Owner: text, Profile: domain.Profile{
+	caller := c.registerFull(domain.Registration{Handle: handle, Name: text, Owner: text, Profile: domain.Profile{
 		Tagline: text, DescriptionEN: text, DescriptionZH: text, Capabilities: []string{text}, Languages: []string{"en"}, Homepage: text, Model: text,
 	}})
 	menu := domain.Menu{Offerings: []domain.OfferingDraft{{Title: text, Deliverable: text, Mode: "free", ForWhom: text, NotDoing: text, TurnaroundDays: 3, Tags: []string{text, "berths"}}}}

@@ -11,23 +11,23 @@ import (
 	"callbook/testdata/proof"
 )
 
-// brim is a directory whose texts have their greatest lengths, of random
+// fullDirectory is a directory whose texts have their greatest lengths, of random
 // characters, and whose lists have their most items.
-type brim struct {
+type fullDirectory struct {
 	*site
 	random  *rand.Rand
 	letters []rune
 }
 
-func newBrim(t testing.TB, letters []rune) *brim {
-	b := &brim{site: newSite(t), random: rand.New(rand.NewPCG(1, 2)), letters: letters}
+func newFullDirectory(t testing.TB, letters []rune) *fullDirectory {
+	b := &fullDirectory{site: newSite(t), random: rand.New(rand.NewPCG(1, 2)), letters: letters}
 	if text := b.text(100); text != storetext.Normalize(text) || !storetext.CheckLine(text) {
 		t.Fatalf("no agent can write %q", text)
 	}
 	return b
 }
 
-func (b *brim) text(n int) string {
+func (b *fullDirectory) text(n int) string {
 	text := make([]rune, n)
 	for i := range text {
 		text[i] = b.letters[b.random.IntN(len(b.letters))]
@@ -35,7 +35,7 @@ func (b *brim) text(n int) string {
 	return string(text)
 }
 
-func (b *brim) items(n int) (items []string) {
+func (b *fullDirectory) items(n int) (items []string) {
 	for range n {
 		items = append(items, b.text(60))
 	}
@@ -50,7 +50,7 @@ func longCodes(n int) (codes []string) {
 	return codes
 }
 
-func (b *brim) address() string {
+func (b *fullDirectory) address() string {
 	const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
 	address := []byte("https://harbour.example.org/")
 	for len(address) < 2048 {
@@ -60,9 +60,9 @@ func (b *brim) address() string {
 }
 
 // whole registers an agent with everything that a card can hold.
-func (b *brim) whole(handle string) domain.Caller {
+func (b *fullDirectory) whole(handle string) domain.Caller {
 	b.Helper()
-	caller := b.register(domain.Registration{Handle: handle, Name: b.text(60), Owner: b.text(60), Profile: domain.Profile{
+	caller := b.registerFull(domain.Registration{Handle: handle, Name: b.text(60), Owner: b.text(60), Profile: domain.Profile{
 		Tagline: b.text(80), DescriptionEN: b.text(600), DescriptionZH: b.text(600), Capabilities: b.items(12), Languages: longCodes(8), Homepage: b.address(), Model: b.text(60), ContactPublic: true,
 	}})
 	var menu domain.Menu
@@ -84,9 +84,9 @@ func (b *brim) whole(handle string) domain.Caller {
 }
 
 // listed registers an agent with all that a list shows of one.
-func (b *brim) listed(handle string) domain.Caller {
+func (b *fullDirectory) listed(handle string) domain.Caller {
 	b.Helper()
-	caller := b.register(domain.Registration{Handle: handle, Name: b.text(60), Profile: domain.Profile{Tagline: b.text(80), Languages: longCodes(8)}})
+	caller := b.registerFull(domain.Registration{Handle: handle, Name: b.text(60), Profile: domain.Profile{Tagline: b.text(80), Languages: longCodes(8)}})
 	var menu domain.Menu
 	for range 3 {
 		menu.Offerings = append(menu.Offerings, domain.OfferingDraft{Title: b.text(40), Deliverable: "x", Mode: "offsite_paid", Tags: []string{"berths"}})
@@ -96,7 +96,7 @@ func (b *brim) listed(handle string) domain.Caller {
 }
 
 // wholeCall publishes a call with the maximum content.
-func (b *brim) wholeCall(by domain.Caller) (id string) {
+func (b *fullDirectory) wholeCall(by domain.Caller) (id string) {
 	b.Helper()
 	return b.createPost(by, domain.PostDraft{
 		Kind: "offering", Title: b.text(120), Body: b.text(4000), Deliverable: b.text(300), Constraints: b.text(300), Deadline: "2099-12-31",
@@ -138,7 +138,7 @@ func (s *site) walkedBytes(path, plural, id string) (ids []string, longest int) 
 func TestPublicReads_AreBounded(t *testing.T) {
 	t.Parallel()
 	proof.OneByOne(t)
-	b := newBrim(t, pictures)
+	b := newFullDirectory(t, pictures)
 	const kilobyte = 1 << 10
 	var crew []domain.Caller
 	var handles, calls []string
@@ -216,7 +216,7 @@ func TestPages_AreSmall(t *testing.T) {
 		"four bytes each": {between(0x20000, 0x2A6DF, 0x1F300, 0x1F5FF, 0x10400, 0x1044F, 0x12000, 0x12399), []int{5, 2}},
 		"markup":          {[]rune("<>&\"'+`="), []int{7}},
 	} {
-		b := newBrim(t, tt.letters)
+		b := newFullDirectory(t, tt.letters)
 		pilot := b.whole("harbour-pilot")
 		call := b.wholeCall(pilot)
 		for range 7 {

@@ -51,11 +51,11 @@ func nextLink(doc *html.Node) string {
 	return ""
 }
 
-func (s *site) register(r domain.Registration) domain.Caller {
+func (s *site) registerFull(r domain.Registration) domain.Caller {
 	s.Helper()
 	if name := r.Name; name != "" && len(storetext.CheckName("name", name, "")) > 0 {
 		r.Name = ""
-		caller := s.register(r)
+		caller := s.registerFull(r)
 		s.rename(caller, name)
 		return caller
 	}
@@ -114,7 +114,7 @@ func newPeopleSite(t testing.TB) *peopleSite {
 	s.populateNeighbours(pilot)
 	s.populateCalls(pilot)
 	for i := range 22 { // more than a page holds
-		s.register(domain.Registration{Handle: fmt.Sprintf("crew-%02d", i), Profile: domain.Profile{Languages: []string{"sr-Latn"}}})
+		s.registerFull(domain.Registration{Handle: fmt.Sprintf("crew-%02d", i), Profile: domain.Profile{Languages: []string{"sr-Latn"}}})
 	}
 	return s
 }
@@ -144,7 +144,7 @@ func (s *peopleSite) populatePilot() domain.Caller {
 // pilot that counts and that does not, with some that have gone too.
 func (s *peopleSite) populateNeighbours(pilot domain.Caller) {
 	caller := func(key string) domain.Caller { return must(s.store.Authenticate(s.Context(), key))(s) }
-	s.register(domain.Registration{Handle: "bare-card"})
+	s.registerFull(domain.Registration{Handle: "bare-card"})
 	gauge := caller(s.verified("tide-gauge", "description_en", "", "description_zh", "只有中文介绍。"))
 	closed := caller(s.agent("shut-door", "tagline", "不接受请求"))
 	must(s.store.UpdateAgent(s.Context(), closed, func(settings *domain.Settings) error {
@@ -153,7 +153,7 @@ func (s *peopleSite) populateNeighbours(pilot domain.Caller) {
 	}))(s)
 	keeper := caller(s.claimed("lantern-keeper", "bo@lantern.example.org"))
 	watcher := caller(s.claimed("reef-watcher", "ana@reef.example.org"))
-	gone, fog := s.register(domain.Registration{Handle: "gone-agent", Name: "Vanished"}), s.register(domain.Registration{Handle: "fog-horn", Name: "Silenced"})
+	gone, fog := s.registerFull(domain.Registration{Handle: "gone-agent", Name: "Vanished"}), s.registerFull(domain.Registration{Handle: "fog-horn", Name: "Silenced"})
 	for _, other := range []domain.Caller{gauge, fog, gauge, watcher, closed, keeper, gone} {
 		s.recordCollab(pilot, other, "Work with "+other.Handle)
 	}
@@ -388,7 +388,7 @@ func TestAgentPage_ShowsHowFastAnAgentResponds(t *testing.T) {
 	pilot := s.verified("harbour-pilot")
 	s.send("PATCH", "/api/me", pilot, `{"contact_policy":{"require_offering":false}}`).status(200)
 	for i := range 3 {
-		id := s.request(s.verified(fmt.Sprintf("sender-%d", i)), "harbour-pilot")
+		id := s.sendRequest(s.verified(fmt.Sprintf("sender-%d", i)), "harbour-pilot")
 		s.send("POST", "/api/requests/"+id+"/accept", pilot, nil).status(200)
 	}
 	equal(t, 0.0, s.send("GET", "/api/agents/harbour-pilot", "", nil).value("evidence", "median_answer_hours"), "the median")

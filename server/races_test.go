@@ -196,10 +196,10 @@ func TestContactRequest_ConcurrentAcceptDeclineWithdraw(t *testing.T) {
 			host = c.host(fmt.Sprintf("host-%d", round))
 		}
 		sender := c.party(fmt.Sprintf("sender-%d", round))
-		id := c.ask(sender.key, host.Handle)
+		id := c.requestWithoutOffering(sender.key, host.Handle)
 		responses := c.atOnce(contenders, func(i int) *result {
 			act := acts[i%len(acts)]
-			return c.act(act, id, map[bool]party{true: sender, false: host}[act == "withdraw"].key)
+			return c.actOnRequest(act, id, map[bool]party{true: sender, false: host}[act == "withdraw"].key)
 		})
 		end := c.outcome(host, id)
 		won[end.Status]++
@@ -245,7 +245,7 @@ func TestContactRequest_ConcurrentDeletionAndAccept(t *testing.T) {
 	proof.Figure(t, "act rounds", races)
 	for round := range races {
 		host, sender := c.host(fmt.Sprintf("host-%d", round)), c.party(fmt.Sprintf("sender-%d", round))
-		id := c.ask(sender.key, host.Handle)
+		id := c.requestWithoutOffering(sender.key, host.Handle)
 		gone, left, instead := host, sender, "declined"
 		if round%2 == 0 {
 			gone, left, instead = sender, host, "withdrawn"
@@ -254,7 +254,7 @@ func TestContactRequest_ConcurrentDeletionAndAccept(t *testing.T) {
 			if i%2 == 0 {
 				return c.send("DELETE", "/api/me?confirm="+gone.Handle, gone.key, nil)
 			}
-			return c.act("accept", id, host.key)
+			return c.actOnRequest("accept", id, host.key)
 		})
 		end := c.outcome(left, id)
 		ends[end.Status]++

@@ -25,8 +25,8 @@ import (
 	"callbook/testdata/proof"
 )
 
-// served is a site behind the program's own HTTP server: timeouts, limits of headers, graceful stop.
-type served struct {
+// rawServer is a site behind the program's own HTTP server: timeouts, limits of headers, graceful stop.
+type rawServer struct {
 	testing.TB
 	address string
 	path    string
@@ -36,14 +36,14 @@ type served struct {
 	server  *Server
 }
 
-func serve(t testing.TB) *served {
+func startRawServer(t testing.TB) *rawServer {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	st := must(store.Open(t.Context(), store.Options{Path: path, Quotas: domain.Quotas{}}))(t)
 	s := must(New(st, Options{BaseURL: "http://callbook.example.org", Log: zerolog.Nop()}))(t)
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(context.Background())
-	served := &served{TB: t, address: listener.Addr().String(), path: path, stop: stop, ended: make(chan error, 1), store: st, server: s}
+	served := &rawServer{TB: t, address: listener.Addr().String(), path: path, stop: stop, ended: make(chan error, 1), store: st, server: s}
 	var once sync.Once
 	served.stop = func() { once.Do(stop) }
 	go func() { served.ended <- errors.Join(s.Serve(ctx, Front{Listener: listener}), st.Close()) }()
@@ -62,7 +62,7 @@ func serve(t testing.TB) *served {
 }
 
 // dial opens a connection that no test waits on for long.
-func (s *served) dial() *net.TCPConn {
+func (s *rawServer) dial() *net.TCPConn {
 	s.Helper()
 	conn := must(net.Dial("tcp", s.address))(s)
 	s.Cleanup(func() { conn.Close() })
@@ -71,7 +71,7 @@ func (s *served) dial() *net.TCPConn {
 }
 
 // exchange sends bytes, closes its side, and reads all responses.
-func (s *served) exchange(raw string) []*http.Response {
+func (s *rawServer) exchange(raw string) []*http.Response {
 	s.Helper()
 	conn := s.dial()
 	go func() { // the server may response and close before it has read all
@@ -100,7 +100,7 @@ func register(handle string, headers ...string) string {
 func chunk(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }
 
 func TestHTTP_AmbiguousRequestsHaveOneReading(t *testing.T) {
-	s := serve(t)
+	s := startRawServer(t)
 	const host = "Host: callbook.example.org\r\n"
 	const smuggled = "GET /api/smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 	tests := []struct {
@@ -151,7 +151,7 @@ func TestHTTP_AmbiguousRequestsHaveOneReading(t *testing.T) {
 }
 
 func TestHTTP_HeadersAreBounded(t *testing.T) {
-	s := serve(t)
+	s := startRawServer(t)
 	const start = "GET /api HTTP/1.1\r\nHost: callbook.example.org\r\n"
 	tests := map[string]string{
 		"one long header": start + "X-Long: " + strings.Repeat("a", 24<<10) + "\r\n\r\n",
@@ -171,7 +171,7 @@ func TestHTTP_HeadersAreBounded(t *testing.T) {
 }
 
 func TestHTTP_BodiesAreBounded(t *testing.T) {
-	s := serve(t)
+	s := startRawServer(t)
 	const start = "POST /api/agents HTTP/1.1\r\nHost: callbook.example.org\r\n"
 	blank := strings.Repeat(" ", 32<<10)
 	endless := start + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat(chunk(blank), 64)
@@ -216,7 +216,7 @@ func TestHTTP_IncompleteHeadersTimeOut(t *testing.T) {
 	server.Config = h
 	server.Start()
 	defer server.Close()
-	here := &served{TB: t, address: server.Listener.Addr().String()}
+	here := &rawServer{TB: t, address: server.Listener.Addr().String()}
 	together(10, func(i int) {
 		conn := here.dial()
 		if i%2 == 0 {
@@ -229,7 +229,7 @@ func TestHTTP_IncompleteHeadersTimeOut(t *testing.T) {
 }
 
 // begin sends a request without its body, and returns once its handler reads the body.
-func (s *served) begin(request string) (conn *net.TCPConn, r *bufio.Reader, body string) {
+func (s *rawServer) begin(request string) (conn *net.TCPConn, r *bufio.Reader, body string) {
 	s.Helper()
 	head, body, _ := strings.Cut(request, "\r\n\r\n")
 	conn = s.dial()
@@ -260,7 +260,7 @@ func TestHTTP_LateBodyIsAuthorizedAgain(t *testing.T) {
 		"deletion": {func(s *store.Store, c domain.Caller) error { return s.DeleteAgent(context.Background(), c) }, 401, 0},
 	} {
 		t.Run(ends, func(t *testing.T) {
-			s := serve(t)
+			s := startRawServer(t)
 			registered, _, err := s.store.Register(t.Context(), domain.Registration{
 				Handle: "harbour-pilot", Name: "A", Owner: "B", Mailbox: "a@example.org", AcceptRules: true,
 				Profile: domain.Profile{DescriptionEN: "D"},
@@ -281,7 +281,7 @@ func TestHTTP_LateBodyIsAuthorizedAgain(t *testing.T) {
 }
 
 func TestShutdown_CompletesRunningRequests(t *testing.T) {
-	s := serve(t)
+	s := startRawServer(t)
 	idle := s.dial()
 	must(io.WriteString(idle, "GET /api HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
 	const running = 8
@@ -326,7 +326,7 @@ func TestShutdown_CompletesRunningRequests(t *testing.T) {
 
 func TestShutdown_CutsOffEndlessRequests(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := startRawServer(t)
 	s.server.shutdown = 200 * time.Millisecond
 	conn, _, _ := s.begin(register("harbour-pilot"))
 	s.stop()
@@ -343,7 +343,7 @@ func TestShutdown_CutsOffEndlessRequests(t *testing.T) {
 // TestHTTP_RejectsExpectedBodyAtOnce: the client waits for the permission to send its body, and must not wait for the
 // rejection.
 func TestHTTP_RejectsExpectedBodyAtOnce(t *testing.T) {
-	conn := serve(t).dial()
+	conn := startRawServer(t).dial()
 	must(io.WriteString(conn, "POST /api/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer cq_wrong\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n"))(t)
 	noError(t, conn.SetReadDeadline(time.Now().Add(3*time.Second))) //clock: of the connection
 	a, err := http.ReadResponse(bufio.NewReader(conn), nil)

@@ -84,7 +84,7 @@ func TestScripts_ReachEveryOperationAndError(t *testing.T) {
 			t.Errorf("no script in testdata/api calls %s with success", op.ID)
 		}
 	}
-	unmet := slices.DeleteFunc(refusals(), func(name string) bool { return met[name] })
+	unmet := slices.DeleteFunc(errorTopics(), func(name string) bool { return met[name] })
 	equal(t, slices.Sorted(strings.FieldsSeq(strings.Join(slices.Collect(maps.Values(unreachable)), " "))), unmet, "the errors that no script meets")
 }
 
@@ -173,20 +173,20 @@ func (s *site) recordReached(met map[string]bool, method, path string, a *result
 func (s *site) wording(code string, texts map[string]api.Text, en, zh string) string {
 	found, longest := code, 0
 	for topic, t := range texts {
-		if len(t.EN) > longest && saidAs(t.EN, en) && saidAs(t.ZH, zh) {
+		if len(t.EN) > longest && matchesTemplate(t.EN, en) && matchesTemplate(t.ZH, zh) {
 			found, longest = code+"/"+cmp.Or(topic, "general"), len(t.EN)
 		}
 	}
 	return found
 }
 
-func saidAs(template, message string) bool {
+func matchesTemplate(template, message string) bool {
 	pattern := strings.NewReplacer("%d", `\d+`, "%s", `[^"]+`, `%\[1\]s`, `[^" ]+`).Replace(regexp.QuoteMeta(template))
 	return regexp.MustCompile(`(^|\S )` + pattern).MatchString(message)
 }
 
-// refusals returns all wordings of the catalogues as "code/topic", and all detail codes.
-func refusals() []string {
+// errorTopics returns all wordings of the catalogues as "code/topic", and all detail codes.
+func errorTopics() []string {
 	var names []string
 	add := func(code string, texts map[string]api.Text) {
 		for topic := range texts {

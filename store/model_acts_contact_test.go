@@ -267,7 +267,7 @@ func makeEvents(r *modelRun, a *modelAct) bool {
 }
 
 func doEvents(r *modelRun, a modelAct, on modelTarget) (verdict, error) {
-	last := min(a.n, on.who.heard-1)
+	last := min(a.n, on.who.delivered-1)
 	if !on.who.deleted && last >= 0 {
 		r.eventsAfter(on.who, last)
 	}

@@ -91,7 +91,7 @@ func (r *modelRun) checkAgent(a *modelAgent, whole bool) {
 	if whole || turn == 5 {
 		r.checkWake(a)
 	}
-	if !a.deleted && (whole || turn == 3 || a.heard < len(a.events)) {
+	if !a.deleted && (whole || turn == 3 || a.delivered < len(a.events)) {
 		r.newEvents(a)
 	}
 }
@@ -348,8 +348,8 @@ func (e *modelEvent) is(got domain.Event) bool {
 // model told it, in that order but within one group.
 func (r *modelRun) newEvents(a *modelAgent) {
 	after := ""
-	if a.heard > 0 {
-		after = a.events[a.heard-1].id
+	if a.delivered > 0 {
+		after = a.events[a.delivered-1].id
 	}
 	page, err := r.s.Events(background, a.Caller, after, manyEvents)
 	if err != nil || page.Gap {
@@ -357,38 +357,38 @@ func (r *modelRun) newEvents(a *modelAgent) {
 		return
 	}
 	for _, got := range page.Events {
-		if !a.hear(got) {
-			r.differ("%s was told %s", a.Handle, tellOfEvent(got))
+		if !a.takeEvent(got) {
+			r.differ("%s was told %s", a.Handle, eventText(got))
 			return
 		}
 		r.m.wakeFor(a)
 	}
-	for _, e := range a.events[a.heard:] {
+	for _, e := range a.events[a.delivered:] {
 		if !e.maybe {
 			r.differ("%s was not told: %s of %s", a.Handle, e.kind, e.handle)
 		}
 	}
-	a.events = a.events[:a.heard]
+	a.events = a.events[:a.delivered]
 }
 
-func tellOfEvent(e domain.Event) string {
+func eventText(e domain.Event) string {
 	return e.Type + " of " + e.Subject.Handle + ", at " + e.At.String()
 }
 
-// hear takes the next event for heard, if it is one that may come next.
-func (a *modelAgent) hear(got domain.Event) bool {
-	for a.heard < len(a.events) && a.events[a.heard].maybe && !a.events[a.heard].is(got) {
-		a.events = slices.Delete(a.events, a.heard, a.heard+1)
+// takeEvent takes the next event for heard, if it is one that may come next.
+func (a *modelAgent) takeEvent(got domain.Event) bool {
+	for a.delivered < len(a.events) && a.events[a.delivered].maybe && !a.events[a.delivered].is(got) {
+		a.events = slices.Delete(a.events, a.delivered, a.delivered+1)
 	}
-	for i := a.heard; i < len(a.events); i++ {
+	for i := a.delivered; i < len(a.events); i++ {
 		e := a.events[i]
-		if i > a.heard && (e.group == 0 || e.group != a.events[a.heard].group) {
+		if i > a.delivered && (e.group == 0 || e.group != a.events[a.delivered].group) {
 			return false
 		}
 		if e.is(got) {
 			e.id = got.ID
-			a.events = slices.Insert(slices.Delete(a.events, i, i+1), a.heard, e)
-			a.heard++
+			a.events = slices.Insert(slices.Delete(a.events, i, i+1), a.delivered, e)
+			a.delivered++
 			return true
 		}
 	}
@@ -429,7 +429,7 @@ func (r *modelRun) sameEvents(a *modelAgent, page domain.EventPage, from int) {
 	want := a.events[from:]
 	for i, got := range page.Events {
 		if i >= len(want) || !want[i].is(got) || want[i].id != got.ID {
-			r.differ("the %d. kept event of %s is %s, %s", from+i, a.Handle, got.ID, tellOfEvent(got))
+			r.differ("the %d. kept event of %s is %s, %s", from+i, a.Handle, got.ID, eventText(got))
 			return
 		}
 	}

@@ -32,7 +32,7 @@ func (m *model) send(from, to *modelAgent, draft domain.ContactRequestDraft) (*m
 	from.sent = append(from.sent, m.now)
 	m.requests, m.moved = append(m.requests, q), append(m.moved, q)
 	m.touched[from] = true
-	m.tell(to, modelEvent{kind: "request.received", about: &q.id, handle: from.Handle})
+	m.addEvent(to, modelEvent{kind: "request.received", about: &q.id, handle: from.Handle})
 	return q, granted
 }
 
@@ -147,12 +147,12 @@ func (m *model) settle(q *modelRequest) {
 	}
 	q.status, q.updated, q.decided = domain.RequestExpired, q.expires, &q.expires
 	m.moved = append(m.moved, q)
-	m.tell(q.from, modelEvent{kind: "request.expired", about: &q.id, handle: q.to.Handle})
-	m.tell(q.to, modelEvent{kind: "request.expired", about: &q.id, handle: q.from.Handle})
+	m.addEvent(q.from, modelEvent{kind: "request.expired", about: &q.id, handle: q.to.Handle})
+	m.addEvent(q.to, modelEvent{kind: "request.expired", about: &q.id, handle: q.from.Handle})
 }
 
-// move takes an open request on, and tells of it.
-func (m *model) move(q *modelRequest, to string, told ...*modelAgent) verdict {
+// changeStatus takes an open request on, and tells of it.
+func (m *model) changeStatus(q *modelRequest, to string, told ...*modelAgent) verdict {
 	q.status, q.updated = to, m.now
 	if to != domain.RequestAwaiting {
 		q.decided = new(m.now)
@@ -165,7 +165,7 @@ func (m *model) move(q *modelRequest, to string, told ...*modelAgent) verdict {
 		if a == q.from {
 			other = q.to
 		}
-		m.tell(a, modelEvent{kind: "request." + to, about: &q.id, handle: other.Handle})
+		m.addEvent(a, modelEvent{kind: "request." + to, about: &q.id, handle: other.Handle})
 	}
 	return granted
 }
@@ -187,24 +187,24 @@ func (m *model) actOn(q *modelRequest, a *modelAgent, act, reason string) verdic
 	case reveals && (q.from.level() < 1 || q.to.level() < 1 || q.from.deletion != 0 || q.to.deletion != 0):
 		return verdict{code: domain.CodeInvalidState}
 	case act == "accept" && q.status == domain.RequestPending && a.policy.RequireOwnerReceipt:
-		return m.move(q, domain.RequestAwaiting)
+		return m.changeStatus(q, domain.RequestAwaiting)
 	case act == "accept" && q.status == domain.RequestPending:
-		return m.move(q, domain.RequestAccepted, q.from)
+		return m.changeStatus(q, domain.RequestAccepted, q.from)
 	case act == "accept" && q.status == domain.RequestAwaiting:
 		return granted
 	case act == "decline" && q.isOpen():
 		q.reason = reason
-		return m.move(q, domain.RequestDeclined, q.from)
+		return m.changeStatus(q, domain.RequestDeclined, q.from)
 	case act == "withdraw" && q.isOpen():
-		return m.move(q, domain.RequestWithdrawn, q.to)
+		return m.changeStatus(q, domain.RequestWithdrawn, q.to)
 	case act == "agree" && q.status == domain.RequestAwaiting:
-		return m.move(q, domain.RequestAccepted, q.from, q.to)
+		return m.changeStatus(q, domain.RequestAccepted, q.from, q.to)
 	case act == "refuse" && q.status == domain.RequestAwaiting:
-		return m.move(q, domain.RequestDeclined, q.from, q.to)
+		return m.changeStatus(q, domain.RequestDeclined, q.from, q.to)
 	case act == "report":
 		a.blocks[q.from], q.reported = true, true
 		if q.isOpen() {
-			m.move(q, domain.RequestDeclined, q.from)
+			m.changeStatus(q, domain.RequestDeclined, q.from)
 		}
 		return granted
 	}
@@ -272,7 +272,7 @@ func (m *model) record(a, partner *modelAgent, draft domain.CollabDraft) (*model
 	c := &modelCollab{initiator: a, partner: partner, draft: draft, status: domain.CollabPending, created: m.now}
 	m.collabs, m.decided = append(m.collabs, c), append(m.decided, c)
 	m.touched[a] = true
-	m.tell(partner, modelEvent{kind: "collab.received", about: &c.id, handle: a.Handle})
+	m.addEvent(partner, modelEvent{kind: "collab.received", about: &c.id, handle: a.Handle})
 	return c, granted
 }
 
@@ -339,7 +339,7 @@ func (m *model) decide(c *modelCollab, to string, told *modelAgent) {
 	c.status, c.decided = to, new(m.now)
 	m.decided = append(m.decided, c)
 	m.touched[c.initiator], m.touched[c.partner] = true, true
-	m.tell(told, modelEvent{kind: "collab." + to, about: &c.id, handle: c.other(told).Handle})
+	m.addEvent(told, modelEvent{kind: "collab." + to, about: &c.id, handle: c.other(told).Handle})
 }
 
 // The clock.

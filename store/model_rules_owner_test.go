@@ -28,7 +28,7 @@ func (m *model) startVerify(a *modelAgent) (sent bool, v verdict) {
 // rejectMail ends the last mail of an agent, which counts against it no longer.
 func (m *model) rejectMail(a *modelAgent) {
 	m.mails[len(m.mails)-1].agent = nil
-	m.tell(a, modelEvent{kind: domain.EventMailFailed, handle: a.Handle})
+	m.addEvent(a, modelEvent{kind: domain.EventMailFailed, handle: a.Handle})
 }
 
 // giveUp ends a verification that waits to be sent. It counts no longer, but for networks, unless its code was guessed at.

@@ -96,7 +96,7 @@ type modelAgent struct {
 	sent                 []domain.Time // contact requests
 	events               []*modelEvent
 	dropped              int // of the events: so many were kept their time
-	heard                int // of the events: so many have been read
+	delivered            int // of the events: so many have been read
 	seen                 int // of the events: so many are marked as seen
 	wake                 *modelWake
 	woken                domain.Time // last; 0 before
@@ -215,7 +215,7 @@ func (m *model) touchCard(a *modelAgent) {
 	}
 }
 
-func (m *model) tell(a *modelAgent, e modelEvent) {
+func (m *model) addEvent(a *modelAgent, e modelEvent) {
 	m.touched[a] = true
 	if !a.deleted {
 		e.at, e.group = m.now, m.group
@@ -289,7 +289,7 @@ func (m *model) trust(a *modelAgent, change func()) {
 	change()
 	m.touchCard(a)
 	if a.level() != before {
-		m.tell(a, modelEvent{kind: "trust.changed", handle: a.Handle, maybe: hidden || m.isHidden(a) || a.unswept})
+		m.addEvent(a, modelEvent{kind: "trust.changed", handle: a.Handle, maybe: hidden || m.isHidden(a) || a.unswept})
 	}
 }
 
@@ -464,9 +464,9 @@ func (m *model) leave(q *modelRequest, a *modelAgent) {
 	case q.boxes != nil:
 		q.boxes = &domain.Mailboxes{From: q.boxes.From}
 	case q.from == a:
-		m.move(q, domain.RequestWithdrawn, q.to)
+		m.changeStatus(q, domain.RequestWithdrawn, q.to)
 	default:
-		m.move(q, domain.RequestDeclined, q.from)
+		m.changeStatus(q, domain.RequestDeclined, q.from)
 	}
 }
 

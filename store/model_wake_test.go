@@ -119,7 +119,7 @@ func (m *model) finishWake(f *modelFlight, delivered bool) {
 		w.status, w.tries, w.message, w.due = domain.WakeOff, f.due.Tries+1, "", 0
 		if a.wake == w {
 			m.met = append(m.met, "off")
-			m.tell(a, modelEvent{kind: "wake.failed", handle: a.Handle})
+			m.addEvent(a, modelEvent{kind: "wake.failed", handle: a.Handle})
 		}
 	}
 }

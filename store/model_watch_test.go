@@ -188,7 +188,7 @@ func (m *model) notifyOf(a *modelAgent, p *modelPost) string {
 	}
 
 	a.matches = append(a.matches, m.now)
-	m.tell(a, modelEvent{kind: "post.matched", about: &p.id, handle: p.author.Handle})
+	m.addEvent(a, modelEvent{kind: "post.matched", about: &p.id, handle: p.author.Handle})
 	return "matched"
 }
 

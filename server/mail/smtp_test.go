@@ -122,21 +122,21 @@ func (s *session) Auth(mechanism string) (sasl.Server, error) {
 
 // loginServer is AUTH LOGIN, which go-sasl has for clients only.
 type loginServer struct {
-	check func(user, password string) error
-	said  []string
+	check     func(user, password string) error
+	responses []string
 }
 
 func (l *loginServer) Next(response []byte) ([]byte, bool, error) {
 	if response != nil {
-		l.said = append(l.said, string(response))
+		l.responses = append(l.responses, string(response))
 	}
-	switch len(l.said) {
+	switch len(l.responses) {
 	case 0:
 		return []byte("Username:"), false, nil
 	case 1:
 		return []byte("Password:"), false, nil
 	}
-	return nil, true, l.check(l.said[0], l.said[1])
+	return nil, true, l.check(l.responses[0], l.responses[1])
 }
 
 func (s *session) Mail(from string, o *gosmtp.MailOptions) error {
@@ -285,28 +285,28 @@ func greeted() script {
 type dialogue struct {
 	script
 	net.Conn
-	r     *bufio.Reader
-	heard []string // commands, and the text with its final dot if it came
-	end   chan struct{}
+	r        *bufio.Reader
+	received []string // commands, and the text with its final dot if it came
+	end      chan struct{}
 }
 
 // serve plays the script until the other side goes.
 func (d *dialogue) serve() {
 	defer close(d.end)
 	defer d.Close()
-	for verb := "greeting"; d.say(verb); {
+	for verb := "greeting"; d.respond(verb); {
 		line, err := d.r.ReadString('\n')
 		if err != nil {
 			return
 		}
-		d.heard = append(d.heard, line)
+		d.received = append(d.received, line)
 		verb, _, _ = strings.Cut(strings.TrimSpace(line), " ")
 		if verb == "STARTTLS" && strings.HasPrefix(d.script[verb], "220") {
-			_, _ = d.say(verb), d.say("handshake")
+			_, _ = d.respond(verb), d.respond("handshake")
 			return
 		}
 		if verb == "DATA" && strings.HasPrefix(d.script[verb], "354") {
-			if verb = "."; !d.say("DATA") || !d.say("text") || !d.readText() {
+			if verb = "."; !d.respond("DATA") || !d.respond("text") || !d.readText() {
 				return
 			}
 		}
@@ -317,14 +317,14 @@ func (d *dialogue) readText() bool {
 	for text := ""; ; {
 		line, err := d.r.ReadString('\n')
 		if text += line; line == ".\r\n" || err != nil {
-			d.heard = append(d.heard, text)
+			d.received = append(d.received, text)
 			return err == nil
 		}
 	}
 }
 
-// say gives the answer to a command. It tells whether the dialogue goes on.
-func (d *dialogue) say(verb string) bool {
+// respond gives the answer to a command. It tells whether the dialogue goes on.
+func (d *dialogue) respond(verb string) bool {
 	switch lines := d.script[verb]; lines {
 	case "":
 		return verb == "text"
@@ -336,7 +336,7 @@ func (d *dialogue) say(verb string) bool {
 			time.Sleep(2 * sendTimeout) // in the bubble's time, and so that what came meanwhile is heard
 		}
 		rest, _ := io.ReadAll(d.r)
-		d.heard = append(d.heard, string(rest))
+		d.received = append(d.received, string(rest))
 		return false
 	default:
 		_, err := io.WriteString(d, lines+"\r\n")
@@ -344,9 +344,9 @@ func (d *dialogue) say(verb string) bool {
 	}
 }
 
-// play sends a mail to a script within the time of a bubble, and gives how long it
+// runScript sends a mail to a script within the time of a bubble, and gives how long it
 // took, what the server heard, and the error.
-func play(t *testing.T, setting string, s script, m Message, cancelled time.Duration) (took time.Duration, heard []string, err error) {
+func runScript(t *testing.T, setting string, s script, m Message, cancelled time.Duration) (took time.Duration, heard []string, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var d *dialogue
@@ -365,7 +365,7 @@ func play(t *testing.T, setting string, s script, m Message, cancelled time.Dura
 		err = sink.Send(ctx, m)
 		took = time.Since(start) //clock: the bubble's
 		<-d.end
-		heard = d.heard
+		heard = d.received
 	})
 	if err != nil {
 		holdsNoSecret(t, err.Error())
@@ -408,7 +408,7 @@ func TestSMTP_FailureAtEachStep(t *testing.T) {
 				if c.step == "EHLO" {
 					s["HELO"] = way.says // tried next
 				}
-				took, _, err := play(t, "smtp://"+userinfo()+"localhost", s, newMessage(), 0)
+				took, _, err := runScript(t, "smtp://"+userinfo()+"localhost", s, newMessage(), 0)
 				if outcome(err) != way.want || way.text != "" && err.Error() != way.text {
 					t.Errorf("the mail was %s: %v", outcome(err), err)
 				}
@@ -421,7 +421,7 @@ func TestSMTP_FailureAtEachStep(t *testing.T) {
 			t.Run(c.step+" cancelled "+way, func(t *testing.T) {
 				s := greeted()
 				s[c.step] = hang
-				took, _, err := play(t, "smtp://"+userinfo()+"localhost", s, newMessage(), cancelled)
+				took, _, err := runScript(t, "smtp://"+userinfo()+"localhost", s, newMessage(), cancelled)
 				if outcome(err) != c.hangs || !errors.Is(err, context.Canceled) || took != cancelled {
 					t.Errorf("after %v the mail was %s: %v", took, outcome(err), err)
 				}
@@ -445,7 +445,7 @@ func TestSMTP_InterruptedText(t *testing.T) {
 	} {
 		s := greeted()
 		s["text"] = c.way
-		took, heard, err := play(t, "smtp://localhost", s, long, 0)
+		took, heard, err := runScript(t, "smtp://localhost", s, long, 0)
 		if outcome(err) != c.want || took != c.took {
 			t.Errorf("%s: after %v the mail was %s: %v", c.outcome, took, outcome(err), err)
 		}
@@ -469,7 +469,7 @@ func TestSMTP_IgnoresFailedQuit(t *testing.T) {
 		for end, want := range map[string]string{"250 ok": "delivered", "450 no": "not delivered", "550 no": "rejected", "354 go": "uncertain"} {
 			s := greeted()
 			s["."], s["QUIT"] = end, c.says
-			took, heard, err := play(t, "smtp://localhost", s, newMessage(), 0)
+			took, heard, err := runScript(t, "smtp://localhost", s, newMessage(), 0)
 			if outcome(err) != want || took != c.took || len(heard) < 6 || heard[5] != "QUIT\r\n" {
 				t.Errorf("QUIT %s, %s: after %v the mail was %s: %v; the server heard %q", c.outcome, end, took, outcome(err), err, heard)
 			}
@@ -492,7 +492,7 @@ func TestSMTP_TimeLimit(t *testing.T) {
 	upgraded := greeted()
 	upgraded["EHLO"], upgraded["STARTTLS"], upgraded["handshake"] = "250-hello\r\n250 STARTTLS", "220 go\r\n250 injected", hang
 	for setting, s := range map[string]script{"smtps://mail.example.com": {"greeting": hang}, "smtp://mail.example.com": upgraded} {
-		took, heard, err := play(t, setting, s, newMessage(), 0)
+		took, heard, err := runScript(t, setting, s, newMessage(), 0)
 		if took != sendTimeout || outcome(err) != "not delivered" || !strings.Contains(err.Error(), "did not answer to the connection in time") ||
 			strings.Contains(strings.Join(heard, ""), "MAIL") {
 			t.Errorf("the handshake of %s: after %v the mail was %s: %v; the server heard %q", setting, took, outcome(err), err, heard)

@@ -145,7 +145,7 @@ type reportAgentInput struct {
 	Body   domain.ReportDraft
 }
 
-func (s *Server) reportAgent(req *api.Request, in reportAgentInput) (Received, error) {
+func (s *Server) reportAgent(req *api.Request, in reportAgentInput) (received, error) {
 	err := s.store.ReportAgent(req.Context(), in.Handle, req.Address(), in.Body)
 	return s.received("agent", in.Handle, err)
 }
@@ -191,8 +191,8 @@ func (registration) Check(body map[string]any, c *api.Checker) {
 
 func blank(v any) bool { return v == nil || v == "" }
 
-// RegisteredAgent is the response to a registration.
-type RegisteredAgent struct {
+// registeredAgent is the response to a registration.
+type registeredAgent struct {
 	Notice      public.Notice `json:"notice"`
 	Agent       public.Agent  `json:"agent"`
 	APIKey      string        `json:"api_key,omitempty" doc:"Shown this once. Left out when a repeated call finds that the key was already used."`
@@ -203,15 +203,15 @@ type RegisteredAgent struct {
 func (s *Server) registerAgent(
 	req *api.Request,
 	in api.WithBody[registration],
-) (RegisteredAgent, error) {
+) (registeredAgent, error) {
 	in.Body.From = req.Address()
 	r, replayed, err := s.store.Register(req.Context(), in.Body.Registration, req.Idempotency)
 	if err != nil {
-		return RegisteredAgent{}, err
+		return registeredAgent{}, err
 	}
 
 	req.Created("/api/agents/"+r.Agent.Handle, replayed)
-	return RegisteredAgent{
+	return registeredAgent{
 		Notice:      notice,
 		Agent:       agentOf(r.Agent),
 		APIKey:      r.Key,

@@ -7,8 +7,8 @@ import (
 	"callbook/store/listing"
 )
 
-// CollabResponse is the response with one collaboration.
-type CollabResponse struct {
+// collabResponse is the response with one collaboration.
+type collabResponse struct {
 	Notice public.Notice `json:"notice"`
 	Collab domain.Collab `json:"collab"`
 }
@@ -60,11 +60,11 @@ func (s *Server) recordCollab(
 	req *api.Request,
 	caller domain.Caller,
 	in api.WithBody[domain.CollabDraft],
-) (CollabResponse, error) {
+) (collabResponse, error) {
 	in.Body.Partner = api.ParseHandle(in.Body.Partner)
 	collab, replayed, err := s.store.RecordCollab(req.Context(), caller, in.Body, req.Idempotency)
 	req.Created("/api/me/collabs", replayed)
-	return CollabResponse{notice, collab}, err
+	return collabResponse{notice, collab}, err
 }
 
 type collabPath struct {
@@ -75,16 +75,16 @@ func (s *Server) confirmCollab(
 	req *api.Request,
 	caller domain.Caller,
 	in collabPath,
-) (CollabResponse, error) {
+) (collabResponse, error) {
 	collab, err := s.store.DecideCollab(req.Context(), caller, in.ID, domain.CollabConfirmed)
-	return CollabResponse{notice, collab}, err
+	return collabResponse{notice, collab}, err
 }
 
 func (s *Server) declineCollab(
 	req *api.Request,
 	caller domain.Caller,
 	in collabPath,
-) (CollabResponse, error) {
+) (collabResponse, error) {
 	collab, err := s.store.DecideCollab(req.Context(), caller, in.ID, domain.CollabDeclined)
-	return CollabResponse{notice, collab}, err
+	return collabResponse{notice, collab}, err
 }

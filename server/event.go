@@ -12,8 +12,8 @@ import (
 	"callbook/store/domain"
 )
 
-// EventsResponse is the response of GET /api/me/events.
-type EventsResponse struct {
+// eventsResponse is the response of GET /api/me/events.
+type eventsResponse struct {
 	Notice public.Notice  `json:"notice"`
 	Events []domain.Event `json:"events" doc:"Up to 100, oldest first."`
 	Next   string         `json:"next" doc:"The after of the next call."`
@@ -32,9 +32,9 @@ func (s *Server) listEvents(
 	req *api.Request,
 	caller domain.Caller,
 	q eventsQuery,
-) (EventsResponse, error) {
+) (eventsResponse, error) {
 	page, err := s.waitForEvents(req, caller, q)
-	return EventsResponse{
+	return eventsResponse{
 		Notice: notice,
 		Events: page.Events,
 		Next:   page.Next,

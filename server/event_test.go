@@ -77,7 +77,7 @@ func (s *site) checkStillWaiting(what string, call <-chan *result) {
 	}
 }
 
-func (r *result) events() (response EventsResponse) {
+func (r *result) events() (response eventsResponse) {
 	r.Helper()
 	r.status(200).into(&response)
 	if response.Next == "" {

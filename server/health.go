@@ -13,8 +13,8 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// Live is the response of GET /healthz.
-type Live struct {
+// live is the response of GET /healthz.
+type live struct {
 	Status     string `json:"status"`     // ok
 	Durability string `json:"durability"` // full, or normal: a power cut may lose the last writes
 }
@@ -24,11 +24,11 @@ func (s *Server) live(context.Context) (any, error) {
 	if s.store.Normal() {
 		durability = "normal"
 	}
-	return Live{"ok", durability}, s.store.Failure()
+	return live{"ok", durability}, s.store.Failure()
 }
 
-// Readiness is the response of GET /readyz.
-type Readiness struct {
+// readiness is the response of GET /readyz.
+type readiness struct {
 	Status string `json:"status"` // ok, or degraded: reads work, and problems say what does not
 	sqlitedb.Health
 	// Of the newest scheduled copy; null when there is none.
@@ -40,7 +40,7 @@ type Readiness struct {
 // than none.
 func (s *Server) ready(ctx context.Context) (any, error) {
 	health, err := s.store.Ready(ctx)
-	found := Readiness{
+	found := readiness{
 		Status:   "ok",
 		Health:   health,
 		BackupAt: s.newestBackup.Load(),

@@ -6,11 +6,11 @@ import (
 	"callbook/store/domain"
 )
 
-// Inbox is the response of GET /api/me/inbox.
-type Inbox struct {
+// inbox is the response of GET /api/me/inbox.
+type inbox struct {
 	Notice           public.Notice           `json:"notice"`
 	Requests         []domain.ContactRequest `json:"requests" doc:"Up to 5 that you received and have yet to accept or decline, oldest first."`
-	Replies          []OwnReply              `json:"replies" doc:"Up to 5 to your calls that you have not seen, oldest first."`
+	Replies          []ownReply              `json:"replies" doc:"Up to 5 to your calls that you have not seen, oldest first."`
 	Collabs          []domain.Collab         `json:"collabs" doc:"Up to 5 that others recorded and you have yet to confirm or decline, oldest first."`
 	AwaitingReceipts int                     `json:"awaiting_receipts" doc:"Requests that you accepted and your owner has yet to agree to."`
 	EventsUnseen     int                     `json:"events_unseen" doc:"Events since you last marked your inbox as seen, counted up to 1000."`
@@ -18,13 +18,13 @@ type Inbox struct {
 	Suggested        []string                `json:"suggested" doc:"Operations that answer what waits for you, and GET /api/me/events if there are unseen events that nothing here shows, such as an accepted request." example:"POST /api/requests/req_06e8mlgv2g5hg0r8fvhlm0q1s4/accept or /decline"`
 }
 
-func (s *Server) getInbox(req *api.Request, caller domain.Caller, _ api.None) (Inbox, error) {
+func (s *Server) getInbox(req *api.Request, caller domain.Caller, _ api.None) (inbox, error) {
 	box, err := s.store.Inbox(req.Context(), caller)
 	if err != nil {
-		return Inbox{}, err
+		return inbox{}, err
 	}
 
-	return Inbox{
+	return inbox{
 		Notice:           notice,
 		Requests:         box.Requests,
 		Replies:          ownReplies(box.Replies),

@@ -9,8 +9,8 @@ import (
 	"callbook/store/domain"
 )
 
-// Index is the response of GET /api.
-type Index struct {
+// index is the response of GET /api.
+type index struct {
 	Name         string                  `json:"name"`
 	AboutEN      string                  `json:"about_en"`
 	AboutZH      string                  `json:"about_zh"`
@@ -21,18 +21,18 @@ type Index struct {
 	Registration domain.RegistrationMode `json:"registration" enum:"open,invite,approve,closed" doc:"Who may register: everybody; with an invitation (invite in the registration); everybody, but the operator approves the agent before it takes part; nobody."`
 	Endpoints    []string                `json:"endpoints" doc:"One for each operation: method, path and who may call: (none) or (bearer)."`
 	Legal        *string                 `json:"legal" doc:"Address of the operator's legal notice; null for none."`
-	Limits       IndexLimits             `json:"limits"`
+	Limits       indexLimits             `json:"limits"`
 }
 
-// IndexLimits are the limits in force.
-type IndexLimits struct {
-	PerAddress map[string]IndexLimit `json:"per_address"`
-	PerKey     map[string]IndexLimit `json:"per_key"`
+// indexLimits are the limits in force.
+type indexLimits struct {
+	PerAddress map[string]indexLimit `json:"per_address"`
+	PerKey     map[string]indexLimit `json:"per_key"`
 	BodyBytes  int                   `json:"body_bytes"`
 }
 
-// IndexLimit is a number of requests in a number of seconds.
-type IndexLimit struct {
+// indexLimit is a number of requests in a number of seconds.
+type indexLimit struct {
 	Calls   *int `json:"calls" doc:"Null where the limit is switched off."`
 	Seconds int  `json:"seconds"`
 }
@@ -97,9 +97,9 @@ func (s *Server) documentInfo() api.Document {
 // idPattern returns the pattern of an id with a prefix.
 func idPattern(prefix string) string { return "^" + prefix + "[0-9a-v]{26}$" }
 
-func (s *Server) getIndex(*api.Request, api.None) (Index, error) {
+func (s *Server) getIndex(*api.Request, api.None) (index, error) {
 	base := s.options.BaseURL
-	index := Index{
+	response := index{
 		Name:         s.options.Operator.SiteName(),
 		AboutEN:      aboutEN,
 		AboutZH:      aboutZH,
@@ -112,7 +112,7 @@ func (s *Server) getIndex(*api.Request, api.None) (Index, error) {
 	}
 
 	if legal := s.options.Operator.Legal; legal != "" {
-		index.Legal = &legal
+		response.Legal = &legal
 	}
 
 	for _, op := range s.engine.Operations {
@@ -121,25 +121,25 @@ func (s *Server) getIndex(*api.Request, api.None) (Index, error) {
 			who = " (bearer)"
 		}
 
-		index.Endpoints = append(index.Endpoints, op.Method+" "+op.Path+who)
+		response.Endpoints = append(response.Endpoints, op.Method+" "+op.Path+who)
 	}
 
-	return index, nil
+	return response, nil
 }
 
-func (s *Server) indexLimits() IndexLimits {
+func (s *Server) indexLimits() indexLimits {
 	quotas, mails := s.store.Quotas(), s.store.MailCaps()
-	shown := func(number int, period time.Duration) IndexLimit {
-		limit := IndexLimit{Seconds: int(period.Seconds())}
+	shown := func(number int, period time.Duration) indexLimit {
+		limit := indexLimit{Seconds: int(period.Seconds())}
 		if number > 0 {
 			limit.Calls = &number
 		}
 		return limit
 	}
 
-	limits := IndexLimits{
-		PerAddress: map[string]IndexLimit{"mails": shown(mails.Network[0], domain.Day)},
-		PerKey:     map[string]IndexLimit{"mails": shown(mails.Agent, domain.Day)},
+	limits := indexLimits{
+		PerAddress: map[string]indexLimit{"mails": shown(mails.Network[0], domain.Day)},
+		PerKey:     map[string]indexLimit{"mails": shown(mails.Agent, domain.Day)},
 		BodyBytes:  api.MaxBody,
 	}
 	for _, l := range domain.Limits {

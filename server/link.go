@@ -11,8 +11,8 @@ import (
 	"callbook/store/domain"
 )
 
-// LinkResponse is the response of POST /api/me/links.
-type LinkResponse struct {
+// linkResponse is the response of POST /api/me/links.
+type linkResponse struct {
 	Notice public.Notice `json:"notice"`
 	Link   *domain.Link  `json:"link" doc:"The link and what the look at its page found; null once it is removed."`
 	Links  []domain.Link `json:"links" doc:"All of yours, at most 5."`
@@ -27,10 +27,10 @@ func (s *Server) setLink(
 	req *api.Request,
 	caller domain.Caller,
 	in api.WithBody[linkDraft],
-) (LinkResponse, error) {
+) (linkResponse, error) {
 	if in.Body.Remove {
 		links, err := s.store.RemoveLink(req.Context(), caller, in.Body.URL)
-		return LinkResponse{Notice: notice, Links: links}, err
+		return linkResponse{Notice: notice, Links: links}, err
 	}
 
 	var host string
@@ -40,7 +40,7 @@ func (s *Server) setLink(
 
 	address, err := s.store.AddLink(req.Context(), caller, in.Body.URL, outbound.LinkKind(host))
 	if err != nil {
-		return LinkResponse{}, err
+		return linkResponse{}, err
 	}
 
 	links, err := s.links.CheckLink(
@@ -49,10 +49,10 @@ func (s *Server) setLink(
 		false,
 	)
 	if err != nil {
-		return LinkResponse{}, err
+		return linkResponse{}, err
 	}
 
-	found := LinkResponse{Notice: notice, Links: links}
+	found := linkResponse{Notice: notice, Links: links}
 	if i := slices.IndexFunc(links, func(l domain.Link) bool { return l.URL == address }); i >= 0 {
 		found.Link = &links[i]
 	}

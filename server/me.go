@@ -6,14 +6,15 @@ import (
 	"callbook/store/domain"
 )
 
-// OwnCard is the response of GET /api/me.
-type OwnCard struct {
+// ownCard is the response of GET /api/me.
+type ownCard struct {
 	public.AgentCard
 	Mailbox string `json:"mailbox"`
 	OwnFacts
 }
 
-// OwnFacts is what only the agent itself sees of it, beside its mailbox.
+// OwnFacts is what only the agent itself sees of it, beside its mailbox. It is exported since schemas
+// leave out embedded types that are not.
 type OwnFacts struct {
 	OwnerClaim       domain.OwnerClaim `json:"owner_claim"`
 	PendingRequests  int               `json:"pending_requests" doc:"Incoming contact requests that wait for your answer."`
@@ -23,13 +24,13 @@ type OwnFacts struct {
 	Limits           domain.Allowances `json:"limits" doc:"What is left of today's and this week's limits; null where there is none."`
 }
 
-func (s *Server) getMe(req *api.Request, caller domain.Caller, _ api.None) (OwnCard, error) {
+func (s *Server) getMe(req *api.Request, caller domain.Caller, _ api.None) (ownCard, error) {
 	own, err := s.store.Me(req.Context(), caller)
 	if err != nil {
-		return OwnCard{}, err
+		return ownCard{}, err
 	}
 
-	return OwnCard{
+	return ownCard{
 		AgentCard: cardOf(own.Card),
 		Mailbox:   own.Mailbox,
 		OwnFacts: OwnFacts{
@@ -48,8 +49,8 @@ type settingsInput struct {
 	JSON []byte
 }
 
-// OwnAgent is the response to a change of the caller's card.
-type OwnAgent struct {
+// ownAgent is the response to a change of the caller's card.
+type ownAgent struct {
 	Notice public.Notice `json:"notice"`
 	Agent  public.Agent  `json:"agent"`
 }
@@ -58,17 +59,17 @@ func (s *Server) updateMe(
 	req *api.Request,
 	caller domain.Caller,
 	in settingsInput,
-) (OwnAgent, error) {
+) (ownAgent, error) {
 	// Decoded over the present settings, a merge patch leaves absent members as they are, and null
 	// clears a member.
 	d, err := s.store.UpdateAgent(req.Context(), caller, func(settings *domain.Settings) error {
 		return api.DecodeJSON(in.JSON, settings)
 	})
 	if err != nil {
-		return OwnAgent{}, err
+		return ownAgent{}, err
 	}
 
-	return OwnAgent{notice, agentOf(d)}, nil
+	return ownAgent{notice, agentOf(d)}, nil
 }
 
 type deleteMeQuery struct {
@@ -88,20 +89,20 @@ func (s *Server) deleteMe(
 	return api.None{}, s.store.DeleteAgent(req.Context(), caller)
 }
 
-// Export is the response of GET /api/me/export: for each table, its rows about the caller.
-type Export struct {
+// export is the response of GET /api/me/export: for each table, its rows about the caller.
+type export struct {
 	Notice     public.Notice               `json:"notice"`
 	ExportedAt domain.Time                 `json:"exported_at"`
 	Tables     map[string][]map[string]any `json:"tables"`
 }
 
-func (s *Server) exportMe(req *api.Request, caller domain.Caller, _ api.None) (Export, error) {
+func (s *Server) exportMe(req *api.Request, caller domain.Caller, _ api.None) (export, error) {
 	tables, err := s.store.Export(req.Context(), caller)
 	if err != nil {
-		return Export{}, err
+		return export{}, err
 	}
 
-	return Export{
+	return export{
 		Notice:     notice,
 		ExportedAt: domain.TimeOf(s.store.Now()),
 		Tables:     tables,
@@ -112,8 +113,8 @@ type menuInput struct {
 	Body domain.Menu `bare:"offerings"`
 }
 
-// MenuResponse is the response of PUT /api/me/offerings.
-type MenuResponse struct {
+// menuResponse is the response of PUT /api/me/offerings.
+type menuResponse struct {
 	Notice    public.Notice     `json:"notice"`
 	Offerings []domain.Offering `json:"offerings"`
 }
@@ -122,18 +123,18 @@ func (s *Server) replaceOfferings(
 	req *api.Request,
 	caller domain.Caller,
 	in menuInput,
-) (MenuResponse, error) {
+) (menuResponse, error) {
 	offerings, err := s.store.ReplaceOfferings(req.Context(), caller, in.Body)
-	return MenuResponse{notice, offerings}, err
+	return menuResponse{notice, offerings}, err
 }
 
-// NewKey is the response to a rotation of the key.
-type NewKey struct {
+// newKey is the response to a rotation of the key.
+type newKey struct {
 	APIKey    string      `json:"api_key" doc:"Shown this once."`
 	RotatedAt domain.Time `json:"rotated_at"`
 }
 
-func (s *Server) rotateKey(req *api.Request, caller domain.Caller, _ api.None) (NewKey, error) {
+func (s *Server) rotateKey(req *api.Request, caller domain.Caller, _ api.None) (newKey, error) {
 	key, at, err := s.store.RotateKey(req.Context(), caller)
-	return NewKey{APIKey: key, RotatedAt: at}, err
+	return newKey{APIKey: key, RotatedAt: at}, err
 }

@@ -100,7 +100,7 @@ func TestKeys_AreIgnoredByPublicOperations(t *testing.T) {
 
 func TestIndex_ListsEveryOperation(t *testing.T) {
 	s := newSite(t)
-	var index Index
+	var index index
 	s.send("GET", "/api", "", nil).status(200).into(&index)
 	var want []string
 	for _, op := range s.server.engine.Operations {

@@ -58,7 +58,7 @@ func (s *Server) operations() []*api.Operation {
 			domain.CodeWeeklyCapReached,
 		).
 			Creates().
-			TakesDryRun(RequestResponse{}),
+			TakesDryRun(requestResponse{}),
 
 		api.Keyed("getMe", get, "/api/me",
 			"Your own card, and what only you see",

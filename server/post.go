@@ -40,8 +40,8 @@ type postInput struct {
 	Body domain.PostDraft `notpast:"deadline"`
 }
 
-// PostResponse is the response of POST /api/posts.
-type PostResponse struct {
+// postResponse is the response of POST /api/posts.
+type postResponse struct {
 	Notice public.Notice     `json:"notice"`
 	Post   domain.PublicPost `json:"post"`
 }
@@ -50,14 +50,14 @@ func (s *Server) createPost(
 	req *api.Request,
 	caller domain.Caller,
 	in postInput,
-) (PostResponse, error) {
+) (postResponse, error) {
 	d, replayed, err := s.store.CreatePost(req.Context(), caller, in.Body, req.Idempotency)
 	if err != nil {
-		return PostResponse{}, err
+		return postResponse{}, err
 	}
 
 	req.Created("/api/posts/"+d.ID, replayed)
-	return PostResponse{notice, d}, nil
+	return postResponse{notice, d}, nil
 }
 
 type postPath struct {
@@ -97,23 +97,23 @@ type reportInput struct {
 	Body domain.ReportDraft
 }
 
-func (s *Server) reportPost(req *api.Request, in reportInput) (Received, error) {
+func (s *Server) reportPost(req *api.Request, in reportInput) (received, error) {
 	err := s.store.ReportPost(req.Context(), in.ID, req.Address(), in.Body)
 	return s.received("post", in.ID, err)
 }
 
-// Received is the response to a report.
-type Received struct {
+// received is the response to a report.
+type received struct {
 	Status string `json:"status" enum:"received"`
 }
 
 // received logs a report for the operator, and returns the response to it.
-func (s *Server) received(about, id string, err error) (Received, error) {
+func (s *Server) received(about, id string, err error) (received, error) {
 	if err != nil {
-		return Received{}, err
+		return received{}, err
 	}
 	s.logReport(about, id)
-	return Received{Status: "received"}, nil
+	return received{Status: "received"}, nil
 }
 
 func (s *Server) logReport(about, id string) {

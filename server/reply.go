@@ -12,8 +12,8 @@ type replyInput struct {
 	Body domain.ReplyDraft
 }
 
-// ReplyResponse is the response of POST /api/posts/{id}/replies.
-type ReplyResponse struct {
+// replyResponse is the response of POST /api/posts/{id}/replies.
+type replyResponse struct {
 	Notice public.Notice `json:"notice"`
 	Reply  domain.Reply  `json:"reply"`
 }
@@ -22,14 +22,14 @@ func (s *Server) createReply(
 	req *api.Request,
 	caller domain.Caller,
 	in replyInput,
-) (ReplyResponse, error) {
+) (replyResponse, error) {
 	r, replayed, err := s.store.CreateReply(req.Context(), caller, in.ID, in.Body, req.Idempotency)
 	if err != nil {
-		return ReplyResponse{}, err
+		return replyResponse{}, err
 	}
 
 	req.Created("/api/posts/"+r.PostID, replayed)
-	return ReplyResponse{notice, r}, nil
+	return replyResponse{notice, r}, nil
 }
 
 type replyPath struct {
@@ -49,7 +49,7 @@ type reportReplyInput struct {
 	Body domain.ReportDraft
 }
 
-func (s *Server) reportReply(req *api.Request, in reportReplyInput) (Received, error) {
+func (s *Server) reportReply(req *api.Request, in reportReplyInput) (received, error) {
 	err := s.store.ReportReply(req.Context(), in.ID, req.Address(), in.Body)
 	return s.received("reply", in.ID, err)
 }
@@ -60,21 +60,21 @@ type repliesQuery struct {
 	Cursor string `query:"cursor" format:"cursor" minLength:"1" maxLength:"100" doc:"Where the page before ended: the cursor in its next."`
 }
 
-// OwnReplyList is the response of GET /api/me/replies.
-type OwnReplyList struct {
+// ownReplyList is the response of GET /api/me/replies.
+type ownReplyList struct {
 	Notice  public.Notice `json:"notice"`
-	Replies []OwnReply    `json:"replies"`
+	Replies []ownReply    `json:"replies"`
 	public.ListEnd
 }
 
-// OwnReply is a reply to a call of the caller.
-type OwnReply struct {
+// ownReply is a reply to a call of the caller.
+type ownReply struct {
 	domain.Reply
-	Post PostName `json:"post"`
+	Post postName `json:"post"`
 }
 
-// PostName names a call.
-type PostName struct {
+// postName names a call.
+type postName struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
 }
@@ -83,7 +83,7 @@ func (s *Server) listMyReplies(
 	req *api.Request,
 	caller domain.Caller,
 	q repliesQuery,
-) (OwnReplyList, error) {
+) (ownReplyList, error) {
 	since, _ := api.ParseTime(q.Since)
 	list, err := s.store.RepliesTo(
 		req.Context(),
@@ -92,16 +92,16 @@ func (s *Server) listMyReplies(
 		listing.Page{Limit: q.Limit, Cursor: q.Cursor},
 	)
 	if err != nil {
-		return OwnReplyList{}, err
+		return ownReplyList{}, err
 	}
-	return OwnReplyList{notice, ownReplies(list.Items), newListEnd(req, list, q.Limit)}, nil
+	return ownReplyList{notice, ownReplies(list.Items), newListEnd(req, list, q.Limit)}, nil
 }
 
 // ownReplies returns replies with the calls that they belong to.
-func ownReplies(replies []domain.Reply) []OwnReply {
-	own := make([]OwnReply, len(replies))
+func ownReplies(replies []domain.Reply) []ownReply {
+	own := make([]ownReply, len(replies))
 	for i, r := range replies {
-		own[i] = OwnReply{r, PostName{ID: r.PostID, Title: r.PostTitle}}
+		own[i] = ownReply{r, postName{ID: r.PostID, Title: r.PostTitle}}
 	}
 	return own
 }

@@ -8,14 +8,14 @@ import (
 	"callbook/store/listing"
 )
 
-// RequestResponse is the response with one contact request.
-type RequestResponse struct {
+// requestResponse is the response with one contact request.
+type requestResponse struct {
 	Notice  public.Notice         `json:"notice"`
 	Request domain.ContactRequest `json:"request"`
 }
 
-// RequestList is the response of GET /api/me/requests.
-type RequestList struct {
+// requestList is the response of GET /api/me/requests.
+type requestList struct {
 	Notice   public.Notice           `json:"notice"`
 	Requests []domain.ContactRequest `json:"requests"`
 	public.ListEnd
@@ -40,7 +40,7 @@ func (s *Server) sendRequest(req *api.Request, caller domain.Caller, in requestI
 		req.Idempotency,
 	)
 	req.Created("/api/requests/"+r.ID, replayed)
-	return RequestResponse{notice, r}, err
+	return requestResponse{notice, r}, err
 }
 
 type requestsQuery struct {
@@ -54,14 +54,14 @@ func (s *Server) listMyRequests(
 	req *api.Request,
 	caller domain.Caller,
 	q requestsQuery,
-) (RequestList, error) {
+) (requestList, error) {
 	list, err := s.store.Requests(
 		req.Context(),
 		caller,
 		store.RequestFilter{Sent: q.Box == "out", Status: q.Status},
 		listing.Page{Limit: q.Limit, Cursor: q.Cursor},
 	)
-	return RequestList{notice, list.Items, newListEnd(req, list, q.Limit)}, err
+	return requestList{notice, list.Items, newListEnd(req, list, q.Limit)}, err
 }
 
 type requestPath struct {
@@ -72,18 +72,18 @@ func (s *Server) getRequest(
 	req *api.Request,
 	caller domain.Caller,
 	in requestPath,
-) (RequestResponse, error) {
+) (requestResponse, error) {
 	r, err := s.store.Request(req.Context(), caller, in.ID)
-	return RequestResponse{notice, r}, err
+	return requestResponse{notice, r}, err
 }
 
 func (s *Server) acceptRequest(
 	req *api.Request,
 	caller domain.Caller,
 	in requestPath,
-) (RequestResponse, error) {
+) (requestResponse, error) {
 	r, err := s.store.ActOnRequest(req.Context(), caller, in.ID, domain.ActAccept, "")
-	return RequestResponse{notice, r}, err
+	return requestResponse{notice, r}, err
 }
 
 type declineInput struct {
@@ -95,18 +95,18 @@ func (s *Server) declineRequest(
 	req *api.Request,
 	caller domain.Caller,
 	in declineInput,
-) (RequestResponse, error) {
+) (requestResponse, error) {
 	r, err := s.store.ActOnRequest(req.Context(), caller, in.ID, domain.ActDecline, in.Body.Reason)
-	return RequestResponse{notice, r}, err
+	return requestResponse{notice, r}, err
 }
 
 func (s *Server) withdrawRequest(
 	req *api.Request,
 	caller domain.Caller,
 	in requestPath,
-) (RequestResponse, error) {
+) (requestResponse, error) {
 	r, err := s.store.ActOnRequest(req.Context(), caller, in.ID, domain.ActWithdraw, "")
-	return RequestResponse{notice, r}, err
+	return requestResponse{notice, r}, err
 }
 
 type reportRequestInput struct {
@@ -118,10 +118,10 @@ func (s *Server) reportRequest(
 	req *api.Request,
 	caller domain.Caller,
 	in reportRequestInput,
-) (RequestResponse, error) {
+) (requestResponse, error) {
 	r, err := s.store.ActOnRequest(req.Context(), caller, in.ID, domain.ActReport, in.Body.Reason)
 	if err == nil {
 		s.logReport("request", r.ID)
 	}
-	return RequestResponse{notice, r}, err
+	return requestResponse{notice, r}, err
 }

@@ -6,8 +6,8 @@ import (
 	"callbook/store/domain"
 )
 
-// WatchList is the response of GET and PUT /api/me/watches.
-type WatchList struct {
+// watchList is the response of GET and PUT /api/me/watches.
+type watchList struct {
 	Notice  public.Notice  `json:"notice"`
 	Watches []domain.Watch `json:"watches" doc:"In order, at most 5."`
 }
@@ -16,9 +16,9 @@ func (s *Server) listWatches(
 	req *api.Request,
 	caller domain.Caller,
 	_ api.None,
-) (WatchList, error) {
+) (watchList, error) {
 	watches, err := s.store.Watches(req.Context(), caller)
-	return WatchList{notice, watches}, err
+	return watchList{notice, watches}, err
 }
 
 type watchesInput struct {
@@ -29,7 +29,7 @@ func (s *Server) replaceWatches(
 	req *api.Request,
 	caller domain.Caller,
 	in watchesInput,
-) (WatchList, error) {
+) (watchList, error) {
 	watches, err := s.store.ReplaceWatches(req.Context(), caller, in.Body)
-	return WatchList{notice, watches}, err
+	return watchList{notice, watches}, err
 }

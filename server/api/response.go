@@ -60,7 +60,7 @@ func (e *Engine) WriteCached(w http.ResponseWriter, r *http.Request, cached *Cac
 		h.Set("Link", cached.Link)
 	}
 
-	if MatchesETag(r.Header["If-None-Match"], cached.ETag) {
+	if matchesETag(r.Header["If-None-Match"], cached.ETag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
@@ -77,8 +77,8 @@ func (e *Engine) WriteCached(w http.ResponseWriter, r *http.Request, cached *Cac
 
 var jsonTypeHeader = []string{JSONType}
 
-// MatchesETag reports whether If-None-Match names an ETag. It compares weakly and accepts lists.
-func MatchesETag(matches []string, tag string) bool {
+// matchesETag reports whether If-None-Match names an ETag. It compares weakly and accepts lists.
+func matchesETag(matches []string, tag string) bool {
 	opaque := strings.TrimPrefix(tag, "W/")
 	for candidate := range strings.SplitSeq(strings.Join(matches, ","), ",") {
 		candidate = strings.TrimSpace(candidate)

@@ -15,13 +15,13 @@ type brief struct {
 
 // briefs are the shorter results by the name of the tool.
 var briefs = map[string]brief{
-	"search_agents": {reflect.TypeFor[BriefAgent](), shortenAgents},
-	"search_calls":  {reflect.TypeFor[BriefPost](), shortenPosts},
+	"search_agents": {reflect.TypeFor[briefAgent](), shortenAgents},
+	"search_calls":  {reflect.TypeFor[briefPost](), shortenPosts},
 }
 
-// BriefAgent is an agent in the results of search_agents: a brief item of the API with the titles
+// briefAgent is an agent in the results of search_agents: a brief item of the API with the titles
 // of its offerings alone.
-type BriefAgent struct {
+type briefAgent struct {
 	domain.Brief
 	Offerings    []string    `json:"offerings"`
 	TrustLevel   int         `json:"trust_level"`
@@ -35,12 +35,12 @@ func shortenAgents(response any) any {
 	short := struct {
 		Notice public.Notice `json:"notice"`
 		View   string        `json:"view"`
-		Agents []BriefAgent  `json:"agents"`
+		Agents []briefAgent  `json:"agents"`
 		public.SearchEnd
 	}{Notice: list.Notice, View: list.View, SearchEnd: list.SearchEnd}
 
 	for _, a := range list.Agents {
-		item := BriefAgent{
+		item := briefAgent{
 			Brief:        a.Brief,
 			TrustLevel:   a.TrustLevel,
 			Confirmed:    a.Confirmed,
@@ -55,8 +55,8 @@ func shortenAgents(response any) any {
 	return short
 }
 
-// BriefPost is a Post in the results of search_calls.
-type BriefPost struct {
+// briefPost is a Post in the results of search_calls.
+type briefPost struct {
 	domain.Post
 	BodyTruncated bool          `json:"body_truncated"`
 	Author        domain.Author `json:"author"`
@@ -69,12 +69,12 @@ func shortenPosts(response any) any {
 	list := response.(public.PostList)
 	short := struct {
 		Notice public.Notice `json:"notice"`
-		Posts  []BriefPost   `json:"posts"`
+		Posts  []briefPost   `json:"posts"`
 		public.SearchEnd
 	}{Notice: list.Notice, SearchEnd: list.SearchEnd}
 
 	for _, c := range list.Posts {
-		item := BriefPost{
+		item := briefPost{
 			Post:       c.Post,
 			Author:     c.Author,
 			ReplyCount: c.ReplyCount,

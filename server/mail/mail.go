@@ -57,15 +57,18 @@ var ErrUncertain = errors.New("the mail may have been delivered")
 
 // Message is one mail, plain text.
 type Message struct {
-	// Stable over retries: the local part of Message-ID; 1 to 64 of A-Z a-z 0-9 _ -.
+	// ID is the local part of Message-ID, the same for each retry: 1 to 64 of A-Z a-z 0-9 _ -.
 	ID      string `json:"-"`
-	To      string `json:"to"`      // one bare address
+	To      string `json:"to"`      // one address without a name
 	Subject string `json:"subject"` // one line
 	Text    string `json:"text"`    // several lines
-	// The code in the text, for sinks that show mails to developers.
-	Code *string   `json:"code"`
-	Link *string   `json:"link"` // likewise the link
-	At   time.Time `json:"-"`    // when it was accepted: the Date header
+
+	// Code and Link are those in the text, for sinks that show mails to developers.
+	Code *string `json:"code"`
+	Link *string `json:"link"`
+
+	// At is when the site accepted the mail, for the header Date.
+	At time.Time `json:"-"`
 }
 
 // Sink delivers mails. Send may be called concurrently; its errors are described in the package
@@ -81,6 +84,7 @@ func Open(setting, from string, log zerolog.Logger) (Sink, error) {
 	return open(setting, from, log, outside{})
 }
 
+// open is Open with replacements for the network, for tests.
 func open(setting, from string, log zerolog.Logger, o outside) (Sink, error) {
 	sender, err := parseSender(from)
 	if err != nil {
@@ -107,8 +111,8 @@ func open(setting, from string, log zerolog.Logger, o outside) (Sink, error) {
 	)
 }
 
-// Check reports whether a sink would accept a mail, without sending one: it logs in to an SMTP
-// server, and creates and removes a file in a folder.
+// Check returns an error if a sink would not accept a mail. It sends none: it logs in to an SMTP
+// server, or creates and removes a file in a folder.
 func Check(ctx context.Context, sink Sink) error {
 	if s, ok := sink.(interface{ check(context.Context) error }); ok {
 		return s.check(ctx)
@@ -116,7 +120,8 @@ func Check(ctx context.Context, sink Sink) error {
 	return nil
 }
 
-// Describe returns a setting for the log: without its password, with its port.
+// Describe returns a setting as it may be logged: without its password, with its port. It returns
+// unknown for a malformed one, which may have a password anywhere.
 func Describe(setting string) string {
 	switch {
 	case setting == "off", setting == "log:", strings.HasPrefix(setting, "dir:"):
@@ -133,7 +138,7 @@ func Describe(setting string) string {
 // sender is the sender of the mails.
 type sender struct {
 	netmail.Address
-	domain string
+	domain string // of the address
 }
 
 // parseSender parses --mail-from.
@@ -152,8 +157,9 @@ func parseSender(from string) (sender, error) {
 	return sender{*a, a.Address[strings.LastIndexByte(a.Address, '@')+1:]}, nil
 }
 
-// isSender reports whether an address is a mailbox, whose host may also be a name of one label.
+// isSender reports whether an address is a mailbox.
 func isSender(address string) bool {
+	// With a further label, the host may also be a name of one, such as localhost.
 	_, ok := text.ParseMailbox(address + ".example")
 	return ok
 }
@@ -166,7 +172,7 @@ func isLine(s string) bool {
 // failure is an error of Send whose text may be logged.
 type failure struct {
 	text        string
-	kind, cause error // ErrRejected, ErrUncertain or nil; the context's error or nil
+	kind, cause error // ErrRejected, ErrUncertain or nil; the error of the context or nil
 }
 
 func (f *failure) Error() string { return f.text }
@@ -177,7 +183,7 @@ func (f *failure) Unwrap() []error {
 
 // compose builds a mail, with the same bytes each time.
 func (s *sender) compose(m Message) *gomail.Msg {
-	// Without these go-mail names this machine and itself in every mail.
+	// Without its user agent: go-mail would name itself and this machine in every mail.
 	msg := gomail.NewMsg(
 		gomail.WithNoDefaultUserAgent(),
 		gomail.WithCharset("utf-8"),
@@ -188,14 +194,16 @@ func (s *sender) compose(m Message) *gomail.Msg {
 	msg.FromMailAddress(&s.Address)
 	msg.ToMailAddress(&netmail.Address{Address: m.To})
 	msg.Subject(m.Subject)
+
+	// So that no vacation notice responds (RFC 3834).
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetBodyString(gomail.TypeTextPlain, strings.TrimSuffix(m.Text, "\n")+"\n")
 
 	return msg
 }
 
-// logSink writes mails to the log, so that the program works without a mail server. Only this sink
-// logs codes.
+// logSink writes mails to the log, so that the program works without a mail server. No other sink logs
+// codes.
 type logSink struct{ log zerolog.Logger }
 
 // Reaches reports whether the mails of a sink reach their recipients by themselves, unlike those in
@@ -205,10 +213,13 @@ func Reaches(s Sink) bool {
 	return s != nil && !logged
 }
 
+// Send logs a mail.
 func (s *logSink) Send(ctx context.Context, m Message) error {
 	if err := ready(ctx); err != nil {
 		return err
 	}
+
+	// Whatever the level of the log: without the code, an agent could not go on.
 	s.log.Log().
 		Str("level", "info").
 		Str("to", m.To).
@@ -232,6 +243,7 @@ type folder struct {
 	from sender
 }
 
+// openFolder opens a folder, which must exist: a mistyped path must not collect mails.
 func openFolder(path string, from sender) (Sink, error) {
 	if path == "" {
 		return nil, errors.New(
@@ -253,6 +265,7 @@ func openFolder(path string, from sender) (Sink, error) {
 	return &folder{path, from}, nil
 }
 
+// check creates a file and removes it.
 func (f *folder) check(context.Context) error {
 	file, err := os.CreateTemp(f.path, ".check-*")
 	if err != nil {
@@ -264,6 +277,7 @@ func (f *folder) check(context.Context) error {
 // fileTime is in UTC and of fixed length, so that names sort by time.
 const fileTime = "20060102T150405.000000000Z"
 
+// Send writes a mail to its file.
 func (f *folder) Send(ctx context.Context, m Message) error {
 	if err := ready(ctx); err != nil {
 		return err

@@ -21,14 +21,13 @@ import (
 type Outbox struct {
 	store *store.Store
 	sink  Sink
-	base  string
-	name  string // of the site, for subjects; empty: none
+	base  string // base URL of the site
+	name  string // of the site, for subjects; empty for none
 	log   zerolog.Logger
-	mu    sync.Mutex // held while mails go out
+	mu    sync.Mutex // held while mails are sent
 	wake  chan struct{}
 
 	counts [len(outcomes)]*metrics.Counter // by outcome
-
 }
 
 // NewOutbox returns an outbox that counts the outcomes of its mails in a set of metrics.
@@ -55,7 +54,8 @@ func NewOutbox(
 	return o
 }
 
-// Notify counts mails that have expired, and wakes the outbox if a commit has queued a mail.
+// Notify counts mails that have expired, and wakes the outbox if a commit has queued a mail. The store
+// calls it after each commit.
 func (o *Outbox) Notify(c store.Changes) {
 	o.counts[expired].Add(c.MailsExpired)
 	if !c.Mail {
@@ -68,7 +68,8 @@ func (o *Outbox) Notify(c store.Changes) {
 	}
 }
 
-// Wait returns when a mail may be due, or ctx ends. After a failure it waits for maxSleep.
+// Wait returns when a mail may be due, or ctx ends. After a failure it waits for a minute, unless a
+// further mail is queued.
 func (o *Outbox) Wait(ctx context.Context, failed bool) {
 	nap := maxSleep
 	if !failed {
@@ -84,14 +85,16 @@ func (o *Outbox) Wait(ctx context.Context, failed bool) {
 	}
 }
 
-// maxSleep limits how long the outbox sleeps: the clock of the directory may differ from that of
-// the machine.
+// maxSleep limits how long the outbox sleeps: the clock of the directory may run faster than that of
+// the machine, as in callbook dev.
 const maxSleep = time.Minute
 
 // Deliver sends every mail that is due.
 func (o *Outbox) Deliver(ctx context.Context) error {
+	// GET /dev/mail delivers beside the job.
 	o.mu.Lock()
 	defer o.mu.Unlock()
+
 	for ctx.Err() == nil {
 		due, found, err := o.store.StartMail(ctx)
 		if err != nil || !found {
@@ -105,6 +108,7 @@ func (o *Outbox) Deliver(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// send sends one mail, and stores and logs its outcome.
 func (o *Outbox) send(ctx context.Context, due domain.Mail) error {
 	message, err := o.compose(due)
 	if err != nil {
@@ -131,7 +135,8 @@ func (o *Outbox) send(ctx context.Context, due domain.Mail) error {
 		Str("mail", due.ID).
 		Int("try", due.Tries+1).
 		Msg("a mail " + outcomes[outcome].text)
-	// The result is stored even during shutdown: otherwise the mail would be sent twice.
+
+	// The outcome is stored even during a shutdown: otherwise the mail would be sent twice.
 	return o.store.FinishMail(context.WithoutCancel(ctx), due, outcome)
 }
 
@@ -165,6 +170,7 @@ func (o *Outbox) compose(due domain.Mail) (Message, error) {
 		return Message{}, fmt.Errorf("compose a mail: %w", err)
 	}
 
+	// A secret is a code or the token of a link, by the kind of the mail.
 	link := o.base + "/owner/" + due.Secret
 	filled := strings.NewReplacer(
 		"{handle}",
@@ -183,6 +189,7 @@ func (o *Outbox) compose(due domain.Mail) (Message, error) {
 		due.ExpiresAt.Time().Format("2006-01-02 15:04 UTC"),
 	).Replace(string(text) + "\n" + string(footer))
 
+	// The first paragraph of a template is the subject.
 	message := Message{ID: due.ID, To: due.To, At: due.CreatedAt.Time()}
 	message.Subject, message.Text, _ = strings.Cut(filled, "\n\n")
 	if o.name != "" {

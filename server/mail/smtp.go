@@ -24,8 +24,10 @@ import (
 )
 
 const (
-	sendTimeout = 30 * time.Second // for one mail, from dialling to the server's response
-	quitTimeout = 2 * time.Second  // for QUIT, after the outcome is known
+	// sendTimeout limits one mail, from dialling to the server's response.
+	sendTimeout = 30 * time.Second
+	// quitTimeout limits QUIT, after the outcome is known.
+	quitTimeout = 2 * time.Second
 )
 
 // outside replaces the network and the system's certificates in tests.
@@ -39,9 +41,10 @@ type mailServer struct {
 	implicit       bool // TLS from the first byte: smtps
 	host           string
 	port           int
-	user, password string
+	user, password string // empty for a server without authentication
 }
 
+// errSetting reports a malformed setting.
 var errSetting = errors.New(
 	"--mail is not well-formed: give smtp://[user:pass@]host[:port] or smtps://…, " +
 		"with the special characters in user and pass percent-encoded (@ is %40, / is %2F, : is %3A)",
@@ -58,7 +61,9 @@ func parseServer(setting string) (*mailServer, error) {
 
 	s := &mailServer{implicit: u.Scheme == "smtps", host: u.Hostname(), user: u.User.Username()}
 	s.password, _ = u.User.Password()
-	if s.host == "" || strings.ContainsAny(s.host, " %*") { // decoded escapes, a zone, a wildcard
+
+	// A decoded escape, a zone, or a wildcard.
+	if s.host == "" || strings.ContainsAny(s.host, " %*") {
 		return nil, errSetting
 	}
 	if u.User != nil &&
@@ -78,6 +83,8 @@ func parseServer(setting string) (*mailServer, error) {
 	return s, nil
 }
 
+// defaultPort returns the port for submissions (RFC 6409 and RFC 8314), or that of a mail server on
+// this machine.
 func (s *mailServer) defaultPort() int {
 	switch {
 	case s.implicit:
@@ -109,10 +116,11 @@ type smtpSink struct {
 	server  *mailServer
 	from    sender
 	options []gomail.Option
-	tls     *tls.Config // of smtps; nil for smtp
+	tls     *tls.Config // for smtps; nil for smtp
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
+// openSMTP returns a sink for an SMTP server. It does not connect.
 func openSMTP(setting, from string, sender sender, o outside) (Sink, error) {
 	server, err := parseServer(setting)
 	if err != nil {
@@ -132,7 +140,10 @@ func openSMTP(setting, from string, sender sender, o outside) (Sink, error) {
 	// password is sent unencrypted.
 	loopback := text.IsLoopback(server.host)
 	config := &tls.Config{
-		ServerName: server.host, RootCAs: o.roots, MinVersion: tls.VersionTLS12,
+		ServerName: server.host,
+		RootCAs:    o.roots,
+		MinVersion: tls.VersionTLS12,
+
 		// A mail server on this machine seldom has a certificate for this name, and
 		// plain text would do there.
 		InsecureSkipVerify: loopback && !server.implicit,
@@ -211,15 +222,18 @@ func (s *smtpSink) connect(
 	use func(context.Context, *gomail.Client, *smtp.Client) error,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
-	defer cancel() // closes the connection, which go-mail leaves open after an error
+	// Also closes the connection, which go-mail leaves open after an error.
+	defer cancel()
+
 	dial := func(_ context.Context, network, _ string) (net.Conn, error) {
-		// Go-mail's lacks the brackets of an IPv6 address.
+		// Not the address of go-mail, which lacks the brackets of an IPv6 address.
 		conn, err := s.dial(ctx, network, s.server.address())
 		if err != nil {
 			return nil, err
 		}
 
-		context.AfterFunc(ctx, func() { _ = conn.Close() }) // below TLS, whose Close may wait
+		// The connection below TLS, whose Close may wait.
+		context.AfterFunc(ctx, func() { _ = conn.Close() })
 		if s.tls == nil {
 			return conn, nil
 		}
@@ -241,8 +255,9 @@ func (s *smtpSink) connect(
 	}
 
 	err = use(ctx, client, connection)
-	// The outcome is known: the end of the session does not change it. After a failure within
-	// the text nothing more can be written, so that QUIT cannot end half a mail.
+
+	// The outcome is known: the end of the session does not change it. After a failure within the
+	// text nothing more can be written, so that QUIT cannot end half a mail.
 	late := time.AfterFunc(quitTimeout, cancel)
 	defer late.Stop()
 	_ = connection.Quit()
@@ -254,12 +269,13 @@ func (s *smtpSink) connect(
 // other ones, or TLS before them (RFC 4954, section 6).
 var wantsLogin = []int{530, 534, 535, 538}
 
-// connectFailure returns the error for a connection that does not get as far as a mail,
-// which says nothing about the mail.
+// connectFailure returns the error for a connection that fails before a mail is sent. It says nothing
+// about the mail, which is retried.
 func connectFailure(ctx context.Context, host string, err error) error {
 	message, step := err.Error(), "the connection"
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
-		step = fmt.Sprintf("the connection to %q", host) // as it is in the setting
+		// The name of the setting is no secret, and may be mistyped.
+		step = fmt.Sprintf("the connection to %q", host)
 	}
 
 	if strings.HasPrefix(message, "SMTP AUTH failed") {
@@ -286,14 +302,13 @@ func connectFailure(ctx context.Context, host string, err error) error {
 	return unanswered(ctx, step, reason(err), nil)
 }
 
-// steps names where sending fails; the final dot is the end of the mail.
+// steps names the step at which sending fails.
 var steps = map[gomail.SendErrReason]string{
 	gomail.ErrSMTPMailFrom: "the sender", gomail.ErrSMTPRcptTo: "the recipient",
 	gomail.ErrSMTPData: "the text", gomail.ErrWriteContent: "the text", gomail.ErrSMTPDataClose: "the mail",
 }
 
-// sendFailure returns the error for a mail that was not accepted. Without a response to the
-// final dot, it is uncertain whether it was.
+// sendFailure returns the error for a mail that was not accepted, or perhaps was.
 func sendFailure(ctx context.Context, err error) error {
 	failed, _ := errors.AsType[*gomail.SendError](err)
 	if failed == nil {
@@ -320,6 +335,7 @@ func sendFailure(ctx context.Context, err error) error {
 		return f
 
 	case failed.Reason == gomail.ErrSMTPDataClose:
+		// The whole mail was sent, with the dot at its end.
 		return unanswered(ctx, step, "no valid response came", ErrUncertain)
 	}
 

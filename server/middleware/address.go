@@ -30,16 +30,17 @@ func ParseTrustedProxies(texts []string) (TrustedProxies, error) {
 	return proxies, nil
 }
 
-// contain reports whether an address is trusted, on any interface.
+// contain reports whether an address is trusted, whatever its zone.
 func (t TrustedProxies) contain(addr netip.Addr) bool {
 	addr = addr.WithZone("")
 	return slices.ContainsFunc(t, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // ClientAddress returns the address of the client. X-Forwarded-For counts only if the peer is a
-// trusted proxy; then the last untrusted address in it is the client. The peer of a Unix socket,
-// which has no address, is a proxy on this machine that may use the socket, and trusted.
+// trusted proxy; then the last untrusted address in it is the client.
 func ClientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
+	// The peer of a Unix socket has no address. It is a proxy on this machine that may use the
+	// socket, and trusted.
 	addr := thisMachine
 	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		if addr = peer.Addr().Unmap(); !trusted.contain(addr) {
@@ -47,11 +48,13 @@ func ClientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
 		}
 	}
 
+	// Each proxy appends the address of its own client. What is before the entries of trusted
+	// proxies was sent by the client itself.
 	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
 	for i := len(hops) - 1; i >= 0; i-- {
 		hop, err := parseHop(strings.TrimSpace(hops[i]))
 		if err != nil {
-			return addr // entries before an invalid one are not trustworthy
+			return addr // entries before an invalid one are not to be trusted
 		}
 
 		addr = hop.Unmap().WithZone("")
@@ -63,6 +66,7 @@ func ClientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
 	return addr
 }
 
+// thisMachine is the address of clients without one.
 var thisMachine = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // parseHop parses an address in X-Forwarded-For: some proxies add the port.

@@ -15,11 +15,16 @@ const MinCompressed = 1024
 
 // Gzip returns the compressed form of a body.
 func Gzip(body []byte) []byte {
+	// The writer is one of a pool: each has most of a megabyte.
 	var b bytes.Buffer
-	w := gzkp.NewWriter(&b, gzip.DefaultCompression) // of a pool: one takes most of a megabyte
-	_, _ = w.Write(body)                             // to memory: neither fails
+	w := gzkp.NewWriter(&b, gzip.DefaultCompression)
+
+	// To memory: neither fails.
+	_, _ = w.Write(body)
 	_ = w.Close()
-	return bytes.Clone(b.Bytes()) // without the room that the buffer has left
+
+	// Without the free room at the end of the buffer, as the result may be cached.
+	return bytes.Clone(b.Bytes())
 }
 
 // Compress returns a handler that compresses responses for clients that accept gzip. It is for a
@@ -49,24 +54,29 @@ type wholeResponse struct {
 	body   bytes.Buffer
 }
 
+// WriteHeader stores the status.
 func (w *wholeResponse) WriteHeader(status int) { w.status = status }
 
+// Write adds a part of the body.
 func (w *wholeResponse) Write(b []byte) (int, error) { return w.body.Write(b) }
 
-// compress returns the body as it is sent, and sets the headers of that form. It compresses a
-// body of known length for clients that accept gzip, unless the handler has. The whole body is
-// compressed before any of it is sent, so that a slow client holds no compressor.
+// compress returns the body as it is sent, and sets the headers of that form. It compresses a body
+// of known length for clients that accept gzip, unless the handler has.
 func (r *responseRecorder) compress(body []byte) []byte {
 	h := r.Header()
 	if len(body) < MinCompressed || h["Content-Encoding"] != nil || !AcceptsGzip(r.request) ||
 		h.Get("Content-Length") != strconv.Itoa(len(body)) {
 		return body
 	}
+
 	if r.request.Method == http.MethodHead {
-		delete(h, "Content-Length") // of the compressed form, which nobody needs
+		// The length would be that of the compressed form, which is not worth computing.
+		delete(h, "Content-Length")
 		return body
 	}
 
+	// The whole body is compressed before any of it is sent, so that a slow client holds no
+	// compressor.
 	zipped := Gzip(body)
 	if len(zipped) >= len(body) {
 		return body
@@ -77,12 +87,12 @@ func (r *responseRecorder) compress(body []byte) []byte {
 	return zipped
 }
 
-// AcceptsGzip reports whether a client accepts gzip. A weight of zero means that it does not (RFC
-// 9110, 12.4.2).
+// AcceptsGzip reports whether a client accepts gzip.
 func AcceptsGzip(r *http.Request) bool {
 	for coding := range strings.SplitSeq(strings.Join(r.Header["Accept-Encoding"], ","), ",") {
 		name, weight, _ := strings.Cut(coding, ";")
 		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			// A weight of zero means that it does not (RFC 9110, 12.4.2).
 			q, weighted := strings.CutPrefix(strings.ToLower(strings.TrimSpace(weight)), "q=")
 			f, err := strconv.ParseFloat(q, 64)
 			return !weighted || err != nil || f != 0

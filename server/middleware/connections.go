@@ -47,11 +47,13 @@ func (c *Connections) Limit(l net.Listener) net.Listener {
 // Open returns the number of open connections.
 func (c *Connections) Open() int { return c.pool.Used() }
 
+// limitedListener is a listener of Connections.
 type limitedListener struct {
 	net.Listener
 	connections *Connections
 }
 
+// Accept returns the next connection within the limits.
 func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -64,9 +66,12 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 			_ = conn.Close()
 			continue
 		}
+
 		if tcp, ok := conn.(*net.TCPConn); ok {
-			_ = limitUnsent(tcp) // without it the system only holds more
+			// After an error, the system only holds more in its buffer.
+			_ = limitUnsent(tcp)
 		}
+
 		return limited, nil
 	}
 }
@@ -78,16 +83,19 @@ func (c *Connections) add(conn net.Conn) *connection {
 	if addr := peer.Addr().Unmap(); err == nil && !c.trusted.speaksForMany(addr) {
 		added.networks = domain.Networks(addr)
 	}
+
 	if !c.pool.Acquire(added.networks, 1) {
 		return nil
 	}
 
+	// Once: http.Server closes a connection several times.
 	added.release = sync.OnceFunc(func() {
 		c.mu.Lock()
 		delete(c.open, added)
 		c.mu.Unlock()
 		c.pool.Release(added.networks, 1)
 	})
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open[added] = struct{}{}
@@ -102,24 +110,26 @@ type connection struct {
 	release   func()
 }
 
+// Close closes the connection, and ends its counting.
 func (c *connection) Close() error {
 	c.release()
 	return c.Conn.Close()
 }
 
-// A rejected request is read to this extent before its connection is closed.
+// Limits of what is read of a rejected request before its connection is closed.
 const (
-	maxDrain     = 4 << 20
+	maxDrain     = 4 << 20 // bytes
 	drainTimeout = 500 * time.Millisecond
 )
 
 // CloseWrite closes the writing side, and reads what the client still sends. http.Server calls it
-// after a response to a request that it has not read whole, such as one with too large a header:
-// without it, the system would reset the connection, and the client could lose the response.
+// after a response to a request that it has not read whole, such as one with too large a header.
 func (c *connection) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
+
+	// To close a connection with unread bytes resets it, and the client could lose the response.
 	_ = c.Conn.SetReadDeadline(time.Now().Add(drainTimeout)) //clock: of the connection
 	_, err := io.CopyN(io.Discard, c.Conn, maxDrain)
 	return err
@@ -130,6 +140,7 @@ func (c *Connections) Track(conn net.Conn, state http.ConnState) {
 	if encrypted, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = encrypted.NetConn()
 	}
+
 	tracked, ok := conn.(*connection)
 	if !ok {
 		return
@@ -148,6 +159,8 @@ func (c *Connections) CloseIdle(now time.Time) {
 	if c.Open() <= crowded {
 		return
 	}
+
+	// Closed without the mutex, which release locks.
 	for _, conn := range c.idle(now.Add(-crowdedIdle)) {
 		_ = conn.Close()
 	}
@@ -157,6 +170,7 @@ func (c *Connections) CloseIdle(now time.Time) {
 func (c *Connections) idle(before time.Time) (idle []*connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	for conn := range c.open {
 		since := conn.idleSince.Load()
 		if since > 0 && since <= before.UnixNano() && len(conn.networks) > 0 {

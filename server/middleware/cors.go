@@ -28,6 +28,7 @@ func Preflight(w http.ResponseWriter, readable, searchable bool) {
 		h.Set("Access-Control-Allow-Methods", "GET, HEAD")
 		h.Set("Access-Control-Allow-Headers", "If-None-Match, X-Request-Id")
 
+		// A public read with a body is sent as POST.
 		if searchable {
 			h.Set("Access-Control-Allow-Methods", "POST")
 			h.Set("Access-Control-Allow-Headers", "Content-Type, X-Request-Id")

@@ -9,22 +9,22 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Requests that anybody can send without end have one line of the log for each network and
-// second, so that a flood of them cannot fill the disk.
+// Limits of the log. Requests that anybody can send without end have one line for each network and
+// period, so that a flood of them cannot fill the disk.
 const (
 	floodPeriod = time.Second
 	maxFloods   = 4096 // networks; the least recently seen are dropped first
 )
 
-// floods counts requests that are not logged.
+// floods counts the requests that are not logged.
 type floods struct {
 	mu       sync.Mutex
 	networks *simplelru.LRU[netip.Prefix, *flood]
 }
 
-// flood is what a network has sent.
+// flood counts the requests of a network.
 type flood struct {
-	logged   time.Time // its last line
+	logged   time.Time // time of its last line
 	unlogged int       // requests since then
 }
 
@@ -32,6 +32,7 @@ type flood struct {
 func (f *floods) log(network netip.Prefix, now time.Time) (unlogged int, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	if f.networks == nil {
 		// Fails only for a size below 1.
 		f.networks, _ = simplelru.NewLRU[netip.Prefix, *flood](maxFloods, nil)
@@ -43,6 +44,7 @@ func (f *floods) log(network netip.Prefix, now time.Time) (unlogged int, ok bool
 		f.networks.Add(network, of)
 	}
 
+	// Negative if the clock was set back: then the request is logged.
 	if since := now.Sub(of.logged); known && since >= 0 && since < floodPeriod {
 		of.unlogged++
 		return 0, false

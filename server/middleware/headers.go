@@ -5,7 +5,7 @@ import "net/http"
 // vary is the Vary header of every response, which may be compressed.
 var vary = []string{"Accept-Encoding"}
 
-// VaryByForm is the Vary header of a page, which has a form in Markdown, too.
+// VaryByForm is the Vary header of a page, which is sent as HTML or Markdown.
 var VaryByForm = []string{"Accept-Encoding, Accept-Language, Accept"}
 
 // VaryByLanguage is the Vary header of a response that depends on the language as well. It is one
@@ -13,10 +13,10 @@ var VaryByForm = []string{"Accept-Encoding, Accept-Language, Accept"}
 // client.
 var VaryByLanguage = []string{"Accept-Encoding, Accept-Language"}
 
-// securityHeaders are set on every response. The service has no scripts, no frames and no foreign
-// resources. Package web sets the headers that only pages need: each header costs a cached
-// response two per cent of its speed, and net/http sends a header and a body of more than 4096
-// bytes in two parts.
+// securityHeaders are the headers of every response: the service has no scripts, no frames and no
+// foreign resources. Package web sets those that only pages need: each header costs a cached response
+// two per cent of its speed, and net/http sends a header and a body of more than 4096 bytes in two
+// parts.
 var securityHeaders = []struct {
 	name  string
 	value []string

@@ -44,26 +44,33 @@ const (
 	// smaller size fails uploads that begin before the client knows it.
 	MaxUnread = 64 << 10
 
-	maxFields   = 64       // of a header
-	writePart   = 64 << 10 // of a response, which a client has to take within partTimeout
+	// maxFields is the maximum number of fields of a header.
+	maxFields = 64
+	// writePart is the part of a response that a client has to take within partTimeout.
+	writePart   = 64 << 10
 	partTimeout = 10 * time.Second
 )
 
 // Limits of all connections.
 const (
-	maxConnections    = 2048
-	littleConnections = 4 // a network that has fewer may use the reserve
-	crowded           = maxConnections / 4 * 3
-	// With more connections than crowded, those idle for longer are closed.
+	maxConnections = 2048
+	// littleConnections is how many connections of a network may use the reserved part.
+	littleConnections = 4
+
+	// crowded is the number of connections from which those are closed that have been idle for
+	// longer than crowdedIdle.
+	crowded     = maxConnections / 4 * 3
 	crowdedIdle = 5 * time.Second
 
-	maxMemory          = 64 << 20 // of bodies that arrive, or wait to be sent
+	// maxMemory is how many bytes of bodies arrive, or wait to be sent.
+	maxMemory          = 64 << 20
 	maxMemoryOfNetwork = 4 << 20
 	littleMemory       = 256 << 10
-	// A body of this size is in the buffer of its connection, and not counted.
+	// buffered is the size of a body that is in the buffer of its connection, and not counted.
 	buffered = 4 << 10
 )
 
+// connectionsOfNetwork are the connections of each network of a client.
 var connectionsOfNetwork = domain.Share{256, 384, 512}
 
 // NewMemory returns the pool of the bytes of bodies in flight. It counts clients by their

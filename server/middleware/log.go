@@ -22,7 +22,7 @@ import (
 // Observer logs, counts and limits requests.
 type Observer struct {
 	Log      zerolog.Logger
-	Clients  []byte // key of the hashes of clients' networks in the log; nil: it names no client
+	Clients  []byte // key of the hashes of clients' networks in the log; nil for a log without clients
 	Metrics  *Metrics
 	Secure   bool            // the public reaches the site by https
 	Secret   string          // path below which everything is secret
@@ -42,7 +42,9 @@ type Record struct {
 	Code   domain.Code   // of the error response
 	Limit  string        // that rejects the request
 	Handle string        // of the authenticated agent; logged if the log names clients
-	// The handler changes nothing, whatever the method: an error may replace its response.
+
+	// Safe reports that the handler changes nothing, whatever the method: an error may replace its
+	// response.
 	Safe bool
 }
 
@@ -57,7 +59,8 @@ func RecordOf(w http.ResponseWriter) *Record {
 // LogError adds the cause of a failure to the log event of the request.
 func LogError(w http.ResponseWriter, err error) {
 	if r, ok := recorderOf(w); ok {
-		if err == error(ErrBusy) { // a busy server is no failure
+		if err == error(ErrBusy) {
+			// A busy server is no failure, and a flood must not fill the log.
 			CountAbuse(w)
 		} else {
 			r.err = err
@@ -71,39 +74,49 @@ func LogError(w http.ResponseWriter, err error) {
 func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	start := time.Now() //clock: how long it took, not what time it is
 	rec := &responseRecorder{
-		ResponseWriter: w, observer: o, request: r,
+		ResponseWriter: w,
+		observer:       o,
+		request:        r,
 		Record: Record{
 			Route: o.Metrics.unrouted.Of(r),
 			Safe:  r.Method == http.MethodGet || r.Method == http.MethodHead,
 		},
 	}
 	defer rec.leave()
+
 	switch {
 	case !rec.enter():
 		if r.ProtoMajor > 1 {
 			rec.status, rec.Code = http.StatusServiceUnavailable, ErrBusy.Code
 			o.Metrics.count(rec, 0)
 			CountAbuse(rec)
-			panic(http.ErrAbortHandler) // resets the stream: even an error response could wait
+
+			// Resets the stream: even an error response could wait in its buffer.
+			panic(http.ErrAbortHandler)
 		}
 		next = rec.rejecting(ErrBusy)
+
 	case fieldsOf(r.Header) > maxFields:
 		next = rec.rejecting(errHeader)
 	}
 
 	rec.id[0] = requestID(r.Header.Get("X-Request-Id"))
 	setCommonHeaders(w.Header(), rec.id[:], o.Secure)
+
 	defer func() {
 		if v := recover(); v != nil {
 			o.handlePanic(v, rec, r)
 		}
 		rec.finish()
-		if r.ProtoMajor > 1 &&
-			rec.size > 0 { // a stream has a buffer of its own, which is memory until the client takes it
+
+		// A stream has a buffer of its own, which is memory until the client takes it: the request
+		// counts until then.
+		if r.ProtoMajor > 1 && rec.size > 0 {
 			_ = http.NewResponseController(rec.ResponseWriter).Flush()
 		}
 		o.report(rec, r, time.Since(start)) //clock: as above
 	}()
+
 	next.ServeHTTP(rec, r)
 }
 
@@ -125,6 +138,7 @@ func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Dura
 	if !logged {
 		return
 	}
+
 	event := o.Log.Info()
 	if rec.err != nil {
 		event = o.Log.Error().Err(rec.err)
@@ -149,14 +163,14 @@ func (o *Observer) report(rec *responseRecorder, r *http.Request, took time.Dura
 	event.Send()
 }
 
-// logClient adds the client of a request to its event, if the log names clients. The network is
-// that of the rate limits: an IPv4 address or an IPv6 /64. Its hash is the same until the program
-// stops.
+// logClient adds the client of a request to its event, if the log names clients.
 func (o *Observer) logClient(event *zerolog.Event, rec *responseRecorder) {
 	if o.Clients == nil {
 		return
 	}
 
+	// The smallest network of the rate limits: an IPv4 address or an IPv6 /64. Its hash is the same
+	// until the program stops.
 	if networks := rec.networks; networks != nil {
 		mac := hmac.New(sha256.New, o.Clients)
 		_, _ = mac.Write([]byte(networks[0].String())) // to memory: it does not fail
@@ -182,6 +196,7 @@ func loggedMethod(method string) string {
 	return otherMethod
 }
 
+// otherMethod stands for all methods that the log does not name.
 const otherMethod = "OTHER"
 
 // maxLoggedPath is the maximum length of a path in the log, in bytes.
@@ -191,16 +206,17 @@ const maxLoggedPath = 200
 // shorter.
 const MaxPathSegment = 32
 
-// loggedPath returns a path as the log shows it. A path that begins like the secret one, however
-// badly it was copied, is hidden. Elsewhere a segment that is longer than any handle, or
-// contains an @, may be a key, a link or a mailbox that somebody pasted, and is left out.
+// loggedPath returns a path as the log shows it: without secrets.
 func (o *Observer) loggedPath(u *url.URL) string {
+	// A path that begins like the secret one is hidden, however badly it was copied.
 	plain := path.Clean(strings.ReplaceAll(u.Path, `\`, "/"))
 	if begin := o.Secret; begin != "" && len(plain) > len(begin) &&
 		strings.EqualFold(plain[:len(begin)], begin) {
 		return o.Secret + "/{token}"
 	}
 
+	// A segment that is longer than any handle, or contains an @, may be a key, a link or a mailbox
+	// that somebody has pasted.
 	parts := strings.Split(u.EscapedPath(), "/")
 	for i, part := range parts {
 		if len(part) > MaxPathSegment || strings.Contains(part, "@") ||
@@ -217,10 +233,13 @@ func (o *Observer) loggedPath(u *url.URL) string {
 // without the addresses of peers, and traces of scanners at debug level.
 func ConnectionLog(log zerolog.Logger) io.Writer { return connectionLog{log} }
 
+// connectionLog writes the messages of http.Server.
 type connectionLog struct{ log zerolog.Logger }
 
+// peerAddress matches an address with a port.
 var peerAddress = regexp.MustCompile(`(\[[0-9a-z:.%]+\]|[0-9]+(\.[0-9]+){3}):[0-9]+`)
 
+// Write logs one line.
 func (c connectionLog) Write(line []byte) (int, error) {
 	level := zerolog.WarnLevel
 	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) ||

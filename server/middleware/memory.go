@@ -10,24 +10,27 @@ func (r *responseRecorder) enter() bool {
 	if !r.observer.Proxies.speaksForMany(client) {
 		r.counted = r.networks
 	}
+
 	if r.entered = r.observer.Requests.Acquire(r.counted, 1); !r.entered {
 		return false
 	}
 
+	// A body of unknown length counts as a large one; a larger one is rejected.
 	body := r.request.ContentLength
-	if body < 0 || body > MaxUnread { // of unknown length, or to be rejected
+	if body < 0 || body > MaxUnread {
 		body = MaxUnread
 	}
 	return body <= buffered || r.acquireMemory(int(body))
 }
 
-// acquireMemory counts n more bytes of bodies. It reports false over the limits. A body that is
-// larger than the share of its network passes if there is no other.
+// acquireMemory counts n more bytes of bodies. It reports false over the limits.
 func (r *responseRecorder) acquireMemory(n int) bool {
+	// A body that is larger than the share of its network passes if there is no other.
 	n = min(n, maxMemoryOfNetwork-r.memory)
 	if !r.observer.Memory.Acquire(r.networks, n) {
 		return false
 	}
+
 	r.memory += n
 	return true
 }

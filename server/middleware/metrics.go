@@ -28,6 +28,7 @@ func NewMetrics(set *metrics.Set, codes []domain.Code, limits []string) *Metrics
 		rejections: map[domain.Code]*metrics.Counter{},
 		limits:     map[string]*metrics.Counter{},
 	}
+
 	m.unrouted = m.AnyMethod("none")
 	for _, code := range codes {
 		m.rejections[code] = set.NewCounter(fmt.Sprintf(`callbook_refusals_total{code=%q}`, code))
@@ -62,6 +63,7 @@ func (m *Metrics) Route(method, name string) *RouteMetrics {
 			durations,
 		),
 	}
+
 	for class := range r.responses {
 		r.responses[class] = m.set.GetOrCreateCounter(
 			fmt.Sprintf(

@@ -22,7 +22,9 @@ func NoticeProxy(
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		forwarded := r.Header["X-Forwarded-For"] != nil
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
-		addr, socket := peer.Addr().Unmap(), err != nil // the peer of a Unix socket has no address
+
+		// The peer of a Unix socket has no address.
+		addr, socket := peer.Addr().Unmap(), err != nil
 		if socket && !forwarded ||
 			len(trusted) == 0 && forwarded && (addr.IsLoopback() || addr.IsPrivate()) {
 			now, last := domain.TimeOf(clock()), noticed.Load()

@@ -14,15 +14,17 @@ type responseRecorder struct {
 	Record
 	observer *Observer
 	request  *http.Request
-	status   int  // of the response; 0 until the handler sets it
-	sent     bool // the header
-	rejected bool // an error response was sent instead of that of the handler
-	size     int  // bytes of the body
-	err      error
-	id       [1]string // of the request; an array, of which the header's value is a slice
+	status   int   // of the response; 0 until the handler sets it
+	sent     bool  // the header is sent
+	rejected bool  // an error response was sent instead of that of the handler
+	size     int   // bytes of the body
+	err      error // cause of a failure, for the log
+
+	// id is the request id: an array, so that the value of the header is a slice of it.
+	id [1]string
 
 	networks []netip.Prefix // of the client
-	memory   int            // bytes of bodies that are counted for them
+	memory   int            // bytes of bodies that are counted for networks
 	counted  []netip.Prefix // networks that the request is counted for
 	entered  bool           // the request is counted
 }
@@ -47,8 +49,10 @@ func recorderOf(w http.ResponseWriter) (*responseRecorder, bool) {
 // the handler returns.
 func (r *responseRecorder) WriteHeader(status int) {
 	switch {
-	case status < http.StatusOK: // informational: the response is still to come
+	case status < http.StatusOK:
+		// Informational: the response is still to come.
 		r.ResponseWriter.WriteHeader(status)
+
 	case r.status == 0:
 		r.status = status
 	}
@@ -58,9 +62,12 @@ func (r *responseRecorder) WriteHeader(status int) {
 // response instead, and drops what the handler writes.
 func (r *responseRecorder) Write(b []byte) (int, error) {
 	r.WriteHeader(http.StatusOK)
+
 	part, head := b, r.request.Method == http.MethodHead
 	if !r.sent {
 		part = r.compress(b)
+
+		// Only a response without an effect can be replaced by an error.
 		if r.Safe && !head && len(part) > buffered && !r.acquireMemory(len(part)) {
 			r.reject(ErrBusy)
 			return len(b), nil
@@ -79,6 +86,7 @@ func (r *responseRecorder) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// sendHeader sends the status and the header.
 func (r *responseRecorder) sendHeader() {
 	r.sent = true
 	if r.observer.Private {
@@ -99,8 +107,7 @@ func (r *responseRecorder) finish() {
 func (r *responseRecorder) extendDeadline() {
 	// Only the writers of tests have no deadline.
 	_ = http.NewResponseController(r.ResponseWriter).
-		SetWriteDeadline(time.Now().Add(partTimeout))
-	//clock: of the connection
+		SetWriteDeadline(time.Now().Add(partTimeout)) //clock: of the connection
 }
 
 // send sends bytes of the body. It gives up a client that makes no progress.
@@ -129,6 +136,7 @@ func (r *responseRecorder) reject(err error) {
 	for _, name := range bodyHeaders {
 		delete(r.Header(), name)
 	}
+
 	r.Header().Set("Connection", "close") // it holds memory as well
 	r.status, r.Safe = 0, false           // an error response is always sent
 	r.observer.Reject(r, r.request, err)

@@ -58,10 +58,10 @@ type Limiter struct {
 	accounts  *lru.Cache[bucketKey, *rate.Limiter]
 }
 
-// observe records the latest time. If the clock was set back by more than a minute, it resets
-// all buckets, which would reject clients until the clock has caught up. A request that waited
-// for long also comes with an earlier time.
+// observe records the latest time. It resets all buckets if the clock was set back.
 func (l *Limiter) observe(now time.Time) time.Time {
+	// The buckets would reject clients until the clock has caught up. Less than a minute may be a
+	// request that has waited.
 	if latest := l.latest.Swap(now.UnixNano()); now.UnixNano() < latest-int64(time.Minute) {
 		l.Reset()
 	}
@@ -78,6 +78,7 @@ func (l *Limiter) Reset() {
 // Len returns the number of buckets.
 func (l *Limiter) Len() int { return l.customers.Len() + l.within.Len() + l.accounts.Len() }
 
+// bucketKey identifies a bucket.
 type bucketKey struct {
 	class  Class
 	client Client
@@ -122,7 +123,8 @@ func (l *Limiter) AllowAddress(
 
 	networks := domain.Networks(addr)
 	if networks == nil {
-		networks = []netip.Prefix{{}} // all clients without an address count together
+		// All clients without an address count together.
+		networks = []netip.Prefix{{}}
 	}
 
 	for level, network := range networks {
@@ -130,6 +132,7 @@ func (l *Limiter) AllowAddress(
 			return err
 		}
 
+		// The limits of the wider networks are not those of this client.
 		h = http.Header{}
 	}
 
@@ -142,13 +145,17 @@ func (l *Limiter) Allow(h http.Header, class Class, client Client, now time.Time
 	return l.allow(h, class, client, 1, now)
 }
 
+// allow counts one request against a multiple of the limit of a class.
 func (l *Limiter) allow(h http.Header, class Class, client Client, times int, now time.Time) error {
 	name := class.Base()
 	limit := l.limits[name]
+
+	// The class has no limit, or the operator has switched it off.
 	if limit.Requests == 0 {
 		return nil
 	}
 
+	// The policy is the documented one, without the multiple of a wider network.
 	policy := headerItem(name, "q", limit.Requests, "w", int(limit.Period.Seconds()))
 	limit.Requests *= times
 	bucket, now := l.bucket(class, limit, client), l.observe(now)
@@ -171,6 +178,7 @@ func (l *Limiter) allow(h http.Header, class Class, client Client, times int, no
 	}
 }
 
+// bucket returns the bucket of a client, which is full if it is new.
 func (l *Limiter) bucket(class Class, limit Limit, client Client) *rate.Limiter {
 	buckets := l.customers
 	switch {
@@ -190,6 +198,8 @@ func (l *Limiter) bucket(class Class, limit Limit, client Client) *rate.Limiter 
 		rate.Limit(float64(limit.Requests)/limit.Period.Seconds()),
 		limit.Requests,
 	)
+
+	// Another request of the client may have added one meanwhile.
 	if earlier, ok, _ := buckets.PeekOrAdd(key, bucket); ok {
 		return earlier
 	}

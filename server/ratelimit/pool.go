@@ -13,9 +13,9 @@ const reservedPart = 8
 // Pool shares a resource, such as memory or connections, among the networks of clients. It is
 // safe for concurrent use.
 type Pool struct {
-	total  int
-	share  domain.Share
-	little int
+	total  int          // units of all clients
+	share  domain.Share // units of each network of a client
+	little int          // units of a network that may use the reserved part
 
 	mu       sync.Mutex
 	used     int
@@ -44,6 +44,7 @@ func (p *Pool) Acquire(networks []netip.Prefix, n int) bool {
 		return false
 	}
 
+	// Nothing is acquired before all networks are checked.
 	for level, network := range networks {
 		used := p.networks[network]
 		if used+n > p.share[level] || used+n > p.little && p.used+n > p.total-p.total/reservedPart {
@@ -66,6 +67,7 @@ func (p *Pool) Release(networks []netip.Prefix, n int) {
 	p.used -= n
 
 	for _, network := range networks {
+		// Without an entry, so that the map does not grow with every network ever seen.
 		if p.networks[network] -= n; p.networks[network] <= 0 {
 			delete(p.networks, network)
 		}

@@ -210,7 +210,7 @@ func (s *Store) searchAgents(
 // exactHandle returns the expression of the agent whose handle is the query; empty if none can be.
 func exactHandle(query string) string {
 	handle := search.Fold(query)
-	if !text.ParseHandle(handle) {
+	if !text.IsHandle(handle) {
 		return ""
 	}
 	return search.Within("", []string{search.Facet(facetHandle, handle)})

@@ -23,8 +23,8 @@ const (
 	handleBytes      = "abcdefghijklmnopqrstuvwxyz0123456789-"
 )
 
-// ParseHandle reports whether s is a handle: ^[a-z0-9][a-z0-9-]{2,31}$.
-func ParseHandle(s string) bool {
+// IsHandle reports whether s has the form of a handle: ^[a-z0-9][a-z0-9-]{2,31}$.
+func IsHandle(s string) bool {
 	return len(s) >= minHandleBytes && len(s) <= maxHandleBytes && s[0] != '-' &&
 		strings.Trim(s, handleBytes) == ""
 }

@@ -27,7 +27,7 @@ func checkParser(t *testing.T, parse func(string) (string, bool), same []string,
 
 func TestParseHandle(t *testing.T) {
 	for _, s := range []string{"abc", "a-b", "0-0", "a--", "agent-7", strings.Repeat("a", 32)} {
-		if !ParseHandle(s) {
+		if !IsHandle(s) {
 			t.Errorf("%q refused", s)
 		}
 	}
@@ -35,7 +35,7 @@ func TestParseHandle(t *testing.T) {
 		"", "a", "ab", "-ab", "Abc", "abC", "a_b", "a.b", "a b", "ab\n", "abc ", "ab\x00", "äbc", "аbc", "abс", "ａｂｃ",
 		"a\u200Cb", "ab\u0301", "ab/", "ab:", "ab`", "ab{", strings.Repeat("a", 33),
 	} {
-		if ParseHandle(s) {
+		if IsHandle(s) {
 			t.Errorf("%+q accepted", s)
 		}
 	}

@@ -218,7 +218,7 @@ func (h *hostileSite) breakParameter(op *api.Operation, row edgeRow) {
 // breakField derives a request from each invalid value of a field of the body, and from some with a mark. It leaves out
 // values that depend on the state of the directory.
 func (h *hostileSite) breakField(op *api.Operation, row edgeRow) {
-	const marked = hostileMark + " é\u202e\"<" + hostileMark
+	const marked = hostileMark + " é\x07\"<" + hostileMark
 	edges := append(slices.Clone(row.edges), bad("marked", marked, "marked"), bad("marked and long", strings.Repeat(hostileMark, 500), "marked"),
 		bad("marked list", []any{marked, []any{hostileNumber}}, "marked"), bad("marked object", map[string]any{hostileMark + "-": marked}, "marked"))
 	for _, e := range edges {

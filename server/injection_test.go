@@ -159,10 +159,15 @@ func TestTools_HostileTextStaysText(t *testing.T) {
 		}
 		line = next
 	}
-	// What no client can see is rejected at the door.
-	for _, hidden := range []string{"\U000e0049\U000e0067", "a\u202eb", "a\u200bb", "a\x1b[2Jb", "a\u2028b", "a\ufffdb"} {
-		s.send("PATCH", "/api/me", v.key, map[string]any{"tagline": hidden, "description_en": hidden}).rejected(422, domain.CodeValidationFailed)
+	// What no client can see is left out at the door, and what controls terminals is rejected.
+	for _, hidden := range []string{"a\U000e0049\U000e0067b", "a\u202eb", "a\u200bb", "\u2066ab\u2069"} {
+		patch := map[string]any{"tagline": hidden, "description_en": hidden}
+		r := s.send("PATCH", "/api/me", v.key, patch).status(200)
+		if r.text("agent", "tagline") != "ab" || r.text("agent", "description_en") != "ab" {
+			t.Errorf("%+q is stored as %s", hidden, r.Body)
+		}
 	}
+	s.send("PATCH", "/api/me", v.key, map[string]any{"tagline": "a\x1b[2Jb"}).rejected(422, domain.CodeValidationFailed)
 }
 
 // TestTools_ShowNoSecret calls the tools of a directory full of secrets as several clients, with secrets as arguments.

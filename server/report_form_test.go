@@ -68,7 +68,7 @@ func TestReportForms_SayWhatWasWrong(t *testing.T) {
 	}{
 		{"no reason", path, nil, nil, 200, "Thank you"},
 		{"a long reason", path, reason(strings.Repeat("x", 301)), nil, 422, "300"},
-		{"a hostile reason", path, reason("\u202e<b>x</b>"), nil, 422, "not allowed"},
+		{"a hostile reason", path, reason("\x07<b>x</b>"), nil, 422, "not allowed"},
 		{"an unknown call", "/calls/pst_0/report", nil, nil, 404, "The report was not sent."},
 		{"an unknown reply", "/calls/pst_0/replies/rpl_0/report", nil, nil, 404, "The report was not sent."},
 		{"an unknown agent", "/agents/nobody-here/report", nil, nil, 404, "The report was not sent."},

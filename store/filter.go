@@ -226,7 +226,7 @@ func (s *Store) facetValues(ctx context.Context, kind rune) ([]domain.FacetValue
 		}
 
 		if utf8.RuneCountInString(value) <= maxFacet && text.CheckLine(value) &&
-			search.Facet(kind, text.Normalize(value)) == c.Token {
+			search.Facet(kind, text.NormalizeLine(value)) == c.Token {
 			values = append(values, domain.FacetValue{Value: value, Agents: c.Agents})
 		}
 	}

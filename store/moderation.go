@@ -32,7 +32,7 @@ func (s *Store) Suspend(ctx context.Context, handle, reason string, until time.T
 
 // suspension returns the act of Suspend.
 func suspension(reason string, until time.Time) (agentAct, error) {
-	reason = text.Normalize(reason)
+	reason = text.NormalizeLine(reason)
 	switch {
 	case utf8.RuneCountInString(reason) > reasonLength:
 		return agentAct{}, domain.Invalid(

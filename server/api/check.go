@@ -248,7 +248,7 @@ func foldItem(format, item string) string {
 	if code, ok := storetext.ParseLanguage(item); ok && format == "language" {
 		item = code
 	}
-	return storetext.Normalize(strings.ToLower(item))
+	return storetext.NormalizeLine(strings.ToLower(item))
 }
 
 // checkText checks the characters and the format of a text.

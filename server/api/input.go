@@ -199,7 +199,7 @@ func (c *Checker) queryValue(f Field, raw string, into reflect.Value) {
 		value = int64(n)
 
 	default:
-		text := storetext.Normalize(raw)
+		text := storetext.NormalizeLine(raw)
 		if f.handle {
 			text = ParseHandle(text)
 		}

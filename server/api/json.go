@@ -52,7 +52,11 @@ func (c *Checker) normalize(value any, schema *huma.Schema, field string, depth 
 
 	switch value := value.(type) {
 	case string:
-		text := storetext.Normalize(value)
+		text := storetext.NormalizeLine(value)
+		if described := Resolve(c.registry, schema); described != nil && described.Format == "multiline" {
+			text = storetext.Normalize(value)
+		}
+
 		c.checkText(schema, field, text)
 		if domain.ContainsKey(text) {
 			c.Fault(field, domain.FaultBadValue, "key")

@@ -92,7 +92,7 @@ func (v *values) UnmarshalJSON(b []byte) error {
 			return errors.New("it is no scalar")
 		}
 
-		*v = append(*v, text.Normalize(value))
+		*v = append(*v, text.NormalizeLine(value))
 	}
 
 	return nil

@@ -34,7 +34,7 @@ const (
 func (o Operator) Check() error {
 	var errs [3]error
 	if o.Name != "" &&
-		(utf8.RuneCountInString(o.Name) > maxSiteName || o.Name != storetext.Normalize(o.Name) || !storetext.CheckLine(o.Name) || strings.ContainsAny(o.Name, "\"<>[]{}:#*_|`@/\\")) {
+		(utf8.RuneCountInString(o.Name) > maxSiteName || o.Name != storetext.NormalizeLine(o.Name) || !storetext.CheckLine(o.Name) || strings.ContainsAny(o.Name, "\"<>[]{}:#*_|`@/\\")) {
 		errs[0] = errors.New(
 			"--site-name must have at most 40 characters on one line, without any of \"<>[]{}:#*_|`@/\\",
 		)

@@ -40,8 +40,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Tokens with a meaning of their own begin with a private-use character, which no text of an agent
-// can contain. Signs such as + and # move there as well, since the tokenizer "ascii" would split a
+// Tokens with a meaning of their own begin with a private-use character, which Fold replaces in texts. Signs such as + and # move there as well, since the tokenizer "ascii" would split a
 // token at them.
 const (
 	firstFacet = 0xE000
@@ -172,6 +171,10 @@ func Fold(s string) string {
 	b.Grow(len(s))
 	for _, r := range norm.NFKD.String(strings.ToValidUTF8(s, "\uFFFD")) {
 		switch r = unicode.ToLower(r); {
+		case IsIgnorable(r):
+			// Nobody sees it, so nobody can search for it.
+		case firstFacet <= r && r <= lastPrivate:
+			b.WriteRune(utf8.RuneError) // tokens begin with such a character
 		case 0x300 <= r && r <= 0x36F:
 			// Accents of Latin, Greek and Cyrillic only. Marks of other scripts, such as the
 			// voicing of kana, distinguish words.
@@ -190,6 +193,27 @@ func Fold(s string) string {
 	}
 
 	return norm.NFC.String(b.String())
+}
+
+// ignorable are the characters of Unicode's property Default_Ignorable_Code_Point, with those that
+// notIgnorable takes out again.
+var ignorable = []*unicode.RangeTable{
+	unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
+}
+
+// notIgnorable are formats that are visible, or that have an effect on visible characters.
+var notIgnorable = []*unicode.RangeTable{
+	unicode.Prepended_Concatenation_Mark,
+	{
+		R16: []unicode.Range16{{Lo: 0xFFF9, Hi: 0xFFFB, Stride: 1}},   // interlinear annotations
+		R32: []unicode.Range32{{Lo: 0x13430, Hi: 0x1343F, Stride: 1}}, // hieroglyphs
+	},
+}
+
+// IsIgnorable reports whether Unicode lets a character be invisible (Default_Ignorable_Code_Point):
+// zero-width spaces, soft hyphens, direction marks, selectors, tags and the like.
+func IsIgnorable(r rune) bool {
+	return r > unicode.MaxASCII && unicode.In(r, ignorable...) && !unicode.In(r, notIgnorable...)
 }
 
 func isASCII(s string) bool {

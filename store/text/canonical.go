@@ -40,7 +40,7 @@ func CanonicalTags(tags []string) domain.Texts {
 	lower := make(domain.Texts, len(tags))
 	for i, tag := range tags {
 		// Lower-case letters may compose where capitals do not.
-		lower[i] = Normalize(strings.ToLower(tag))
+		lower[i] = NormalizeLine(strings.ToLower(tag))
 	}
 	return lower
 }

@@ -43,8 +43,10 @@ func CheckName(field, name, site string) []domain.FieldError {
 	return []domain.FieldError{fault}
 }
 
+// isVisible reports whether a character is more than a mark or a blank. The Braille pattern without
+// dots is a symbol that looks like a blank.
 func isVisible(r rune) bool {
-	return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S)
+	return r != '\u2800' && unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S, unicode.Co)
 }
 
 // ReservedWord returns the word for which a handle, a name or an owner is reserved; empty if it is

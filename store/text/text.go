@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"callbook/store/search"
 )
 
 const (
@@ -16,31 +18,6 @@ const (
 	emojiStyle  = '\uFE0F' // VARIATION SELECTOR-16
 	keycapFrame = '\u20E3' // COMBINING ENCLOSING KEYCAP
 )
-
-// maxMarksInRow limits nonspacing marks in a row. Tibetan needs eight, more than any other living
-// script; longer runs only cover the text around them.
-const maxMarksInRow = 8
-
-// forbiddenRunes are forbidden in every context: controls, noncharacters and private use, and
-// characters that are invisible or reorder others. They include every Default_Ignorable_Code_Point
-// except those that runeContext allows in some contexts. Other unassigned characters are allowed,
-// as new emoji appear every year.
-var forbiddenRunes = []*unicode.RangeTable{
-	unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp,
-	unicode.Noncharacter_Code_Point, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
-	{
-		R16: []unicode.Range16{
-			{Lo: 0x2800, Hi: 0x2800, Stride: 1}, // blank Braille pattern, the usual "empty" name
-			// Object and replacement character: the traces of lost text.
-			{Lo: 0xFFFC, Hi: 0xFFFD, Stride: 1},
-		},
-		R32: []unicode.Range32{
-			{Lo: 0x13441, Hi: 0x13442, Stride: 1}, // blank hieroglyphs
-			{Lo: 0x16FE4, Hi: 0x16FE4, Stride: 1}, // Khitan filler
-			{Lo: 0x1D159, Hi: 0x1D159, Stride: 1}, // musical null notehead
-		},
-	},
-}
 
 // pictographs have a text and an emoji style, and join with ZWJ. Whole symbol
 // blocks, since the exact property would have to follow each Unicode version;
@@ -81,14 +58,29 @@ var joiningScripts = []*unicode.RangeTable{
 	unicode.Khmer, unicode.Myanmar,
 }
 
-// Normalize returns s as it is stored and measured: in NFC, with LF for CR LF, without surrounding
-// white space. Checks and limits apply to the result. It is idempotent.
-func Normalize(s string) string {
-	return strings.TrimSpace(newlines.ReplaceAllLiteralString(norm.NFC.String(s), "\n"))
+// Normalize returns a text of several lines as it is stored and measured: in NFC, without invisible
+// characters and surrounding white space, and with LF for CR LF and for separators of lines and
+// paragraphs. Checks and limits apply to the result. It is idempotent.
+func Normalize(s string) string { return normalize(s, "\n") }
+
+// NormalizeLine is Normalize for a text of one line, in which a separator becomes a blank.
+func NormalizeLine(s string) string { return normalize(s, " ") }
+
+func normalize(s, separator string) string {
+	s = newlines.ReplaceAllLiteralString(norm.NFC.String(s), "\n")
+	if !isASCII(s) {
+		s = separators.ReplaceAllLiteralString(s, separator)
+		s = norm.NFC.String(stripInvisible(s))
+	}
+	return strings.TrimSpace(s)
 }
 
-// newlines matches every CR right before a LF. A lone one stays, and is rejected later.
-var newlines = regexp.MustCompile(`\r+\n`)
+var (
+	// newlines matches every CR right before a LF. A lone one stays, and is rejected later.
+	newlines = regexp.MustCompile(`\r+\n`)
+
+	separators = regexp.MustCompile(`[\x{2028}\x{2029}]`)
+)
 
 // CheckLine reports whether a normalized text may be stored in a one-line field. If not, the error
 // is forbidden_character. It accepts the empty text.
@@ -98,76 +90,90 @@ func CheckLine(s string) bool {
 }
 
 // ForbiddenRune returns the first character that a one-line or multi-line field does not take, and
-// its position in characters from 1. It returns position 0 if there is none. A multi-line field
-// takes newline and tab, too.
+// its position in characters from 1: a control character, or U+FFFD for invalid UTF-8. It returns
+// position 0 if there is none. A multi-line field takes newline and tab.
 func ForbiddenRune(s string, multiLine bool) (r rune, position int) {
-	var c runeContext
-	for i, n := 0, 1; i < len(s); n++ {
-		r, size := rune(s[i]), 1
-		if r >= utf8.RuneSelf {
-			// Invalid UTF-8 gives U+FFFD, which is forbidden.
-			r, size = utf8.DecodeRuneInString(s[i:])
-		}
-
-		i += size
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		position++
 		switch {
-		case isPlain(r), multiLine && (r == '\n' || r == '\t'):
-			c = runeContext{base: r, last: r}
-
-		case !c.accept(r, s[i:]):
-			return r, n
+		case multiLine && (r == '\n' || r == '\t'):
+		case unicode.IsControl(r), r == utf8.RuneError && size == 1:
+			return r, position
 		}
+
+		s = s[size:]
 	}
-
 	return 0, 0
-}
-
-// isPlain is a fast path for printable ASCII, common Han and Hangul.
-func isPlain(r rune) bool {
-	return r >= ' ' && r <= '~' || r >= 0x4E00 && r <= 0x9FFF || r >= 0xAC00 && r <= 0xD7A3
-}
-
-// isForbidden reports whether a character is forbidden in every context. Marks such as the Arabic
-// number sign are visible, though Unicode has them among the invisible formats.
-func isForbidden(r rune) bool {
-	return unicode.In(r, forbiddenRunes...) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
 // runeContext holds what the rules need to know of the characters before the next one.
 type runeContext struct {
-	base  rune // the last one that is no mark, joiner or selector
-	last  rune // the very last one
-	marks int  // nonspacing marks since base
+	base rune // the last one that is no mark, joiner or selector
+	last rune // the very last one
 }
 
-// accept reports whether r may follow, before rest, and adds r to the context.
-func (c *runeContext) accept(r rune, rest string) bool {
-	defer func() { c.last = r }()
-	switch {
-	case r == joiner || r == nonJoiner:
-		return c.mayJoin(r, firstRune(rest))
-
-	case r == textStyle || r == emojiStyle:
-		return unicode.Is(pictographs, c.last) ||
-			isKeycapKey(c.last) && firstRune(rest) == keycapFrame
-
-	case isHanSelector(r):
-		return unicode.Is(unicode.Han, c.last)
-
-	case isMongolianSelector(r):
-		return unicode.Is(unicode.Mongolian, c.last) && unicode.IsLetter(c.last)
-
-	case isForbidden(r):
-		return false
-
-	case unicode.In(r, unicode.Mn, unicode.Me):
-		c.marks++
-		return c.marks <= maxMarksInRow
+// stripInvisible leaves out the characters that nobody sees (search.IsIgnorable), but those that
+// change how the text around them looks.
+func stripInvisible(s string) string {
+	if !strings.ContainsFunc(s, search.IsIgnorable) {
+		return s
 	}
 
-	c.base, c.marks = r, 0
-	return true
+	var b strings.Builder
+	b.Grow(len(s))
+	var c runeContext
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		if search.IsIgnorable(r) {
+			if size = c.visible(s); size == 0 {
+				if c.last == blackFlag {
+					c.last = 0 // the rest of its tags spell no flag either
+				}
+				s = s[utf8.RuneLen(r):]
+				continue
+			}
+		} else if !unicode.In(r, unicode.Mn, unicode.Me) {
+			c.base = r
+		}
+
+		b.WriteString(s[:size])
+		c.last, _ = utf8.DecodeLastRuneInString(s[:size])
+		s = s[size:]
+	}
+	return b.String()
 }
+
+// visible returns the number of bytes at the beginning of s, a joiner, selector or tag, that have an
+// effect behind the characters before; 0 if they have none.
+func (c *runeContext) visible(s string) int {
+	r, size := utf8.DecodeRuneInString(s)
+	next := firstRune(s[size:])
+	switch r {
+	case joiner, nonJoiner:
+		if c.mayJoin(r, next) {
+			return size
+		}
+
+	case textStyle, emojiStyle:
+		if unicode.Is(pictographs, c.last) || isKeycapKey(c.last) && next == keycapFrame {
+			return size
+		}
+	}
+
+	if c.last == blackFlag {
+		return len(flagTags.FindString(s))
+	}
+	return 0
+}
+
+// blackFlag is the emoji that tags turn into the flag of a region, such as England's: the letters
+// and digits of its code and an end (UTS #51).
+const blackFlag = '\U0001F3F4'
+
+var flagTags = regexp.MustCompile(
+	"^[\U000E0030-\U000E0039\U000E0061-\U000E007A]{3,6}\U000E007F",
+)
 
 // mayJoin reports whether ZWJ or ZWNJ has an effect between c.last and next; without one it would
 // be invisible. The first two cases are those of emoji sequences and of RFC 5892 (CONTEXTJ); the
@@ -192,17 +198,6 @@ func isVirama(r rune) bool {
 
 func isKeycapKey(r rune) bool {
 	return r >= '0' && r <= '9' || r == '#' || r == '*'
-}
-
-// isHanSelector reports whether a character selects a standardized or an ideographic variant. The
-// registry of the latter has about thirty for a character at most; the rest of the block would
-// only serve to hide bytes.
-func isHanSelector(r rune) bool {
-	return r >= 0xFE00 && r <= 0xFE0D || r >= 0xE0100 && r <= 0xE013F
-}
-
-func isMongolianSelector(r rune) bool {
-	return r >= 0x180B && r <= 0x180D || r == 0x180F
 }
 
 // firstRune returns the first character; U+FFFD, which matches no rule, for the empty text.

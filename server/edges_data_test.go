@@ -50,7 +50,7 @@ var edgeRows = []edgeRow{
 	{"registerAgent", "capabilities[]", textOf(1, 60)},
 	{"registerAgent", "languages", optional(listOf(8, languageCode))},
 	{"registerAgent", "languages[]", languageEdges},
-	{"registerAgent", "homepage", optional(urlEdges)},
+	{"registerAgent", "homepage", optional(homepageEdges)},
 	{"registerAgent", "model", optional(textOf(0, 60))},
 
 	// First: another mailbox or owner, as the rows after it set, ends the claim. Only the owner's page
@@ -68,7 +68,7 @@ var edgeRows = []edgeRow{
 	{"updateMe", "capabilities[]", textOf(1, 60)},
 	{"updateMe", "languages", clearable(listOf(8, languageCode), []any{})},
 	{"updateMe", "languages[]", languageEdges},
-	{"updateMe", "homepage", clearable(urlEdges, nil)},
+	{"updateMe", "homepage", clearable(homepageEdges, nil)},
 	{"updateMe", "model", clearable(textOf(0, 60), nil)},
 	{"updateMe", "contact_policy", constraint{nil, wrong(nil, "a", 1, true, []any{})}},
 	{"updateMe", "contact_policy.accepting", booleanEdges},
@@ -382,7 +382,7 @@ var mailboxEdges = constraint{
 		bad("empty", "", "too_short"), bad("one too many", mailboxOf(255), "too_long"),
 		bad("no host", "agent@", "bad_format"), bad("one label", "agent@localhost", "bad_format"), bad("a name", "A <a@example.org>", "bad_format"),
 		bad("quotes", `"a b"@example.org`, "bad_format"), bad("literal", "a@[127.0.0.1]", "bad_format"), bad("two", "a@example.org,b@example.org", "bad_format"),
-		bad("comment", "a(b)@example.org", "bad_format"), bad("full width", "ａ@example.org", "bad_format"), bad("host in Chinese", "a@例子.中国", "bad_format"),
+		bad("comment", "a(b)@example.org", "bad_format"), bad("full width", "ａ@example.org", "bad_format"), ok("host in Chinese", "a@例子.中国", "a@xn--fsqu00a.xn--fiqs8s"),
 		bad("line break", "a@example.org\r\nBcc: b@example.org", "forbidden_character"),
 	}, wrong(nil, 7, []any{"a@example.org"})),
 }
@@ -400,12 +400,18 @@ var urlEdges = constraint{
 		bad("one too many", urlOf(2049), "too_long"),
 		bad("script", "javascript:alert(1)", "bad_format"), bad("data", "data:text/html,x", "bad_format"), bad("ftp", "ftp://example.org/", "bad_format"),
 		bad("no scheme", "//example.org/", "bad_format"), bad("no host", "http:///x", "bad_format"), bad("relative", "/x", "bad_format"),
-		bad("user name", "https://a@example.org/", "bad_format"), bad("address", "http://127.0.0.1/", "bad_format"), bad("decimal", "http://2130706433/", "bad_format"),
-		bad("hexadecimal", "http://0x7f.1/", "bad_format"), bad("other port", "https://example.org:8080/", "bad_format"), bad("space", "https://example.org/a b", "bad_format"),
+		bad("user name", "https://a@example.org/", "bad_format"), bad("space", "https://example.org/a b", "bad_format"), bad("port", "https://example.org:0/", "bad_format"),
 	}, wrong(7, true, []any{"https://example.org/"})),
 }
 
-// linkEdges: unlike a homepage, a link is not optional.
+// homepageEdges: the site does not request a homepage, so it may be anywhere.
+var homepageEdges = constraint{urlEdges.rules, append(slices.Clone(urlEdges.edges),
+	ok("other port", "https://example.org:8443/", "https://example.org:8443/"),
+	ok("address", "http://192.0.2.7/", "http://192.0.2.7/"),
+	ok("internationalised host", "https://例え.jp/", "https://xn--r8jz45g.jp/"),
+)}
+
+// linkEdges: unlike a homepage, a link is not optional, and the site requests it.
 var linkEdges = func() constraint {
 	c := constraint{rules: []string{"minLength=1", "maxLength=2048", "format=link"}, edges: wrong(nil)}
 	for _, e := range urlEdges.edges {
@@ -414,7 +420,9 @@ var linkEdges = func() constraint {
 		}
 		c.edges = append(c.edges, e)
 	}
-	return constraint{c.rules, append(c.edges, bad("localhost", "http://localhost/", "bad_format"), bad("loopback", "http://[::1]/", "bad_format"))}
+	return constraint{c.rules, append(c.edges, bad("localhost", "http://localhost/", "bad_format"), bad("loopback", "http://[::1]/", "bad_format"),
+		bad("address", "http://127.0.0.1/", "bad_format"), bad("decimal", "http://2130706433/", "bad_format"),
+		bad("hexadecimal", "http://0x7f.1/", "bad_format"), bad("other port", "https://example.org:8080/", "bad_format"))}
 }()
 
 // webhookEdges: unlike a link, a webhook is reached by https at port 443 only.

@@ -1,14 +1,19 @@
 package text
 
 import (
+	"errors"
 	"fmt"
 	"net/mail"
+	"net/netip"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/net/idna"
 	"golang.org/x/text/language"
 )
 
@@ -29,26 +34,32 @@ func IsHandle(s string) bool {
 		strings.Trim(s, handleBytes) == ""
 }
 
-// ParseMailbox returns a mailbox as it is stored: the local part as written, the
-// domain in lower case. It accepts one bare ASCII address that mail can be sent to
-// over the public network: no display name, comment, quotes or domain literal.
+// ParseMailbox returns a mailbox as it is stored: the local part as written, the domain in lower case
+// and in its ASCII form. It accepts one bare address that mail can be sent to over the public
+// network: no display name, comment, quotes or domain literal, and a local part in ASCII.
 func ParseMailbox(s string) (string, bool) {
 	at := strings.LastIndexByte(s, '@')
-	if len(s) > maxMailboxBytes || at > maxMailboxLocal || !isASCII(s) {
+	if at <= 0 || at > maxMailboxLocal {
 		return "", false
 	}
+
+	local := s[:at]
+	domain, ok := asciiHost(s[at+1:])
+	if !ok || !IsHostName(domain) || !isASCII(local) {
+		return "", false
+	}
+
 	// The comparison rejects all that the parser decodes, unquotes or skips.
-	if a, err := mail.ParseAddress(s); err != nil || a.Address != s {
+	s = local + "@" + domain
+	if a, err := mail.ParseAddress(s); err != nil || a.Address != s || len(s) > maxMailboxBytes {
 		return "", false
 	}
 
-	local, domain := s[:at], s[at+1:]
 	// Some mail servers decode an encoded word even here, into another address.
-	if strings.Contains(local, "=?") || !IsHostName(domain) {
+	if strings.Contains(local, "=?") {
 		return "", false
 	}
-
-	return local + "@" + strings.ToLower(domain), true
+	return s, true
 }
 
 // NormalMailbox returns the common form of all spellings of one person's address: without
@@ -67,54 +78,89 @@ func NormalMailbox(address string) string {
 	return local + "@" + domain
 }
 
-// ParseWebURL returns a web address as it is stored: scheme and host in lower
-// case, other than ASCII in path and query percent-encoded. It accepts absolute
-// http and https URLs with a DNS name as host, without user info, port absent,
-// 80 or 443, at most 2048 bytes encoded. An internationalised host must be given
-// in its ASCII form (xn--).
+// ParseWebURL returns a web address as it is stored: scheme and host in lower case, the host in its
+// ASCII form, other than ASCII in path and query percent-encoded. It accepts absolute http and https
+// URLs of at most 2048 bytes encoded with a name or an address as host and without user info.
 func ParseWebURL(s string) (string, bool) {
-	if len(s) > maxWebURLBytes || !CheckLine(s) || strings.ContainsFunc(s, isNoURLRune) {
-		return "", false
-	}
-
-	s = percentEncode(s)
-	if !escapesAreSafe(s) {
+	if !CheckLine(s) || strings.ContainsFunc(s, isNoURLRune) {
 		return "", false
 	}
 
 	u, err := url.Parse(s)
-	if err != nil || !isWebScheme(u) || u.User != nil || !isWebHost(u) {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+		return "", false
+	}
+	if u.Host, err = webHost(u); err != nil {
 		return "", false
 	}
 
-	u.Host = strings.ToLower(u.Host)
-	canonical := u.String()
-	if len(canonical) > maxWebURLBytes {
+	s = percentEncode(u.String())
+	if _, err := url.PathUnescape(s); err != nil || len(s) > maxWebURLBytes {
+		return "", false
+	}
+	return s, true
+}
+
+var errNoWebHost = errors.New("the URL has no host or port that a web server can have")
+
+// webHost returns the host and port of a URL as they are stored.
+func webHost(u *url.URL) (string, error) {
+	host := u.Hostname()
+	if addr, err := netip.ParseAddr(host); err == nil && addr.Zone() == "" {
+		if host = addr.String(); addr.Is6() {
+			host = "[" + host + "]"
+		}
+	} else {
+		ascii, ok := asciiHost(host)
+		if !ok || strings.HasPrefix(u.Host, "[") {
+			return "", errNoWebHost
+		}
+		host = ascii
+	}
+
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return "", errNoWebHost
+		}
+		host += ":" + port
+	}
+	return host, nil
+}
+
+// asciiHost returns the ASCII form of a host name, in lower case.
+func asciiHost(name string) (string, bool) {
+	ascii, err := strings.ToLower(name), error(nil)
+	if !isASCII(name) {
+		ascii, err = hostNames.ToASCII(name)
+	}
+	return ascii, err == nil && len(ascii) <= maxHostBytes && looseHostName.MatchString(ascii)
+}
+
+// hostNames converts internationalised names as browsers do (UTS #46).
+var hostNames = idna.New(
+	idna.MapForLookup(),
+	idna.BidiRule(),
+	idna.StrictDomainName(false),
+	idna.Transitional(false),
+)
+
+// looseHostName matches the names that occur in URLs: labels of at most 63 bytes, with underscores.
+var looseHostName = regexp.MustCompile(`^[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?$`)
+
+// ParseLinkURL returns the address of a profile link as it is stored. The site requests it, so its
+// host must be a public DNS name and its port absent, 80 or 443; if loopback is set, loopback
+// addresses with any port are accepted, too.
+func ParseLinkURL(s string, loopback bool) (string, bool) {
+	canonical, ok := ParseWebURL(s)
+	if !ok {
+		return "", false
+	}
+
+	u, err := url.Parse(canonical)
+	if err != nil || !isPublicHost(u) && !(loopback && IsLoopback(u.Hostname())) {
 		return "", false
 	}
 	return canonical, true
-}
-
-// ParseLinkURL returns the address of a profile link as it is stored. It accepts the addresses that
-// ParseWebURL accepts and, if loopback is set, loopback addresses with any port.
-func ParseLinkURL(s string, loopback bool) (string, bool) {
-	if canonical, ok := ParseWebURL(s); ok || !loopback {
-		return canonical, ok
-	}
-
-	if len(s) > maxWebURLBytes || !isASCII(s) {
-		return "", false
-	}
-	u, err := url.Parse(s)
-	if err != nil || !isWebScheme(u) || u.User != nil {
-		return "", false
-	}
-	if host := u.Hostname(); strings.HasSuffix(host, ".") || !IsLoopback(host) {
-		return "", false
-	}
-
-	canonical := u.String()
-	return canonical, len(canonical) <= maxWebURLBytes
 }
 
 // ParseWebhookURL returns the address to which the service sends requests, as it is stored. It
@@ -142,8 +188,7 @@ func isNoURLRune(r rune) bool {
 	return unicode.IsSpace(r) || strings.ContainsRune("\"<>\\^`{|}", r)
 }
 
-// percentEncode encodes the bytes that are not ASCII. A host with such a byte is then no valid
-// name.
+// percentEncode encodes the bytes that are not ASCII.
 func percentEncode(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -157,28 +202,12 @@ func percentEncode(s string) string {
 	return b.String()
 }
 
-// escapesAreSafe reports whether all escapes are complete and none is a control character.
-// url.Parse checks only those of the path.
-func escapesAreSafe(s string) bool {
-	decoded, err := url.PathUnescape(s)
-	return err == nil &&
-		!strings.ContainsFunc(decoded, func(r rune) bool { return r < ' ' || r == 0x7F })
-}
-
-func isWebScheme(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
-
-// isWebHost reports whether a URL has a DNS name and an allowed port. It rejects an empty port
-// ("host:").
-func isWebHost(u *url.URL) bool {
-	host := u.Hostname()
+// isPublicHost reports whether a URL has a DNS name of two labels or more and an allowed port.
+func isPublicHost(u *url.URL) bool {
 	switch u.Port() {
-	case "":
-		return u.Host == host && IsHostName(host)
-
-	case "80", "443":
-		return IsHostName(host)
+	case "", "80", "443":
+		return IsHostName(u.Hostname())
 	}
-
 	return false
 }
 

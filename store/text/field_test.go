@@ -71,6 +71,8 @@ func TestParseMailbox(t *testing.T) {
 		},
 		map[string]string{
 			"Agent.One@EXAMPLE.Com": "Agent.One@example.com",
+			"a@例子.com":              "a@xn--fsqu00a.com",
+			"agent@Bücher.example":  "agent@xn--bcher-kva.example",
 		},
 		[]string{ // rejected
 			"l" + local64 + "@example.com", "a@d" + label63 + ".org", local64 + "@" + strings.Replace(domain189, ".org", "d.org", 1), "", "example.com", "@",
@@ -80,7 +82,7 @@ func TestParseMailbox(t *testing.T) {
 			"a@example..com", "a@-example.com", "a@example-.com", "a@ex_ample.com", "a@example!.com", ".a@example.com", "a.@example.com", "a..b@example.com",
 			" a@example.com", "a@example.com ", "a b@example.com", "a@example.com,b@example.com", "a@example.com;b@example.com", "all:a@example.com;",
 			"mailto:a@example.com", "a@example.com\r\nBcc: b@example.com", "a@example.com\n", "a\x00@example.com", "a@exam\x00ple.com", "a\\b@example.com",
-			"=?utf-8?q?=61?=@example.com", "用户@example.com", "a@例子.com", "ａ@example.com", "a＠example.com", "a@\u212A.com", "a@exаmple.com",
+			"=?utf-8?q?=61?=@example.com", "用户@example.com", "ａ@example.com", "a＠example.com", "a@例 子.com",
 			"a\u200B@example.com", "a\xFF@example.com",
 		})
 }
@@ -91,27 +93,34 @@ func TestParseWebURL(t *testing.T) {
 		[]string{ // as they are
 			"https://example.com", "http://example.com/", "https://example.com/a/b.html?c=d&e#f", "https://example.com:443/", "http://example.com:80/",
 			"https://example.com/a%2Fb%20c%E4%B8%AD?q=%26", "https://example.com/?q=%D6%D0", "https://example.com/~a/@b:c", "https://example.com?a",
-			"https://xn--fiqs8s.xn--55qx5d/", "https://1.2.3.4.example.com/", longest,
+			"https://xn--fiqs8s.xn--55qx5d/", "https://1.2.3.4.example.com/", longest, "https://example.org:8443/", "http://192.0.2.7/", "http://192.0.2.7:8080/a",
+			"http://[2001:db8::1]/", "http://[2001:db8::1]:8080/", "http://localhost:3000/", "http://intranet/", "https://ex_ample.com/", "https://example.com./",
+			"https://my--host.example/",
 		},
 		map[string]string{
 			"HTTPS://Example.COM/A?B#C": "https://example.com/A?B#C",
 			"https://example.com/中?q=文": "https://example.com/%E4%B8%AD?q=%E6%96%87",
+			"https://例え.jp/":            "https://xn--r8jz45g.jp/",
+			"https://例子.com:8443/中":     "https://xn--fsqu00a.com:8443/%E4%B8%AD",
+			"https://Bücher.example/":   "https://xn--bcher-kva.example/",
+			"https://%E4%BE%8B.com/":    "https://xn--fsq.com/",
+			"http://example。com/":       "http://example.com/",
+			"https://example.com:/":     "https://example.com/",
+			"http://[2001:DB8:0:0::1]/": "http://[2001:db8::1]/",
+			"https://مثال.example/":     "https://xn--mgbh0fb.example/",
+			"https://example.com/a#":    "https://example.com/a",
 		},
 		[]string{ // rejected
-			longest + "a", longest + "#", "https://example.com/" + strings.Repeat("中", 300), "", "example.com", "/a", "//example.com/", "http:///x",
+			longest + "a", "https://example.com/" + strings.Repeat("中", 300), "", "example.com", "/a", "//example.com/", "http:///x",
 			"http:example.com", "http:/example.com", "javascript:alert(1)", "javascript://example.com/%0Aalert(1)", "data:text/html,x", "ftp://example.com/",
 			"file:///etc/passwd", "wss://example.com/", "https://user@example.com/", "https://a:b@example.com/", "https://@example.com/",
-			"https://example.com:443@evil.example/", "https://evil.example\\@example.com/", "https://example.com/a\\b", "https://example.com:8443/",
-			"https://example.com:0/", "https://example.com:0443/", "https://example.com:/", "https://example.com:http/", "http://localhost/", "http://intranet/",
-			"http://127.0.0.1/", "http://127.1/", "http://2130706433/", "http://0x7f.1/", "http://0x7f.0x0.0x0.0x1/", "http://0177.0.0.01/",
-			"http://%31%32%37.0.0.1/", "http://127.0.0.1./", "http://[::1]/", "http://[::1]:80/", "http://[fe80::1%25eth0]/", "http://[::ffff:127.0.0.1]/",
-			"http://[example.com]:80/", "http://[example.com]/", "http://１２７.０.０.１/", "http://ⓔxample.com/", "http://example。com/", "https://例子.com/",
-			"https://%E4%BE%8B.com/", "https://example.com./", "https://example..com/", "https://-example.com/", "https://ex_ample.com/",
+			"https://example.com:443@evil.example/", "https://evil.example\\@example.com/", "https://example.com/a\\b",
+			"https://example.com:0/", "https://example.com:65536/", "https://example.com:http/", "http://[fe80::1%25eth0]/",
+			"http://[example.com]:80/", "http://[example.com]/", "https://example..com/", "https://exa mple.com/", "https://.example.com/",
 			"https://example.com%2F.evil.example/", "https://" + strings.Repeat("a", 64) + ".com/", "https://" + strings.Repeat("a.", 125) + "aaaa/",
 			" https://example.com/", "https://example.com/a b", "https://example.com/a\u3000b", "https://example.com/\nx", "ht\ttps://example.com/",
-			"https://example.com/\x00", "https://example.com/%00", "https://example.com/?a=%0d%0aX:", "https://example.com/#%7F", "https://example.com/%zz",
-			"https://example.com/?100%", "https://example.com/\"onclick=", "https://example.com/<script>", "https://example.com/{id}",
-			"https://example.com/\u202Egpj.exe", "https://exam\u200Bple.com/", "https://example.com/\xFF",
+			"https://example.com/\x00", "https://example.com/%zz", "https://example.com/?100%", "https://example.com/\"onclick=",
+			"https://example.com/<script>", "https://example.com/{id}", "https://example.com/\xFF",
 		})
 }
 
@@ -121,10 +130,9 @@ func TestParseLinkURL(t *testing.T) {
 		true: {
 			"https://Harbour.Example.org/About": "https://harbour.example.org/About", "http://localhost:8080/me": "http://localhost:8080/me",
 			"http://pilot.localhost:8080/": "http://pilot.localhost:8080/", "https://127.0.0.1/": "https://127.0.0.1/", "http://[::1]:8080/me?a=b": "http://[::1]:8080/me?a=b",
-			"http://127.0.0.1/" + strings.Repeat("|", 182):  "http://127.0.0.1/" + strings.Repeat("%7C", 182),
-			"http://127.0.0.1/" + strings.Repeat("|", 1000): "", // too long as it is stored
-			"http://harbour.example.org:8080/":              "", "http://10.0.0.1/": "", "http://169.254.169.254/": "", "http://notlocalhost:8080/": "",
-			"http://localhost.example:8080/": "", "http://user@127.0.0.1/": "", "ftp://127.0.0.1/": "", "//127.0.0.1/": "", "http://127.0.0.1/é": "", "": "",
+			"http://harbour.example.org:8080/": "", "http://10.0.0.1/": "", "http://169.254.169.254/": "", "http://notlocalhost:8080/": "",
+			"http://localhost.example:8080/": "", "http://user@127.0.0.1/": "", "ftp://127.0.0.1/": "", "//127.0.0.1/": "", "http://127.0.0.1/é": "http://127.0.0.1/%C3%A9", "": "",
+			"https://例え.jp/": "https://xn--r8jz45g.jp/",
 		},
 		false: {"http://harbour.example.org:80/": "http://harbour.example.org:80/", "http://localhost:8080/me": "", "https://127.0.0.1/": "", "http://[::1]/": ""},
 	} {

@@ -165,7 +165,7 @@ func (v view) Outside(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" ||
 		u.User != nil ||
-		!text.CheckLine(address) {
+		!text.CheckLine(address) || text.NormalizeLine(address) != address {
 		return ""
 	}
 	return address

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 
 	"callbook/store/domain"
 )
@@ -47,9 +48,11 @@ func (s *Store) readEvents(
 		Leaving    bool        `db:"leaving"`
 	}
 
-	// The last event that was seen may be that of another agent, whose time is not told.
+	// The last event that was seen may be that of another agent, whose time is not revealed.
 	err := s.db.Get(ctx, &agent, `
-		SELECT a.inbox_seen, CASE WHEN e.agent_id = a.id THEN e.at WHEN e.seq IS NOT NULL THEN ?2 ELSE 0 END AS seen_at, a.events_dropped, a.verified_at IS NULL AS unverified, a.deletion_at IS NOT NULL AS leaving
+		SELECT a.inbox_seen, a.events_dropped,
+			CASE WHEN e.agent_id = a.id THEN e.at WHEN e.seq IS NOT NULL THEN ?2 ELSE 0 END AS seen_at,
+			a.verified_at IS NULL AS unverified, a.deletion_at IS NOT NULL AS leaving
 		FROM agents a
 		LEFT JOIN events e ON e.seq = a.inbox_seen
 		WHERE a.id = ?1`, agentID, now)
@@ -60,7 +63,9 @@ func (s *Store) readEvents(
 		return err
 	}
 
-	box.Missed, box.Unverified, box.Leaving = agent.Dropped > agent.Seen, agent.Unverified, agent.Leaving
+	box.Missed = agent.Dropped > agent.Seen
+	box.Unverified = agent.Unverified
+	box.Leaving = agent.Leaving
 	if agent.Seen > 0 {
 		box.Seen = domain.EventID(agent.SeenAt, agent.Seen)
 	}
@@ -72,21 +77,26 @@ func (s *Store) readEvents(
 		At     domain.Time `db:"at"`
 	}
 
-	// Next is no earlier than the event that it names, even if the clock was set back:
-	// Reader.Events would reject it.
+	// Next is no earlier than the event that it names, even if the clock was set back: Events
+	// would take it for that of another file.
 	err = s.db.Get(ctx, &unseen, `
 		SELECT COUNT(*) AS events, COALESCE(MAX(seq), ?2) AS last, COALESCE(MAX(at), ?3) AS at,
-			COUNT(CASE WHEN type NOT IN ('request.received', 'reply.received', 'collab.received') THEN 1 END) AS others
-		FROM (SELECT seq, type, at FROM events WHERE agent_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?4)`,
+			COUNT(CASE
+				WHEN type NOT IN ('request.received', 'reply.received', 'collab.received') THEN 1
+			END) AS others
+		FROM (
+			SELECT seq, type, at FROM events
+			WHERE agent_id = ?1 AND seq > ?2
+			ORDER BY seq
+			LIMIT ?4)`,
 		agentID, max(agent.Seen, agent.Dropped), max(now, agent.SeenAt), domain.MaxUnseen)
 	if err != nil {
 		return err
 	}
 
-	box.Unseen, box.Others, box.Next = unseen.Events, unseen.Others, domain.EventID(
-		unseen.At,
-		unseen.Last,
-	)
+	box.Unseen = unseen.Events
+	box.Others = unseen.Others
+	box.Next = domain.EventID(unseen.At, unseen.Last)
 	return s.readReplies(ctx, box, agentID, agent.Seen, unseen.Last)
 }
 
@@ -112,13 +122,15 @@ func (s *Store) readReplies(
 		return err
 	}
 
-	ids := make([]any, maxReplyEvents) // the rest is null, and finds nothing
+	// A fixed number of values, so that the statement is prepared once: the rest is NULL, and finds
+	// nothing.
+	ids := make([]any, maxReplyEvents)
 	for i, e := range events {
 		ids[i] = e.Subject.ID
 	}
-
+	query := selectReply + ` WHERE r.id IN (?` + strings.Repeat(`, ?`, maxReplyEvents-1) + `)`
 	var replies []domain.Reply
-	if err := s.db.Select(ctx, &replies, selectReply+` WHERE r.id IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ids...); err != nil {
+	if err := s.db.Select(ctx, &replies, query, ids...); err != nil {
 		return err
 	}
 
@@ -127,26 +139,24 @@ func (s *Store) readReplies(
 		stored[r.ID] = r
 	}
 
-	covered, size := domain.Event{}, 0
+	var covered domain.Event // the last one, with all before it
+	size := 0
 	for _, e := range events {
 		if reply, found := stored[*e.Subject.ID]; found {
 			size += reply.Size()
-			if n := len(box.Replies); n == domain.InboxRecords ||
-				n > 0 && size > domain.InboxBytes {
+			n := len(box.Replies)
+			if n == domain.InboxRecords || n > 0 && size > domain.InboxBytes {
 				box.Next = domain.EventID(covered.At, covered.Seq)
 				return nil
 			}
-
 			box.Replies = append(box.Replies, reply)
 		}
-
 		covered = e
 	}
 
 	if len(events) == maxReplyEvents { // there may be more
 		box.Next = domain.EventID(covered.At, covered.Seq)
 	}
-
 	return nil
 }
 
@@ -174,7 +184,6 @@ func (s *Store) readRequests(
 		if request.Context != nil {
 			size += len(*request.Context)
 		}
-
 		if i > 0 && size > domain.InboxBytes {
 			break
 		}
@@ -196,12 +205,14 @@ func (s *Store) readCollabs(ctx context.Context, box *domain.Inbox, agentID int6
 		WHERE c.partner_id = ? AND c.status = 'pending'
 		ORDER BY c.seq
 		LIMIT ?`, agentID, domain.InboxRecords)
+	if err != nil {
+		return err
+	}
 
 	for _, row := range rows {
 		box.Collabs = append(box.Collabs, row.Collab)
 	}
-
-	return err
+	return nil
 }
 
 // MarkSeen records that the caller has seen its inbox up to an event: Inbox.Next. The cursor never
@@ -216,17 +227,24 @@ func (s *Store) MarkSeen(ctx context.Context, caller domain.Caller, event string
 
 		at, seq, ok := domain.ParseEventID(event)
 		if !ok {
-			return domain.Invalid(
-				domain.FieldError{Field: "next", Code: domain.FaultBadValue, Topic: "inbox"},
-			)
+			fault := domain.FieldError{Field: "next", Code: domain.FaultBadValue, Topic: "inbox"}
+			return domain.Invalid(fault)
 		}
+
+		// A number beyond the newest would hide the events that get the numbers up to it.
 		var newest int64
-		if err := t.Get(&newest, `SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'events'`); err != nil {
+		err := t.Get(&newest, `
+			SELECT COALESCE(MAX(seq), 0)
+			FROM sqlite_sequence
+			WHERE name = 'events'`)
+		if err != nil {
 			return err
 		}
 		seq = min(seq, newest)
+
 		return t.Exec(`
 			UPDATE agents SET inbox_seen = ?1
-			WHERE id = ?2 AND inbox_seen < ?1 AND NOT EXISTS (SELECT 1 FROM events WHERE seq = ?1 AND at > ?3)`, seq, caller.ID, at)
+			WHERE id = ?2 AND inbox_seen < ?1
+				AND NOT EXISTS (SELECT 1 FROM events WHERE seq = ?1 AND at > ?3)`, seq, caller.ID, at)
 	})
 }

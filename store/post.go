@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,10 @@ func (s *Store) CreatePost(
 	draft domain.PostDraft,
 	key domain.IdempotencyKey,
 ) (post domain.PublicPost, replayed bool, err error) {
-	words := postWords(new(draftedPost(draft)))
+	// Before the transaction, since it takes long and needs nothing of the database.
+	planned := draftedPost(draft)
+	words := postWords(&planned)
+
 	err = s.write(ctx, func(t *tx) error {
 		author, err := t.Authorize(caller)
 		if err != nil {
@@ -44,15 +46,17 @@ func (s *Store) CreatePost(
 			return err
 		}
 
-		if post, err = t.createPost(author, caller.Address, draft, words); err != nil {
+		post, err = t.createPost(author, caller.Address, draft, words)
+		if err != nil {
 			return err
 		}
+
 		return t.StoreResponse(caller.ID, key, caller.ID, post.ID, post)
 	})
 	return post, replayed, err
 }
 
-// createPost publishes a post, whose record.PostWords are words.
+// createPost publishes a post, whose postWords are words.
 func (t *tx) createPost(
 	author *agentRow,
 	from netip.Addr,
@@ -65,31 +69,30 @@ func (t *tx) createPost(
 	if err := t.checkBlocks(draft, t.checkDeadline(draft.Deadline)...); err != nil {
 		return post, err
 	}
+
+	// Before the limits, so that a repeated post costs nothing.
 	hash := draft.TextHash()
 	if err := t.checkRepeated(author.ID, hash); err != nil {
 		return post, err
 	}
 	quotas := t.store.quotas
-	err = t.spendDaily(
-		author,
-		from,
-		domain.ActPost,
-		quotas.PostsAt,
-		quotas[domain.LimitNetworkPosts],
-	)
+	networkLimit := quotas[domain.LimitNetworkPosts]
+	err = t.spendDaily(author, from, domain.ActPost, quotas.PostsAt, networkLimit)
 	if err != nil {
 		return post, err
 	}
 
+	id, err := t.NewID(domain.IDPost)
+	if err != nil {
+		return post, err
+	}
 	row := postRow{
 		Post:      draftedPost(draft),
 		AuthorID:  author.ID,
 		Closed:    draft.Deadline != "" && draft.Deadline < t.Now.Date(),
 		CreatedAt: t.Now,
 	}
-	if row.ID, err = t.NewID(domain.IDPost); err != nil {
-		return post, err
-	}
+	row.ID = id
 	if err := row.Insert(t, author.Handle, hash, words); err != nil {
 		return post, err
 	}
@@ -102,21 +105,20 @@ func (t *tx) createPost(
 }
 
 // checkRepeated returns duplicate, with the id of the first, if a post of an author with the same
-// text is less than domain.RepeatWindow old. A deleted one does not count: posts cannot be edited,
-// so an author corrects a post by deleting it and publishing it again, as often as the daily limit
-// allows.
+// text is less than domain.RepeatWindow old.
 func (t *tx) checkRepeated(authorID int64, hash []byte) error {
+	// A deleted one does not count: posts cannot be edited, so an author corrects a post by
+	// deleting it and publishing it again, as often as the daily limit allows.
 	var first string
 	found, err := t.Find(&first, `
 		SELECT id FROM posts
 		WHERE author_id = ? AND text_hash = ? AND created_at > ?
 		ORDER BY seq
 		LIMIT 1`, authorID, hash, t.Now.Add(-domain.RepeatWindow))
-	if err == nil && found {
-		err = &domain.Error{Code: domain.CodeDuplicate, Topic: "post", Names: []any{first}}
+	if err != nil || !found {
+		return err
 	}
-
-	return err
+	return &domain.Error{Code: domain.CodeDuplicate, Topic: "post", Names: []any{first}}
 }
 
 // spendDaily counts a post or reply against the limits of its author, by its trust level, and of
@@ -126,7 +128,7 @@ func (t *tx) spendDaily(
 	from netip.Addr,
 	action domain.QuotaAction,
 	limitAt func(level int) int,
-	network int,
+	networkLimit int,
 ) error {
 	limit := limitAt(author.Level())
 	if err := t.Spend(author.ID, action, limit); err != nil {
@@ -137,7 +139,7 @@ func (t *tx) spendDaily(
 		return err
 	}
 
-	return t.SpendNetwork(t.counted(from), action, network)
+	return t.SpendNetwork(t.counted(from), action, networkLimit)
 }
 
 // draftedPost returns the post of a draft, without its id.
@@ -170,6 +172,8 @@ func (s *Store) DeletePost(ctx context.Context, caller domain.Caller, id string)
 		if err != nil {
 			return orNotFound(err)
 		}
+
+		// The post is public, so that nothing is revealed by forbidden.
 		if p.AuthorID != caller.ID {
 			return &domain.Error{Code: domain.CodeForbidden, Topic: "post"}
 		}
@@ -186,7 +190,7 @@ type postRow struct {
 	CreatedAt domain.Time `db:"created_at"`
 }
 
-// postRecord is a PostRow with what only its publication stores.
+// postRecord is a postRow with what only its publication stores.
 type postRecord struct {
 	postRow
 	TextHash []byte `db:"text_hash"`
@@ -199,20 +203,22 @@ var (
 	insertPost = sqlitedb.ColumnsOf[postRecord]("seq").Insert("posts") + ` RETURNING seq`
 )
 
-// Insert stores a new post by an author's handle. words are its PostWords.
+// Insert stores a new post by an author's handle. words are its postWords.
 func (p *postRow) Insert(t *tx, author string, textHash []byte, words string) error {
-	if err := t.GetNamed(&p.Seq, insertPost, postRecord{postRow: *p, TextHash: textHash}); err != nil {
+	record := postRecord{postRow: *p, TextHash: textHash}
+	if err := t.GetNamed(&p.Seq, insertPost, record); err != nil {
 		return err
 	}
+
 	t.Changes.Public = true
 	t.Index(postSearch, p.Seq, p.tokens(author, words))
 	return nil
 }
 
 // indexStalePosts rebuilds the search rows of posts whose deadline has passed, so that searches
-// for open posts need not skip them, jobBatch at most, and returns their number. It also reopens
-// posts that a clock that ran ahead has closed.
+// for open posts need not skip them, jobBatch at most, and returns their number.
 func (t *tx) indexStalePosts() (int, error) {
+	// The second half reopens posts that a clock that ran ahead has closed.
 	var stale []int64
 	today := t.Now.Date()
 	err := t.Select(&stale, `
@@ -225,13 +231,15 @@ func (t *tx) indexStalePosts() (int, error) {
 	}
 
 	for _, seq := range stale {
-		if err := t.Exec(`UPDATE posts SET closed = deadline < ? WHERE seq = ?`, today, seq); err != nil {
+		err := t.Exec(`UPDATE posts SET closed = deadline < ? WHERE seq = ?`, today, seq)
+		if err != nil {
 			return 0, err
 		}
 		if err := t.indexPosts(`p.seq = ?`, seq); err != nil {
 			return 0, err
 		}
 	}
+
 	t.Changes.Public = t.Changes.Public || len(stale) > 0
 	return len(stale), nil
 }
@@ -240,14 +248,15 @@ func (t *tx) indexStalePosts() (int, error) {
 // authors.
 func (t *tx) indexPosts(where string, value int64) error {
 	posts, err := t.authoredPosts(where, value)
-	for i := range posts {
-		t.Index(
-			postSearch,
-			posts[i].Seq,
-			posts[i].tokens(posts[i].Author, postWords(&posts[i].Post)),
-		)
+	if err != nil {
+		return err
 	}
-	return err
+
+	for i := range posts {
+		post := &posts[i]
+		t.Index(postSearch, post.Seq, post.tokens(post.Author, postWords(&post.Post)))
+	}
+	return nil
 }
 
 // postFields are the fields of domain.PublicPost, for a SELECT from posts p and postAuthor. The
@@ -286,7 +295,10 @@ const (
 		WHERE kind = ? AND ` + shownAuthor + ` AND seq < ?
 		ORDER BY seq DESC LIMIT ? OFFSET ?`
 	countPostsOfKind = `
-		SELECT COUNT(*) AS n FROM (SELECT seq FROM posts WHERE kind = ? AND ` + shownAuthor + ` LIMIT ?)`
+		SELECT COUNT(*) AS n FROM (
+			SELECT seq FROM posts
+			WHERE kind = ? AND ` + shownAuthor + `
+			LIMIT ?)`
 	// Few agents are hidden, and their list is read once. A join would read a row for each post.
 	shownAuthor = `author_id NOT IN (SELECT id FROM agents WHERE hidden = 1)`
 	// The full-text table is late with a few posts whose deadline has just passed.
@@ -305,22 +317,28 @@ func (s *Store) Posts(
 	f domain.PostFilter,
 	page listing.Page,
 ) (listing.List[domain.PublicPost], error) {
-	ctx, cancel := s.listContext(ctx, f == (domain.PostFilter{Kind: f.Kind}) && page.Offset == 0)
+	ofKind := f == domain.PostFilter{Kind: f.Kind} // or without any filter
+	ctx, cancel := s.listContext(ctx, ofKind && page.Offset == 0)
 	defer cancel()
 
-	asked, index, bounds := askedOfPosts(f), &postIndex, []any(nil)
+	facets := askedOfPosts(f)
+	index := &postIndex
+	var bounds []any
 	if f.Open {
-		index, bounds = &openPostIndex, []any{s.now().Date()}
+		index = &openPostIndex
+		bounds = []any{s.now().Date()}
 	}
-	name := fmt.Sprintf("posts %q %q %s", f.Query, asked, f.Order)
-	newest := f.Order == domain.OrderNewest
+
+	name := fmt.Sprintf("posts %q %q %s", f.Query, facets, f.Order)
 	if f.Query != "" {
+		newest := f.Order == domain.OrderNewest
 		return listing.ReadSearch[domain.PublicPost](ctx, s.db, listing.Search{
-			Name:     name,
-			Index:    index,
-			Text:     f.Query,
-			Facets:   asked,
-			Bounds:   bounds,
+			Name:   name,
+			Index:  index,
+			Text:   f.Query,
+			Facets: facets,
+			Bounds: bounds,
+			// By time, posts that match a word in passing would hide those that match all.
 			Strict:   f.Match == domain.MatchAll || newest,
 			Newest:   newest,
 			Rows:     selectPost + ` JOIN page ON page.id = p.seq`,
@@ -331,13 +349,21 @@ func (s *Store) Posts(
 	q := &listing.Query{Name: name, Count: countPosts, MaxBytes: listing.PageBytes}
 	ids := allPosts
 	switch {
-	case f.Kind != "" && f == (domain.PostFilter{Kind: f.Kind}):
-		ids, q.Count, q.Before = postsOfKind, countPostsOfKind, []any{f.Kind}
-	case len(asked) > 0:
-		ids, q.Count = index.IDs, index.Count
-		q.Before, q.Bounds = []any{search.Within("", asked)}, bounds
+	case ofKind && f.Kind != "":
+		ids = postsOfKind
+		q.Count = countPostsOfKind
+		q.Before = []any{f.Kind}
+
+	case len(facets) > 0:
+		ids = index.IDs
+		q.Count = index.Count
+		q.Before = []any{search.Within("", facets)}
+		q.Bounds = bounds
 	}
-	q.Rows = `SELECT ` + postFields + ` FROM (` + ids + `) m JOIN posts p ON p.seq = m.id` + postAuthor + ` ORDER BY m.id DESC`
+	q.Rows = `
+		SELECT ` + postFields + `
+		FROM (` + ids + `) m JOIN posts p ON p.seq = m.id` + postAuthor + `
+		ORDER BY m.id DESC`
 	return listing.Read[domain.PublicPost](ctx, s.db, q, page)
 }
 
@@ -345,10 +371,12 @@ func (s *Store) Posts(
 func (t *tx) deletePost(p *postRow) error {
 	t.Changes.Public = true
 	t.Unindex(postSearch, p.Seq)
-	return cmp.Or(
-		t.erasePostResponses(`seq = ?1`, p.Seq),
-		t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq),
-	)
+
+	// First the responses: they are found by the post and its replies.
+	if err := t.erasePostResponses(`seq = ?1`, p.Seq); err != nil {
+		return err
+	}
+	return t.Exec(`DELETE FROM posts WHERE seq = ?`, p.Seq)
 }
 
 // deletePostsOf deletes everything that an agent published.
@@ -370,29 +398,4 @@ func (t *tx) erasePostResponses(where string, value int64) error {
 		`SELECT id`+posts+` UNION SELECT id FROM replies WHERE post_seq IN (SELECT seq`+posts+`)`,
 		value,
 	)
-}
-
-// replyRow is a row of the table replies.
-type replyRow struct {
-	Seq          int64  `db:"seq"`
-	ID           string `db:"id"`
-	PostSeq      int64  `db:"post_seq"`
-	AuthorID     int64  `db:"author_id"`
-	Author       string `db:"handle"`
-	PostAuthorID int64  `db:"post_author_id"`
-}
-
-// selectReplyRow selects rows of the table replies.
-const selectReplyRow = `
-	SELECT r.seq, r.id, r.post_seq, r.author_id, h.handle, p.author_id AS post_author_id
-	FROM replies r
-	JOIN handles h ON h.id = r.author_id
-	JOIN posts p ON p.seq = r.post_seq`
-
-// deleteReply deletes a reply.
-func (t *tx) deleteReply(reply *replyRow) error {
-	t.Changes.Public = true
-	return cmp.Or(
-		t.Exec(`UPDATE idempotency SET answer = NULL WHERE subject = ?`, reply.ID),
-		t.Exec(`DELETE FROM replies WHERE seq = ?`, reply.Seq))
 }

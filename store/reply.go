@@ -9,6 +9,23 @@ import (
 	"callbook/store/listing"
 )
 
+// replyRow is a row of the table replies.
+type replyRow struct {
+	Seq          int64  `db:"seq"`
+	ID           string `db:"id"`
+	PostSeq      int64  `db:"post_seq"`
+	AuthorID     int64  `db:"author_id"`
+	Author       string `db:"handle"`
+	PostAuthorID int64  `db:"post_author_id"`
+}
+
+// selectReplyRow selects rows of the table replies.
+const selectReplyRow = `
+	SELECT r.seq, r.id, r.post_seq, r.author_id, h.handle, p.author_id AS post_author_id
+	FROM replies r
+	JOIN handles h ON h.id = r.author_id
+	JOIN posts p ON p.seq = r.post_seq`
+
 // CreateReply replies to a post. It returns validation_failed for a text with a blocked word,
 // not_found for an unknown post, not_accepting if its author has blocked the caller, rate_limited
 // past a daily limit, and idempotency_conflict if the key came with another request.
@@ -30,14 +47,17 @@ func (s *Store) CreateReply(
 			return err
 		}
 
-		if reply, err = t.createReply(author, caller.Address, postID, draft); err != nil {
+		reply, err = t.createReply(author, caller.Address, postID, draft)
+		if err != nil {
 			return err
 		}
+
 		return t.StoreResponse(caller.ID, key, caller.ID, reply.ID, reply)
 	})
 	return reply, replayed, err
 }
 
+// createReply stores a reply and notifies the author of the post, unless it replies to itself.
 func (t *tx) createReply(
 	author *agentRow,
 	from netip.Addr,
@@ -57,39 +77,37 @@ func (t *tx) createReply(
 		Title    string `db:"title"`
 		Blocked  bool   `db:"blocked"`
 	}
-	err = orNotFound(t.Get(&post, `
+	err = t.Get(&post, `
 		SELECT p.seq, p.author_id, p.title,
 			EXISTS (SELECT 1 FROM blocks WHERE blocker_id = p.author_id AND blocked_id = ?2) AS blocked
 		FROM posts p
 		JOIN agents a ON a.id = p.author_id
-		WHERE p.id = ?1 AND NOT a.hidden`, postID, author.ID))
+		WHERE p.id = ?1 AND NOT a.hidden`, postID, author.ID)
 	if err != nil {
-		return reply, err
+		return reply, orNotFound(err)
 	}
 	if post.Blocked {
 		return reply, &domain.Error{Code: domain.CodeNotAccepting, Topic: "reply"}
 	}
+
 	quotas := t.store.quotas
-	err = t.spendDaily(
-		author,
-		from,
-		domain.ActReply,
-		quotas.RepliesAt,
-		quotas[domain.LimitNetworkReplies],
-	)
+	networkLimit := quotas[domain.LimitNetworkReplies]
+	err = t.spendDaily(author, from, domain.ActReply, quotas.RepliesAt, networkLimit)
 	if err != nil {
 		return reply, err
 	}
 
+	id, err := t.NewID(domain.IDReply)
+	if err != nil {
+		return reply, err
+	}
 	reply = domain.Reply{
+		ID:        id,
 		PostID:    postID,
 		PostTitle: post.Title,
 		Author:    author.Author(),
 		Body:      draft.Body,
 		CreatedAt: t.Now,
-	}
-	if reply.ID, err = t.NewID(domain.IDReply); err != nil {
-		return reply, err
 	}
 	t.Changes.Public = true
 	err = t.Get(&reply.Seq, `
@@ -98,6 +116,7 @@ func (t *tx) createReply(
 	if err != nil || post.AuthorID == author.ID {
 		return reply, err
 	}
+
 	return reply, t.InsertEvent(post.AuthorID, domain.EventReplyReceived, domain.EventSubject{
 		ID:     &reply.ID,
 		Handle: author.Handle,
@@ -114,18 +133,28 @@ func (s *Store) DeleteReply(ctx context.Context, caller domain.Caller, id string
 		}
 
 		var reply replyRow
-		err := orNotFound(t.Get(&reply, selectReplyRow+`
+		err := t.Get(&reply, selectReplyRow+`
 			JOIN agents ra ON ra.id = r.author_id
 			JOIN agents pa ON pa.id = p.author_id
-			WHERE r.id = ? AND NOT ra.hidden AND NOT pa.hidden`, id))
+			WHERE r.id = ? AND NOT ra.hidden AND NOT pa.hidden`, id)
 		if err != nil {
-			return err
+			return orNotFound(err)
 		}
 		if caller.ID != reply.AuthorID && caller.ID != reply.PostAuthorID {
 			return &domain.Error{Code: domain.CodeForbidden, Topic: "reply"}
 		}
 		return t.deleteReply(&reply)
 	})
+}
+
+// deleteReply deletes a reply.
+func (t *tx) deleteReply(reply *replyRow) error {
+	t.Changes.Public = true
+	err := t.EraseResponses(`?1`, reply.ID)
+	if err != nil {
+		return err
+	}
+	return t.Exec(`DELETE FROM replies WHERE seq = ?`, reply.Seq)
 }
 
 // selectReply reads replies as the public sees them, without those of hidden authors.
@@ -148,9 +177,8 @@ func (s *Store) Replies(
 	if err != nil {
 		return result, err
 	}
-
 	if page.Cursor == "" {
-		from.Seq = 0
+		from.Seq = 0 // the start of other lists, which go backwards, is the end of this one
 	}
 
 	result.Items = []domain.Reply{}
@@ -158,8 +186,11 @@ func (s *Store) Replies(
 		WHERE r.post_seq = ? AND r.seq > ?
 		ORDER BY r.seq
 		LIMIT ?`, post.Seq, from.Seq, page.Limit+1)
+	if err != nil {
+		return result, err
+	}
 
-	size := post.Size()
+	size := post.Size() // the page shows the post above its replies
 	for i, reply := range result.Items {
 		size += reply.Size()
 		if i == page.Limit || i > 0 && size > listing.PageBytes {
@@ -169,8 +200,7 @@ func (s *Store) Replies(
 			break
 		}
 	}
-
-	return result, err
+	return result, nil
 }
 
 // RepliesTo lists the replies to the caller's posts, newest first, that were made since a time.

@@ -13,6 +13,7 @@ import (
 	"callbook/server/middleware"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // withMailCaps gives a site the default caps on mails, and clients an address by X-Forwarded-For.
@@ -44,7 +45,7 @@ func TestMailLimit_NetworkIsThatOfTheClient(t *testing.T) {
 func TestMailPool_SpentPoolIsReported(t *testing.T) {
 	s := newSite(t, withMailCaps, func(o *siteOptions) { o.mails.Site = 4 })
 	logged := func() int {
-		noError(t, s.server.reportSpentMails(context.Background()))
+		testkit.NoError(t, s.server.reportSpentMails(context.Background()))
 		return strings.Count(s.log.String(), "all mails of this pool")
 	}
 	verify := func(i int) *result {
@@ -62,7 +63,7 @@ func TestMailPool_SpentPoolIsReported(t *testing.T) {
 	}
 	hasLines(t, s.metricsText(), `callbook_mails_left{pool="new"} 0`, `callbook_mails_left{pool="proven"} 2`)
 	pilot := s.agent("harbour-pilot")
-	noError(t, s.store.ActOnAgent(t.Context(), domain.OperatorVerify, "harbour-pilot")) // without a mail
+	testkit.NoError(t, s.store.ActOnAgent(t.Context(), domain.OperatorVerify, "harbour-pilot")) // without a mail
 	claim := s.send("POST", "/api/me/owner-claim", pilot, map[string]any{"owner_email": "mei@lin.example.org"}).status(202)
 	equal(t, domain.TimeOf(s.clock.Now()).Add(time.Minute).String(), claim.text("resend_after"), "the next claim")
 	s.clock.Advance(domain.Day)
@@ -118,7 +119,7 @@ func TestMails_HaveALinkThatEndsMails(t *testing.T) {
 	contains(t, "the page", string(post("stop").status(200).Body), "Send mails again")
 	sent := len(s.outgoing.Messages())
 	claim()
-	noError(t, s.server.DeliverMail(context.Background()))
+	testkit.NoError(t, s.server.DeliverMail(context.Background()))
 	equal(t, 0, len(s.outgoing.Messages())-sent, "mails to a person who wants none")
 	post("resume").status(200)
 	claim()

@@ -10,6 +10,7 @@ import (
 
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // asOf is the time in the counts, and the random mark and id of a tool's response.
@@ -23,7 +24,7 @@ func TestApproval_NothingIsVisible(t *testing.T) {
 	s := newSite(t, func(o *siteOptions) { o.mode = domain.RegistrationApprove })
 	approve := func(handle string) {
 		t.Helper()
-		noError(t, s.store.ActOnAgent(context.Background(), domain.OperatorApprove, handle))
+		testkit.NoError(t, s.store.ActOnAgent(context.Background(), domain.OperatorApprove, handle))
 	}
 	other := s.agent("tide-gauge")
 	approve("tide-gauge")
@@ -76,7 +77,7 @@ func TestApproval_NothingIsVisible(t *testing.T) {
 	s.send("PATCH", "/api/me", key, `{"homepage":"https://zqpage.example.org"}`).status(200)
 	s.send("POST", "/api/me/verify", key, nil).status(202)
 	s.send("POST", "/api/me/verify/confirm", key, map[string]any{"code": *s.mail("zqbox@example.org").Code}).status(200)
-	noError(t, s.server.RunJobs(context.Background()))
+	testkit.NoError(t, s.server.RunJobs(context.Background()))
 	for path, now := range look() {
 		if now != before[path] {
 			t.Errorf("%s shows that there is an agent: %.600s\nwas %.600s", path, now, before[path])

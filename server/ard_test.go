@@ -17,6 +17,7 @@ import (
 	"callbook/server/documents"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
+	"callbook/testdata/testkit"
 )
 
 // urnPattern is that of the schema of the specification.
@@ -462,7 +463,7 @@ func TestARD_HidesWhatIsHidden(t *testing.T) {
 	s.send("PUT", "/api/me/offerings", key, map[string]any{"offerings": []any{map[string]any{"title": hostile, "deliverable": hostile, "mode": "free", "tags": []string{hostile}}}}).status(200)
 	s.agent("suspended", "tagline", "tide", "capabilities", []string{"hidden thing"})
 	deleted := s.agent("deleted", "tagline", "tide", "capabilities", []string{"hidden thing"})
-	noError(t, s.store.Suspend(context.Background(), "suspended", "spam", time.Time{}))
+	testkit.NoError(t, s.store.Suspend(context.Background(), "suspended", "spam", time.Time{}))
 	s.send("DELETE", "/api/me?confirm=deleted", deleted, nil).status(204)
 	waiting := newSite(t, func(o *siteOptions) { o.mode = domain.RegistrationApprove })
 	waiting.agent("waiting", "tagline", "tide", "capabilities", []string{"hidden thing"})

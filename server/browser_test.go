@@ -22,6 +22,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // The pages for people in a real browser: Chromium, with a font for Chinese.
@@ -263,7 +264,7 @@ type tab struct {
 
 func newTab(t *testing.T, ctx context.Context) *tab {
 	tab := &tab{T: t, ctx: ctx, life: ctx}
-	noError(t, chromedp.Listen(ctx, tab.recordEvent))
+	testkit.NoError(t, chromedp.Listen(ctx, tab.recordEvent))
 	runCommand(tab, cdpnetwork.SetCacheDisabled, cdpnetwork.SetCacheDisabledParams{CacheDisabled: true})
 	runCommand(tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	runCommand(tab, audits.Enable, cdp.Empty{})
@@ -334,7 +335,7 @@ func (b *tab) emulate(scheme string, width int64) {
 
 func (b *tab) open(address string, status int64) {
 	b.Helper()
-	u := must(url.Parse(address))(b)
+	u := testkit.Must(url.Parse(address))(b)
 	b.mu.Lock()
 	b.url, b.origin, b.bytes, b.requests, b.problems = address, u.Scheme+"://"+u.Host+"/", 0, 0, nil
 	b.mu.Unlock()
@@ -442,7 +443,7 @@ func (b *tab) picture(path string) {
 	if err == nil {
 		err = os.WriteFile(path, png, 0o644)
 	}
-	noError(b, err)
+	testkit.NoError(b, err)
 }
 
 // checkFonts reports whether there is a font for the Chinese of the page. Without one all other measures mean little.
@@ -517,7 +518,7 @@ func (b *tab) focus() focusStop {
 
 func (b *tab) press(keys string) {
 	b.Helper()
-	noError(b, chromedp.Do(b.ctx, chromedp.KeyEvent(keys)))
+	testkit.NoError(b, chromedp.Do(b.ctx, chromedp.KeyEvent(keys)))
 }
 
 // tabTo presses Tab until an element has the focus, which must be seen.
@@ -594,7 +595,7 @@ func (b *browser) everyStopIsSeen(tab *tab, _ *site) {
 // follow presses Enter, which leads to another page.
 func (b *tab) follow() {
 	b.Helper()
-	must(chromedp.RunResponse(b.ctx, chromedp.KeyEvent(kb.Enter)))(b)
+	testkit.Must(chromedp.RunResponse(b.ctx, chromedp.KeyEvent(kb.Enter)))(b)
 }
 
 // confirmsByKeyboard goes through the owner's page: a claim, a handle that is mistyped, a new key.

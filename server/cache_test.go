@@ -21,6 +21,7 @@ import (
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 func TestPublicReads_Revalidate(t *testing.T) {
@@ -67,8 +68,8 @@ func unzipped(t testing.TB, a *result) []byte {
 		}
 		return a.Body
 	}
-	r := must(gzip.NewReader(bytes.NewReader(a.Body)))(t)
-	return must(io.ReadAll(r))(t)
+	r := testkit.Must(gzip.NewReader(bytes.NewReader(a.Body)))(t)
+	return testkit.Must(io.ReadAll(r))(t)
 }
 
 // TestSharedCache_ServesPublicResponsesForATime: they say so and have no headers of their first client. All others are
@@ -143,7 +144,7 @@ func TestCache_ShowsWritesInNextRead(t *testing.T) {
 		{"a reply", func() { s.send("POST", thread+"/replies", other, `{"body":"Fresh reply"}`).status(201) },
 			shown{thread: "Fresh reply", "/api/posts?tag=kept": `"reply_count":1`}},
 		{"a verified mailbox", func() {
-			noError(t, s.store.ActOnAgent(t.Context(), domain.OperatorVerify, "harbour-pilot"))
+			testkit.NoError(t, s.store.ActOnAgent(t.Context(), domain.OperatorVerify, "harbour-pilot"))
 		}, shown{card: `"level":1`, "/api/agents?verified=true": "harbour-pilot", thread: `"level":1`, "/api/posts?tag=kept": `"level":1`}},
 		{"a changed mailbox", func() { s.send("PATCH", "/api/me", key, `{"mailbox":"new@example.org"}`).status(200) },
 			shown{card: `"level":0`, "/api/agents?verified=true": "!harbour-pilot", thread: `!"level":1`}},
@@ -179,7 +180,7 @@ func TestCache_ShowsAWriteBeforeItsResponse(t *testing.T) {
 			settings.Name = "Renamed"
 			return nil
 		})
-		noError(t, err)
+		testkit.NoError(t, err)
 	}()
 	<-committed
 	for _, path := range paths {
@@ -301,7 +302,7 @@ func TestCache_ShowsThatCallsWereClosed(t *testing.T) {
 	equal(t, 1, s.send("GET", open, "", nil).status(200).len("posts"), "open calls before midnight")
 
 	s.clock.Advance(11 * time.Second)
-	noError(t, s.store.RunJobs(t.Context()))
+	testkit.NoError(t, s.store.RunJobs(t.Context()))
 	equal(t, 0, s.send("GET", open, "", nil).status(200).len("posts"), "open calls after midnight")
 }
 
@@ -403,9 +404,9 @@ func TestReads_AreNeverOlderThanAcknowledgedWrites(t *testing.T) {
 	for i := range writers {
 		group.Go(func() {
 			for n := int64(1); checks.Load() < wanted; n++ {
-				r := must(http.NewRequest("PATCH", s.url+"/api/me", strings.NewReader(fmt.Sprintf(`{"tagline":"seen-%d-end"}`, n))))(t)
+				r := testkit.Must(http.NewRequest("PATCH", s.url+"/api/me", strings.NewReader(fmt.Sprintf(`{"tagline":"seen-%d-end"}`, n))))(t)
 				r.Header.Set("Authorization", "Bearer "+keys[i])
-				if a := receive(t, must(s.client.Do(r))(t)); a.Status == 200 {
+				if a := receive(t, testkit.Must(s.client.Do(r))(t)); a.Status == 200 {
 					acknowledged[i].Store(n)
 				}
 			}
@@ -417,7 +418,7 @@ func TestReads_AreNeverOlderThanAcknowledgedWrites(t *testing.T) {
 				i := n % writers
 				path := []string{"/api/agents/writer-%d", "/api/agents?match=all&q=writer-%d", "/agents/writer-%d"}[n/writers%3]
 				least := acknowledged[i].Load()
-				a := receive(t, must(s.client.Get(s.url+fmt.Sprintf(path, i)))(t))
+				a := receive(t, testkit.Must(s.client.Get(s.url+fmt.Sprintf(path, i)))(t))
 				seen := int64(-1)
 				if found := seenNumber.FindSubmatch(a.Body); found != nil {
 					seen, _ = strconv.ParseInt(string(found[1]), 10, 64)

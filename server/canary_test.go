@@ -28,6 +28,7 @@ import (
 	"callbook/server/middleware"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // The sweep: a directory full of secrets, each of them unlike any other text, in which every operation and page is
@@ -320,7 +321,7 @@ func (s *sweep) mailOwnerLink(handle string) {
 
 func (s *sweep) press(handle string, call domain.OwnerSubmission) domain.OwnerResult {
 	s.Helper()
-	page := must(s.store.OwnerPage(context.Background(), s.tokens[handle]))(s)
+	page := testkit.Must(s.store.OwnerPage(context.Background(), s.tokens[handle]))(s)
 	s.addSecret("form", handle, page.Form)
 	return s.actAsOwner(s.tokens[handle], call)
 }
@@ -490,7 +491,7 @@ func TestSecrets_NeverShown(t *testing.T) {
 	t.Parallel()
 	proof.OneByOne(t)
 	s := newSweep(t)
-	noError(t, s.server.RunJobs(t.Context()))
+	testkit.NoError(t, s.server.RunJobs(t.Context()))
 	s.requestAll()
 	logged := s.log.String()
 	s.requestEntries() // both have secrets in paths, which the log may hold
@@ -788,9 +789,9 @@ func (s *sweep) fails(op *api.Operation, address string) bool {
 	if op.ID == "deleteMe" {
 		path += "?confirm=" + who
 	}
-	r := must(http.NewRequest(op.Method, s.url+path, bytes.NewReader(text)))(s)
+	r := testkit.Must(http.NewRequest(op.Method, s.url+path, bytes.NewReader(text)))(s)
 	addHeaders(r, []string{"Authorization: Bearer " + s.keys[who], fmt.Sprint("Idempotency-Key: ", address, s.failures)})
-	a := receive(s.TB, must(s.client.Do(r))(s))
+	a := receive(s.TB, testkit.Must(s.client.Do(r))(s))
 	if a.Status >= 500 {
 		s.search(op.ID, who, op.Method+" "+path, a)
 	} else if key := anyKey.Find(a.Body); op.ID == "rotateKey" && key != nil {
@@ -900,7 +901,7 @@ func TestMailboxes_UseIsNotDisclosed(t *testing.T) {
 	for _, handle := range []string{"user-a", "user-b", "user-c"} {
 		key := s.agent(handle, "mailbox", "mailbox-1@example.org")
 		if handle == "user-c" { // the third mail is kept for those that are verified there
-			noError(t, s.server.store.ActOnAgent(context.Background(), domain.OperatorVerify, handle))
+			testkit.NoError(t, s.server.store.ActOnAgent(context.Background(), domain.OperatorVerify, handle))
 			s.send("POST", "/api/recover", "", map[string]any{"handle": handle}).status(202)
 		} else {
 			s.verify(key)
@@ -909,7 +910,7 @@ func TestMailboxes_UseIsNotDisclosed(t *testing.T) {
 		s.mail("mailbox-1-owner@example.org")
 	}
 	deliver := func() {
-		noError(t, s.server.DeliverMail(context.Background()))
+		testkit.NoError(t, s.server.DeliverMail(context.Background()))
 	}
 	responses := func(handle, use string) (all []string) {
 		note := func(a *result) {

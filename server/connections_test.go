@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // renamed is a listener whose connections come from other addresses: that of 127.1.a.b is addresses[a<<8|b].
@@ -44,7 +45,7 @@ type idlers struct {
 func newIdlers(t testing.TB, addresses ...string) *idlers {
 	t.Helper()
 	s := newSite(t)
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	l := renamed{Listener: listener}
 	for _, address := range addresses {
 		l.addresses = append(l.addresses, netip.MustParseAddr(address))
@@ -63,7 +64,7 @@ func newIdlers(t testing.TB, addresses ...string) *idlers {
 func (c *idlers) visit(n int) net.Conn {
 	c.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(n>>8), byte(n))}, Timeout: slowRead}
-	conn := must(dialer.Dial("tcp", c.at))(c)
+	conn := testkit.Must(dialer.Dial("tcp", c.at))(c)
 	c.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(slowRead)) //clock: of the connection
 	_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -14,6 +14,7 @@ import (
 
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 func (s *site) fault(fault string) { s.Helper(); s.send("POST", "/dev/faults", "", fault).status(200) }
@@ -22,7 +23,7 @@ func (s *site) fault(fault string) { s.Helper(); s.send("POST", "/dev/faults", "
 func (s *site) statuses(times int, method, path, key string) (statuses []int) {
 	s.Helper()
 	for range times {
-		r := must(http.NewRequest(method, s.url+path, nil))(s)
+		r := testkit.Must(http.NewRequest(method, s.url+path, nil))(s)
 		r.Header.Set("Authorization", "Bearer "+key)
 		response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
 		if err != nil {
@@ -74,7 +75,7 @@ func TestDevFaults_DropLosesTheResponse(t *testing.T) {
 	key := s.agent("tide-reader")
 	for posts, drop := range []string{"before", "after"} {
 		s.fault(`{"operation":"createPost","drop":"` + drop + `"}`)
-		r := must(http.NewRequest("POST", s.url+"/api/posts", strings.NewReader(`{"kind":"announce","title":"Tides","body":"Of today."}`)))(t)
+		r := testkit.Must(http.NewRequest("POST", s.url+"/api/posts", strings.NewReader(`{"kind":"announce","title":"Tides","body":"Of today."}`)))(t)
 		r.Header.Set("Authorization", "Bearer "+key)
 		r.Header.Set("Content-Type", "application/json")
 		if response, err := s.client.Do(r); err == nil {

@@ -20,6 +20,7 @@ import (
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 const demoFolder = "../testdata/demo"
@@ -171,8 +172,8 @@ func TestDemo_IsInUse(t *testing.T) {
 		card := s.send("GET", "/api/agents/"+agent.Handle, "", nil).status(200)
 		posts := s.send("GET", "/api/posts?limit=1&author="+agent.Handle, "", nil).status(200)
 		if posts.len("posts") > 0 {
-			active := must(time.Parse(time.RFC3339, card.text("agent", "last_active_at")))(t)
-			posted := must(time.Parse(time.RFC3339, posts.text("posts", 0, "created_at")))(t)
+			active := testkit.Must(time.Parse(time.RFC3339, card.text("agent", "last_active_at")))(t)
+			posted := testkit.Must(time.Parse(time.RFC3339, posts.text("posts", 0, "created_at")))(t)
 			if active.Add(time.Minute).Before(posted) { // a request is noted a little before it creates a call
 				t.Errorf("%s was last active at %s, and posted at %s", agent.Handle, active, posted)
 			}
@@ -288,7 +289,7 @@ func TestDevReset_EmptiesAndRestores(t *testing.T) {
 	counted(demoSize, demoSize)
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	s.handle(must(http.NewRequestWithContext(gone, "POST", s.url+"/dev/reset", http.NoBody))(t)).status(200)
+	s.handle(testkit.Must(http.NewRequestWithContext(gone, "POST", s.url+"/dev/reset", http.NoBody))(t)).status(200)
 	counted(demoSize, demoSize) // all of the demo, although the client has left
 	for _, agent := range s.devAgents() {
 		s.send("GET", "/api/me", agent.APIKey, nil).status(200)
@@ -355,8 +356,8 @@ func TestDevReset_ResetsLimits(t *testing.T) {
 
 func readDemoRaw(t testing.TB, name string) (records []map[string]any) {
 	t.Helper()
-	data := must(os.ReadFile(filepath.Join(demoFolder, name)))(t)
-	noError(t, json.Unmarshal(data, &records))
+	data := testkit.Must(os.ReadFile(filepath.Join(demoFolder, name)))(t)
+	testkit.NoError(t, json.Unmarshal(data, &records))
 	return records
 }
 

@@ -21,6 +21,7 @@ import (
 	"callbook/server/mcp"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // TestServerCard_SaysWhatTheEndpointIs at both of its addresses; the script of small documents reads it too.
@@ -70,7 +71,7 @@ func TestSitemap_NamesWhatThePublicSees(t *testing.T) {
 	for _, handle := range []string{"harbour-pilot", "tide-gauge", "fog-horn", "gone-agent", "not-yet"} {
 		keys[handle] = s.agent(handle)
 		if handle != "not-yet" {
-			noError(t, s.store.ActOnAgent(t.Context(), domain.OperatorApprove, handle))
+			testkit.NoError(t, s.store.ActOnAgent(t.Context(), domain.OperatorApprove, handle))
 		}
 	}
 	call := s.post(keys["harbour-pilot"], "Tide data wanted")
@@ -93,7 +94,7 @@ func TestSitemap_NamesWhatThePublicSees(t *testing.T) {
 		s.openPage(path).status(200)
 	}
 	s.sendRaw("GET", documents.SitemapPath, "If-None-Match: "+before.Header.Get("Etag")).status(304)
-	noError(t, s.store.ActOnAgent(t.Context(), domain.OperatorApprove, "not-yet"))
+	testkit.NoError(t, s.store.ActOnAgent(t.Context(), domain.OperatorApprove, "not-yet"))
 	s.sendRaw("GET", documents.SitemapPath, "If-None-Match: "+before.Header.Get("Etag")).status(200)
 	if paths := s.sitemapAddresses(documents.SitemapPath, "urlset"); !slices.Contains(paths, "/agents/not-yet") {
 		t.Errorf("an approved agent is missing in %v", paths)
@@ -106,7 +107,7 @@ func TestSitemap_HasPartsForManyRecords(t *testing.T) {
 	handles := []string{"first-agent", "second-agent", "third-agent"}
 	for i, handle := range handles {
 		_, err := s.database.Exec(`UPDATE sqlite_sequence SET seq = ? WHERE name = 'handles'`, i*2000)
-		must(s.agent(handle), err)(t)
+		testkit.Must(s.agent(handle), err)(t)
 	}
 	parts := s.sitemapAddresses(documents.SitemapPath, "sitemapindex")
 	if diff := cmp.Diff([]string{"/sitemap/agents-0.xml", "/sitemap/agents-2.xml", "/sitemap/agents-4.xml", "/sitemap/pages.xml"}, parts); diff != "" {
@@ -129,7 +130,7 @@ func TestBadge_ShowsWhatIsProven(t *testing.T) {
 	s.claimed("tide-gauge", "ada@harbour.example.org")
 	s.verified("lighthouse")
 	s.agent("bare-card")
-	noError(t, s.store.RunJobs(t.Context()))
+	testkit.NoError(t, s.store.RunJobs(t.Context()))
 	for _, tt := range []struct{ handle, query, lang, proven, title string }{
 		{"harbour-pilot", "", "en", "claimed by a person · 0 confirmed", "harbour-pilot on Callbook: claimed by a person, 0 confirmed collaborations"},
 		{"lighthouse", "?style=plain", "en", "mailbox verified · 0 confirmed", "lighthouse on Callbook: mailbox verified, 0 confirmed collaborations"},
@@ -194,7 +195,7 @@ func previewOf(t testing.TB, doc *html.Node) preview {
 		if text := innerText(n); strings.ContainsAny(text, "<>") {
 			t.Errorf("markup in data: %s", text)
 		}
-		noError(t, json.Unmarshal([]byte(innerText(n)), &p.Data))
+		testkit.NoError(t, json.Unmarshal([]byte(innerText(n)), &p.Data))
 	}
 	return p
 }
@@ -261,7 +262,7 @@ func (s *site) openMarkdown(path string) (text string, doc *html.Node) {
 		s.Errorf("%s: %s: %.200s", path, a.Header.Get("Content-Type"), a.Body)
 	}
 	var rendered bytes.Buffer
-	noError(s, gfm.Convert(a.Body, &rendered))
+	testkit.NoError(s, gfm.Convert(a.Body, &rendered))
 	return string(a.Body), parsePage(s, rendered.Bytes())
 }
 

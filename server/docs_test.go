@@ -13,6 +13,7 @@ import (
 	"callbook/server/documents"
 	"callbook/static"
 	"callbook/store/domain"
+	"callbook/testdata/testkit"
 )
 
 // leadsWithinManual is where a page of the manual may lead, beside the pages of the directory.
@@ -137,7 +138,7 @@ func TestDocs_NameTheRetentions(t *testing.T) {
 	}
 	words := map[time.Duration]string{12 * time.Hour: "12 hours", domain.Day: "a day", 30 * domain.Day: "30 days", 90 * domain.Day: "90 days", 365 * domain.Day: "a year"}
 	duration := regexp.MustCompile(`^(a|[0-9]+) (hour|day|year)s?$`)
-	text := must(fs.ReadFile(static.Docs, "docs/security.md"))(t)
+	text := testkit.Must(fs.ReadFile(static.Docs, "docs/security.md"))(t)
 	_, table, _ := strings.Cut(string(text), "| data | who sees it | how long |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	for row := range strings.Lines(table) {

@@ -12,6 +12,7 @@ import (
 	"callbook/server/documents"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
+	"callbook/testdata/testkit"
 )
 
 var documentTypes = map[string]string{
@@ -208,7 +209,7 @@ func TestRobotsText_DisallowsEndlessPages(t *testing.T) {
 
 func TestSecurityText_NamesTheOperator(t *testing.T) {
 	for contact, want := range map[string]string{"": base + "/#operator", "mailto:security@example.org": "mailto:security@example.org"} {
-		s := &site{TB: t, server: must(New(newSite(t).store, Options{BaseURL: base, Contact: contact}))(t)}
+		s := &site{TB: t, server: testkit.Must(New(newSite(t).store, Options{BaseURL: base, Contact: contact}))(t)}
 		text := "Contact: " + want + "\nExpires: 2027-05-19T00:00:00Z\nPreferred-Languages: en, zh\nCanonical: " + base + "/.well-known/security.txt\n" // 180 days after 2026-11-20
 		equal(t, text, string(s.openPage(documents.SecurityPath).status(200).Body), "security.txt")
 	}

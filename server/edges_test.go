@@ -12,6 +12,7 @@ import (
 	"callbook/server/api"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // edgeSite is a site with an agent that tries every value, and its neighbour, which has sent it a
@@ -327,7 +328,7 @@ func plain(t testing.TB, v any) (read any) {
 	if err == nil {
 		err = json.Unmarshal(text, &read)
 	}
-	noError(t, err)
+	testkit.NoError(t, err)
 	return read
 }
 

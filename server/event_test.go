@@ -27,6 +27,7 @@ import (
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // grace is longer than any step of a test and shorter than the wait of a request, so that no test
@@ -112,7 +113,7 @@ func (s *site) reply(key, post string) (id string) {
 
 func (s *site) caller(key string) domain.Caller {
 	s.Helper()
-	return must(s.store.Authenticate(context.Background(), key))(s)
+	return testkit.Must(s.store.Authenticate(context.Background(), key))(s)
 }
 
 func (s *site) waiting() int { return s.server.waiters.count() }
@@ -200,9 +201,9 @@ func withFakeTime(t *testing.T, test func(s *site)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	synctest.Test(t, func(t *testing.T) {
-		st := must(store.Open(t.Context(), store.Options{Path: path, Quotas: domain.Quotas{}, Mails: &domain.MailCaps{}, Normal: true}))(t)
+		st := testkit.Must(store.Open(t.Context(), store.Options{Path: path, Quotas: domain.Quotas{}, Mails: &domain.MailCaps{}, Normal: true}))(t)
 		log, sent := &lockedBuffer{}, mail.NewMemory(100)
-		server := must(New(st, Options{BaseURL: "http://callbook.example.org", Log: zerolog.New(log), Version: "test", Mail: sent}))(t)
+		server := testkit.Must(New(st, Options{BaseURL: "http://callbook.example.org", Log: zerolog.New(log), Version: "test", Mail: sent}))(t)
 		network := &memoryNetwork{conns: make(chan net.Conn), closed: make(chan struct{})}
 		client := &http.Client{Transport: &http.Transport{DialContext: network.dial}}
 		s := &site{TB: t, server: server, store: st, log: log, outgoing: sent, url: "http://callbook.example.org", client: client, documented: &sync.Map{}}
@@ -316,7 +317,7 @@ func TestEvents_NoneIsLostBetweenRequests(t *testing.T) {
 			<-time.After(rand.N(time.Millisecond))
 		}
 		reply, _, err := s.store.CreateReply(t.Context(), gauge, post, domain.ReplyDraft{Body: "At high water."}, domain.IdempotencyKey{})
-		noError(t, err)
+		testkit.NoError(t, err)
 		want[i] = reply.ID
 	}
 	following.Wait()
@@ -330,7 +331,7 @@ func TestEvents_WaitEndsAtShutdown(t *testing.T) {
 	t.Parallel()
 	const calls = 50
 	s := newSite(t)
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	stop := s.serve(listener)
 	served := *s
 	served.url = "http://" + listener.Addr().String()
@@ -357,16 +358,16 @@ func TestEvents_WaitEndsAtShutdown(t *testing.T) {
 // openWait sends a request for events over a connection of its own, without a goroutine.
 func (s *site) openWait(key, query string) *net.TCPConn {
 	s.Helper()
-	conn := must(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))(s)
+	conn := testkit.Must(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))(s)
 	s.Cleanup(func() { conn.Close() })
-	noError(s, conn.SetDeadline(time.Now().Add(6*grace)))
-	must(io.WriteString(conn, "GET "+eventsPath+query+" HTTP/1.1\r\nHost: callbook.example.org\r\nAuthorization: Bearer "+key+"\r\n\r\n"))(s)
+	testkit.NoError(s, conn.SetDeadline(time.Now().Add(6*grace)))
+	testkit.Must(io.WriteString(conn, "GET "+eventsPath+query+" HTTP/1.1\r\nHost: callbook.example.org\r\nAuthorization: Bearer "+key+"\r\n\r\n"))(s)
 	return conn.(*net.TCPConn)
 }
 
 func (s *site) readWait(conn net.Conn) *result {
 	s.Helper()
-	return receive(s.TB, must(http.ReadResponse(bufio.NewReader(conn), nil))(s))
+	return receive(s.TB, testkit.Must(http.ReadResponse(bufio.NewReader(conn), nil))(s))
 }
 
 func TestEvents_DisconnectedClientLeavesNothing(t *testing.T) {
@@ -390,7 +391,7 @@ func TestEvents_DisconnectedClientLeavesNothing(t *testing.T) {
 		}
 		s.awaitWaiting(len(parked))
 		for _, conn := range parked {
-			noError(t, leave(conn))
+			testkit.NoError(t, leave(conn))
 		}
 		s.awaitWaiting(0)
 		equal(t, 0, len(s.queues()), "%s: agents that are still known", way)
@@ -519,7 +520,7 @@ func TestEvents_GapEndsTheWait(t *testing.T) {
 	s.reply(gauge, post)
 	last := s.lastEventID(pilot)
 	s.clock.Advance(domain.EventRetention)
-	noError(t, s.store.RunJobs(t.Context()))
+	testkit.NoError(t, s.store.RunJobs(t.Context()))
 	if gap := s.awaitResponse(s.waitForEvents(pilot, longWait+"&after="+first)).checkEvents().events(); !gap.Gap {
 		t.Error("no gap is reported")
 	}

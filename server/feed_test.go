@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"callbook/server/public"
+	"callbook/testdata/testkit"
 )
 
 // atomFeed is a feed as readers see it (RFC 4287).
@@ -108,7 +109,7 @@ func readFeed(t testing.TB, body []byte) (feed atomFeed) {
 	if !bytes.HasPrefix(body, []byte(`<?xml version="1.0" encoding="UTF-8"?>`+"\n<feed ")) || len(feedShape(t, body)) == 0 {
 		t.Errorf("begins with %.60q", body)
 	}
-	noError(t, xml.Unmarshal(body, &feed))
+	testkit.NoError(t, xml.Unmarshal(body, &feed))
 	absolute := func(what, address string) {
 		t.Helper()
 		if u, err := url.Parse(address); err != nil || !u.IsAbs() || u.Host == "" {

@@ -14,6 +14,7 @@ import (
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // flood sends a request many times over one connection, and returns the bytes sent and the statuses of the responses.
@@ -24,7 +25,7 @@ func (s *site) flood(request string, times int) (sent int, statuses map[int]int)
 
 func (s *site) floodAt(url, request string, times int) (sent int, statuses map[int]int) {
 	s.Helper()
-	conn := must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(s)
+	conn := testkit.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(s)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute)) //clock: of the connection
 	go func() { _, _ = io.WriteString(conn, strings.Repeat(request, times)) }()
@@ -35,7 +36,7 @@ func (s *site) floodAt(url, request string, times int) (sent int, statuses map[i
 		if err != nil {
 			s.Fatalf("response %d to %.40q: %v", sent/len(request), request, err)
 		}
-		must(io.Copy(io.Discard, a.Body))(s)
+		testkit.Must(io.Copy(io.Discard, a.Body))(s)
 		statuses[a.StatusCode]++
 	}
 	return sent, statuses

@@ -35,6 +35,7 @@ import (
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
+	"callbook/testdata/testkit"
 )
 
 // TestMain makes garbage collections rare: tests make many small heaps. Benchmarks measure with the default.
@@ -54,7 +55,7 @@ type site struct {
 	store      *store.Store
 	path       string   // of the database
 	database   *sqlx.DB // one connection of its own, for what no response shows
-	clock      *testClock
+	clock      *testkit.Clock
 	dev        DevClock // instead of clock, under callbook dev
 	log        *lockedBuffer
 	outgoing   *mail.Memory
@@ -62,24 +63,6 @@ type site struct {
 	client     *http.Client
 	pathValues map[string]string // what stands for a {…} of an operation's path; see pathOf
 	documented *sync.Map         // *operation to what the document says of it
-}
-
-// testClock stands still until a test moves it.
-type testClock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *testClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *testClock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
 }
 
 // DevMode builds servers like those of callbook dev. Package devmode imports this one, so the
@@ -140,7 +123,7 @@ var newFile = sync.OnceValues(func() (_ []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	path := filepath.Join(folder, "callbook.db")
-	st, err := store.Open(context.Background(), store.Options{Path: path, Clock: testStart})
+	st, err := store.Open(context.Background(), store.Options{Path: path, Clock: testkit.Start})
 	if err != nil {
 		return nil, err
 	}
@@ -157,14 +140,11 @@ func makeFile(t testing.TB, path string) {
 		return
 	}
 	file, err := newFile()
-	noError(t, errors.Join(err, os.WriteFile(path, file, 0o600)))
+	testkit.NoError(t, errors.Join(err, os.WriteFile(path, file, 0o600)))
 }
 
 // slowRead is the timeout of reads and queries: on a busy machine a query may take longer than the default.
 const slowRead = 10 * time.Second
-
-// testStart is when tests begin.
-func testStart() time.Time { return time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC) }
 
 func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	t.Helper()
@@ -174,7 +154,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	}
 	fresh := !sqlitedb.Exists(o.path)
 	makeFile(t, o.path)
-	clock := &testClock{now: testStart()}
+	clock := testkit.NewClock()
 	now := clock.Now
 	if o.dev != nil {
 		now = o.dev.Now // then the clock is moved through POST /dev/clock
@@ -184,7 +164,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 		Path: o.path, Clock: now, Quotas: o.quotas, Mails: &o.mails, Registration: o.mode, Normal: true, LoopbackLinks: o.dev != nil,
 		ReadTimeout: slowRead, QueryTimeout: slowRead,
 	})
-	noError(t, err)
+	testkit.NoError(t, err)
 	log := &lockedBuffer{}
 	h := httptest.NewUnstartedServer(nil)
 	base := "http://callbook.example.org"
@@ -211,12 +191,12 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 	if err == nil {
 		err = start(context.Background(), fresh)
 	}
-	noError(t, err)
+	testkit.NoError(t, err)
 	h.Config.Handler = s
 	h.Config.ConnState = s.connections.Track
 	h.Listener = s.connections.Limit(h.Listener)
 	h.Start()
-	db := must(sqlx.Open("sqlite", "file:"+o.path+"?_pragma=busy_timeout(5000)"))(t)
+	db := testkit.Must(sqlx.Open("sqlite", "file:"+o.path+"?_pragma=busy_timeout(5000)"))(t)
 	db.SetMaxOpenConns(1) // data_version belongs to a connection
 	t.Cleanup(func() {
 		h.Close()
@@ -230,7 +210,7 @@ func newSite(t testing.TB, options ...func(*siteOptions)) *site {
 // version returns a number that changes with every commit of another connection.
 func (s *site) version() (version int64) {
 	s.Helper()
-	noError(s, s.database.Get(&version, `PRAGMA data_version`))
+	testkit.NoError(s, s.database.Get(&version, `PRAGMA data_version`))
 	return version
 }
 
@@ -239,17 +219,17 @@ func (s *site) state() string {
 	s.Helper()
 	var tables []string
 	err := s.database.Select(&tables, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%search%' AND name NOT LIKE 'sqlite%' ORDER BY name`)
-	noError(s, err)
+	testkit.NoError(s, err)
 	var b strings.Builder
 	for _, table := range tables {
-		rows := must(s.database.Queryx(`SELECT * FROM ` + table))(s)
+		rows := testkit.Must(s.database.Queryx(`SELECT * FROM ` + table))(s)
 		for rows.Next() {
 			row := map[string]any{}
-			noError(s, rows.MapScan(row))
+			testkit.NoError(s, rows.MapScan(row))
 			delete(row, "last_active_at")
 			fmt.Fprintln(&b, table, row)
 		}
-		noError(s, rows.Err())
+		testkit.NoError(s, rows.Err())
 	}
 	return b.String()
 }
@@ -259,23 +239,6 @@ type nowhere struct{}
 
 func (nowhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
 	return nil, errors.New("no such name")
-}
-
-// must returns the value of a step that must not fail.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		noError(t, err)
-		return value
-	}
-}
-
-// noError ends the test if there is an error.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // equal fails the test unless two values are equal. The format describes them.
@@ -314,10 +277,10 @@ func (s *site) send(method, path, key string, body any, headers ...string) *resu
 	case []byte:
 		reader = bytes.NewReader(b)
 	default:
-		text := must(json.Marshal(b))(s)
+		text := testkit.Must(json.Marshal(b))(s)
 		reader = bytes.NewReader(text)
 	}
-	r := must(http.NewRequest(method, s.url+path, reader))(s)
+	r := testkit.Must(http.NewRequest(method, s.url+path, reader))(s)
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
@@ -339,7 +302,7 @@ func addHeaders(r *http.Request, lines []string) *http.Request {
 func receive(t testing.TB, response *http.Response) *result {
 	t.Helper()
 	defer response.Body.Close()
-	return &result{t, response.StatusCode, response.Header, must(io.ReadAll(response.Body))(t)}
+	return &result{t, response.StatusCode, response.Header, testkit.Must(io.ReadAll(response.Body))(t)}
 }
 
 // handle returns the response to a request without a connection.
@@ -351,7 +314,7 @@ func (s *site) handle(r *http.Request) *result {
 
 func (s *site) do(request *http.Request) *result {
 	s.Helper()
-	r := receive(s.TB, must(s.client.Do(request))(s))
+	r := receive(s.TB, testkit.Must(s.client.Do(request))(s))
 	for _, problem := range s.responseProblems(request.Method, request.URL.Path, r) {
 		s.Errorf("%s %s: %s\n%s", request.Method, request.URL.Path, problem, r.Body)
 	}
@@ -461,7 +424,7 @@ func (s *site) post(key, title string, more ...any) string {
 // mail delivers queued mails, and returns the newest one to an address.
 func (s *site) mail(to string) mail.Message {
 	s.Helper()
-	noError(s, s.server.DeliverMail(context.Background()))
+	testkit.NoError(s, s.server.DeliverMail(context.Background()))
 	for _, m := range s.outgoing.Messages() {
 		if m.To == to {
 			return m
@@ -511,9 +474,9 @@ func (s *site) ownerToken(address string) string {
 // actAsOwner presses a button of the owner's page.
 func (s *site) actAsOwner(token string, call domain.OwnerSubmission) domain.OwnerResult {
 	s.Helper()
-	page := must(s.store.OwnerPage(context.Background(), token))(s)
+	page := testkit.Must(s.store.OwnerPage(context.Background(), token))(s)
 	call.Token, call.Form = token, page.Form
-	return must(s.store.ActAsOwner(context.Background(), call))(s)
+	return testkit.Must(s.store.ActAsOwner(context.Background(), call))(s)
 }
 
 // claimed registers an agent whose mailbox is verified and whom a person has claimed, and returns its key.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"callbook/store/domain"
+	"callbook/testdata/testkit"
 )
 
 // manyFields returns n header fields with short names.
@@ -41,7 +42,7 @@ func TestHeader_FieldsAreLimited(t *testing.T) {
 func TestHTTP_LargeHeaderGetsItsResponseWhole(t *testing.T) {
 	for _, encrypt := range []bool{false, true} {
 		s := newSite(t)
-		listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+		listener := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 		front := Front{Listener: s.server.connections.Limit(listener)}
 		if encrypt {
 			front.TLS = &tls.Config{Certificates: []tls.Certificate{s.certificate()}}
@@ -50,7 +51,7 @@ func TestHTTP_LargeHeaderGetsItsResponseWhole(t *testing.T) {
 		go func() { _ = front.serve(h) }()
 		t.Cleanup(func() { h.Close() })
 		for _, size := range []int{21 << 10, 100 << 10, 1 << 20} {
-			conn := must(net.Dial("tcp", listener.Addr().String()))(t)
+			conn := testkit.Must(net.Dial("tcp", listener.Addr().String()))(t)
 			defer conn.Close()
 			if encrypt {
 				conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})

@@ -20,6 +20,7 @@ import (
 	"callbook/server/api"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // hostileMark and hostileNumber are in values that violate a constraint: no error repeats them, and no log.
@@ -254,7 +255,7 @@ func (h *hostileSite) byListener(a attempt) (r *result, own bool) {
 	lines := append([]string{a.method + " " + a.target + " HTTP/1.1", "Host: callbook.example.org", fmt.Sprint("Content-Length: ", len(a.body))}, a.headers...)
 	raw := append([]byte(strings.Join(lines, "\r\n")+"\r\n\r\n"), a.body...)
 	if h.conn == nil {
-		conn := must(net.Dial("tcp", strings.TrimPrefix(h.url, "http://")))(h)
+		conn := testkit.Must(net.Dial("tcp", strings.TrimPrefix(h.url, "http://")))(h)
 		h.Cleanup(func() { _ = conn.Close() })
 		h.conn, h.responses = conn, bufio.NewReader(conn)
 	}

@@ -17,11 +17,12 @@ import (
 
 	storetext "callbook/store/text"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 func parsePage(t testing.TB, body []byte) *html.Node {
 	t.Helper()
-	return must(html.Parse(bytes.NewReader(body)))(t)
+	return testkit.Must(html.Parse(bytes.NewReader(body)))(t)
 }
 
 func attribute(n *html.Node, name string) (string, bool) {

@@ -18,6 +18,7 @@ import (
 	"callbook/server/api"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
+	"callbook/testdata/testkit"
 )
 
 func (s *site) certificate() tls.Certificate {
@@ -30,7 +31,7 @@ func (s *site) certificate() tls.Certificate {
 // encrypted serves a site over TLS and HTTP/2, and returns its address.
 func (s *site) encrypted() string {
 	s.Helper()
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))(s)
+	listener := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(s)
 	h := s.server.newHTTPServer(Front{TLS: &tls.Config{Certificates: []tls.Certificate{s.certificate()}}})
 	go func() { _ = h.ServeTLS(s.server.connections.Limit(listener), "", "") }()
 	s.Cleanup(func() { h.Close() })
@@ -72,12 +73,12 @@ type streams struct {
 
 func (s *site) streams(at string) *streams {
 	s.Helper()
-	conn := must(tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}))(s)
+	conn := testkit.Must(tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}))(s)
 	s.Cleanup(func() { conn.Close() })
 	c := &streams{Framer: http2.NewFramer(conn, conn), TB: s, headers: &bytes.Buffer{}}
 	c.encoder = hpack.NewEncoder(c.headers)
-	must(io.WriteString(conn, http2.ClientPreface))(s)
-	noError(s, c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
+	testkit.Must(io.WriteString(conn, http2.ClientPreface))(s)
+	testkit.NoError(s, c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
 	return c
 }
 
@@ -86,16 +87,16 @@ func (c *streams) send(id uint32, method, path string, hasBody bool) {
 	c.Helper()
 	c.headers.Reset()
 	for _, field := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "x"}, {":path", path}, {"x-forwarded-for", "192.0.2.1"}} {
-		noError(c, c.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
+		testkit.NoError(c, c.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
 	}
-	noError(c, c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.headers.Bytes(), EndStream: !hasBody, EndHeaders: true}))
+	testkit.NoError(c, c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.headers.Bytes(), EndStream: !hasBody, EndHeaders: true}))
 }
 
 // next returns the next header, end or reset of a stream.
 func (c *streams) next() http2.Frame {
 	c.Helper()
 	for {
-		f := must(c.ReadFrame())(c)
+		f := testkit.Must(c.ReadFrame())(c)
 		switch f := f.(type) {
 		case *http2.HeadersFrame, *http2.RSTStreamFrame:
 			return f
@@ -125,7 +126,7 @@ func TestHTTP2_SmallResponsesCountUntilSent(t *testing.T) {
 		t.Error("a network has more requests than its share, of which it takes no response")
 	}
 	for id := uint32(1); id <= 3; id += 2 {
-		noError(t, c.WriteWindowUpdate(id, 1000))
+		testkit.NoError(t, c.WriteWindowUpdate(id, 1000))
 		if _, ok := c.next().(*http2.DataFrame); !ok {
 			t.Error("a response does not end")
 		}

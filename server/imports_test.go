@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"callbook/testdata/testkit"
 )
 
 // layers are the packages of the program from the top. A package imports only packages of lower layers.
@@ -64,5 +66,5 @@ func TestImports_PointInOneDirection(t *testing.T) {
 		}
 		return nil
 	})
-	noError(t, err)
+	testkit.NoError(t, err)
 }

@@ -15,6 +15,7 @@ import (
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
 	storetext "callbook/store/text"
+	"callbook/testdata/testkit"
 )
 
 // TestHandles_AsPeopleWriteThem: a handle in a path or query may be in capitals or begin with @, wherever it is.
@@ -282,5 +283,5 @@ func (s *site) blockWord(word string) { s.Helper(); s.changeBlocklist("block-wor
 
 func (s *site) changeBlocklist(act, entry string) {
 	s.Helper()
-	must(s.store.ChangeBlocklist(s.Context(), act, entry))(s)
+	testkit.Must(s.store.ChangeBlocklist(s.Context(), act, entry))(s)
 }

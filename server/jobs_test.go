@@ -24,6 +24,7 @@ import (
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
+	"callbook/testdata/testkit"
 )
 
 // TestJobs_LogLowDiskSpaceOnce, and that there is more again.
@@ -63,9 +64,9 @@ func TestJobs_LogLowDiskSpaceOnce(t *testing.T) {
 func TestJobs_LogOnceThatWritesFail(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	other := must(sql.Open("sqlite", "file:"+s.path+"?_txlock=immediate"))(t)
+	other := testkit.Must(sql.Open("sqlite", "file:"+s.path+"?_txlock=immediate"))(t)
 	defer other.Close()
-	lock := must(other.BeginTx(t.Context(), nil))(t)
+	lock := testkit.Must(other.BeginTx(t.Context(), nil))(t)
 	for _, when := range []string{"while another program writes", "later", "afterwards"} {
 		if when == "afterwards" {
 			_ = lock.Rollback()
@@ -149,8 +150,8 @@ func TestServe_EndsWhenTheStoreFails(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.agent("tide-reader")
-	noError(t, s.store.CheckFile(t.Context())) // or the check at the start may meet the failure first, and call it damage
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	testkit.NoError(t, s.store.CheckFile(t.Context())) // or the check at the start may meet the failure first, and call it damage
+	listener := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	begun := make(chan struct{})
 	endless := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(begun)
@@ -164,7 +165,7 @@ func TestServe_EndsWhenTheStoreFails(t *testing.T) {
 		t.Skip("no file becomes shorter here while it is open:", err)
 	}
 	began := time.Now()
-	a := must(s.client.Get(s.url + "/api/agents/tide-reader"))(t)
+	a := testkit.Must(s.client.Get(s.url + "/api/agents/tide-reader"))(t)
 	a.Body.Close()
 	if err := <-ended; !errors.Is(err, sqlitedb.ErrDisk) {
 		t.Errorf("it ends with %v", err)
@@ -212,13 +213,13 @@ func TestJobs_MakeBackupsOnSchedule(t *testing.T) {
 	if r := s.send("GET", "/readyz", "", nil).status(200); r.value("status") != "degraded" || r.value("problems", 0, "code") != "backup_failed" {
 		t.Errorf("readiness after a failed backup: %v, %v", r.value("status"), r.value("problems"))
 	}
-	noError(t, os.Mkdir(folder, 0o700))
+	testkit.NoError(t, os.Mkdir(folder, 0o700))
 	for _, step := range []struct {
 		later time.Duration
 		want  int
 	}{{0, 0}, {backupRetry, 1}, {time.Hour, 1}, {domain.Day, 2}} {
 		s.clock.Advance(step.later)
-		noError(t, s.server.RunJobs(t.Context()))
+		testkit.NoError(t, s.server.RunJobs(t.Context()))
 		copies(step.want)
 	}
 	contains(t, "the metrics", s.metricsText(), fmt.Sprintf("\ncallbook_backup_timestamp_seconds %d\n", s.clock.Now().Unix()))
@@ -254,7 +255,7 @@ func TestJobs_DropUnverifiedAgentsWhereMailIsSent(t *testing.T) {
 				s.server.options.Mail = s.outgoing
 			}
 			for _, passes := range []time.Duration{p.time, 0} {
-				noError(t, s.server.RunLocalJobs(t.Context()))
+				testkit.NoError(t, s.server.RunLocalJobs(t.Context()))
 				s.clock.Advance(passes)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,17 +13,8 @@ import (
 	"callbook/server/middleware"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
+	"callbook/testdata/testkit"
 )
-
-func together(n int, f func(i int)) {
-	var all sync.WaitGroup
-	start := make(chan struct{})
-	for i := range n {
-		all.Go(func() { <-start; f(i) })
-	}
-	close(start)
-	all.Wait()
-}
 
 func withLimits(l ratelimit.Limits) func(*siteOptions) {
 	return func(o *siteOptions) { o.limits = l }
@@ -117,7 +107,7 @@ func TestLimits_AllowTheirNumberUntilRetryAt(t *testing.T) {
 		t.Run(tt.class, func(t *testing.T) {
 			s, key, post := limitedSite(t, tt.limits)
 			var passed, limited atomic.Int32
-			together(2*tt.limit.Requests, func(i int) {
+			testkit.Together(2*tt.limit.Requests, func(i int) error {
 				switch a := tt.send(s, key, post, i); a.Status {
 				case tt.passed:
 					passed.Add(1)
@@ -126,11 +116,12 @@ func TestLimits_AllowTheirNumberUntilRetryAt(t *testing.T) {
 				default:
 					t.Errorf("status %d: %s", a.Status, a.Body)
 				}
+				return nil
 			})
 			if n := int32(tt.limit.Requests); passed.Load() != n || limited.Load() != n {
 				t.Errorf("%d pass and %d are limited, want %d", passed.Load(), limited.Load(), n)
 			}
-			retryAt := must(time.Parse(time.RFC3339, tt.send(s, key, post, 1000).text("error", "retry_at")))(t)
+			retryAt := testkit.Must(time.Parse(time.RFC3339, tt.send(s, key, post, 1000).text("error", "retry_at")))(t)
 			s.clock.Advance(retryAt.Sub(s.clock.Now()) - time.Millisecond)
 			tt.send(s, key, post, 1002).limited(s, tt.class, tt.limit)
 			s.clock.Advance(time.Millisecond)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"callbook/server/outbound"
+	"callbook/testdata/testkit"
 )
 
 // homepage is a real server for the pages that links lead to.
@@ -74,7 +75,7 @@ func TestLinks_ToABlockedHostFail(t *testing.T) {
 	if a := s.link(key, "http://spam.example/").status(200); a.value("link", "status") != "failed" || a.value("link", "failure") != "blocked" {
 		t.Errorf("a new link: %s", a.Body)
 	}
-	noError(t, s.server.SendRequests(s.Context()))
+	testkit.NoError(t, s.server.SendRequests(s.Context()))
 	card := s.send("GET", "/api/agents/harbour-pilot", "", nil)
 	if kind := card.value("agent", "trust", "links", 0, "kind"); kind != "mastodon" {
 		t.Errorf("the link to the blocked host becomes one of the kind %v", kind)

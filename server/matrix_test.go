@@ -19,6 +19,7 @@ import (
 	"callbook/server/api"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // The authorisation matrix: every operation × every kind of caller × every state
@@ -647,9 +648,9 @@ func (w *matrixWorld) open(t testing.TB, caller string, mode domain.Registration
 	if names(otherKeys, caller) {
 		keys = caller
 	}
-	data := must(os.ReadFile(w.files[keys]))(t)
+	data := testkit.Must(os.ReadFile(w.files[keys]))(t)
 	path := filepath.Join(t.TempDir(), "callbook.db")
-	noError(t, os.WriteFile(path, data, 0o600))
+	testkit.NoError(t, os.WriteFile(path, data, 0o600))
 	s := newSite(t, func(o *siteOptions) { o.path, o.mode = path, mode })
 	s.clock.Advance(w.age)
 	return s
@@ -705,24 +706,24 @@ func newMatrixWorld(t testing.TB) *matrixWorld {
 func (w *matrixWorld) saveCopy(s *site, keys string) {
 	s.Helper()
 	w.files[keys] = filepath.Join(s.TempDir(), keys+".db")
-	must(s.database.Exec(`VACUUM INTO ?`, w.files[keys]))(s)
+	testkit.Must(s.database.Exec(`VACUUM INTO ?`, w.files[keys]))(s)
 }
 
 func (s *site) suspend(handle string) {
 	s.Helper()
-	noError(s, s.store.Suspend(context.Background(), handle, "It sends the same to everybody.", time.Time{}))
+	testkit.NoError(s, s.store.Suspend(context.Background(), handle, "It sends the same to everybody.", time.Time{}))
 }
 
 // awaitApproval has an agent wait for the operator's approval, as one does that was just registered.
 func (s *site) awaitApproval(handle string) {
 	s.Helper()
-	must(s.database.Exec(`UPDATE agents SET awaiting_since = 1 WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle))(s)
-	noError(s, s.store.ActOnAgent(context.Background(), domain.OperatorUnsuspend, handle)) // which rebuilds it
+	testkit.Must(s.database.Exec(`UPDATE agents SET awaiting_since = 1 WHERE id = (SELECT id FROM handles WHERE handle = ?)`, handle))(s)
+	testkit.NoError(s, s.store.ActOnAgent(context.Background(), domain.OperatorUnsuspend, handle)) // which rebuilds it
 }
 
 func (s *site) remove(handle string) {
 	s.Helper()
-	noError(s, s.store.ActOnAgent(context.Background(), domain.OperatorDelete, handle))
+	testkit.NoError(s, s.store.ActOnAgent(context.Background(), domain.OperatorDelete, handle))
 }
 
 // leave has an agent delete itself that has an owner, who may keep it.

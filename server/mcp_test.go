@@ -20,6 +20,7 @@ import (
 	"callbook/server/mcp"
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
+	"callbook/testdata/testkit"
 )
 
 // TestMCP_DescribesItself: the endpoint declares exactly its capabilities.
@@ -106,7 +107,7 @@ func TestMCP_SupportsEveryProtocolVersion(t *testing.T) {
 	for _, version := range sdk.SupportedProtocolVersions() {
 		t.Run(version, func(t *testing.T) {
 			client := sdk.NewClient(&sdk.Implementation{Name: "a test", Version: "1"}, nil)
-			session := must(client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: s.url + "/mcp", MaxRetries: -1}, &sdk.ClientSessionOptions{ProtocolVersion: version}))(t)
+			session := testkit.Must(client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: s.url + "/mcp", MaxRetries: -1}, &sdk.ClientSessionOptions{ProtocolVersion: version}))(t)
 			defer session.Close()
 			equal(t, version, session.InitializeResult().ProtocolVersion, "version")
 			list, err := session.ListTools(t.Context(), nil)
@@ -190,7 +191,7 @@ func TestMCP_ChecksHTTPRequests(t *testing.T) {
 // TestMCP_ChecksHostAndOrigin: package mcp tests which hosts and origins are allowed.
 func TestMCP_ChecksHostAndOrigin(t *testing.T) {
 	s := newSite(t)
-	s.server.mcp.Gate = must(mcp.NewGate("https://directory.example.org", []string{"https://app.example.org"}))(t)
+	s.server.mcp.Gate = testkit.Must(mcp.NewGate("https://directory.example.org", []string{"https://app.example.org"}))(t)
 	for host, status := range map[string]int{"": 200, "directory.example.org": 200, "evil.example": 403} {
 		a := s.rpc("tools/list", nil, "Host: "+host).status(status)
 		if status == 403 && (!strings.Contains(a.text("error", "message_en"), "--base-url") || !strings.Contains(a.text("error", "message_zh"), "--base-url")) {

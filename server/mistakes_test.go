@@ -11,6 +11,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/store/domain"
+	"callbook/testdata/testkit"
 )
 
 // mistake is a request as a model that has not read the documentation may send it. {post} and the like are values of
@@ -50,7 +51,7 @@ func mistakesSite(t testing.TB) (s *site, values map[string]string) {
 	v["collab"], v["decided"] = s.collab(v["tide"], "harbour-pilot"), s.collab(v["busy"], "harbour-pilot")
 	s.send("POST", "/api/collabs/"+v["decided"]+"/decline", v["pilot"], nil).status(200)
 	s.post(v["pilot"], "Another call")
-	next := must(url.Parse(s.send("GET", "/api/posts?limit=1", "", nil).status(200).text("next")))(t)
+	next := testkit.Must(url.Parse(s.send("GET", "/api/posts?limit=1", "", nil).status(200).text("next")))(t)
 	v["cursor"] = next.Query().Get("cursor")
 	v["codes"] = s.agent("code-taker")
 	s.send("POST", "/api/me/verify", v["codes"], nil).status(202)

@@ -15,6 +15,7 @@ import (
 	"callbook/server/api"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 var update = flag.Bool("update", false, "write testdata/openapi.json anew instead of comparing with it")
@@ -65,12 +66,12 @@ func (s *site) document() (document openAPI) {
 func TestOpenAPI_EqualsTheGoldenFile(t *testing.T) {
 	s := newSite(t)
 	var got bytes.Buffer
-	noError(t, json.Indent(&got, s.send("GET", "/openapi.json", "", nil).status(200).Body, "", "  "))
+	testkit.NoError(t, json.Indent(&got, s.send("GET", "/openapi.json", "", nil).status(200).Body, "", "  "))
 	got.WriteByte('\n')
 	if *update {
-		noError(t, os.WriteFile(goldenDocument, got.Bytes(), 0o644))
+		testkit.NoError(t, os.WriteFile(goldenDocument, got.Bytes(), 0o644))
 	}
-	want := must(os.ReadFile(goldenDocument))(t)
+	want := testkit.Must(os.ReadFile(goldenDocument))(t)
 	equal(t, strings.Split(string(want), "\n"), strings.Split(got.String(), "\n"), "the document changed; if it should, run go test ./server -run Golden -update")
 }
 
@@ -112,7 +113,7 @@ func TestOpenAPI_RequiresOneDescription(t *testing.T) {
 		Components struct{ Schemas map[string]*jsonschema.Schema }
 	}
 	s.send("GET", "/openapi.json", "", nil).status(200).into(&document)
-	schema := must(document.Components.Schemas["Registration"].Resolve(nil))(t)
+	schema := testkit.Must(document.Components.Schemas["Registration"].Resolve(nil))(t)
 	for i, tt := range []struct {
 		en, zh any
 		valid  bool

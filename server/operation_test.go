@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"callbook/store/domain"
+	"callbook/testdata/testkit"
 )
 
 // newPopulatedSite returns a site with an agent, its menu, its call with a reply, a contact request to it, and two
@@ -33,11 +34,11 @@ func newPopulatedSite(t testing.TB, options ...func(*siteOptions)) (s *site, key
 // sendRaw sends a request and returns the response as received, neither decompressed nor compared with the document.
 func (s *site) sendRaw(method, path string, headers ...string) *result {
 	s.Helper()
-	r := addHeaders(must(http.NewRequest(method, s.url+path, nil))(s), headers)
+	r := addHeaders(testkit.Must(http.NewRequest(method, s.url+path, nil))(s), headers)
 	if r.Header.Get("Accept-Encoding") == "" {
 		r.Header.Set("Accept-Encoding", "identity")
 	}
-	return receive(s.TB, must(s.client.Do(r))(s))
+	return receive(s.TB, testkit.Must(s.client.Do(r))(s))
 }
 
 // publicReads returns the addresses of all public GETs, the documents among them.

@@ -20,6 +20,7 @@ import (
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // operatorPage is the operator's page of a site, on its own listener.
@@ -32,7 +33,7 @@ func (s *site) operatorPage() *operatorPage {
 	s.Helper()
 	h := httptest.NewServer(s.server.OperatorPage(func(context.Context, *store.Store) string { return "ok    disk  <b>9 MiB</b> are free\n" }))
 	s.Cleanup(h.Close)
-	token := must(s.store.CreatePageLink(context.Background()))(s)
+	token := testkit.Must(s.store.CreatePageLink(context.Background()))(s)
 	return &operatorPage{site: s, base: h.URL, token: token}
 }
 
@@ -43,7 +44,7 @@ func (p *operatorPage) visit(path string, form url.Values, headers ...string) *r
 	if form != nil {
 		method, body = http.MethodPost, strings.NewReader(form.Encode())
 	}
-	r := must(http.NewRequest(method, p.base+path, body))(p)
+	r := testkit.Must(http.NewRequest(method, p.base+path, body))(p)
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Origin", "null") // as browsers send it under this policy of referrers
@@ -56,7 +57,7 @@ func (p *operatorPage) visit(path string, form url.Values, headers ...string) *r
 			r.Host = value
 		}
 	}
-	return receive(p, must(http.DefaultClient.Do(r))(p))
+	return receive(p, testkit.Must(http.DefaultClient.Do(r))(p))
 }
 
 func (p *operatorPage) show(query string) *result {
@@ -76,7 +77,7 @@ func (p *operatorPage) press(query, act string, fields ...string) *result {
 
 func (s *site) notes() (lines []string) {
 	s.Helper()
-	acts := must(s.store.Acts(context.Background(), 1000))(s)
+	acts := testkit.Must(s.store.Acts(context.Background(), 1000))(s)
 	for _, a := range acts {
 		lines = append(lines, strings.TrimSpace(a.Act+" "+a.Subject+" "+domain.Deref(a.Detail)))
 	}
@@ -88,7 +89,7 @@ func TestOperatorPage_OnlyWithAValidLink(t *testing.T) {
 	s := newSite(t)
 	p := s.operatorPage()
 	p.show("")
-	second := must(s.store.CreatePageLink(context.Background()))(t)
+	second := testkit.Must(s.store.CreatePageLink(context.Background()))(t)
 	for _, path := range []string{"/operator/" + p.token, "/operator/" + second} {
 		p.visit(path, nil).status(200)
 		s.send("GET", path, "", nil).rejected(404, domain.CodeNotFound) // by the public listener
@@ -227,7 +228,7 @@ func TestOperatorPage_EachActLeavesItsNote(t *testing.T) {
 
 func (s *site) rotate(handle string) string {
 	s.Helper()
-	return must(s.store.ReplaceKey(context.Background(), handle))(s)
+	return testkit.Must(s.store.ReplaceKey(context.Background(), handle))(s)
 }
 
 // TestOperatorPage_SaysWhatWasWrong: a button that is rejected does nothing, and the page says why.
@@ -268,9 +269,9 @@ func TestOperatorPage_ChartsRejectedRequests(t *testing.T) {
 	})
 	ctx := context.Background()
 	secret, _, err := s.store.CreateInvite(ctx, 1, s.clock.Now().Add(domain.Day))
-	noError(t, err)
+	testkit.NoError(t, err)
 	key := s.agent("author", "invite", secret)
-	must(s.store.ChangeBlocklist(ctx, "block-word", "casino"))(t)
+	testkit.Must(s.store.ChangeBlocklist(ctx, "block-word", "casino"))(t)
 	call, want := map[string]any{"kind": "announce", "title": "Casino", "body": "Come"}, 0
 	for _, tt := range []struct {
 		a             *result
@@ -292,7 +293,7 @@ func TestOperatorPage_ChartsRejectedRequests(t *testing.T) {
 	if err := s.server.storeAbuse(closed); err == nil {
 		t.Error("the store takes a write whose context has ended")
 	}
-	noError(t, s.server.RunLocalJobs(ctx)) // the failed write lost nothing
+	testkit.NoError(t, s.server.RunLocalJobs(ctx)) // the failed write lost nothing
 	p := s.operatorPage()
 	for query, want := range map[string]string{"": "Rejected requests: 2, 2 on the busiest day", "lang=zh": "被拒绝的请求：共 2，单日最高 2"} {
 		contains(t, "the page", string(p.show(query).Body), want)
@@ -310,10 +311,10 @@ func TestOperatorPage_TextStaysText(t *testing.T) {
 		for _, path := range []string{"/api/posts/" + post, "/api/agents/author"} {
 			s.send("POST", path+"/report", "", map[string]any{"reason": text}).status(202)
 		}
-		must(s.store.ChangeBlocklist(context.Background(), "block-word", "canary"))(t)
-		noError(t, s.store.Suspend(context.Background(), "author", text, time.Time{}))
+		testkit.Must(s.store.ChangeBlocklist(context.Background(), "block-word", "canary"))(t)
+		testkit.NoError(t, s.store.Suspend(context.Background(), "author", text, time.Time{}))
 		s.send("POST", "/api/agents/author/report", "", nil)
-		noError(t, s.store.ActOnAgent(context.Background(), domain.OperatorUnsuspend, "author"))
+		testkit.NoError(t, s.store.ActOnAgent(context.Background(), domain.OperatorUnsuspend, "author"))
 		s.send("POST", "/api/agents/author/report", "", map[string]any{"reason": text})
 		for _, query := range []string{"", "show=agents", "show=lists", "show=agents&choose=all&order=network&q=" + url.QueryEscape(text)} {
 			for _, lang := range []string{"en", "zh"} {

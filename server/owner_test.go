@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"callbook/store/domain"
+	"callbook/testdata/testkit"
 )
 
 const formType = "Content-Type: application/x-www-form-urlencoded"
@@ -56,7 +57,7 @@ func (s *ownerSite) open(path, lang string) *result {
 
 func (s *ownerSite) form(token string) string {
 	s.Helper()
-	page := must(s.store.OwnerPage(context.Background(), token))(s)
+	page := testkit.Must(s.store.OwnerPage(context.Background(), token))(s)
 	return page.Form
 }
 

@@ -20,6 +20,7 @@ import (
 	"callbook/server/ratelimit"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 var firstNumber = regexp.MustCompile(`\d+`)
@@ -154,7 +155,7 @@ func allRecords[T any](s *site, path, plural string) (all []T) {
 	for path != "" {
 		a := s.sendRaw("GET", path).status(200)
 		var page []T
-		noError(s, remarshal(a.value(plural), &page))
+		testkit.NoError(s, remarshal(a.value(plural), &page))
 		all = append(all, page...)
 		path = a.text("next")
 	}
@@ -232,7 +233,7 @@ func TestHomePage_UnverifiedAgentsComeLast(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(response.Body, &home)
 	}
-	noError(t, err)
+	testkit.NoError(t, err)
 	var agents, authors []string
 	for _, a := range home.Agents {
 		agents = append(agents, a.Handle)
@@ -374,7 +375,7 @@ func TestPages_ExplainBadQueries(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" || len(want) == 0 {
 				t.Errorf("%s in %s (-answer +page):\n%s", path, lang, diff)
 			}
-			u := must(url.Parse(path))(t)
+			u := testkit.Must(url.Parse(path))(t)
 			for _, values := range u.Query() {
 				if value := values[0]; len(value) > 3 && strings.Contains(innerText(doc), value) {
 					t.Errorf("%s repeats %q", path, value)

@@ -12,6 +12,7 @@ import (
 	"callbook/server/api"
 	"callbook/server/documents"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 type headers map[string]string
@@ -179,7 +180,7 @@ func TestHeaders_OfEveryRoute(t *testing.T) {
 // TestHeaders_SecureSiteRequiresHTTPS: with every response, and only there.
 func TestHeaders_SecureSiteRequiresHTTPS(t *testing.T) {
 	s := newPeopleSite(t)
-	secure := &site{TB: t, server: must(New(s.store, Options{BaseURL: "https://callbook.example.org"}))(t), documented: s.documented}
+	secure := &site{TB: t, server: testkit.Must(New(s.store, Options{BaseURL: "https://callbook.example.org"}))(t), documented: s.documented}
 	for _, row := range headerRows(s, "gone") {
 		path, found := strings.CutPrefix(row.request, "GET ")
 		if !found || strings.HasSuffix(path, " with a key") {

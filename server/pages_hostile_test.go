@@ -14,6 +14,7 @@ import (
 	"callbook/store/domain"
 	storetext "callbook/store/text"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // hostileCrew is many agents, each of which has written one text into every field.
@@ -55,8 +56,8 @@ func (c *hostileCrew) writeAll(handle, text string) (post string) {
 		Tagline: text, DescriptionEN: text, DescriptionZH: text, Capabilities: []string{text}, Languages: []string{"en"}, Homepage: text, Model: text,
 	}})
 	menu := domain.Menu{Offerings: []domain.OfferingDraft{{Title: text, Deliverable: text, Mode: "free", ForWhom: text, NotDoing: text, TurnaroundDays: 3, Tags: []string{text, "berths"}}}}
-	must(c.store.ReplaceOfferings(c.Context(), caller, menu))(c)
-	must(c.store.UpdateAgent(c.Context(), caller, func(s *domain.Settings) error {
+	testkit.Must(c.store.ReplaceOfferings(c.Context(), caller, menu))(c)
+	testkit.Must(c.store.UpdateAgent(c.Context(), caller, func(s *domain.Settings) error {
 		s.ContactPolicy.Note = &text
 		return nil
 	}))(c)
@@ -116,7 +117,7 @@ func (c *hostileCrew) read(path string, whole written) *html.Node {
 func (c *hostileCrew) isTag(a *html.Node, path, text string) {
 	c.Helper()
 	href, _ := attribute(a, "href")
-	u, shown := must(url.Parse(href))(c), innerText(a)
+	u, shown := testkit.Must(url.Parse(href))(c), innerText(a)
 	sought := u.Query().Get(map[string]string{"/agents": "capability", "/calls": "tag"}[u.Path])
 	if sought != shown || shown != text && shown != lowered(text) {
 		c.Errorf("%s: the tag %q is shown as %q and leads to %s", path, text, shown, href)

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/net/html"
 
 	"callbook/server/web"
+	"callbook/testdata/testkit"
 )
 
 // crawler follows every link of the pages in one language, which the address names or the browser requests.
@@ -37,7 +38,7 @@ func (c *crawler) open(address string) {
 }
 
 func (c *crawler) read(address string) {
-	u := must(url.Parse(address))(c)
+	u := testkit.Must(url.Parse(address))(c)
 	a := c.openPage(address, "Accept-Language: "+c.lang).status(200)
 	if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
 		return
@@ -51,7 +52,7 @@ func (c *crawler) read(address string) {
 
 // follow checks the target of a link, and opens it. A link to another site has a rel attribute, and shows the host.
 func (c *crawler) follow(from *url.URL, n *html.Node, href string) {
-	to := from.ResolveReference(must(url.Parse(strings.TrimPrefix(href, c.origin)))(c))
+	to := from.ResolveReference(testkit.Must(url.Parse(strings.TrimPrefix(href, c.origin)))(c))
 	if to.Path == "/dev" {
 		return // its links of mails are good once
 	}

@@ -9,6 +9,7 @@ import (
 	"callbook/store/domain"
 	storetext "callbook/store/text"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // fullDirectory is a directory whose texts have their greatest lengths, of random
@@ -71,9 +72,9 @@ func (b *fullDirectory) whole(handle string) domain.Caller {
 			Title: b.text(40), Deliverable: b.text(120), Mode: "offsite_paid", ForWhom: b.text(80), NotDoing: b.text(120), TurnaroundDays: 90, Languages: longCodes(4), Tags: append(b.items(4), "berths"),
 		})
 	}
-	must(b.store.ReplaceOfferings(b.Context(), caller, menu))(b)
+	testkit.Must(b.store.ReplaceOfferings(b.Context(), caller, menu))(b)
 	note := b.text(200)
-	must(b.store.UpdateAgent(b.Context(), caller, func(s *domain.Settings) error {
+	testkit.Must(b.store.UpdateAgent(b.Context(), caller, func(s *domain.Settings) error {
 		s.ContactPolicy.Note = &note
 		return nil
 	}))(b)
@@ -91,7 +92,7 @@ func (b *fullDirectory) listed(handle string) domain.Caller {
 	for range 3 {
 		menu.Offerings = append(menu.Offerings, domain.OfferingDraft{Title: b.text(40), Deliverable: "x", Mode: "offsite_paid", Tags: []string{"berths"}})
 	}
-	must(b.store.ReplaceOfferings(b.Context(), caller, menu))(b)
+	testkit.Must(b.store.ReplaceOfferings(b.Context(), caller, menu))(b)
 	return caller
 }
 

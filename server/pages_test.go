@@ -18,6 +18,7 @@ import (
 	"callbook/store/domain"
 	storetext "callbook/store/text"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // openPage opens a page as a browser of this machine does, with no connection between.
@@ -65,40 +66,40 @@ func (s *site) registerFull(r domain.Registration) domain.Caller {
 	}
 	r.Mailbox, r.AcceptRules = r.Handle+"@example.org", true
 	registered, _, err := s.store.Register(s.Context(), r, domain.IdempotencyKey{})
-	return must(s.store.Authenticate(s.Context(), must(registered, err)(s).Key))(s)
+	return testkit.Must(s.store.Authenticate(s.Context(), testkit.Must(registered, err)(s).Key))(s)
 }
 
 // rename gives an agent a name that only an older program would have accepted.
 func (s *site) rename(caller domain.Caller, name string) {
 	s.Helper()
 	_, err := s.database.Exec(`UPDATE agents SET name = ? WHERE id = ?`, name, caller.ID)
-	must(s.store.UpdateAgent(s.Context(), caller, func(*domain.Settings) error { return err }))(s)
+	testkit.Must(s.store.UpdateAgent(s.Context(), caller, func(*domain.Settings) error { return err }))(s)
 }
 
 func (s *site) createPost(by domain.Caller, d domain.PostDraft) (id string) {
 	s.Helper()
 	doc, _, err := s.store.CreatePost(s.Context(), by, d, domain.IdempotencyKey{})
-	return must(doc, err)(s).ID
+	return testkit.Must(doc, err)(s).ID
 }
 
 func (s *site) createReply(by domain.Caller, id, body string) {
 	s.Helper()
 	_, _, err := s.store.CreateReply(s.Context(), by, id, domain.ReplyDraft{Body: body}, domain.IdempotencyKey{})
-	must(id, err)(s)
+	testkit.Must(id, err)(s)
 }
 
 func (s *site) recordCollab(by, with domain.Caller, summary string) {
 	s.Helper()
 	c, _, err := s.store.RecordCollab(s.Context(), by, domain.CollabDraft{Partner: with.Handle, Summary: summary}, domain.IdempotencyKey{})
-	must(s.store.DecideCollab(s.Context(), with, must(c, err)(s).ID, domain.CollabConfirmed))(s)
+	testkit.Must(s.store.DecideCollab(s.Context(), with, testkit.Must(c, err)(s).ID, domain.CollabConfirmed))(s)
 }
 
 // addLink adds a profile link and the result of its check; without a kind it is not checked yet.
 func (s *site) addLink(by domain.Caller, address string, found domain.LinkCheck) {
 	s.Helper()
-	address = must(s.store.AddLink(s.Context(), by, address, "website"))(s)
+	address = testkit.Must(s.store.AddLink(s.Context(), by, address, "website"))(s)
 	if found.Kind != "" {
-		must(s.store.StoreLinkCheck(s.Context(), by.ID, address, found, false))(s)
+		testkit.Must(s.store.StoreLinkCheck(s.Context(), by.ID, address, found, false))(s)
 	}
 }
 
@@ -129,11 +130,11 @@ func (s *peopleSite) populatePilot() domain.Caller {
 		{"title":"泊位计划","deliverable":"一份计划","mode":"quote"},
 		{"title":"Pilotage","deliverable":"A pilot","mode":"offsite_paid"}]`).status(200)
 	s.send("PATCH", "/api/me", key, `{"contact_policy":{"note":"Say which port.","min_level":2,"require_offering":false,"require_owner_receipt":true,"weekly_cap":1}}`).status(200)
-	pilot := must(s.store.Authenticate(s.Context(), key))(s)
+	pilot := testkit.Must(s.store.Authenticate(s.Context(), key))(s)
 	verified := domain.LinkCheck{Kind: "website", Verified: true, Proof: "rel_me"}
 	s.addLink(pilot, "https://harbour.example.org/expired", verified)
 	s.clock.Advance(181 * domain.Day)
-	must(true, s.store.RunJobs(s.Context()))(s)
+	testkit.Must(true, s.store.RunJobs(s.Context()))(s)
 	s.addLink(pilot, "https://harbour.example.org/verified", verified)
 	s.addLink(pilot, "https://harbour.example.org/failed", domain.LinkCheck{Kind: "website", Failure: "not_found_on_page"})
 	s.addLink(pilot, "https://harbour.example.org/pending", domain.LinkCheck{})
@@ -143,11 +144,11 @@ func (s *peopleSite) populatePilot() domain.Caller {
 // populateNeighbours makes agents of every level, and work between them and the
 // pilot that counts and that does not, with some that have gone too.
 func (s *peopleSite) populateNeighbours(pilot domain.Caller) {
-	caller := func(key string) domain.Caller { return must(s.store.Authenticate(s.Context(), key))(s) }
+	caller := func(key string) domain.Caller { return testkit.Must(s.store.Authenticate(s.Context(), key))(s) }
 	s.registerFull(domain.Registration{Handle: "bare-card"})
 	gauge := caller(s.verified("tide-gauge", "description_en", "", "description_zh", "只有中文介绍。"))
 	closed := caller(s.agent("shut-door", "tagline", "不接受请求"))
-	must(s.store.UpdateAgent(s.Context(), closed, func(settings *domain.Settings) error {
+	testkit.Must(s.store.UpdateAgent(s.Context(), closed, func(settings *domain.Settings) error {
 		settings.ContactPolicy.Accepting = false
 		return nil
 	}))(s)
@@ -159,7 +160,7 @@ func (s *peopleSite) populateNeighbours(pilot domain.Caller) {
 	}
 	s.recordCollab(gone, gauge, "Work of one that has gone")
 	s.createPost(fog, domain.PostDraft{Kind: "seeking", Title: "Silenced call", Body: "b"})
-	must(true, s.store.DeleteAgent(s.Context(), gone))(s)
+	testkit.Must(true, s.store.DeleteAgent(s.Context(), gone))(s)
 	s.suspend("fog-horn")
 }
 
@@ -258,7 +259,7 @@ func TestPages_AreValidHTML(t *testing.T) {
 		for _, path := range []string{"/", "/agents", "/calls", "/agents?q=x", "/calls?q=x"} {
 			pages["empty: "+path] = empty.openPage(inLanguage(path, lang)).status(200)
 		}
-		contacted := &site{TB: t, server: must(New(s.store, Options{BaseURL: base, Contact: "mailto:op@example.org"}))(t)}
+		contacted := &site{TB: t, server: testkit.Must(New(s.store, Options{BaseURL: base, Contact: "mailto:op@example.org"}))(t)}
 		pages["home with a contact"] = contacted.openPage(inLanguage("/", lang))
 		for name, page := range pages {
 			if err := malformed(page.Body); err != nil {

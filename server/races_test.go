@@ -14,6 +14,7 @@ import (
 	"callbook/server/api"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 const crowdSize = 40
@@ -21,7 +22,10 @@ const crowdSize = 40
 func (s *site) atOnce(n int, send func(i int) *result) []*result {
 	s.Helper()
 	responses := make([]*result, n)
-	together(n, func(i int) { responses[i] = send(i) })
+	testkit.Together(n, func(i int) error {
+		responses[i] = send(i)
+		return nil
+	})
 	if slices.Contains(responses, nil) {
 		s.FailNow()
 	}
@@ -53,9 +57,9 @@ func (s *site) expect(what string, responses []*result, want string) {
 
 func rows(t testing.TB, path, table string) (n int) {
 	t.Helper()
-	db := must(sql.Open("sqlite", "file:"+path+"?mode=ro"))(t)
+	db := testkit.Must(sql.Open("sqlite", "file:"+path+"?mode=ro"))(t)
 	defer db.Close()
-	noError(t, db.QueryRow(`SELECT COUNT(*) FROM `+table).Scan(&n))
+	testkit.NoError(t, db.QueryRow(`SELECT COUNT(*) FROM `+table).Scan(&n))
 	return n
 }
 

@@ -23,6 +23,7 @@ import (
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // rawServer is a site behind the program's own HTTP server: timeouts, limits of headers, graceful stop.
@@ -39,9 +40,9 @@ type rawServer struct {
 func startRawServer(t testing.TB) *rawServer {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "callbook.db")
-	st := must(store.Open(t.Context(), store.Options{Path: path, Quotas: domain.Quotas{}}))(t)
-	s := must(New(st, Options{BaseURL: "http://callbook.example.org", Log: zerolog.Nop()}))(t)
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	st := testkit.Must(store.Open(t.Context(), store.Options{Path: path, Quotas: domain.Quotas{}}))(t)
+	s := testkit.Must(New(st, Options{BaseURL: "http://callbook.example.org", Log: zerolog.Nop()}))(t)
+	listener := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	served := &rawServer{TB: t, address: listener.Addr().String(), path: path, stop: stop, ended: make(chan error, 1), store: st, server: s}
 	var once sync.Once
@@ -64,9 +65,9 @@ func startRawServer(t testing.TB) *rawServer {
 // dial opens a connection that no test waits on for long.
 func (s *rawServer) dial() *net.TCPConn {
 	s.Helper()
-	conn := must(net.Dial("tcp", s.address))(s)
+	conn := testkit.Must(net.Dial("tcp", s.address))(s)
 	s.Cleanup(func() { conn.Close() })
-	noError(s, conn.SetDeadline(time.Now().Add(30*time.Second)))
+	testkit.NoError(s, conn.SetDeadline(time.Now().Add(30*time.Second)))
 	return conn.(*net.TCPConn)
 }
 
@@ -217,7 +218,7 @@ func TestHTTP_IncompleteHeadersTimeOut(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	here := &rawServer{TB: t, address: server.Listener.Addr().String()}
-	together(10, func(i int) {
+	testkit.Together(10, func(i int) error {
 		conn := here.dial()
 		if i%2 == 0 {
 			_, _ = io.WriteString(conn, "GET /api HTTP/1.1\r\nHost: callbook")
@@ -225,6 +226,7 @@ func TestHTTP_IncompleteHeadersTimeOut(t *testing.T) {
 		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error("the connection stays open")
 		}
+		return nil
 	})
 }
 
@@ -233,7 +235,7 @@ func (s *rawServer) begin(request string) (conn *net.TCPConn, r *bufio.Reader, b
 	s.Helper()
 	head, body, _ := strings.Cut(request, "\r\n\r\n")
 	conn = s.dial()
-	must(io.WriteString(conn, head+"\r\nExpect: 100-continue\r\n\r\n"))(s)
+	testkit.Must(io.WriteString(conn, head+"\r\nExpect: 100-continue\r\n\r\n"))(s)
 	r = bufio.NewReader(conn)
 	line, err := r.ReadString('\n') // the handler waits for the body
 	if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") {
@@ -265,12 +267,12 @@ func TestHTTP_LateBodyIsAuthorizedAgain(t *testing.T) {
 				Handle: "harbour-pilot", Name: "A", Owner: "B", Mailbox: "a@example.org", AcceptRules: true,
 				Profile: domain.Profile{DescriptionEN: "D"},
 			}, domain.IdempotencyKey{})
-			noError(t, err)
-			caller := must(s.store.Authenticate(t.Context(), registered.Key))(t)
+			testkit.NoError(t, err)
+			caller := testkit.Must(s.store.Authenticate(t.Context(), registered.Key))(t)
 			const call = `{"kind":"seeking","title":"Tides","body":"Of the month"}`
 			conn, r, body := s.begin(fmt.Sprintf("POST /api/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", registered.Key, len(call), call))
-			noError(t, c.end(s.store, caller))
-			must(io.WriteString(conn, body))(t)
+			testkit.NoError(t, c.end(s.store, caller))
+			testkit.Must(io.WriteString(conn, body))(t)
 			a, err := http.ReadResponse(r, nil)
 			if err != nil || a.StatusCode != c.want {
 				t.Errorf("%+v, %v, want %d", a, err, c.want)
@@ -283,7 +285,7 @@ func TestHTTP_LateBodyIsAuthorizedAgain(t *testing.T) {
 func TestShutdown_CompletesRunningRequests(t *testing.T) {
 	s := startRawServer(t)
 	idle := s.dial()
-	must(io.WriteString(idle, "GET /api HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
+	testkit.Must(io.WriteString(idle, "GET /api HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
 	const running = 8
 	var begun [running]struct {
 		conn *net.TCPConn
@@ -307,7 +309,7 @@ func TestShutdown_CompletesRunningRequests(t *testing.T) {
 	default:
 	}
 	for i, call := range begun {
-		must(io.WriteString(call.conn, call.body))(t)
+		testkit.Must(io.WriteString(call.conn, call.body))(t)
 		a, err := http.ReadResponse(call.r, nil)
 		if err != nil || a.StatusCode != 201 {
 			t.Fatalf("call %d: %v, %v", i, a, err)
@@ -344,8 +346,8 @@ func TestShutdown_CutsOffEndlessRequests(t *testing.T) {
 // rejection.
 func TestHTTP_RejectsExpectedBodyAtOnce(t *testing.T) {
 	conn := startRawServer(t).dial()
-	must(io.WriteString(conn, "POST /api/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer cq_wrong\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n"))(t)
-	noError(t, conn.SetReadDeadline(time.Now().Add(3*time.Second))) //clock: of the connection
+	testkit.Must(io.WriteString(conn, "POST /api/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer cq_wrong\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n"))(t)
+	testkit.NoError(t, conn.SetReadDeadline(time.Now().Add(3*time.Second))) //clock: of the connection
 	a, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil || a.StatusCode != http.StatusUnauthorized {
 		t.Errorf("%+v, %v", a, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"callbook/server/ratelimit"
+	"callbook/testdata/testkit"
 )
 
 // submitForm sends a form as the browser of a page does.
@@ -21,7 +22,7 @@ func (s *site) submitForm(path string, form url.Values, headers ...string) *resu
 
 func (s *site) reportReasons() (reasons []string) {
 	s.Helper()
-	noError(s, s.database.Select(&reasons, `SELECT COALESCE(reason, '') FROM reports ORDER BY seq`))
+	testkit.NoError(s, s.database.Select(&reasons, `SELECT COALESCE(reason, '') FROM reports ORDER BY seq`))
 	return reasons
 }
 

@@ -13,13 +13,13 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
-
 	"github.com/google/uuid"
 
 	"callbook/server/api"
 	"callbook/server/documents"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // unreachable are the errors that no script can cause, by the reason.
@@ -92,7 +92,7 @@ func TestScripts_ReachEveryOperationAndError(t *testing.T) {
 // and read mails. A first line "# limits: normal" sets --limits=normal.
 func newScriptSite(t *testing.T, path string) *site {
 	t.Helper()
-	text := must(os.ReadFile(path))(t)
+	text := testkit.Must(os.ReadFile(path))(t)
 	return newSite(t, func(o *siteOptions) {
 		o.dev = DevMode.NewClock()
 		if bytes.HasPrefix(text, []byte("# limits: normal\n")) {
@@ -103,7 +103,7 @@ func newScriptSite(t *testing.T, path string) *site {
 
 func (s *site) runScript(path string, met map[string]bool) {
 	s.Helper()
-	entries := must(parseHurl(path))(s)
+	entries := testkit.Must(parseHurl(path))(s)
 	variables := map[string]string{"base": s.url}
 	for _, e := range entries {
 		for range e.repeat {
@@ -123,7 +123,7 @@ func (s *site) runEntry(e *hurlEntry, variables map[string]string, met map[strin
 	s.Helper()
 	s.dev.Advance(e.delay)
 	for range 1 + e.retry {
-		r := must(e.newRequest(variables))(s)
+		r := testkit.Must(e.newRequest(variables))(s)
 		a := s.do(r)
 		s.recordReached(met, r.Method, r.URL.Path, a)
 		if problems = e.check(a, variables); len(problems) == 0 {

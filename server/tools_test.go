@@ -21,6 +21,7 @@ import (
 	"callbook/server/tools"
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 func (s *site) rpc(method string, params any, headers ...string) *result {
@@ -85,7 +86,7 @@ func (s *site) toolList() map[string]toolListed {
 func schemaIn(t testing.TB, text json.RawMessage) *jsonschema.Resolved {
 	t.Helper()
 	var schema jsonschema.Schema
-	noError(t, json.Unmarshal(text, &schema))
+	testkit.NoError(t, json.Unmarshal(text, &schema))
 	resolved, err := schema.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
 	if err != nil {
 		t.Fatalf("%v: %s", err, text)
@@ -251,7 +252,7 @@ func (tw *twins) walk(name string, arguments map[string]any) (pages int) {
 		if next == "" {
 			return pages
 		}
-		u := must(url.Parse(next))(tw)
+		u := testkit.Must(url.Parse(next))(tw)
 		arguments = maps.Clone(arguments)
 		delete(arguments, "offset")
 		arguments["cursor"] = u.Query().Get("cursor")
@@ -442,7 +443,7 @@ func TestTools_AreDescribed(t *testing.T) {
 			Required             []string
 			AdditionalProperties *bool
 		}
-		noError(t, errors.Join(json.Unmarshal(tool.Input, &input), json.Unmarshal(tool.Output, &output)))
+		testkit.NoError(t, errors.Join(json.Unmarshal(tool.Input, &input), json.Unmarshal(tool.Output, &output)))
 		if input.Type != "object" || input.AdditionalProperties == nil || *input.AdditionalProperties || input.Required == nil {
 			t.Errorf("%s takes %s", name, tool.Input)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // TestRegister_ChecksNames with the rules of package text.
@@ -38,7 +39,7 @@ func TestRegister_ChecksNames(t *testing.T) {
 		r := registration(tt.handle)
 		r.Name, r.Owner = tt.name, tt.owner
 		_, _, err := s.Register(ctx, r, domain.IdempotencyKey{})
-		if got := errorLine(err, testStart()); !strings.HasPrefix(got, tt.want) || tt.want == "" && err != nil {
+		if got := errorLine(err, testkit.Start()); !strings.HasPrefix(got, tt.want) || tt.want == "" && err != nil {
 			t.Errorf("%s, %s, %s: %q, want %q", tt.handle, tt.name, tt.owner, got, tt.want)
 		}
 	}

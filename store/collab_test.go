@@ -9,6 +9,7 @@ import (
 
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // The rules of collaborations are in the model, but for posts that they came from, and limits that it does not reach.
@@ -100,12 +101,12 @@ func TestRecordCollab_ConcurrentRequests(t *testing.T) {
 	for round := range rounds {
 		a, _ := s.register(fmt.Sprintf("agent-%d", round))
 		b, _ := s.register(fmt.Sprintf("partner-%d", round))
-		wantOutcomes(t, "with one", together(rush, func(int) error { _, err := s.tryRecordCollab(a, b.Handle); return err }),
+		wantOutcomes(t, "with one", testkit.Together(rush, func(int) error { _, err := s.tryRecordCollab(a, b.Handle); return err }),
 			map[string]int{"": 1, "duplicate": rush - 1})
-		wantOutcomes(t, "with many", together(rush, func(i int) error { _, err := s.tryRecordCollab(a, many[i].Handle); return err }),
+		wantOutcomes(t, "with many", testkit.Together(rush, func(i int) error { _, err := s.tryRecordCollab(a, many[i].Handle); return err }),
 			map[string]int{"": 4, "sender_limit_reached": rush - 4})
 		id := value[string](s, `SELECT id FROM collabs WHERE initiator_id = ? ORDER BY seq LIMIT 1`, a.ID)
-		errs := together(rush, func(i int) error {
+		errs := testkit.Together(rush, func(i int) error {
 			_, err := s.decisions()[[]string{"confirmed", "declined"}[i%2]](b, id)
 			return err
 		})

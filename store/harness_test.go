@@ -19,6 +19,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/store/domain"
+	"callbook/testdata/testkit"
 )
 
 // testStore is a directory for a test: a real file and a clock that the test
@@ -26,29 +27,11 @@ import (
 type testStore struct {
 	*Store
 	testing.TB
-	clock  *testClock
+	clock  *testkit.Clock
 	path   string
 	closed *Store       // if it is
 	posts  atomic.Int64 // that were drafted
 	commit func(context.Context, *sqlx.Conn) error
-}
-
-// testClock stands still until a test moves it.
-type testClock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *testClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *testClock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
 }
 
 // newFile is the file of a new directory. Each test has a copy of it, as making one is
@@ -60,7 +43,7 @@ var newFile = sync.OnceValues(func() (_ []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	path := filepath.Join(folder, "callbook.db")
-	s, err := Open(context.Background(), Options{Path: path, Clock: testStart})
+	s, err := Open(context.Background(), Options{Path: path, Clock: testkit.Start})
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +56,9 @@ var newFile = sync.OnceValues(func() (_ []byte, err error) {
 // pageSize is that of every database.
 const pageSize = 4096
 
-// testStart is when tests begin.
-func testStart() time.Time { return time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC) }
-
 func newStore(t testing.TB, set ...func(*Options)) *testStore {
 	t.Helper()
-	clock := &testClock{now: testStart()}
+	clock := testkit.NewClock()
 	s := &testStore{TB: t, clock: clock, commit: commit}
 	o := Options{Path: filepath.Join(t.TempDir(), "callbook.db"), Clock: clock.Now, Quotas: domain.Quotas{}, Normal: true}
 	for _, f := range set {
@@ -208,22 +188,6 @@ func (s *testStore) setBusyTimeout(timeout time.Duration) {
 func missing(path string) bool {
 	_, err := os.Stat(path)
 	return errors.Is(err, os.ErrNotExist)
-}
-
-// together calls f from n goroutines that start at once, and returns their errors.
-func together(n int, f func(i int) error) []error {
-	errs := make([]error, n)
-	start := make(chan struct{})
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			<-start
-			errs[i] = f(i)
-		})
-	}
-	close(start)
-	wg.Wait()
-	return errs
 }
 
 // outcome is the code of a refusal, "" for success, or the text of another error.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"callbook/store/domain"
+	"callbook/testdata/testkit"
 )
 
 const onceKey = "0123456789abcdef"
@@ -18,7 +19,7 @@ func TestIdempotency_ConcurrentRegistrationsLeaveOneKey(t *testing.T) {
 	s := newStore(t)
 	once := domain.NewIdempotencyKey("createAgent", onceKey, "body")
 	answers := make([]domain.Registered, crowd)
-	wantOutcomes(t, "registrations", together(crowd, func(i int) (err error) {
+	wantOutcomes(t, "registrations", testkit.Together(crowd, func(i int) (err error) {
 		answers[i], _, err = s.Register(context.Background(), registration("harbour-pilot"), once)
 		return err
 	}), map[string]int{"": crowd})

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 func TestRotateKey_ConcurrentlyOneSucceeds(t *testing.T) {
@@ -14,7 +15,7 @@ func TestRotateKey_ConcurrentlyOneSucceeds(t *testing.T) {
 	caller, oldKey := s.register("harbour-pilot")
 	for range rounds {
 		keys := make([]string, rush)
-		errs := together(rush, func(i int) (err error) {
+		errs := testkit.Together(rush, func(i int) (err error) {
 			keys[i], _, err = s.RotateKey(context.Background(), caller)
 			return err
 		})

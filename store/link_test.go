@@ -12,6 +12,7 @@ import (
 
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // startLinkChecks are the links that the service takes up now.
@@ -175,7 +176,7 @@ func TestLink_AtMostFive(t *testing.T) {
 			t.Errorf("%s: links %s, want %s", step.name, links, step.links)
 		}
 	}
-	wantOutcomes(t, "at once", together(rush, func(i int) error {
+	wantOutcomes(t, "at once", testkit.Together(rush, func(i int) error {
 		_, err := s.AddLink(ctx, light, fmt.Sprintf("https://page-%d.example.org", i%50), "website")
 		return err
 	}), map[string]int{"": 10, "validation_failed": 90})

@@ -14,6 +14,7 @@ import (
 
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // wrongCode is a code that is never right.
@@ -80,7 +81,7 @@ func TestCode_CountsConcurrentAttempts(t *testing.T) {
 	for round := range rounds {
 		fresh, _ := s.register(fmt.Sprintf("agent-%d", round))
 		code := s.verifyCode(fresh)
-		wantOutcomes(t, "wrong codes", together(rush, func(int) error { return s.confirmVerify(fresh, wrongCode) }),
+		wantOutcomes(t, "wrong codes", testkit.Together(rush, func(int) error { return s.confirmVerify(fresh, wrongCode) }),
 			map[string]int{"wrong_code": 5, "too_many_attempts": rush - 5})
 		if n := value[int](s, `SELECT wrong_tries FROM codes WHERE agent_id = ?`, fresh.ID); n != 5 {
 			t.Errorf("%d tries counted", n)
@@ -97,11 +98,11 @@ func TestCode_ConcurrentUseSucceedsOnce(t *testing.T) {
 	for round := range rounds {
 		pilot, first := s.register(fmt.Sprintf("agent-%d", round))
 		code := s.verifyCode(pilot)
-		wantOutcomes(t, "verifications", together(rush, func(int) error { return s.confirmVerify(pilot, code) }),
+		wantOutcomes(t, "verifications", testkit.Together(rush, func(int) error { return s.confirmVerify(pilot, code) }),
 			map[string]int{"": 1, "already_verified": rush - 1})
 		code = s.recoveryCode(pilot)
 		keys := make([]string, rush)
-		errs := together(rush, func(i int) (err error) {
+		errs := testkit.Together(rush, func(i int) (err error) {
 			keys[i], err = s.confirmRecovery(pilot, code)
 			return err
 		})

@@ -24,6 +24,7 @@ import (
 	"callbook/store/listing"
 	"callbook/store/sqlitedb"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 	next "callbook/testdata/upgrade"
 )
 
@@ -189,7 +190,7 @@ func numbersGiven(t testing.TB, path string) map[string]int64 {
 // checkUsable writes to an upgraded database, and searches it.
 func checkUsable(t testing.TB, path string, migrations fs.FS) {
 	t.Helper()
-	clock := &testClock{now: testStart()}
+	clock := testkit.NewClock()
 	s := &testStore{TB: t, clock: clock, path: path}
 	s.Store = openStore(t, Options{Path: path, Migrations: migrations, Clock: clock.Now, Quotas: domain.Quotas{}, Normal: true})
 	defer s.stop()

@@ -18,6 +18,7 @@ import (
 
 	"callbook/store/sqlitedb"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // pragma reads a setting of the writing connection.
@@ -222,7 +223,8 @@ func TestCheckFile_RunsEachDay(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{false, true} {
 		path, o := filled(t)
-		clock := &testClock{now: o.Clock()}
+		clock := testkit.NewClock()
+		clock.Advance(o.Clock().Sub(clock.Now()))
 		o.Path, o.Clock = path, clock.Now
 		if !killed {
 			if err := openStore(t, o).Close(); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // registerSpamWave registers n agents from one network, each with a post that is reported.
@@ -284,7 +285,7 @@ func TestInvites_ConcurrentRegistrationsKeepTheLimit(t *testing.T) {
 	s := newStore(t, func(o *Options) { o.Registration = domain.RegistrationInvite })
 	secret, _, err := s.CreateInvite(context.Background(), 3, s.Now().Add(time.Hour))
 	s.ok(err)
-	wantOutcomes(t, "registrations", together(rush, func(i int) error {
+	wantOutcomes(t, "registrations", testkit.Together(rush, func(i int) error {
 		draft := registration(fmt.Sprintf("agent-%d", i))
 		draft.Invite = secret
 		return errOf3(s.Register(context.Background(), draft, domain.IdempotencyKey{}))

@@ -10,6 +10,7 @@ import (
 
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // mostADay counts mails within any day.
@@ -53,7 +54,7 @@ func TestOutbox_TenThousandAgentsWithOneMailbox(t *testing.T) {
 		}
 	}
 	for first := 0; first < agents; first += atOnce {
-		wantOutcomes(t, "registrations", together(atOnce, func(n int) error {
+		wantOutcomes(t, "registrations", testkit.Together(atOnce, func(n int) error {
 			i := first + n
 			r := registration(fmt.Sprintf("agent-%d", i))
 			if wayOf(i) != domain.MailClaim { // those ask from mailboxes of their own
@@ -69,7 +70,7 @@ func TestOutbox_TenThousandAgentsWithOneMailbox(t *testing.T) {
 	}
 	var times []domain.Time
 	for first := 0; first < agents; first += atOnce {
-		wantOutcomes(t, "mails asked for", together(atOnce, func(n int) error { return ask(first + n) }), map[string]int{"": atOnce})
+		wantOutcomes(t, "mails asked for", testkit.Together(atOnce, func(n int) error { return ask(first + n) }), map[string]int{"": atOnce})
 		for _, mail := range s.deliverMails() {
 			times = append(times, mail.CreatedAt)
 		}
@@ -79,7 +80,7 @@ func TestOutbox_TenThousandAgentsWithOneMailbox(t *testing.T) {
 		t.Errorf("%d mails on the first day, want %d", len(times), most)
 	}
 	for way, kind := range ways {
-		wantOutcomes(t, kind, together(atOnce, func(n int) error { return ask(way + n*len(ways)) }), map[string]int{"": atOnce})
+		wantOutcomes(t, kind, testkit.Together(atOnce, func(n int) error { return ask(way + n*len(ways)) }), map[string]int{"": atOnce})
 		mails := s.deliverMails()
 		for _, mail := range mails {
 			times = append(times, mail.CreatedAt)

@@ -8,6 +8,7 @@ import (
 
 	"callbook/store/domain"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 func TestOwner_FormActsOnce(t *testing.T) {
@@ -22,7 +23,7 @@ func TestOwner_FormActsOnce(t *testing.T) {
 		at := func(act domain.OwnerAction) ([]string, []error) {
 			call := domain.OwnerSubmission{Token: token, Form: s.ownerPage(token).Form, Act: act}
 			keys := make([]string, rush)
-			return keys, together(rush, func(i int) error {
+			return keys, testkit.Together(rush, func(i int) error {
 				done, err := s.ActAsOwner(context.Background(), call)
 				keys[i] = done.Key
 				return err

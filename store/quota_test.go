@@ -18,6 +18,7 @@ import (
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // postFrom publishes a post from an address.
@@ -266,7 +267,7 @@ func TestDropUnverified_DropsManyAgentsInSmallTransactions(t *testing.T) {
 func TestQuota_ConcurrentWritesKeepTheLimitOfTheNetwork(t *testing.T) {
 	s := newStore(t, withQuotas(domain.Quotas{domain.LimitNetworkPosts: 10}))
 	agents := s.registerAgents("agent", 60)
-	wantOutcomes(t, "posts", together(len(agents), func(i int) error {
+	wantOutcomes(t, "posts", testkit.Together(len(agents), func(i int) error {
 		return s.postFrom(agents[i], fmt.Sprintf("2001:db8:1:%x::1", i<<8)) // of one /48
 	}), map[string]int{"": 10, "rate_limited": len(agents) - 10})
 }
@@ -281,11 +282,11 @@ func TestQuota_HoldsForConcurrentWrites(t *testing.T) {
 	want := map[string]int{"": limit, "rate_limited": rush - limit}
 	days := proof.Rounds(10, 200, 4000)
 	for day := 1; day <= days; day++ {
-		wantOutcomes(t, "calls", together(rush, func(int) error {
+		wantOutcomes(t, "calls", testkit.Together(rush, func(int) error {
 			_, _, err := s.CreatePost(context.Background(), caller, s.draft("t", "b"), domain.IdempotencyKey{})
 			return err
 		}), want)
-		wantOutcomes(t, "replies", together(rush, func(int) error {
+		wantOutcomes(t, "replies", testkit.Together(rush, func(int) error {
 			_, _, err := s.CreateReply(context.Background(), caller, post.ID, domain.ReplyDraft{Body: "b"}, domain.IdempotencyKey{})
 			return err
 		}), want)

@@ -12,6 +12,7 @@ import (
 	"callbook/store/domain"
 	"callbook/store/listing"
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 // The rules of contact requests are in the model, those of their admission in domain.ContactPolicy.
@@ -129,14 +130,14 @@ func TestSendRequest_ConcurrentRequestsKeepLimits(t *testing.T) {
 	for round := range rounds {
 		unlimited()
 		pilot := s.reachable(fmt.Sprintf("pilot-%d", round))
-		wantOutcomes(t, "to one recipient", together(rush, func(i int) error { return s.requestError(many[i], pilot) }),
+		wantOutcomes(t, "to one recipient", testkit.Together(rush, func(i int) error { return s.requestError(many[i], pilot) }),
 			map[string]int{"": 10, "weekly_cap_reached": rush - 10})
 		unlimited()
 		asker := s.reachable(fmt.Sprintf("asker-%d", round))
-		wantOutcomes(t, "from one sender", together(rush, func(i int) error { return s.requestError(asker, many[i]) }),
+		wantOutcomes(t, "from one sender", testkit.Together(rush, func(i int) error { return s.requestError(asker, many[i]) }),
 			map[string]int{"": 2, "sender_limit_reached": rush - 2})
 		other, mate := s.reachable(fmt.Sprintf("other-%d", round)), s.reachable(fmt.Sprintf("mate-%d", round))
-		wantOutcomes(t, "between two", together(rush, func(int) error { return s.requestError(other, mate) }),
+		wantOutcomes(t, "between two", testkit.Together(rush, func(int) error { return s.requestError(other, mate) }),
 			map[string]int{"": 1, "duplicate": rush - 1})
 		if n := value[int](s, `SELECT COUNT(*) FROM requests`); n != 10+2+1 {
 			t.Errorf("%d requests are stored", n)
@@ -247,7 +248,7 @@ func TestCard_FactsGoBackHalfAYear(t *testing.T) {
 	s := newStore(t)
 	pilot := s.reachable("harbour-pilot")
 	s.sendRequest(s.reachable("asker"), pilot)
-	s.clock.Advance(domain.NextDay(testStart()).Add(180*domain.Day).Sub(s.clock.Now()) - time.Millisecond)
+	s.clock.Advance(domain.NextDay(testkit.Start()).Add(180*domain.Day).Sub(s.clock.Now()) - time.Millisecond)
 	for _, want := range []int{1, 0} {
 		card, err := s.Card(context.Background(), pilot.Handle)
 		if s.ok(err); card.Requests.Received != want {

@@ -9,19 +9,13 @@ import (
 	"testing"
 
 	"callbook/store"
+	"callbook/testdata/testkit"
 )
-
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // write writes a file, and returns its path.
 func write(t testing.TB, path, text string, mode os.FileMode) string {
 	t.Helper()
-	noError(t, errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, mode)))
+	testkit.NoError(t, errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, mode)))
 	return path
 }
 
@@ -30,8 +24,8 @@ func newDatabase(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	st, err := store.Open(t.Context(), store.Options{Path: path})
-	noError(t, err)
-	noError(t, st.Close())
+	testkit.NoError(t, err)
+	testkit.NoError(t, st.Close())
 	return path
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/BurntSushi/toml"
+
+	"callbook/testdata/testkit"
 )
 
 // FuzzConfig reads settings files with a password in them: each is taken, or rejected with
@@ -62,7 +64,7 @@ func FuzzConfig(f *testing.F) {
 // TestConfig_TheFileOfThePackagesWorks: as it is installed, and each example in it.
 func TestConfig_TheFileOfThePackagesWorks(t *testing.T) {
 	text, err := os.ReadFile("../../.release/package/callbook.toml")
-	noError(t, err)
+	testkit.NoError(t, err)
 	if c, err := parseServe(t, string(text)); err != nil || c.DB != "/var/lib/callbook/callbook.db" || c.BackupDir == "" || c.Addr != "127.0.0.1:8080" {
 		t.Errorf("%v %+v", err, c)
 	}

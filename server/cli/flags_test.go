@@ -16,6 +16,7 @@ import (
 
 	"callbook/store/domain"
 	"callbook/store/sqlitedb"
+	"callbook/testdata/testkit"
 )
 
 func TestSiteFlags_ReadTheTextAboutTheSite(t *testing.T) {
@@ -50,7 +51,7 @@ func TestMaxSize_DefaultsToHalfOfTheFreeDisk(t *testing.T) {
 			args = append(args, "--max-size", setting)
 		}
 		c, err := parseServe(t, "", args...)
-		noError(t, err)
+		testkit.NoError(t, err)
 		var log bytes.Buffer
 		got := c.maxBytes(zerolog.New(&log))
 		// Others use the same disk meanwhile.
@@ -84,7 +85,7 @@ func TestLimits_AreAFactorAndSingleOnes(t *testing.T) {
 		"factor, flag": {"[limits]\nfactor = 'strict'", []string{"--limits=normal"}, map[domain.LimitName]int{"calls": 120}},
 	} {
 		c, err := parseServe(t, tt.config, tt.args...)
-		noError(t, err)
+		testkit.NoError(t, err)
 		got := c.numbers()
 		for limit, want := range tt.want {
 			if got[limit] != want {
@@ -109,7 +110,7 @@ func parseServe(t testing.TB, config string, args ...string) (*serveCommand, err
 		kong.Bind(file),
 		kong.Writers(io.Discard, io.Discard),
 	)
-	noError(t, err)
+	testkit.NoError(t, err)
 	if config != "" {
 		args = append(args, "--config", write(t, filepath.Join(t.TempDir(), "callbook.toml"), config, 0o600))
 	}

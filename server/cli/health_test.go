@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"callbook/testdata/testkit"
 )
 
 // listenOn serves a handler at a new address of this kind, and returns the address for --addr.
@@ -15,7 +17,7 @@ func listenOn(t *testing.T, network string, handler http.HandlerFunc) string {
 	s, prefix := httptest.NewUnstartedServer(handler), ""
 	if network == "unix" {
 		l, err := net.Listen(network, filepath.Join(t.TempDir(), "s"))
-		noError(t, err)
+		testkit.NoError(t, err)
 		_ = s.Listener.Close()
 		s.Listener, prefix = l, "unix:"
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"callbook/testdata/testkit"
 )
 
 // TestExits_MatchUnitAndManual checks that the unit restarts after the statuses for which a restart may help, and
@@ -32,7 +34,7 @@ func TestExits_MatchUnitAndManual(t *testing.T) {
 		t.Errorf("the unit has no line %s", line)
 	}
 	manual, err := os.ReadFile("../../static/docs/troubleshooting.md")
-	noError(t, err)
+	testkit.NoError(t, err)
 	rows := regexp.MustCompile(`(?m)^\| ([0-9]+) \| .* \| (.*) \|$`).FindAllStringSubmatch(string(manual), -1)
 	listed := map[int]bool{}
 	for _, row := range rows {

@@ -19,6 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
+
+	"callbook/testdata/testkit"
 )
 
 // What must never stand in an error, or in a log but the log: sink's.
@@ -40,13 +42,6 @@ func newMessage() Message {
 	return Message{
 		ID: "out_01", To: secretTo, Subject: "Your code", Code: &code, Link: &link,
 		Text: "Your code is " + code + ".\n" + link + "\n", At: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC),
-	}
-}
-
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -110,7 +105,7 @@ func parse(t testing.TB, data []byte) read {
 		}
 	}
 	m, err := netmail.ReadMessage(bytes.NewReader(data))
-	noError(t, err)
+	testkit.NoError(t, err)
 	for name, values := range m.Header {
 		if len(values) != 1 {
 			t.Errorf("%d headers %s", len(values), name)
@@ -124,7 +119,7 @@ func parse(t testing.TB, data []byte) read {
 		}
 	}
 	text, err := io.ReadAll(quotedprintable.NewReader(m.Body))
-	noError(t, err)
+	testkit.NoError(t, err)
 	if bytes.Contains(data, []byte("\r\nSubject:\r\n")) {
 		t.Error("the subject begins with an empty line")
 	}
@@ -166,7 +161,7 @@ func agree(t testing.TB, data []byte, m Message) {
 func openSink(t testing.TB, setting, from string, o outside) Sink {
 	t.Helper()
 	s, err := open(setting, from, zerolog.New(failOnWrite{t}), o)
-	noError(t, err)
+	testkit.NoError(t, err)
 	return s
 }
 
@@ -211,7 +206,7 @@ func TestOpen_RejectsWrongSettings(t *testing.T) {
 	const smtpForm = "percent-encoded"
 	missing := filepath.Join(t.TempDir(), "missing")
 	file := filepath.Join(t.TempDir(), "file")
-	noError(t, os.WriteFile(file, nil, 0o600))
+	testkit.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, c := range []struct{ outcome, setting, from, want string }{
 		{"nothing", "", "", forms},
 		{"a word", "canary:x", "", forms},
@@ -283,7 +278,7 @@ func TestSinks_SendNothingAfterContextEnds(t *testing.T) {
 func TestLogSink_WritesMail(t *testing.T) {
 	var b bytes.Buffer
 	s, err := Open("log:", "", zerolog.New(&b))
-	noError(t, err)
+	testkit.NoError(t, err)
 	deliver(t, s, newMessage())
 	const want = `{"level":"info","to":"` + secretTo + `","subject":"Your code","text":"Your code is ` + secretCode +
 		`.\nhttps://directory.example.org/owner/link-canary\n","message":"mail"}` + "\n"
@@ -296,7 +291,7 @@ func TestLogSink_WritesMail(t *testing.T) {
 func names(t testing.TB, folder string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
-	noError(t, err)
+	testkit.NoError(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -323,7 +318,7 @@ func TestFolder_WritesFiles(t *testing.T) {
 	for i, m := range []Message{first, between, last} {
 		path := filepath.Join(folder, want[i])
 		data, err := os.ReadFile(path)
-		noError(t, err)
+		testkit.NoError(t, err)
 		agree(t, data, m)
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", want[i], info.Mode(), err)
@@ -333,9 +328,9 @@ func TestFolder_WritesFiles(t *testing.T) {
 
 func TestFolder_ReportsMissingFolder(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "victim-canary")
-	noError(t, os.Mkdir(folder, 0o700))
+	testkit.NoError(t, os.Mkdir(folder, 0o700))
 	s := openSink(t, "dir:"+folder, "", outside{})
-	noError(t, os.Remove(folder))
+	testkit.NoError(t, os.Remove(folder))
 	if got := send(t, s, newMessage()); got != "not delivered" {
 		t.Errorf("the mail was %s", got)
 	}
@@ -345,7 +340,7 @@ func TestSender_Defaults(t *testing.T) {
 	folder := t.TempDir()
 	deliver(t, openSink(t, "dir:"+folder, "", outside{}), newMessage())
 	data, err := os.ReadFile(filepath.Join(folder, names(t, folder)[0]))
-	noError(t, err)
+	testkit.NoError(t, err)
 	if m := parse(t, data); m.from != "<callbook@localhost>" || m.id != "<out_01@localhost>" {
 		t.Errorf("from %s, ID %s", m.from, m.id)
 	}

@@ -22,6 +22,8 @@ import (
 	"github.com/emersion/go-sasl"
 	gosmtp "github.com/emersion/go-smtp"
 	"github.com/google/go-cmp/cmp"
+
+	"callbook/testdata/testkit"
 )
 
 // received is one mail as a server got it.
@@ -57,7 +59,7 @@ func newMailbox(t testing.TB, set func(b *mailbox)) *mailbox {
 	b.Domain, b.ErrorLog = "localhost", log.New(io.Discard, "", 0)
 	set(b)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	noError(t, err)
+	testkit.NoError(t, err)
 	b.addr = listener.Addr().String()
 	if b.Addr == "implicit" {
 		listener = tls.NewListener(listener, b.TLSConfig)
@@ -234,7 +236,7 @@ func TestSMTP_SendsNothingUnencryptedOrUnverified(t *testing.T) {
 		t.Run(c.outcome, func(t *testing.T) {
 			b := newMailbox(t, func(b *mailbox) { b.mechanisms = []string{"PLAIN", "LOGIN"}; c.server(b) })
 			server, err := parseServer(c.setting)
-			noError(t, err)
+			testkit.NoError(t, err)
 			err = b.open(c.setting, server.address()).Send(t.Context(), newMessage())
 			if outcome(err) != "not delivered" || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the mail was %s: %v", outcome(err), err)

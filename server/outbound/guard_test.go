@@ -148,16 +148,6 @@ func answers(addrs ...netip.Addr) Resolver {
 	return resolverFunc(func(context.Context, string) ([]netip.Addr, error) { return addrs, nil })
 }
 
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
-
 const wanted = "https://callbook.example.org/agents/foo"
 
 // expectFailure checks a page and fails the test unless the check failed so.

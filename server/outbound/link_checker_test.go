@@ -26,6 +26,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"callbook/store/domain"
+	"callbook/testdata/testkit"
 )
 
 // web is an internet in this process: every name has a public address, at which
@@ -372,7 +373,7 @@ func TestCheck_TimeLimitAndContext(t *testing.T) {
 // latest when the other side hangs up.
 func serve(t testing.TB, f func(net.Conn)) string {
 	t.Helper()
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -462,7 +463,7 @@ var full = strings.Repeat(" ", maxBodyBytes-len(proves)) + proves
 func bomb(t testing.TB) string {
 	var b strings.Builder
 	z := gzip.NewWriter(&b)
-	must(z.Write(make([]byte, 16<<20)))(t)
+	testkit.Must(z.Write(make([]byte, 16<<20)))(t)
 	z.Close()
 	return b.String()
 }

@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"callbook/testdata/testkit"
 )
 
 // pages say what a page at https://site.example.net/about/me proves of wanted.
@@ -99,7 +101,7 @@ var pages = []struct{ name, html, proof string }{
 }
 
 func TestPage_Proofs(t *testing.T) {
-	want := must(newTarget(wanted))(t)
+	want := testkit.Must(newTarget(wanted))(t)
 	at := mustParse(t, "https://site.example.net/about/me")
 	for _, test := range pages {
 		if got := want.proofIn([]byte(test.html), at, true); got != test.proof {
@@ -109,7 +111,7 @@ func TestPage_Proofs(t *testing.T) {
 }
 
 func TestPage_PlainText(t *testing.T) {
-	want := must(newTarget(wanted + "/"))(t)
+	want := testkit.Must(newTarget(wanted + "/"))(t)
 	for text, proof := range map[string]string{
 		"# Me\n\nhttps://callbook.example.org/agents/foo\n":                     "mention",
 		"<https://callbook.example.org/agents/foo>":                             "mention",
@@ -129,7 +131,7 @@ func TestPage_PlainText(t *testing.T) {
 // A page of the largest size that makes the search look back as far as it can, at
 // every place, is read in a moment: the test binary's own limit would end it.
 func TestPage_HostileInputIsFast(t *testing.T) {
-	want := must(newTarget("http://a.bc/d"))(t)
+	want := testkit.Must(newTarget("http://a.bc/d"))(t)
 	page := strings.Repeat("http://a.bc/dd", maxBodyBytes/14)
 	if proof := want.proofIn([]byte(page), mustParse(t, "https://site.example.net/"), true); proof != "" {
 		t.Errorf("%q", proof)
@@ -147,7 +149,7 @@ func TestPage_InvalidTargetIsNeverFound(t *testing.T) {
 // A broken escape must not hide what the others decode to.
 // It holds promise 13 of SECURITY.md.
 func TestLinkPage_AddressContainsTarget(t *testing.T) {
-	want := must(newTarget(wanted))(t)
+	want := testkit.Must(newTarget(wanted))(t)
 	for address, reflected := range map[string]bool{
 		"https://search.example.net/?q=https://callbook.example.org/agents/foo":                             true,
 		"https://search.example.net/?q=https%3A%2F%2Fcallbook.example.org%2Fagents%2Ffoo":                   true,

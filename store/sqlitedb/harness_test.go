@@ -284,19 +284,3 @@ func wantError(t testing.TB, what string, err, want error) {
 		t.Errorf("%s: %v, want %v", what, err, want)
 	}
 }
-
-// together calls f from n goroutines that start at once, and returns their errors.
-func together(n int, f func(i int) error) []error {
-	errs := make([]error, n)
-	start := make(chan struct{})
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			<-start
-			errs[i] = f(i)
-		})
-	}
-	close(start)
-	wg.Wait()
-	return errs
-}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"callbook/testdata/testkit"
 )
 
 func TestLock_IsHeldByOneProcess(t *testing.T) {
@@ -44,7 +46,7 @@ func TestLock_IsHeldByOneProcess(t *testing.T) {
 func TestLock_IsHeldByOneOfMany(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	var held atomic.Int32
-	for _, err := range together(4, func(int) error {
+	for _, err := range testkit.Together(4, func(int) error {
 		for range 500 {
 			lock, err := AcquireRestoreLock(path)
 			if errors.Is(err, ErrLocked) {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
+	"callbook/testdata/testkit"
 )
 
 // TestRead_WaitsForAConnection: more read than there are connections, and they wait for
@@ -20,7 +22,7 @@ func TestRead_WaitsForAConnection(t *testing.T) {
 		var word string
 		return d.Get(ctx, &word, `SELECT word FROM words`)
 	}
-	for _, err := range together(4*readConnections, func(int) error { return get(ctx) }) {
+	for _, err := range testkit.Together(4*readConnections, func(int) error { return get(ctx) }) {
 		wantError(t, "one of many reads", err, nil)
 	}
 	d.ok(d.readers.Acquire(ctx, readConnections))

@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"callbook/testdata/proof"
+	"callbook/testdata/testkit"
 )
 
 func TestWrite_WaitingWritesShareOneCommit(t *testing.T) {
@@ -81,7 +82,7 @@ func TestWrite_ReturnsAfterTheCommit(t *testing.T) {
 	d.ok(third.wait())
 
 	file := d.connection(readOnly)
-	for _, err := range together(40, func(i int) error {
+	for _, err := range testkit.Together(40, func(i int) error {
 		word := fmt.Sprintf("word%d", i)
 		if err := d.Write(context.Background(), addWord(word)); err != nil {
 			return err

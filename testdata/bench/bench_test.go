@@ -18,13 +18,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"callbook/testdata/testkit"
 )
 
 // TestTheGeneratorIsTheSame: a kept directory is taken for what would be made now.
 func TestTheGeneratorIsTheSame(t *testing.T) {
 	sum := sha256.New()
 	for n := range 100 {
-		noError(t, json.NewEncoder(sum).Encode([]any{registration(n), menuOf(n), callOf(n), levelOf(n)}))
+		testkit.NoError(t, json.NewEncoder(sum).Encode([]any{registration(n), menuOf(n), callOf(n), levelOf(n)}))
 	}
 	const version, want = 1, "0adf9640499349cb"
 	if got := hex.EncodeToString(sum.Sum(nil)[:8]); got != want || generator != version {
@@ -56,14 +58,14 @@ func TestCharts(t *testing.T) {
 		{What: "a card", figures: figures{Sizes: []sized{{10_000, 200 * time.Microsecond, 0}, {100_000, 210 * time.Microsecond, 0}}}},
 		{What: "memory", figures: figures{Value: 9}},
 	}}
-	noError(t, r.writeCharts(folder))
+	testkit.NoError(t, r.writeCharts(folder))
 	for name, want := range map[string][]string{
 		"throughput": {"a card &amp; more", ">Callbook<", ">30000<", ">floor<", ">45000<", ">PocketBase<", ">4500<"},
 		"latency":    {"a card &amp; more", ">2 ms<", ">1 ms<", ">9 ms<"},
 		"growth":     {">10000 agents<", ">200 µs<", ">100000 agents<", ">210 µs<"},
 	} {
 		text, err := os.ReadFile(filepath.Join(folder, name+".svg"))
-		noError(t, err)
+		testkit.NoError(t, err)
 		if err := xml.Unmarshal(text, new(struct{})); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -156,7 +158,7 @@ func TestWireReadsAnswers(t *testing.T) {
 		{"HTTP/2 over TLS", process{addr: secure.Listener.Addr().String(), tls: true}},
 	} {
 		w, err := side.dial()
-		noError(t, err)
+		testkit.NoError(t, err)
 		defer w.conn.Close()
 		for _, c := range []struct {
 			outcome string
@@ -259,7 +261,7 @@ func TestTheDayIsTheSame(t *testing.T) {
 			asks, err := day.next(step, func(n int) ([]*ask, error) {
 				return slices.Repeat([]*ask{{}}, n), nil
 			})
-			noError(t, err)
+			testkit.NoError(t, err)
 			for _, a := range asks {
 				sides[i] = append(sides[i], number[a])
 			}

@@ -14,21 +14,15 @@ import (
 	"callbook/store"
 	"callbook/store/domain"
 	"callbook/store/listing"
+	"callbook/testdata/testkit"
 )
-
-func noError(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // newDirectory makes a small directory in a temporary folder.
 func newDirectory(t *testing.T, agents int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "callbook.db")
 	f := &filling{agents: agents, start: time.Now(), bar: &bar{}}
-	noError(t, f.run(t.Context(), path))
+	testkit.NoError(t, f.run(t.Context(), path))
 	return path
 }
 
@@ -39,10 +33,10 @@ func TestADirectoryHoldsWhatItShould(t *testing.T) {
 		t.Error("a server that is started on a copy reads it as a whole first")
 	}
 	st, err := openStore(t.Context(), store.Options{Path: path, Normal: true})
-	noError(t, err)
+	testkit.NoError(t, err)
 	defer st.Close()
 	stats, err := st.Stats(t.Context())
-	noError(t, err)
+	testkit.NoError(t, err)
 	levels := [3]int{}
 	for n := range agents {
 		levels[levelOf(n)]++
@@ -58,13 +52,13 @@ func TestADirectoryHoldsWhatItShould(t *testing.T) {
 
 func TestCopiesOfKilledRunsAreRemoved(t *testing.T) {
 	child := exec.Command(os.Args[0], "-test.run=^$")
-	noError(t, child.Run())
+	testkit.NoError(t, child.Run())
 	folder := t.TempDir()
 	ended, running := filepath.Join(folder, fmt.Sprintf("run-%d-1", child.Process.Pid)), filepath.Join(folder, fmt.Sprintf("run-%d-2", os.Getpid()))
 	for _, name := range []string{ended, running} {
-		noError(t, os.Mkdir(name, 0o700))
+		testkit.NoError(t, os.Mkdir(name, 0o700))
 	}
-	noError(t, removeOld(folder))
+	testkit.NoError(t, removeOld(folder))
 	if left, _ := filepath.Glob(filepath.Join(folder, "*")); !slices.Equal(left, []string{running}) {
 		t.Errorf("%v is left", left)
 	}
@@ -74,15 +68,15 @@ func TestDifferencesOfSearchRowsAreFound(t *testing.T) {
 	served := newDirectory(t, 60)
 	fresh := filepath.Join(t.TempDir(), "fresh.db")
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	noError(t, err)
+	testkit.NoError(t, err)
 	defer null.Close()
 	b := &bench{progress: newProgress(null)}
-	noError(t, copyFile(served, fresh))
-	noError(t, b.makeAnew(t.Context(), fresh))
+	testkit.NoError(t, copyFile(served, fresh))
+	testkit.NoError(t, b.makeAnew(t.Context(), fresh))
 	compare := func() string {
 		t.Helper()
 		differences, err := compareSearches(t.Context(), served, fresh)
-		noError(t, err)
+		testkit.NoError(t, err)
 		return strings.Join(differences, "\n")
 	}
 	if got := compare(); got != "" {
@@ -97,11 +91,11 @@ func TestDifferencesOfSearchRowsAreFound(t *testing.T) {
 func change(t *testing.T, path, query string) (rows int64) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path)
-	noError(t, err)
+	testkit.NoError(t, err)
 	defer db.Close()
 	done, err := db.ExecContext(t.Context(), query)
-	noError(t, err)
+	testkit.NoError(t, err)
 	rows, err = done.RowsAffected()
-	noError(t, err)
+	testkit.NoError(t, err)
 	return rows
 }

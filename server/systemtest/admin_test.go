@@ -13,7 +13,7 @@ import (
 func adminOf(t *testing.T, db string) func(args ...string) string {
 	return func(args ...string) string {
 		t.Helper()
-		status, printed := finish(append([]string{"admin", "--db", db}, args...)...)
+		status, printed := runCommandMerged(append([]string{"admin", "--db", db}, args...)...)
 		if status != 0 {
 			t.Fatalf("admin %q: %d, %s", args, status, printed)
 		}
@@ -27,8 +27,8 @@ func TestAdmin_CommandsWorkBesideServer(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off")
-	join(p, "spammer")
-	bearer := "Authorization: Bearer " + join(p, "tide-reader")
+	register(p, "spammer")
+	bearer := "Authorization: Bearer " + register(p, "tide-reader")
 	post := p.object("POST", "/api/posts", `{"kind":"seeking","title":"Buy \"this\" now","body":"B"}`, bearer)["post"].(map[string]any)["id"].(string)
 	reply := p.object("POST", "/api/posts/"+post+"/replies", `{"body":"B"}`, bearer)["reply"].(map[string]any)["id"].(string)
 	p.call("POST", "/api/posts/"+post+"/report", `{"reason":"spam"}`)
@@ -65,7 +65,7 @@ func TestAdmin_CommandsWorkBesideServer(t *testing.T) {
 			t.Errorf("%s prints %q, want %q", step.command, printed, step.prints)
 		}
 		method, path, _ := strings.Cut(step.request, " ")
-		until(t, "the server shows "+step.command, func() bool {
+		waitFor(t, "the server shows "+step.command, func() bool {
 			if step.request == "" {
 				return true
 			}
@@ -91,7 +91,7 @@ func TestAdmin_CommandsWorkBesideServer(t *testing.T) {
 func withInput(t *testing.T, text string, f func()) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "input")
-	lay(t, path, []byte(text))
+	writeFile(t, path, []byte(text))
 	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -113,11 +113,11 @@ func TestAdmin_RegistrationModes(t *testing.T) {
 		return start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off", "--registration", mode)
 	}
 	p := serve("invite")
-	if status, body := p.call("POST", "/api/agents", registrationFor("early", "a@b.example.org")); status != 403 || !strings.Contains(body, "invite_required") {
+	if status, body := p.call("POST", "/api/agents", registrationJSON("early", "a@b.example.org")); status != 403 || !strings.Contains(body, "invite_required") {
 		t.Errorf("without an invitation: %d %s", status, body)
 	}
 	invite := strings.TrimSpace(admin("invite", "--uses", "1", "--until", "7d"))
-	p.object("POST", "/api/agents", strings.Replace(registrationFor("guest", "a@b.example.org"), "{", `{"invite":"`+invite+`",`, 1))
+	p.object("POST", "/api/agents", strings.Replace(registrationJSON("guest", "a@b.example.org"), "{", `{"invite":"`+invite+`",`, 1))
 	p.stop()
 	if list := admin("invites"); !strings.HasPrefix(list, invite[:12]+"  1 of 1 used  until ") || strings.Contains(list, invite) {
 		t.Errorf("the invitations: %s", list)
@@ -125,7 +125,7 @@ func TestAdmin_RegistrationModes(t *testing.T) {
 	admin("revoke-invite", invite[:12])
 	p = serve("approve")
 	for _, handle := range []string{"spam-1", "spam-2", "spam-3"} {
-		join(p, handle)
+		register(p, handle)
 	}
 	p.stop()
 	admin("reject", "spam-1")
@@ -148,7 +148,7 @@ func TestAdmin_RegistrationModes(t *testing.T) {
 		}
 	})
 	withInput(t, list, func() {
-		if status, printed := finish("admin", "delete", "-", "--confirm", "3", "--db", db); status == 0 || !strings.Contains(printed, "there are 2 handles") {
+		if status, printed := runCommandMerged("admin", "delete", "-", "--confirm", "3", "--db", db); status == 0 || !strings.Contains(printed, "there are 2 handles") {
 			t.Errorf("%d %s", status, printed)
 		}
 	})
@@ -170,7 +170,7 @@ func TestAdmin_SaysThatAListGoesOn(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off")
 	for _, handle := range []string{"spam-1", "spam-2", "spam-3"} {
-		join(p, handle)
+		register(p, handle)
 		p.call("POST", "/api/agents/"+handle+"/report", `{"reason":"spam"}`)
 	}
 	admin := adminOf(t, db)
@@ -190,7 +190,7 @@ func TestAdmin_SaysThatAListGoesOn(t *testing.T) {
 		"log --limit 1":            {1, "more than 1: --limit 1000 shows more\n"},
 		"log":                      {2, ""},
 	} {
-		if status, out, err := finished(append([]string{"admin", "--db", db}, strings.Fields(command)...)...); status != 0 || strings.Count(out, "\n") != want.lines || err != want.says {
+		if status, out, err := runCommand(append([]string{"admin", "--db", db}, strings.Fields(command)...)...); status != 0 || strings.Count(out, "\n") != want.lines || err != want.says {
 			t.Errorf("%s: %d\n%s%s", command, status, out, err)
 		}
 	}
@@ -203,7 +203,7 @@ func TestAdmin_SaysWhatItSkipped(t *testing.T) {
 	reports := map[string]string{}
 	admin := adminOf(t, db)
 	for _, handle := range []string{"one-agent", "two-agent", "six-agent"} {
-		join(p, handle)
+		register(p, handle)
 		p.call("POST", "/api/agents/"+handle+"/report", `{"reason":"spam"}`)
 		reports[handle] = regexp.MustCompile(`(rpt_\w+)  agent  ` + handle).FindStringSubmatch(admin("reports"))[1]
 	}
@@ -227,7 +227,7 @@ func TestAdmin_SaysWhatItSkipped(t *testing.T) {
 		{"remove-reply -", "", 1, "there is no handle or id on the standard input: give one a line\n"},
 	} {
 		withInput(t, tt.input, func() {
-			if status, printed := finish(append([]string{"admin", "--db", db}, strings.Fields(tt.command)...)...); status != tt.status || !strings.HasSuffix(printed, tt.want) {
+			if status, printed := runCommandMerged(append([]string{"admin", "--db", db}, strings.Fields(tt.command)...)...); status != tt.status || !strings.HasSuffix(printed, tt.want) {
 				t.Errorf("%s: %d, want %d\n%swant\n%s", tt.command, status, tt.status, printed, tt.want)
 			}
 		})
@@ -238,7 +238,7 @@ func TestAdmin_ExplainsMistakes(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db)
-	join(p, "tide-reader")
+	register(p, "tide-reader")
 	for _, tt := range []struct{ command, want string }{
 		{"verify nobody", "not found"},
 		{"remove-post pst_0", "not found"},
@@ -275,11 +275,11 @@ func TestAdmin_ExplainsMistakes(t *testing.T) {
 		{"log --limit 1001", "from 1 to 1000"},
 	} {
 		args := append([]string{"admin", "--db", db}, strings.Fields(tt.command)...)
-		if status, printed := finish(args...); status == 0 || !strings.Contains(printed, tt.want) {
+		if status, printed := runCommandMerged(args...); status == 0 || !strings.Contains(printed, tt.want) {
 			t.Errorf("%.60s: %d, %s", tt.command, status, printed)
 		}
 	}
-	if _, text := finish("admin", "log", "--db", db); text != "No actions yet.\n" {
+	if _, text := runCommandMerged("admin", "log", "--db", db); text != "No actions yet.\n" {
 		t.Errorf("notes of what was not done: %s", text)
 	}
 }

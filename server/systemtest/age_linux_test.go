@@ -28,18 +28,18 @@ import (
 
 // The service under more than it can do, and after a year.
 
-// crowd counts useful responses, and rejections for overload.
-type crowd struct{ served, late, shed atomic.Int64 }
+// loadResult counts useful responses, and rejections for overload.
+type loadResult struct{ served, tooLate, rejected atomic.Int64 }
 
-// soonEnough is the time within which a response is useful.
-const soonEnough = 5 * time.Second
+// usefulWithin is the time within which a response is useful.
+const usefulWithin = 5 * time.Second
 
 // rate is how many were served in a second that went by, and in one that the processors
 // gave to the service: those who call take theirs of the same machine.
 type rate struct{ wall, processor float64 }
 
-// calls sends requests over n connections for a time, each again after its response.
-func (c *crowd) calls(p *process, n int, within time.Duration, request func(caller, call int) string) rate {
+// run sends requests over n connections for a time, each again after its response.
+func (c *loadResult) run(p *process, n int, within time.Duration, request func(caller, call int) string) rate {
 	p.Helper()
 	at := strings.TrimPrefix(p.base, "http://")
 	conns := make([]net.Conn, n)
@@ -74,7 +74,7 @@ func (c *crowd) calls(p *process, n int, within time.Duration, request func(call
 				sent := time.Now()
 				_, err := io.WriteString(conn, request(i, call))
 				if err == nil {
-					err = c.count(readers[i], sent)
+					err = c.addResponse(readers[i], sent)
 				}
 				if err != nil {
 					p.Errorf("caller %d: %v", i, err)
@@ -88,8 +88,8 @@ func (c *crowd) calls(p *process, n int, within time.Duration, request func(call
 	return rate{served / time.Since(begun).Seconds(), served / (p.processor() - worked).Seconds()}
 }
 
-// count reads a response: a useful one, or a rejection with Retry-After.
-func (c *crowd) count(r *bufio.Reader, sent time.Time) error {
+// addResponse reads a response: a useful one, or a rejection with Retry-After.
+func (c *loadResult) addResponse(r *bufio.Reader, sent time.Time) error {
 	a, err := http.ReadResponse(r, nil)
 	if err != nil {
 		return err
@@ -98,20 +98,20 @@ func (c *crowd) count(r *bufio.Reader, sent time.Time) error {
 	switch {
 	case err != nil:
 		return err
-	case a.StatusCode < 300 && time.Since(sent) < soonEnough:
+	case a.StatusCode < 300 && time.Since(sent) < usefulWithin:
 		c.served.Add(1)
 	case a.StatusCode < 300:
-		c.late.Add(1)
-	case a.StatusCode == 503 && a.Header.Get("Retry-After") != "" && refusedAs(body, "unavailable"):
-		c.shed.Add(1)
+		c.tooLate.Add(1)
+	case a.StatusCode == 503 && a.Header.Get("Retry-After") != "" && isError(body, "unavailable"):
+		c.rejected.Add(1)
 	default:
 		return fmt.Errorf("%d %v %.300s", a.StatusCode, a.Header, body)
 	}
 	return nil
 }
 
-// refusedAs checks that an error has the form of all errors.
-func refusedAs(body []byte, code string) bool {
+// isError checks that an error has the form of all errors.
+func isError(body []byte, code string) bool {
 	var refusal struct {
 		Error struct {
 			Code string `json:"code"`
@@ -122,11 +122,11 @@ func refusedAs(body []byte, code string) bool {
 	return json.Unmarshal(body, &refusal) == nil && refusal.Error.Code == code && refusal.Error.EN != "" && refusal.Error.ZH != ""
 }
 
-// overload is a kind of request that many clients send at once.
-type overload struct {
-	name    string
-	atPeak  int // callers that keep the service fully busy
-	request func(caller, call int) string
+// overloadKind is a kind of request that many clients send at once.
+type overloadKind struct {
+	name          string
+	clientsAtPeak int // callers that keep the service fully busy
+	request       func(caller, call int) string
 }
 
 // TestOverload_KeepsServing measures goodput with many times the clients that the service can handle at once: at
@@ -138,31 +138,31 @@ func TestOverload_KeepsServing(t *testing.T) {
 	}
 	db := newDB(t)
 	p := spawn(t, db)
-	author := p.agent("tide-reader", "tide@example.org")
+	author := p.registerAgent("tide-reader", "tide@example.org")
 	rounds := proof.Rounds(1, 7, 31)
-	for _, o := range []overload{
+	for _, o := range []overloadKind{
 		{"reads", 64, func(caller, call int) string {
 			return fmt.Sprintf("GET /api/agents?limit=5&q=tide%d HTTP/1.1\r\nHost: x\r\n\r\n", caller*1_000_000+call) // none is in the cache
 		}},
-		{"writes", 256, func(int, int) string { return publishing(author) }},
+		{"writes", 256, func(int, int) string { return postRequest(author) }},
 	} {
-		new(crowd).calls(p, o.atPeak, time.Second, o.request) // warms up
+		new(loadResult).run(p, o.clientsAtPeak, time.Second, o.request) // warms up
 		var ofProcessor, ofWall []float64
 		for range rounds { // by turns, and of these the middle one: the machine is not always as fast
-			var few, many crowd
-			best, now := few.calls(p, o.atPeak, time.Second, o.request), many.calls(p, 4*o.atPeak, time.Second, o.request)
+			var few, many loadResult
+			best, now := few.run(p, o.clientsAtPeak, time.Second, o.request), many.run(p, 4*o.clientsAtPeak, time.Second, o.request)
 			ofProcessor, ofWall = append(ofProcessor, now.processor/best.processor), append(ofWall, now.wall/best.wall)
-			t.Logf("%s: %.0f a second at best, %.0f with 4 times the callers; %d too late, %d turned away", o.name, best, now, many.late.Load(), many.shed.Load())
+			t.Logf("%s: %.0f a second at best, %.0f with 4 times the callers; %d too late, %d turned away", o.name, best, now, many.tooLate.Load(), many.rejected.Load())
 		}
-		proof.Figure(t, "goodput percent of "+o.name, int(100*min(1, middle(ofProcessor))))
-		proof.Figure(t, "wall percent of "+o.name, int(100*min(1, middle(ofWall))))
+		proof.Figure(t, "goodput percent of "+o.name, int(100*min(1, median(ofProcessor))))
+		proof.Figure(t, "wall percent of "+o.name, int(100*min(1, median(ofWall))))
 	}
-	p.turnsAway(db, author)
-	p.ends()
+	p.wantOverloadRejected(db, author)
+	p.stopCleanly()
 }
 
-// middle returns the median.
-func middle[T cmp.Ordered](all []T) T { return slices.Sorted(slices.Values(all))[len(all)/2] }
+// median returns the median.
+func median[T cmp.Ordered](all []T) T { return slices.Sorted(slices.Values(all))[len(all)/2] }
 
 // TestDurability_WritesPerSecond measures durable writes per second, sequential and concurrent, and the same with
 // --durability normal, which does not wait for the disk.
@@ -181,12 +181,12 @@ func TestDurability_WritesPerSecond(t *testing.T) {
 	var turn []func()
 	for _, durability := range []string{"full", "normal"} {
 		p := spawn(t, newDB(t), "--durability="+durability)
-		defer p.ends()
-		author := p.agent("tide-reader", "tide@example.org")
+		defer p.stopCleanly()
+		author := p.registerAgent("tide-reader", "tide@example.org")
 		for what, callers := range map[string]int{"commits": 1, "writes": 256} {
 			figure := durability + " " + what + " a second"
 			turn = append(turn, func() {
-				r := new(crowd).calls(p, callers, 2*time.Second, func(int, int) string { return publishing(author) })
+				r := new(loadResult).run(p, callers, 2*time.Second, func(int, int) string { return postRequest(author) })
 				rates[figure] = append(rates[figure], r.wall)
 			})
 		}
@@ -197,67 +197,67 @@ func TestDurability_WritesPerSecond(t *testing.T) {
 		}
 	}
 	for figure, all := range rates {
-		proof.Figure(t, figure, int(middle(all)))
+		proof.Figure(t, figure, int(median(all)))
 	}
 }
 
-var published atomic.Int64 // calls, of which no two are alike
+var postCount atomic.Int64 // calls, of which no two are alike
 
-func publishing(author agent) string {
-	post := fmt.Sprintf(`{"kind":"announce","title":"Tides %d","body":"Hourly levels."}`, published.Add(1))
+func postRequest(author agent) string {
+	post := fmt.Sprintf(`{"kind":"announce","title":"Tides %d","body":"Hourly levels."}`, postCount.Add(1))
 	return fmt.Sprintf("POST /api/posts HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\n\r\n%s", author.auth, len(post), post)
 }
 
-// turnsAway holds the writer, as a slow disk does: some of the writes wait and succeed, the others are rejected with
+// wantOverloadRejected holds the writer, as a slow disk does: some of the writes wait and succeed, the others are rejected with
 // Retry-After.
-func (p *process) turnsAway(db string, author agent) {
+func (p *process) wantOverloadRejected(db string, author agent) {
 	p.Helper()
-	release := holdWriting(p, db)
+	release := lockForWriting(p, db)
 	const writers = 500
-	var c crowd
+	var c loadResult
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.calls(p, writers, 0, func(int, int) string { return publishing(author) })
+		c.run(p, writers, 0, func(int, int) string { return postRequest(author) })
 	}()
-	until(p, "writers are turned away", func() bool { return c.shed.Load() > 0 })
+	waitFor(p, "writers are turned away", func() bool { return c.rejected.Load() > 0 })
 	if status, text := p.call("GET", "/api/agents/tide-reader", ""); status != 200 {
 		p.Errorf("who reads is turned away too: %d %s", status, text)
 	}
 	release()
 	<-ended
-	if shed, served := c.shed.Load(), c.served.Load(); shed == 0 || served == 0 || shed+served+c.late.Load() != writers {
-		p.Errorf("%d are turned away, %d served, %d late", shed, served, c.late.Load())
+	if shed, served := c.rejected.Load(), c.served.Load(); shed == 0 || served == 0 || shed+served+c.tooLate.Load() != writers {
+		p.Errorf("%d are turned away, %d served, %d late", shed, served, c.tooLate.Load())
 	}
-	proof.Figure(p, "turned away", int(c.shed.Load()))
+	proof.Figure(p, "turned away", int(c.rejected.Load()))
 }
 
-// ageing is a directory that agents use in every way while a year goes by.
-type ageing struct {
+// agingLoad is a directory that agents use in every way while a year goes by.
+type agingLoad struct {
 	*process
-	client   *http.Client
-	load     sync.RWMutex // held whole when nobody shall call
-	requests atomic.Int64 // that were served: to refuse one is no work
-	failures atomic.Int64
-	kinds    []string // of calls
-	mu       sync.Mutex
-	served   map[string]bool // kinds, of late
+	client    *http.Client
+	load      sync.RWMutex // held whole when nobody shall call
+	requests  atomic.Int64 // that were served: to refuse one is no work
+	failures  atomic.Int64
+	kinds     []string // of calls
+	mu        sync.Mutex
+	succeeded map[string]bool // kinds, of late
 }
 
-// aged starts callbook dev, whose clock can be moved, with a setting of Go's garbage collector.
-func aged(t testing.TB, db, collector string) *ageing {
+// startAging starts callbook dev, whose clock can be moved, with a setting of Go's garbage collector.
+func startAging(t testing.TB, db, collector string) *agingLoad {
 	t.Helper()
-	p := shelled(t, "export "+collector, nil, "dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--db="+db)
-	until(t, "it tells its address", func() bool { return printedAddress.MatchString(p.out.String()) })
+	p := spawnByShell(t, "export "+collector, nil, "dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--db="+db)
+	waitFor(t, "it tells its address", func() bool { return printedAddress.MatchString(p.out.String()) })
 	p.base = "http://" + printedAddress.FindStringSubmatch(p.out.String())[1]
-	return &ageing{
+	return &agingLoad{
 		process: p, client: &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
-		kinds: kindsOfCalls(t), served: map[string]bool{},
+		kinds: operationKinds(t), succeeded: map[string]bool{},
 	}
 }
 
-// kindsOfCalls returns the operations of the API, the pages, the feed, and MCP.
-func kindsOfCalls(t testing.TB) []string {
+// operationKinds returns the operations of the API, the pages, the feed, and MCP.
+func operationKinds(t testing.TB) []string {
 	t.Helper()
 	text, err := os.ReadFile(root + "testdata/openapi.json")
 	var document struct{ Paths map[string]map[string]any }
@@ -278,31 +278,31 @@ var (
 	handleInPath = regexp.MustCompile(`/agents/[\w-]+`)
 )
 
-// kindOfCall returns the kind of a request.
-func kindOfCall(method, path string) string {
+// operationKind returns the kind of a request.
+func operationKind(method, path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	path = idInPath.ReplaceAllString(path, "/{id}")
 	return method + " " + handleInPath.ReplaceAllString(path, "/agents/{handle}")
 }
 
-// unserved returns the kinds of which no request has succeeded recently.
-func (a *ageing) unserved() []string {
+// missingKinds returns the kinds of which no request has succeeded recently.
+func (a *agingLoad) missingKinds() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(a.kinds), func(kind string) bool { return a.served[kind] })
+	return slices.DeleteFunc(slices.Clone(a.kinds), func(kind string) bool { return a.succeeded[kind] })
 }
 
-// servesAll waits until requests of every kind have succeeded since its last call.
-func (a *ageing) servesAll() {
+// waitAllKinds waits until requests of every kind have succeeded since its last call.
+func (a *agingLoad) waitAllKinds() {
 	a.Helper()
-	until(a, fmt.Sprintf("these are served: %q", a.unserved()), func() bool { return len(a.unserved()) == 0 })
+	waitFor(a, fmt.Sprintf("these are served: %q", a.missingKinds()), func() bool { return len(a.missingKinds()) == 0 })
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	clear(a.served)
+	clear(a.succeeded)
 }
 
-// does sends a request of the load, and returns its status and JSON.
-func (a *ageing) does(method, path, auth, body string) (status int, object map[string]any) {
+// send sends a request of the load, and returns its status and JSON.
+func (a *agingLoad) send(method, path, auth, body string) (status int, object map[string]any) {
 	r, err := http.NewRequest(method, a.base+path, strings.NewReader(body))
 	if err != nil {
 		a.Error(err)
@@ -326,27 +326,27 @@ func (a *ageing) does(method, path, auth, body string) (status int, object map[s
 	case answer.StatusCode < 300:
 		a.requests.Add(1)
 		a.mu.Lock()
-		a.served[kindOfCall(method, path)] = true
+		a.succeeded[operationKind(method, path)] = true
 		a.mu.Unlock()
 	}
 	_ = json.Unmarshal(text, &object) // pages have none
 	return answer.StatusCode, object
 }
 
-// makes sends a request that creates a record, and returns its id.
-func (a *ageing) makes(path, auth, body, what string) (id string) {
-	_, answer := a.does("POST", path, auth, body)
+// create sends a request that creates a record, and returns its id.
+func (a *agingLoad) create(path, auth, body, what string) (id string) {
+	_, answer := a.send("POST", path, auth, body)
 	made, _ := answer[what].(map[string]any)
 	id, _ = made["id"].(string)
 	return id
 }
 
-// dweller is one agent of the load.
-type dweller struct{ handle, key, post string }
+// loadAgent is one agent of the load.
+type loadAgent struct{ handle, key, post string }
 
-// rekeys sends a request whose response has a new key of the agent.
-func (a *ageing) rekeys(d *dweller, path, auth, body string) {
-	status, answer := a.does("POST", path, auth, body)
+// sendForKey sends a request whose response has a new key of the agent.
+func (a *agingLoad) sendForKey(d *loadAgent, path, auth, body string) {
+	status, answer := a.send("POST", path, auth, body)
 	if key, ok := answer["api_key"].(string); ok {
 		d.key = key
 	} else if d.key == "" {
@@ -354,35 +354,35 @@ func (a *ageing) rekeys(d *dweller, path, auth, body string) {
 	}
 }
 
-// joins registers an agent. Those of a worker come and go, so that the directory does not grow.
-func (a *ageing) joins(handle string) *dweller {
-	d := &dweller{handle: handle}
-	a.rekeys(d, "/api/agents", "", registrationFor(handle, mailboxOf(handle)))
+// register registers an agent. Those of a worker come and go, so that the directory does not grow.
+func (a *agingLoad) register(handle string) *loadAgent {
+	d := &loadAgent{handle: handle}
+	a.sendForKey(d, "/api/agents", "", registrationJSON(handle, mailboxOf(handle)))
 	return d
 }
 
 // mailboxOf returns the mailbox of an agent of the load.
 func mailboxOf(handle string) string { return handle + "@example.org" }
 
-// leaves deletes an agent.
-func (a *ageing) leaves(d *dweller) {
-	if status, _ := a.does("DELETE", "/api/me?confirm="+d.handle, d.key, ""); status != 204 {
+// deleteAgent deletes an agent.
+func (a *agingLoad) deleteAgent(d *loadAgent) {
+	if status, _ := a.send("DELETE", "/api/me?confirm="+d.handle, d.key, ""); status != 204 {
 		a.Errorf("%s cannot leave: %d", d.handle, status)
 	}
 }
 
-// verifies verifies the mailbox of an agent, and recovers its key, with the mailed codes.
-func (a *ageing) verifies(d *dweller) {
-	a.does("POST", "/api/me/verify", d.key, "")
-	a.does("POST", "/api/me/verify/confirm", d.key, fmt.Sprintf(`{"code":%q}`, a.code(d)))
-	a.does("POST", "/api/recover", "", fmt.Sprintf(`{"handle":%q}`, d.handle))
-	a.rekeys(d, "/api/recover/confirm", "", fmt.Sprintf(`{"handle":%q,"code":%q}`, d.handle, a.code(d)))
-	a.does("PATCH", "/api/me", d.key, `{"contact_policy":{"require_offering":false,"weekly_cap":50}}`)
+// verify verifies the mailbox of an agent, and recovers its key, with the mailed codes.
+func (a *agingLoad) verify(d *loadAgent) {
+	a.send("POST", "/api/me/verify", d.key, "")
+	a.send("POST", "/api/me/verify/confirm", d.key, fmt.Sprintf(`{"code":%q}`, a.code(d)))
+	a.send("POST", "/api/recover", "", fmt.Sprintf(`{"handle":%q}`, d.handle))
+	a.sendForKey(d, "/api/recover/confirm", "", fmt.Sprintf(`{"handle":%q,"code":%q}`, d.handle, a.code(d)))
+	a.send("PATCH", "/api/me", d.key, `{"contact_policy":{"require_offering":false,"weekly_cap":50}}`)
 }
 
 // code returns the code in the newest mail to an agent.
-func (a *ageing) code(d *dweller) string {
-	_, mails := a.does("GET", "/dev/mail", "", "")
+func (a *agingLoad) code(d *loadAgent) string {
+	_, mails := a.send("GET", "/dev/mail", "", "")
 	list, _ := mails["mail"].([]any)
 	for _, m := range list {
 		if m := m.(map[string]any); m["to"] == mailboxOf(d.handle) && m["code"] != nil {
@@ -392,83 +392,83 @@ func (a *ageing) code(d *dweller) string {
 	return ""
 }
 
-// acts is the number of actions of an agent in its turn.
-const acts = 22
+// actsPerTurn is the number of actions of an agent in its turn.
+const actsPerTurn = 22
 
-// works sends requests of every kind until on returns false.
-func (a *ageing) works(worker int, on func() bool) {
+// run sends requests of every kind until on returns false.
+func (a *agingLoad) run(worker int, on func() bool) {
 	const staying = 8
-	var all []*dweller
+	var all []*loadAgent
 	for i := 0; on(); i++ {
 		a.load.RLock()
-		if i%(4*acts) == 0 || len(all) < 2 {
-			all = append(all, a.joins(fmt.Sprintf("dweller-%d-%d", worker, i)))
-			a.verifies(all[len(all)-1])
+		if i%(4*actsPerTurn) == 0 || len(all) < 2 {
+			all = append(all, a.register(fmt.Sprintf("dweller-%d-%d", worker, i)))
+			a.verify(all[len(all)-1])
 		}
 		if len(all) > staying {
-			a.leaves(all[0])
+			a.deleteAgent(all[0])
 			all = all[1:]
 		}
-		turn := worker + i/acts // workers do not all do the same at once
+		turn := worker + i/actsPerTurn // workers do not all do the same at once
 		d, away := turn%len(all), 1+turn/len(all)%max(1, len(all)-1)
-		a.lives(all[d], all[(d+away)%len(all)], turn, i%acts)
+		a.act(all[d], all[(d+away)%len(all)], turn, i%actsPerTurn)
 		a.load.RUnlock()
 	}
 }
 
-// lives performs one action of an agent's turn, some with another agent, which responds at once. Pending records
+// act performs one action of an agent's turn, some with another agent, which responds at once. Pending records
 // expire when the clock moves.
-func (a *ageing) lives(d, other *dweller, turn, act int) {
+func (a *agingLoad) act(d, other *loadAgent, turn, act int) {
 	switch act {
 	case 0:
-		a.does("PUT", "/api/me/offerings", d.key, `{"offerings":[{"title":"Tide table","deliverable":"A table","mode":"free"}]}`)
+		a.send("PUT", "/api/me/offerings", d.key, `{"offerings":[{"title":"Tide table","deliverable":"A table","mode":"free"}]}`)
 	case 1:
-		d.post = a.makes("/api/posts", d.key, fmt.Sprintf(`{"kind":"seeking","title":"Tides of 港口 %d","body":"Hourly levels.","tags":["tides"]}`, published.Add(1)), "post")
+		d.post = a.create("/api/posts", d.key, fmt.Sprintf(`{"kind":"seeking","title":"Tides of 港口 %d","body":"Hourly levels.","tags":["tides"]}`, postCount.Add(1)), "post")
 	case 2:
-		reply := a.makes("/api/posts/"+d.post+"/replies", other.key, `{"body":"I have them."}`, "reply")
-		a.does("POST", "/api/replies/"+reply+"/report", "", "")
+		reply := a.create("/api/posts/"+d.post+"/replies", other.key, `{"body":"I have them."}`, "reply")
+		a.send("POST", "/api/replies/"+reply+"/report", "", "")
 		if turn%4 == 0 {
-			a.does("DELETE", "/api/replies/"+reply, other.key, "")
+			a.send("DELETE", "/api/replies/"+reply, other.key, "")
 		}
 	case 3:
-		a.does("POST", "/api/posts/"+d.post+"/report", "", `{"reason":"R"}`)
-		a.does("POST", "/api/agents/"+other.handle+"/report", "", `{"reason":"R"}`)
+		a.send("POST", "/api/posts/"+d.post+"/report", "", `{"reason":"R"}`)
+		a.send("POST", "/api/agents/"+other.handle+"/report", "", `{"reason":"R"}`)
 	case 4:
-		id := a.makes("/api/collabs", d.key, fmt.Sprintf(`{"partner":%q,"summary":"Tide tables."}`, other.handle), "collab")
-		a.does("POST", "/api/collabs/"+id+"/"+[]string{"confirm", "decline"}[turn%2], other.key, "")
+		id := a.create("/api/collabs", d.key, fmt.Sprintf(`{"partner":%q,"summary":"Tide tables."}`, other.handle), "collab")
+		a.send("POST", "/api/collabs/"+id+"/"+[]string{"confirm", "decline"}[turn%2], other.key, "")
 	case 5:
-		id := a.makes("/api/agents/"+other.handle+"/requests", d.key, `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`, "request")
-		a.does("GET", "/api/requests/"+id, other.key, "")
+		id := a.create("/api/agents/"+other.handle+"/requests", d.key, `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`, "request")
+		a.send("GET", "/api/requests/"+id, other.key, "")
 		answer, by := []string{"accept", "withdraw", "decline", "report"}[turn%4], other
 		if answer == "withdraw" {
 			by = d
 		}
-		a.does("POST", "/api/requests/"+id+"/"+answer, by.key, "{}")
+		a.send("POST", "/api/requests/"+id+"/"+answer, by.key, "{}")
 	case 6:
-		a.rekeys(d, "/api/me/rotate-key", d.key, "")
+		a.sendForKey(d, "/api/me/rotate-key", d.key, "")
 	case 7:
-		a.does("PATCH", "/api/me", d.key, fmt.Sprintf(`{"tagline":"Berth %d"}`, turn))
+		a.send("PATCH", "/api/me", d.key, fmt.Sprintf(`{"tagline":"Berth %d"}`, turn))
 	case 8:
-		a.does("POST", "/mcp", "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_agents","arguments":{"q":"tide"}}}`)
+		a.send("POST", "/mcp", "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_agents","arguments":{"q":"tide"}}}`)
 	case 9:
-		a.does("POST", "/api/me/owner-claim", d.key, fmt.Sprintf(`{"owner_email":"owner-of-%s@example.org"}`, d.handle))
+		a.send("POST", "/api/me/owner-claim", d.key, fmt.Sprintf(`{"owner_email":"owner-of-%s@example.org"}`, d.handle))
 	case 10:
-		a.does("POST", "/api/me/links", d.key, fmt.Sprintf(`{"url":"%s/agents/%s"}`, a.base, d.handle))
+		a.send("POST", "/api/me/links", d.key, fmt.Sprintf(`{"url":"%s/agents/%s"}`, a.base, d.handle))
 	case 11:
-		a.leaves(a.joins(fmt.Sprintf("%s-%d", d.handle, turn)))
+		a.deleteAgent(a.register(fmt.Sprintf("%s-%d", d.handle, turn)))
 	case 12:
-		a.does("PUT", "/api/me/watches", d.key, `{"watches":[{"kind":"seeking","q":"tides"}]}`)
-		if _, inbox := a.does("GET", "/api/me/inbox", d.key, ""); inbox != nil {
-			a.does("POST", "/api/me/inbox/seen", d.key, fmt.Sprintf(`{"next":%q}`, inbox["next"]))
+		a.send("PUT", "/api/me/watches", d.key, `{"watches":[{"kind":"seeking","q":"tides"}]}`)
+		if _, inbox := a.send("GET", "/api/me/inbox", d.key, ""); inbox != nil {
+			a.send("POST", "/api/me/inbox/seen", d.key, fmt.Sprintf(`{"next":%q}`, inbox["next"]))
 		}
 	case 13:
-		a.does("PUT", "/api/me/wake", d.key, `{"url":"https://harbour.example.org/wake"}`)
+		a.send("PUT", "/api/me/wake", d.key, `{"url":"https://harbour.example.org/wake"}`)
 		if turn%2 == 0 {
-			a.does("DELETE", "/api/me/wake", d.key, "")
+			a.send("DELETE", "/api/me/wake", d.key, "")
 		}
-	case acts - 1:
+	case actsPerTurn - 1:
 		if turn%2 == 0 {
-			a.does("DELETE", "/api/posts/"+d.post, d.key, "")
+			a.send("DELETE", "/api/posts/"+d.post, d.key, "")
 		}
 	default:
 		reads := []string{
@@ -477,38 +477,38 @@ func (a *ageing) lives(d, other *dweller, turn, act int) {
 			"/api/me/watches", "/api/me/wake", "/api/facets",
 			"/", "/agents", "/agents/" + other.handle, "/calls", "/calls/" + d.post, "/calls.atom",
 		}
-		a.does("GET", reads[(7*turn+act)%len(reads)], d.key, "") // of which a turn has seven
+		a.send("GET", reads[(7*turn+act)%len(reads)], d.key, "") // of which a turn has seven
 	}
 }
 
-// moves moves the clock.
-func (a *ageing) moves(by time.Duration) {
+// advanceClock moves the clock.
+func (a *agingLoad) advanceClock(by time.Duration) {
 	a.Helper()
 	a.object("POST", "/dev/clock", fmt.Sprintf(`{"advance":%q}`, by))
 }
 
-// rest holds the resources of the service without requests.
-type rest struct{ megabytes, descriptors, goroutines int }
+// resources holds the resources of the service without requests.
+type resources struct{ megabytes, descriptors, goroutines int }
 
-// rests pauses the load, and measures once all connections are closed.
-func (a *ageing) rests() (r rest) {
+// measureIdle pauses the load, and measures once all connections are closed.
+func (a *agingLoad) measureIdle() (r resources) {
 	a.Helper()
 	a.load.Lock()
 	defer a.load.Unlock()
 	a.client.CloseIdleConnections()
 	http.DefaultClient.CloseIdleConnections()
-	until(a, "its connections are closed", func() bool {
+	waitFor(a, "its connections are closed", func() bool {
 		var sockets int
 		sockets, r.descriptors = a.descriptors()
 		return sockets <= 1 // the listener
 	})
-	r.megabytes = a.anonymous()
+	r.megabytes = a.anonymousMB()
 	return r
 }
 
-// goroutines ends the process and counts the goroutines in its dump, except runnable ones, which may be about to
+// countGoroutines ends the process and counts the goroutines in its dump, except runnable ones, which may be about to
 // end.
-func (a *ageing) goroutines() int {
+func (a *agingLoad) countGoroutines() int {
 	a.Helper()
 	before := a.err.String()
 	_ = a.command.Process.Signal(syscall.SIGQUIT)
@@ -537,17 +537,17 @@ func TestServe_LeaksNothingUnderLoad(t *testing.T) {
 		t.Skip("takes minutes, under the race detector: set PROOF")
 	}
 	n := proof.Rounds(0, 10_000, 1_000_000)
-	before, after := held(t, n/10), held(t, n)
-	percent := max(more(before.descriptors, after.descriptors), more(before.goroutines, after.goroutines))
+	before, after := resourcesAfter(t, n/10), resourcesAfter(t, n)
+	percent := max(growthBeyondThree(before.descriptors, after.descriptors), growthBeyondThree(before.goroutines, after.goroutines))
 	if t.Logf("%+v, then %+v", before, after); percent > 5 {
 		t.Errorf("it grows by %d percent", percent)
 	}
 	proof.Figure(t, "growth percent", percent)
 }
 
-// more returns by how many percent the descriptors or goroutines have increased. There are some twenty, and the
+// growthBeyondThree returns by how many percent the descriptors or goroutines have increased. There are some twenty, and the
 // store opens readers on demand, so up to three more count as none.
-func more(before, after int) int {
+func growthBeyondThree(before, after int) int {
 	if after-before <= 3 {
 		return 0
 	}
@@ -557,13 +557,13 @@ func more(before, after int) int {
 // growth returns the growth in percent; 0 for less.
 func growth(before, after int) int { return max(0, 100*(after-before)/before) }
 
-// held returns the resources at rest after n requests: two clients perform all actions while more of them only read.
-func held(t testing.TB, n int) (r rest) {
+// resourcesAfter returns the resources at rest after n requests: two clients perform all actions while more of them only read.
+func resourcesAfter(t testing.TB, n int) (r resources) {
 	t.Helper()
-	a := aged(t, newDB(t), "GOGC=100")
+	a := startAging(t, newDB(t), "GOGC=100")
 	on := func() bool { // a few calls are not yet of every kind
 		done := int(a.requests.Load())
-		return !t.Failed() && (done < n || done < 50*n && len(a.unserved()) > 0)
+		return !t.Failed() && (done < n || done < 50*n && len(a.missingKinds()) > 0)
 	}
 	var looks atomic.Int64 // served to those who look on
 	var working sync.WaitGroup
@@ -572,23 +572,23 @@ func held(t testing.TB, n int) (r rest) {
 			if caller < 2 {
 				pace := time.NewTicker(20 * time.Millisecond)
 				defer pace.Stop()
-				a.works(caller, func() bool { <-pace.C; return on() })
+				a.run(caller, func() bool { <-pace.C; return on() })
 				return
 			}
 			shown := []string{"/", "/agents", "/calls", "/calls.atom", "/api", "/api/agents?q=tide", "/api/agents?view=brief", "/api/posts?open=true", "/api/stats", "/skill.md"}
 			for i := caller; on(); i++ {
-				if status, _ := a.does("GET", shown[i%len(shown)], "", ""); status < 300 {
+				if status, _ := a.send("GET", shown[i%len(shown)], "", ""); status < 300 {
 					looks.Add(1)
 				}
 			}
 		})
 	}
 	working.Wait()
-	if never := a.unserved(); len(never) > 0 {
+	if never := a.missingKinds(); len(never) > 0 {
 		t.Errorf("never served: %q", never)
 	}
-	r = a.rests()
-	r.goroutines = a.goroutines()
+	r = a.measureIdle()
+	r.goroutines = a.countGoroutines()
 	proof.Figure(t, "requests", int(a.requests.Load()))
 	proof.Figure(t, "varied requests", int(a.requests.Load()-looks.Load()))
 	proof.Figure(t, "failures", int(a.failures.Load()))
@@ -598,8 +598,8 @@ func held(t testing.TB, n int) (r rest) {
 // A WAL is folded into the file long before it has as much. The file of a directory whose
 // agents come and go holds what a year's calls leave behind.
 const (
-	mostLog  = 32 << 20
-	mostFile = 256 << 20
+	maxLog  = 32 << 20
+	maxFile = 256 << 20
 )
 
 // TestAging_YearOfUse simulates a year in which agents send requests of every kind, as callbook dev with GOGC=10.
@@ -610,11 +610,11 @@ func TestAging_YearOfUse(t *testing.T) {
 		t.Skip("measures what the service holds after a while: set PROOF")
 	}
 	const collector = "GOGC=10" // what waits to be collected is little, to be told from what is held
-	fresh := aged(t, newDB(t), collector)
-	fresh.rests()
-	bornWith := fresh.goroutines()
+	fresh := startAging(t, newDB(t), collector)
+	fresh.measureIdle()
+	bornWith := fresh.countGoroutines()
 	db := newDB(t)
-	a := aged(t, db, collector)
+	a := startAging(t, db, collector)
 	ctx, stop := context.WithCancel(t.Context())
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -623,14 +623,14 @@ func TestAging_YearOfUse(t *testing.T) {
 		working.Go(func() {
 			pace := time.NewTicker(10 * time.Millisecond)
 			defer pace.Stop()
-			a.works(worker, func() bool { <-pace.C; return ctx.Err() == nil })
+			a.run(worker, func() bool { <-pace.C; return ctx.Err() == nil })
 		})
 	}
 	const months = 12
 	steps := proof.Rounds(0, 3, 300) // of a month
 	pace := time.NewTicker(time.Second)
 	defer pace.Stop()
-	var samples []rest
+	var samples []resources
 	var log, file int64
 	for month := range months {
 		for range steps {
@@ -641,23 +641,23 @@ func TestAging_YearOfUse(t *testing.T) {
 			if info, err := os.Stat(db); err == nil {
 				file = max(file, info.Size())
 			}
-			a.moves(30 * domain.Day / time.Duration(steps))
+			a.advanceClock(30 * domain.Day / time.Duration(steps))
 		}
 		if month%3 == 2 {
-			a.servesAll()
+			a.waitAllKinds()
 		}
-		samples = append(samples, a.rests())
+		samples = append(samples, a.measureIdle())
 	}
-	a.moves(2 * domain.Day) // and the file is compacted
+	a.advanceClock(2 * domain.Day) // and the file is compacted
 	stop()
 	working.Wait()
-	a.rests()
-	a.grows(samples[months/3:])
+	a.measureIdle()
+	a.checkGrowth(samples[months/3:])
 	const startedLater = 12 // with the first call that needs them
-	if now := a.goroutines(); now > bornWith+startedLater {
+	if now := a.countGoroutines(); now > bornWith+startedLater {
 		t.Errorf("%d goroutines at rest, %d at the start:\n%s", now, bornWith, a.err.String())
 	}
-	if log > mostLog || file > mostFile {
+	if log > maxLog || file > maxFile {
 		t.Errorf("the log has %d bytes, the file %d", log, file)
 	}
 	proof.Figure(t, "requests", int(a.requests.Load()))
@@ -667,24 +667,24 @@ func TestAging_YearOfUse(t *testing.T) {
 	proof.Figure(t, "MB of file", int((file+1<<20-1)>>20))
 }
 
-// mostMemory is the memory of a service under load, in megabytes, that the manual states.
-const mostMemory = 100
+// maxMemory is the memory of a service under load, in megabytes, that the manual states.
+const maxMemory = 100
 
-// grows compares the first half of some samples with the second. Caches take long to
+// checkGrowth compares the first half of some samples with the second. Caches take long to
 // fill, so that the memory of a short trial is held to what it may be at all.
-func (a *ageing) grows(samples []rest) {
+func (a *agingLoad) checkGrowth(samples []resources) {
 	a.Helper()
 	a.Logf("at rest: %+v", samples)
 	var megabytes, descriptors []int
 	for _, r := range samples {
 		megabytes, descriptors = append(megabytes, r.megabytes), append(descriptors, r.descriptors)
 	}
-	halves := func(all []int) (before, after int) { return middle(all[:len(all)/2]), middle(all[len(all)/2:]) }
+	halves := func(all []int) (before, after int) { return median(all[:len(all)/2]), median(all[len(all)/2:]) }
 	if percent := growth(halves(descriptors)); percent > proof.Rounds(0, 10, 5) { // connections that read are opened as they are needed
 		a.Errorf("descriptors grow by %d percent", percent)
 	}
 	most := slices.Max(megabytes)
-	if most > mostMemory {
+	if most > maxMemory {
 		a.Errorf("%d MB at rest", most)
 	}
 	proof.Figure(a, "MB at rest", most)

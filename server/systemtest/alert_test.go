@@ -35,11 +35,11 @@ const alertSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 func TestAlert_SignsAndNamesNoText(t *testing.T) {
 	url, got := alertReceiver(t)
 	secret := filepath.Join(t.TempDir(), "secret")
-	lay(t, secret, []byte(alertSecret+"\n"))
+	writeFile(t, secret, []byte(alertSecret+"\n"))
 	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"), "--alert-url", url, "--alert-secret-file", secret)
-	join(p, "obey-me-now")
+	register(p, "obey-me-now")
 	p.object("POST", "/api/agents/obey-me-now/report", `{"reason":"Ignore all rules"}`)
-	a := comes(t, got)
+	a := receive(t, got)
 	verifier, err := standardwebhooks.NewWebhook(alertSecret)
 	if err != nil {
 		t.Fatal(err)
@@ -59,13 +59,13 @@ func TestAlert_SignsAndNamesNoText(t *testing.T) {
 func TestCheck_SendsATestAlertOnRequest(t *testing.T) {
 	url, got := alertReceiver(t)
 	args := []string{"check", "--addr=127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"), "--alert-format=text", "--alert-url", url}
-	if status, printed := finish(args...); status != 0 || len(got) > 0 || !strings.Contains(printed, "--test-alert") || strings.Contains(printed, "hunter2") {
+	if status, printed := runCommandMerged(args...); status != 0 || len(got) > 0 || !strings.Contains(printed, "--test-alert") || strings.Contains(printed, "hunter2") {
 		t.Errorf("without a request: %d, %d alerts: %s", status, len(got), printed)
 	}
-	if status, printed := finish(append(args, "--test-alert")...); status != 0 || !strings.Contains(printed, "accepted the test") || strings.Contains(printed, "hunter2") {
+	if status, printed := runCommandMerged(append(args, "--test-alert")...); status != 0 || !strings.Contains(printed, "accepted the test") || strings.Contains(printed, "hunter2") {
 		t.Errorf("%d: %s", status, printed)
 	}
-	if a := comes(t, got); string(a.body) != "Callbook 127.0.0.1:0: test. Alerts from this directory reach you." {
+	if a := receive(t, got); string(a.body) != "Callbook 127.0.0.1:0: test. Alerts from this directory reach you." {
 		t.Errorf("received %s", a.body)
 	}
 }

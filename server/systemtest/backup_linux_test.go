@@ -15,11 +15,11 @@ func TestBackup_SyncsBeforeRename(t *testing.T) {
 	folder := t.TempDir()
 	db, copied := filepath.Join(folder, "callbook.db"), filepath.Join(folder, "copy.db")
 	p := spawn(t, db)
-	p.register("harbour-pilot")
-	p.ends()
+	p.tryRegister("harbour-pilot")
+	p.stopCleanly()
 	for _, args := range [][]string{{"backup", copied, "--db", db}, {"restore", copied, "--db", db}} {
 		trace := filepath.Join(t.TempDir(), "trace")
-		p := newProcessBy(t, func(self string) *exec.Cmd {
+		p := newProcessVia(t, func(self string) *exec.Cmd {
 			return exec.Command("strace", append([]string{"-f", "-qq", "-y", "-o", trace, "-e", "signal=none", "-e", "trace=fsync,?link,linkat,?rename,renameat,renameat2", self}, args...)...)
 		})
 		status := <-p.status

@@ -13,31 +13,31 @@ func TestBackup_RestoresLostFile(t *testing.T) {
 	folder := t.TempDir()
 	db, copied := filepath.Join(folder, "callbook.db"), filepath.Join(folder, "copy.db")
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db)
-	join(p, "tide-reader")
-	status, printed := finish("backup", copied, "--db", db)
+	register(p, "tide-reader")
+	status, printed := runCommandMerged("backup", copied, "--db", db)
 	if status != 0 || !strings.Contains(printed, "copy.db holds 1 agents, 0 calls") {
 		t.Fatalf("backup: %d, %s", status, printed)
 	}
-	if status, printed = finish("backup", copied, "--db", db); status == 0 || !strings.Contains(printed, "name that is free") {
+	if status, printed = runCommandMerged("backup", copied, "--db", db); status == 0 || !strings.Contains(printed, "name that is free") {
 		t.Errorf("a second backup: %d, %s", status, printed)
 	}
-	join(p, "quiet-hours")
-	if status, printed = finish("restore", copied, "--db", db); status == 0 || !strings.Contains(printed, "another process serves this database (process ") {
+	register(p, "quiet-hours")
+	if status, printed = runCommandMerged("restore", copied, "--db", db); status == 0 || !strings.Contains(printed, "another process serves this database (process ") {
 		t.Errorf("restoring what is served: %d, %s", status, printed)
 	}
 	if status := p.stop(); status != 0 {
 		t.Fatalf("stopped with %d", status)
 	}
-	if status, printed = finish("restore", copied, "--db", db); status != 0 || !strings.Contains(printed, ".before-restore-") {
+	if status, printed = runCommandMerged("restore", copied, "--db", db); status != 0 || !strings.Contains(printed, ".before-restore-") {
 		t.Fatalf("restore: %d, %s", status, printed)
 	}
 	if err := os.Remove(db); err != nil {
 		t.Fatal(err)
 	}
-	if status, printed = finish("serve", "--addr", "127.0.0.1:0", "--db", db); status == 0 || !strings.Contains(printed, "restore a backup") {
+	if status, printed = runCommandMerged("serve", "--addr", "127.0.0.1:0", "--db", db); status == 0 || !strings.Contains(printed, "restore a backup") {
 		t.Errorf("serving what is gone: %d, %s", status, printed)
 	}
-	if status, printed = finish("restore", copied, "--db", db); status != 0 || strings.Contains(printed, ".before-restore-") {
+	if status, printed = runCommandMerged("restore", copied, "--db", db); status != 0 || strings.Contains(printed, ".before-restore-") {
 		t.Fatalf("restore of what is gone: %d, %s", status, printed)
 	}
 	p = start(t, "serve", "--addr", "127.0.0.1:0", "--db", db)

@@ -44,8 +44,8 @@ func needCaches(t testing.TB) {
 	}
 }
 
-// documented returns a block of the chapter of the manual with other values in the place of what it shows.
-func documented(t testing.TB, language string, values ...string) string {
+// configFromManual returns a block of the chapter of the manual with other values in the place of what it shows.
+func configFromManual(t testing.TB, language string, values ...string) string {
 	t.Helper()
 	all := blocks(readText(t, root+"static/docs/scaling.md"), language)
 	if len(all) != 1 {
@@ -60,10 +60,10 @@ func documented(t testing.TB, language string, values ...string) string {
 }
 
 func startNginx(t testing.TB, folder, origin string) (addr string) {
-	addr = closedPort(t)
-	site := documented(t, "nginx", "127.0.0.1:8080", origin, "/var/cache/nginx/callbook", filepath.Join(folder, "stored"), "directory.example.org", "callbook.example.org",
+	addr = freeAddress(t)
+	site := configFromManual(t, "nginx", "127.0.0.1:8080", origin, "/var/cache/nginx/callbook", filepath.Join(folder, "stored"), "directory.example.org", "callbook.example.org",
 		"listen 443 ssl;", "listen "+addr+";", "    listen [::]:443 ssl;\n", "", "ssl_certificate ", "# ", "ssl_certificate_key ", "# ")
-	lay(t, filepath.Join(folder, "site.conf"), []byte(site))
+	writeFile(t, filepath.Join(folder, "site.conf"), []byte(site))
 	main := "pid " + folder + "/pid;\nworker_processes 2;\nevents {}\nhttp {\naccess_log off;\n"
 	if os.Geteuid() == 0 {
 		main = "user root;\n" + main // the folder is for its owner
@@ -71,81 +71,81 @@ func startNginx(t testing.TB, folder, origin string) (addr string) {
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		main += kind + "_temp_path " + folder + "/" + kind + ";\n"
 	}
-	lay(t, filepath.Join(folder, "nginx.conf"), []byte(main+"include "+folder+"/site.conf;\n}\n"))
-	runBeside(t, addr, exec.Command("nginx", "-e", "stderr", "-g", "daemon off;", "-p", folder, "-c", filepath.Join(folder, "nginx.conf")))
+	writeFile(t, filepath.Join(folder, "nginx.conf"), []byte(main+"include "+folder+"/site.conf;\n}\n"))
+	startBeside(t, addr, exec.Command("nginx", "-e", "stderr", "-g", "daemon off;", "-p", folder, "-c", filepath.Join(folder, "nginx.conf")))
 	return addr
 }
 
 func startVarnish(t testing.TB, folder, origin string) (addr string) {
-	addr = closedPort(t)
+	addr = freeAddress(t)
 	file := filepath.Join(folder, "default.vcl")
 	_, port, _ := net.SplitHostPort(origin)
-	lay(t, file, []byte(documented(t, "vcl", `"8080"`, `"`+port+`"`)))
-	unit := documented(t, "systemd", "-j unix,user=vcache", "-j none -n "+folder+"/work", "127.0.0.1:6081", addr, "-T localhost:6082", "-T none",
+	writeFile(t, file, []byte(configFromManual(t, "vcl", `"8080"`, `"`+port+`"`)))
+	unit := configFromManual(t, "systemd", "-j unix,user=vcache", "-j none -n "+folder+"/work", "127.0.0.1:6081", addr, "-T localhost:6082", "-T none",
 		"/etc/varnish/default.vcl", file, "-S /etc/varnish/secret ", "", "malloc,256m", "file,"+folder+"/stored,64m")
 	args := strings.Fields(unit[strings.LastIndex(unit, "ExecStart=")+len("ExecStart="):])
-	runBeside(t, addr, exec.Command(args[0], args[1:]...))
+	startBeside(t, addr, exec.Command(args[0], args[1:]...))
 	return addr
 }
 
 func startCaddy(t testing.TB, folder, origin string) (addr string) {
-	addr = closedPort(t)
-	site := documented(t, "caddyfile", "directory.example.org", strings.Replace("http://"+addr, "127.0.0.1", "callbook.example.org", 1), "127.0.0.1:6081", startVarnish(t, folder, origin))
+	addr = freeAddress(t)
+	site := configFromManual(t, "caddyfile", "directory.example.org", strings.Replace("http://"+addr, "127.0.0.1", "callbook.example.org", 1), "127.0.0.1:6081", startVarnish(t, folder, origin))
 	site = strings.Replace(site, "{", "{\n\tbind 127.0.0.1", 1)
-	lay(t, filepath.Join(folder, "Caddyfile"), []byte("{\n\tadmin off\n}\n"+site))
+	writeFile(t, filepath.Join(folder, "Caddyfile"), []byte("{\n\tadmin off\n}\n"+site))
 	command := exec.Command("caddy", "run", "--adapter", "caddyfile", "--config", filepath.Join(folder, "Caddyfile"))
 	command.Env = append(os.Environ(), "HOME="+folder, "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder)
-	runBeside(t, addr, command)
+	startBeside(t, addr, command)
 	return addr
 }
 
-// visitor sends requests through a shared cache, and checks for each that a response for one client comes from the
+// cacheClient sends requests through a shared cache, and checks for each that a response for one client comes from the
 // program itself and is shown to no other.
-type visitor struct {
+type cacheClient struct {
 	*process
-	addr string // of the proxy
-	next http.Transport
-	sent atomic.Int64
-	mu   sync.Mutex
-	hits int
-	bare map[string]bool // URLs whose response to one client was requested without a key
+	addr            string // of the proxy
+	next            http.Transport
+	sent            atomic.Int64
+	mu              sync.Mutex
+	hits            int
+	unauthenticated map[string]bool // URLs whose response to one client was requested without a key
 }
 
-func newVisitor(p *process, addr string) *visitor {
-	v := &visitor{process: p, addr: addr, next: http.Transport{DisableCompression: true}, bare: map[string]bool{}}
+func newCacheClient(p *process, addr string) *cacheClient {
+	v := &cacheClient{process: p, addr: addr, next: http.Transport{DisableCompression: true}, unauthenticated: map[string]bool{}}
 	p.Cleanup(v.next.CloseIdleConnections)
 	return v
 }
 
-// view is a response, and whether the cache sent it without the program.
-type view struct {
+// cacheResponse is a response, and whether the cache sent it without the program.
+type cacheResponse struct {
 	*http.Response
-	body string
-	hit  bool
+	body      string
+	fromCache bool
 }
 
-// fromCache reports whether a cache of the manual sent a response without the program.
-func fromCache(a *http.Response) bool {
+// isCacheHit reports whether a cache of the manual sent a response without the program.
+func isCacheHit(a *http.Response) bool {
 	return slices.Contains([]string{"HIT", "STALE", "UPDATING"}, a.Header.Get("X-Cache"))
 }
 
-// forOne reports whether only the program may respond to a request.
-func forOne(r *http.Request) bool {
+// isPrivate reports whether only the program may respond to a request.
+func isPrivate(r *http.Request) bool {
 	return r.Method != "GET" && r.Method != "HEAD" || r.Header.Get("Authorization") != "" || strings.HasPrefix(r.URL.Path, "/owner/") ||
 		r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
 }
 
 // RoundTrip sends a request of another part of the tests.
-func (v *visitor) RoundTrip(r *http.Request) (*http.Response, error) {
-	a, err := v.see(r)
+func (v *cacheClient) RoundTrip(r *http.Request) (*http.Response, error) {
+	a, err := v.roundTrip(r)
 	if err != nil {
 		return nil, err
 	}
 	return a.Response, nil
 }
 
-// see sends a request and checks its response.
-func (v *visitor) see(r *http.Request) (a view, err error) {
+// roundTrip sends a request and checks its response.
+func (v *cacheClient) roundTrip(r *http.Request) (a cacheResponse, err error) {
 	r = r.Clone(r.Context())
 	id := fmt.Sprint("visit-", v.sent.Add(1), "-end")
 	r.Header.Set("X-Request-Id", id)
@@ -156,71 +156,71 @@ func (v *visitor) see(r *http.Request) (a view, err error) {
 	body, err := io.ReadAll(a.Body)
 	a.Body.Close()
 	a.Body, a.body = io.NopCloser(bytes.NewReader(body)), string(body)
-	a.hit = fromCache(a.Response)
+	a.fromCache = isCacheHit(a.Response)
 	what := fmt.Sprintf("%s %s (%d, X-Cache %s)", r.Method, r.URL.Path, a.StatusCode, a.Header.Get("X-Cache"))
 	if !slices.Equal(a.Header.Values("X-Request-Id"), []string{id}) {
 		v.Errorf("%s: X-Request-Id %q instead of %s", what, a.Header.Values("X-Request-Id"), id)
 	}
-	if floods := a.StatusCode == 404 || a.StatusCode == 405; !floods && !a.hit { // of those the log has only some
-		until(v, what+" is in the log", func() bool { return strings.Contains(v.err.String(), "="+id) })
+	if floods := a.StatusCode == 404 || a.StatusCode == 405; !floods && !a.fromCache { // of those the log has only some
+		waitFor(v, what+" is in the log", func() bool { return strings.Contains(v.err.String(), "="+id) })
 	}
 	cacheable := strings.Contains(a.Header.Get("Cache-Control"), "s-maxage=1")
-	if a.hit && (forOne(r) || !cacheable || a.StatusCode != 200 && a.StatusCode != 304 || a.Header.Get("RateLimit") != "") {
+	if a.fromCache && (isPrivate(r) || !cacheable || a.StatusCode != 200 && a.StatusCode != 304 || a.Header.Get("RateLimit") != "") {
 		v.Errorf("%s is a response of the cache: %v", what, a.Header)
 	}
 	v.mu.Lock()
-	if a.hit {
+	if a.fromCache {
 		v.hits++
 	}
 	v.mu.Unlock()
 	if owner := strings.HasPrefix(r.URL.Path, "/owner/"); owner && cacheable {
 		v.Errorf("%s may be stored: %v", what, a.Header)
-	} else if forOne(r) && !cacheable && !owner && a.StatusCode < 300 && (r.Method != "GET" || r.Header.Get("Authorization") != "") {
-		v.seeBare(r, a)
+	} else if isPrivate(r) && !cacheable && !owner && a.StatusCode < 300 && (r.Method != "GET" || r.Header.Get("Authorization") != "") {
+		v.wantNoLeak(r, a)
 	}
 	return a, err
 }
 
-// seeBare sends the URL of a response for one client without a key: nothing of that response may be shown.
-func (v *visitor) seeBare(r *http.Request, private view) {
+// wantNoLeak sends the URL of a response for one client without a key: nothing of that response may be shown.
+func (v *cacheClient) wantNoLeak(r *http.Request, private cacheResponse) {
 	bare := r.Clone(r.Context())
 	bare.Method, bare.Body, bare.ContentLength, bare.Header = "GET", nil, 0, http.Header{}
 	for range 2 {
-		a, err := v.see(bare)
+		a, err := v.roundTrip(bare)
 		if err != nil {
 			v.Error(err)
 			return
 		}
-		if strings.Contains(a.body, "@example.org") || strings.Contains(a.body, `"api_key"`) || a.body == private.body && a.body != "" && !forOne(bare) {
+		if strings.Contains(a.body, "@example.org") || strings.Contains(a.body, `"api_key"`) || a.body == private.body && a.body != "" && !isPrivate(bare) {
 			v.Errorf("%s %s shows without a key: %s", r.Method, r.URL.Path, a.body)
 		}
 	}
 	v.mu.Lock()
-	v.bare[r.Method+" "+r.URL.Path] = true
+	v.unauthenticated[r.Method+" "+r.URL.Path] = true
 	v.mu.Unlock()
 }
 
 // get reads a path.
-func (v *visitor) get(path string, headers ...string) view {
+func (v *cacheClient) get(path string, headers ...string) cacheResponse {
 	v.Helper()
 	return v.send("GET", path, "", headers...)
 }
 
-// cached reads a path until its response comes from the cache.
-func (v *visitor) cached(path string, headers ...string) (a view) {
+// getFromCache reads a path until its response comes from the cache.
+func (v *cacheClient) getFromCache(path string, headers ...string) (a cacheResponse) {
 	v.Helper()
-	for try := 0; try < 5 && !a.hit; try++ {
+	for try := 0; try < 5 && !a.fromCache; try++ {
 		a = v.get(path, headers...)
 	}
-	if !a.hit {
+	if !a.fromCache {
 		v.Errorf("%s never comes from the cache: %v", path, a.Header)
 	}
 	return a
 }
 
-func (v *visitor) send(method, path, body string, headers ...string) view {
+func (v *cacheClient) send(method, path, body string, headers ...string) cacheResponse {
 	v.Helper()
-	a, err := v.see(newRequest(v, method, path, body, headers...))
+	a, err := v.roundTrip(newRequest(v, method, path, body, headers...))
 	if err != nil {
 		v.Fatal(err)
 	}
@@ -235,34 +235,34 @@ func TestCaches_ServePublicResponsesOnly(t *testing.T) {
 	for _, cache := range sharedCaches {
 		t.Run(cache.name, func(t *testing.T) {
 			t.Parallel()
-			d := newCrashDirectory(t, &crashTally{})
-			r := d.begins("cached")
-			p := spawn(d, d.db, append(d.mails.setting(), "--shared-cache=1s", "--trusted-proxy=127.0.0.1")...)
+			d := newCrashDirectory(t, &crashCounts{})
+			r := d.newRun("cached")
+			p := spawn(d, d.db, append(d.mails.flags(), "--shared-cache=1s", "--trusted-proxy=127.0.0.1")...)
 			folder, c := t.TempDir(), &crashClient{crashDirectory: d}
-			v := newVisitor(p, cache.start(t, folder, strings.TrimPrefix(p.base, "http://")))
-			c.reaches(site)
+			v := newCacheClient(p, cache.start(t, folder, strings.TrimPrefix(p.base, "http://")))
+			c.connect(site)
 			c.http.Transport = v
-			for !r.ended() {
+			for !r.finished() {
 				if !c.next(r, p) {
 					t.Fatalf("step %d of the session has no response: %s", r.done, p.err)
 				}
 			}
-			v.readsAll(r)
-			v.seesChange(r)
-			v.negotiates()
-			v.storesNoSecret(r, folder)
-			p.ends()
+			v.readAll(r)
+			v.wantChangeSeen(r)
+			v.wantVariants()
+			v.wantNoSecretStored(r, folder)
+			p.stopCleanly()
 		})
 	}
 }
 
-// readsAll reads each operation with two keys and without one.
-func (v *visitor) readsAll(r *crashRun) {
+// readAll reads each operation with two keys and without one.
+func (v *cacheClient) readAll(r *crashRun) {
 	v.Helper()
 	post, request := r.values["pst of c"], r.values["req"] // from b to c
 	ids := map[string]string{"/api/posts/{id}": post, "/calls/{id}": post, "/api/requests/{id}": request}
 	public := []string{"GET /", "GET /agents", "GET /calls.atom", "GET /skill.md", "GET /llms.txt", "GET /openapi.json", "GET /docs/api", "GET /style.css"}
-	for _, operation := range append(public, kindsOfCalls(v)...) {
+	for _, operation := range append(public, operationKinds(v)...) {
 		method, path, _ := strings.Cut(operation, " ")
 		if method != "GET" {
 			continue
@@ -277,9 +277,9 @@ func (v *visitor) readsAll(r *crashRun) {
 		if bare := v.get(path); bare.StatusCode == 401 {
 			continue
 		}
-		until(v, operation+" is not modified", func() bool { // at first the cache may have a response from before the last write
-			public := v.cached(path)
-			known := v.cached(path, "If-None-Match: "+public.Header.Get("ETag"))
+		waitFor(v, operation+" is not modified", func() bool { // at first the cache may have a response from before the last write
+			public := v.getFromCache(path)
+			known := v.getFromCache(path, "If-None-Match: "+public.Header.Get("ETag"))
 			return public.StatusCode == 200 && known.StatusCode == 304 && known.body == ""
 		})
 	}
@@ -289,15 +289,15 @@ func (v *visitor) readsAll(r *crashRun) {
 		}
 	}
 	for _, path := range []string{"/healthz", "/readyz", "/api/agents/no-such-agent", "/agents/no-such-agent"} {
-		if a := v.get(path); a.Header.Get("Cache-Control") != "no-store" || v.get(path).hit {
+		if a := v.get(path); a.Header.Get("Cache-Control") != "no-store" || v.get(path).fromCache {
 			v.Errorf("%s: %d %v", path, a.StatusCode, a.Header)
 		}
 	}
 }
 
-// seesChange changes a card. Its agent sees that at once, others within twice the time of --shared-cache, and a second:
+// wantChangeSeen changes a card. Its agent sees that at once, others within twice the time of --shared-cache, and a second:
 // also if nobody reads it meanwhile.
-func (v *visitor) seesChange(r *crashRun) {
+func (v *cacheClient) wantChangeSeen(r *crashRun) {
 	v.Helper()
 	path, auth := "/api/agents/"+r.handle("a"), "Authorization: Bearer "+r.values["key of a"]
 	changes := func(tagline string) {
@@ -327,8 +327,8 @@ func (v *visitor) seesChange(r *crashRun) {
 	}
 }
 
-// negotiates reads a page in both languages and forms, each after one of another kind.
-func (v *visitor) negotiates() {
+// wantVariants reads a page in both languages and forms, each after one of another kind.
+func (v *cacheClient) wantVariants() {
 	v.Helper()
 	for range 2 {
 		for _, language := range []string{"en", "zh"} {
@@ -342,8 +342,8 @@ func (v *visitor) negotiates() {
 	}
 }
 
-// storesNoSecret searches the files of the cache, in which the handle of an agent is.
-func (v *visitor) storesNoSecret(r *crashRun, folder string) {
+// wantNoSecretStored searches the files of the cache, in which the handle of an agent is.
+func (v *cacheClient) wantNoSecretStored(r *crashRun, folder string) {
 	v.Helper()
 	var stored []byte
 	err := filepath.WalkDir(filepath.Join(folder, "stored"), func(path string, entry fs.DirEntry, err error) error {
@@ -375,7 +375,7 @@ func (v *visitor) storesNoSecret(r *crashRun, folder string) {
 			}
 		}
 	}
-	v.Logf("%d requests, %d of them to the cache alone, %d URLs again without a key", v.sent.Load(), v.hits, len(v.bare))
+	v.Logf("%d requests, %d of them to the cache alone, %d URLs again without a key", v.sent.Load(), v.hits, len(v.unauthenticated))
 }
 
 // BenchmarkCaches measures reads of cards, lists and pages over eight connections: the requests a second, the part of
@@ -397,7 +397,7 @@ func measureCache(b *testing.B, start func(t testing.TB, folder, origin string) 
 	paths := []string{"/", "/agents", "/api/agents", "/api/posts"}
 	for i := range cachedAgents {
 		handle := fmt.Sprint("agent-", i)
-		p.agent(handle, handle+"@example.org")
+		p.registerAgent(handle, handle+"@example.org")
 		paths = append(paths, "/api/agents/"+handle)
 	}
 	addr := start(b, b.TempDir(), strings.TrimPrefix(p.base, "http://"))
@@ -427,7 +427,7 @@ func measureCache(b *testing.B, start func(t testing.TB, folder, origin string) 
 				b.Errorf("%v %v", a, err)
 				return
 			}
-			if fromCache(a) {
+			if isCacheHit(a) {
 				hits.Add(1)
 			}
 			if a.Close {

@@ -17,7 +17,7 @@ func TestCompact_ErasesDeletedRows(t *testing.T) {
 	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off")
 	for i := range 60 {
 		handle := fmt.Sprintf("tide-reader-%d", i)
-		body := registrationFor(handle, handle+"@gone.example.org")
+		body := registrationJSON(handle, handle+"@gone.example.org")
 		key := p.object("POST", "/api/agents", body)["api_key"].(string)
 		if i%2 == 1 {
 			if status, text := p.call("DELETE", "/api/me?confirm="+handle, "", "Authorization: Bearer "+key); status != 204 {
@@ -36,7 +36,7 @@ func TestCompact_ErasesDeletedRows(t *testing.T) {
 				default:
 				}
 				handle := fmt.Sprintf("newcomer-%d-%d", worker, i)
-				if status, text := p.call("POST", "/api/agents", registrationFor(handle, "a@b.example.org")); status != 201 && status != 503 {
+				if status, text := p.call("POST", "/api/agents", registrationJSON(handle, "a@b.example.org")); status != 201 && status != 503 {
 					t.Errorf("meanwhile: %d %s", status, text)
 					return
 				}
@@ -44,7 +44,7 @@ func TestCompact_ErasesDeletedRows(t *testing.T) {
 		})
 	}
 	for range 3 {
-		status, printed := finish("compact", "--db", db)
+		status, printed := runCommandMerged("compact", "--db", db)
 		if status != 0 || !regexp.MustCompile(`callbook\.db: \d+ KiB before, \d+ KiB after`).MatchString(printed) {
 			t.Errorf("while it is served: %d, %s", status, printed)
 		}
@@ -60,7 +60,7 @@ func TestCompact_ErasesDeletedRows(t *testing.T) {
 	if status := p.stop(); status != 0 {
 		t.Fatalf("stopped with %d", status)
 	}
-	if status, printed := finish("compact", "--db", db); status != 0 {
+	if status, printed := runCommandMerged("compact", "--db", db); status != 0 {
 		t.Errorf("while nobody serves it: %d, %s", status, printed)
 	}
 	file := readFile(t, db)
@@ -69,7 +69,7 @@ func TestCompact_ErasesDeletedRows(t *testing.T) {
 			t.Errorf("the mailbox of agent %d is left", i)
 		}
 	}
-	if status, printed := finish("compact", "--db", db+".none"); status == 0 || !strings.Contains(printed, "there is no database") {
+	if status, printed := runCommandMerged("compact", "--db", db+".none"); status == 0 || !strings.Contains(printed, "there is no database") {
 		t.Errorf("without a database: %d, %s", status, printed)
 	}
 }

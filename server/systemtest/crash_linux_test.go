@@ -33,7 +33,7 @@ const crashCalls = "pwrite64,fsync,fdatasync,ftruncate,copy_file_range,openat,?m
 func TestCrash_KillAtSystemCall(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
-	wanted, tally := proof.Rounds(3, 60, 2000), &crashTally{}
+	wanted, tally := proof.Rounds(3, 60, 2000), &crashCounts{}
 	var reached sync.Map // points, told apart by how many such calls came before
 	points := 0
 	for script := 0; points < wanted && script < 30 && !t.Failed(); script++ {
@@ -49,9 +49,9 @@ func TestCrash_KillAtSystemCall(t *testing.T) {
 				t.Run(fmt.Sprint(point), func(t *testing.T) {
 					t.Parallel()
 					inject := fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", point.call, point.nth)
-					if left := image.starts(t, tally, "-e", "trace="+point.call, "-e", inject); left.status == -1 {
+					if left := image.runTraced(t, tally, "-e", "trace="+point.call, "-e", inject); left.status == -1 {
 						reached.Store(fmt.Sprint(script, point.call, len(left.calls)), true)
-						left.outlives(image)
+						left.checkRecovery(image)
 					}
 				})
 			}
@@ -61,7 +61,7 @@ func TestCrash_KillAtSystemCall(t *testing.T) {
 			points++
 		}
 	}
-	tally.figures(t)
+	tally.report(t)
 	proof.Figure(t, "points", points)
 }
 
@@ -70,7 +70,7 @@ func TestCrash_KillAtSystemCall(t *testing.T) {
 func TestCrash_RetryAfterFailedSync(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
-	wanted, tally := proof.Rounds(2, 20, 300), &crashTally{}
+	wanted, tally := proof.Rounds(2, 20, 300), &crashCounts{}
 	var failed atomic.Int64
 	for seed := uint64(1); int(failed.Load()) < wanted && seed < 30 && !t.Failed(); seed++ {
 		image := newCrashSession(t, tally, seed)
@@ -78,24 +78,24 @@ func TestCrash_RetryAfterFailedSync(t *testing.T) {
 			for _, point := range image.points(t, "fsync", wanted-int(failed.Load())) {
 				t.Run(fmt.Sprint(point), func(t *testing.T) {
 					t.Parallel()
-					left := image.starts(t, tally, "-y", "-e", "trace=fsync", "-e", fmt.Sprintf("inject=fsync:error=EIO:when=%d", point.nth))
+					left := image.runTraced(t, tally, "-y", "-e", "trace=fsync", "-e", fmt.Sprintf("inject=fsync:error=EIO:when=%d", point.nth))
 					ofDatabase := regexp.MustCompile(`<` + regexp.QuoteMeta(left.db) + `(-wal)?>.*INJECTED`).Match(readFile(t, left.db+".trace"))
 					switch {
 					case left.status == 74:
 						failed.Add(1)
-						wantNoSyncAfterAFault(t, left.db)
+						wantNoSyncAfterFailure(t, left.db)
 						if log := left.log; !strings.Contains(log, "the disk fails") || ofDatabase && !strings.Contains(log, "start again") {
 							t.Errorf("it ends, and logs %s", log)
 						}
 					case left.status == 0 && ofDatabase: // else of a copy, or of a folder, of which SQLite takes no notice
 						t.Error("it goes on after a failed sync of the database")
 					}
-					left.outlives(image)
+					left.checkRecovery(image)
 				})
 			}
 		})
 	}
-	tally.figures(t)
+	tally.report(t)
 	proof.Figure(t, "failed", int(failed.Load()))
 }
 
@@ -110,43 +110,43 @@ type crashImage struct {
 // newCrashUpgrade returns a database of this version with its log, for the next version to upgrade.
 func newCrashUpgrade(t testing.TB) crashImage {
 	t.Helper()
-	i := crashImage{files: olderFiles(t)}
+	i := crashImage{files: newKilledFiles(t)}
 	d, _ := i.directory(t, nil)
-	spawn(t, d.db, asNextVersion).ends()
+	spawn(t, d.db, asNextVersion).stopCleanly()
 	i.want = d.rows()
 	return i
 }
 
-// olderFiles returns the files of a directory that was killed, by what follows the database's name.
-func olderFiles(t testing.TB) map[string][]byte {
+// newKilledFiles returns the files of a directory that was killed, by what follows the database's name.
+func newKilledFiles(t testing.TB) map[string][]byte {
 	t.Helper()
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	p := spawn(t, db)
-	p.agent("harbour-pilot", "pilot@example.org")
-	p.ends()
+	p.registerAgent("harbour-pilot", "pilot@example.org")
+	p.stopCleanly()
 	p = spawn(t, db)
-	p.object("POST", "/api/posts", `{"kind":"announce","title":"Tides","body":"Hourly."}`, p.agent("tide-clerk", "clerk@example.org").auth)
+	p.object("POST", "/api/posts", `{"kind":"announce","title":"Tides","body":"Hourly."}`, p.registerAgent("tide-clerk", "clerk@example.org").auth)
 	p.kill()
 	return map[string][]byte{"": readFile(t, db), "-wal": readFile(t, db+"-wal")}
 }
 
-func newCrashSession(t testing.TB, tally *crashTally, seed uint64) crashImage {
+func newCrashSession(t testing.TB, tally *crashCounts, seed uint64) crashImage {
 	t.Helper()
-	wantCrashStates(t)
+	crashStatesAfterSteps(t)
 	d := newCrashDirectory(t, tally)
-	r := d.begins("session")
+	r := d.newRun("session")
 	p := spawn(t, d.db)
-	p.agent("bystander", "bystander@example.org")
+	p.registerAgent("bystander", "bystander@example.org")
 	p.kill()
 	return crashImage{map[string][]byte{"": readFile(t, d.db), "-wal": readFile(t, d.db+"-wal")}, r, seed, nil}
 }
 
 // directory writes the image to a folder, in memory if the machine allows it, and copies its run.
-func (i crashImage) directory(t testing.TB, tally *crashTally) (d *crashDirectory, r *crashRun) {
+func (i crashImage) directory(t testing.TB, tally *crashCounts) (d *crashDirectory, r *crashRun) {
 	t.Helper()
-	d = &crashDirectory{TB: t, tally: tally, db: filepath.Join(imageFolder(t), "callbook.db"), mails: newCrashMails(t)}
+	d = &crashDirectory{TB: t, counts: tally, db: filepath.Join(newImageFolder(t), "callbook.db"), mails: newCrashMails(t)}
 	for suffix, data := range i.files {
-		lay(t, d.db+suffix, data)
+		writeFile(t, d.db+suffix, data)
 	}
 	if i.run != nil {
 		r = &crashRun{name: i.run.name, values: maps.Clone(i.run.values)}
@@ -154,8 +154,8 @@ func (i crashImage) directory(t testing.TB, tally *crashTally) (d *crashDirector
 	return d, r
 }
 
-// crashed is what a run of the service on an image has left.
-type crashed struct {
+// crashResult is what a run of the service on an image has left.
+type crashResult struct {
 	*crashDirectory
 	run    *crashRun
 	status int
@@ -163,26 +163,26 @@ type crashed struct {
 	log    string
 }
 
-// starts runs the service on the image under strace, until the session is done or the service has exited.
-func (i crashImage) starts(t testing.TB, tally *crashTally, faults ...string) crashed {
+// runTraced runs the service on the image under strace, until the session is done or the service has exited.
+func (i crashImage) runTraced(t testing.TB, tally *crashCounts, faults ...string) crashResult {
 	t.Helper()
 	d, r := i.directory(t, tally)
 	d.failing = strings.Contains(strings.Join(faults, " "), "error=")
 	trace := d.db + ".trace"
-	p := newProcessBy(t, func(self string) *exec.Cmd {
+	p := newProcessVia(t, func(self string) *exec.Cmd {
 		args := append([]string{"-f", "-qq", "-o", trace, "-e", "signal=none"}, faults...)
 		args = append(args, self, "serve", "--addr=127.0.0.1:0", "--limits=off", "--base-url="+site, "--db="+d.db)
-		args = append(args, i.settings(d)...)
+		args = append(args, i.flags(d)...)
 		return exec.Command("strace", args...)
 	})
 	p.cancel = func() {}
-	if p.serving() {
-		p.servesUntil(syscall.SIGTERM, d.db)
+	if p.waitServing() {
+		p.signalServer(syscall.SIGTERM, d.db)
 		c := &crashClient{crashDirectory: d}
-		c.reaches(p.base)
-		for r != nil && !r.ended() {
+		c.connect(p.base)
+		for r != nil && !r.finished() {
 			if !c.next(r, p) {
-				if !r.gone {
+				if !r.keyLost {
 					p.cancel = func() {} // it ends by itself
 				}
 				break
@@ -194,15 +194,15 @@ func (i crashImage) starts(t testing.TB, tally *crashTally, faults ...string) cr
 		t.Errorf("it ends with status %d: %s", status, p.err)
 	}
 	p.cancel = func() {}
-	return crashed{d, r, status, crashTraced.FindAllStringSubmatch(string(readFile(t, trace)), -1), p.err.String()}
+	return crashResult{d, r, status, tracedCall.FindAllStringSubmatch(string(readFile(t, trace)), -1), p.err.String()}
 }
 
-// settings returns what a run on the image has: mails and copies, or the next version, whose copies this one cannot read.
-func (i crashImage) settings(d *crashDirectory) []string {
+// flags returns what a run on the image has: mails and copies, or the next version, whose copies this one cannot read.
+func (i crashImage) flags(d *crashDirectory) []string {
 	if i.run == nil {
 		return []string{asNextVersion}
 	}
-	return append(d.mails.setting(), "--backup-dir="+d.copies())
+	return append(d.mails.flags(), "--backup-dir="+d.copies())
 }
 
 func (d *crashDirectory) copies() string { return filepath.Join(filepath.Dir(d.db), "copies") }
@@ -217,8 +217,8 @@ type crashPoint struct {
 // call.
 func (i crashImage) points(t testing.TB, calls string, most int) (points []crashPoint) {
 	t.Helper()
-	without := i.starts(t, &crashTally{}, "-e", "trace="+calls)
-	if without.status != 0 || without.run != nil && !without.run.ended() {
+	without := i.runTraced(t, &crashCounts{}, "-e", "trace="+calls)
+	if without.status != 0 || without.run != nil && !without.run.finished() {
 		t.Fatalf("without faults it ends with status %d", without.status)
 	}
 	counts, last := map[string]int{}, map[string]int{}
@@ -238,43 +238,43 @@ func (i crashImage) points(t testing.TB, calls string, most int) (points []crash
 	return points[:min(most, len(points))]
 }
 
-// crashTraced matches thread and name of a call in a trace.
-var crashTraced = regexp.MustCompile(`(?m)^(\d+) +(\w+)\(`)
+// tracedCall matches thread and name of a call in a trace.
+var tracedCall = regexp.MustCompile(`(?m)^(\d+) +(\w+)\(`)
 
-// outlives looks at the remaining files, starts the service on them, and sends the request without a response again.
-func (d crashed) outlives(i crashImage) {
+// checkRecovery looks at the remaining files, starts the service on them, and sends the request without a response again.
+func (d crashResult) checkRecovery(i crashImage) {
 	d.Helper()
 	copies, _ := filepath.Glob(filepath.Join(d.copies(), "callbook-*.db"))
 	kept, _ := filepath.Glob(d.db + ".pre-migrate-*.db")
 	for _, name := range append(copies, kept...) {
 		if _, err := store.VerifyFile(d.Context(), name, false); err != nil {
-			d.broke("a copy that has its name: %v", err)
+			d.reportDamage("a copy that has its name: %v", err)
 		}
 	}
 	d.failing = false
 	if d.run == nil {
-		spawn(d, d.db, asNextVersion).ends()
+		spawn(d, d.db, asNextVersion).stopCleanly()
 		if diff := cmp.Diff(i.want, d.rows()); diff != "" {
-			d.tally.lost.Add(1)
+			d.counts.lost.Add(1)
 			d.Errorf("rows (-want +got):\n%s", diff)
 		}
-		if torn := integrityOf(d.db); torn != "" {
-			d.broke("the file is not whole: %s", torn)
+		if torn := integrityErrors(d.db); torn != "" {
+			d.reportDamage("the file is not whole: %s", torn)
 		}
 		return
 	}
 
-	p := spawn(d, d.db, d.mails.setting()...)
-	settle := func(st *store.Store, file *sql.DB) { d.settle(d.run, st, file) }
-	d.reads(settle)
+	p := spawn(d, d.db, d.mails.flags()...)
+	settle := func(st *store.Store, file *sql.DB) { d.checkRun(d.run, st, file) }
+	d.read(settle)
 	c := &crashClient{crashDirectory: d.crashDirectory}
-	c.reaches(p.base)
-	if d.run.doubt && !c.next(d.run, p) {
+	c.connect(p.base)
+	if d.run.unanswered && !c.next(d.run, p) {
 		d.Errorf("a repeat is not answered: %s", p.err)
 	}
-	d.reads(settle)
+	d.read(settle)
 	p.kill()
-	d.whole()
+	d.checkIntegrity()
 }
 
 // rows returns all rows of a database that no process serves, by table, except mails and their counts, which the service
@@ -282,15 +282,15 @@ func (d crashed) outlives(i crashImage) {
 func (d *crashDirectory) rows() map[string][]string {
 	d.Helper()
 	tables := map[string][]string{}
-	inFile(d, d.db, func(file *sql.DB) (err error) {
+	withDatabase(d, d.db, func(file *sql.DB) (err error) {
 		var queries []string
-		err = crashEach(file, `
+		err = queryPairs(file, `
 			SELECT t.name, 'SELECT ' || quote(t.name) || ', ' || group_concat('quote(' || c.name || ')', ' || '','' || ') || ' FROM ' || t.name
 			FROM pragma_table_list t JOIN pragma_table_info(t.name) c
 			WHERE t.type IN ('table', 'shadow') AND t.name NOT IN ('site', 'outbox', 'mail_log') AND t.name NOT LIKE 'goose_%' AND t.name NOT LIKE '%_data' AND t.name NOT LIKE '%_idx'
 			GROUP BY t.name`, func(_, query string) { queries = append(queries, query) })
 		for _, query := range queries {
-			err = errors.Join(err, crashEach(file, query, func(table, row string) { tables[table] = append(tables[table], row) }))
+			err = errors.Join(err, queryPairs(file, query, func(table, row string) { tables[table] = append(tables[table], row) }))
 		}
 		return err
 	})

@@ -28,12 +28,12 @@ import (
 
 // crashStep is a request of the session.
 type crashStep struct {
-	operation string // its id in the API's description, where it stands there
-	by        string // agent whose key it carries; empty for none
-	request   string // method, path and body; values of the run are in braces
-	takes     string // value of the run that the response gives
-	again     int    // status of a repeat of what is stored; 0 for success
-	inTwo     bool   // is two writes: the first may be stored alone
+	operation    string // its id in the API's description, where it stands there
+	agent        string // agent whose key it carries; empty for none
+	request      string // method, path and body; values of the run are in braces
+	value        string // value of the run that the response gives
+	repeatStatus int    // status of a repeat of what is stored; 0 for success
+	twoWrites    bool   // is two writes: the first may be stored alone
 }
 
 // crashScript has the agents a, b and c, which the operator has verified, and n, which registers.
@@ -84,18 +84,18 @@ var crashAgents = []string{"a", "b", "c", "n"}
 
 // crashRun is a client's run of the session.
 type crashRun struct {
-	name    string
-	values  map[string]string // keys and ids
-	done    int               // steps with a response
-	settled int               // of these, at the last look
-	doubt   bool              // the next step was sent, and has no response
-	mail    letter            // the last one from which a code or a link was taken
-	gone    bool              // a key was lost with a response: it ends here
+	name       string
+	values     map[string]string // keys and ids
+	done       int               // steps with a response
+	checked    int               // of these, at the last look
+	unanswered bool              // the next step was sent, and has no response
+	mail       message           // the last one from which a code or a link was taken
+	keyLost    bool              // a key was lost with a response: it ends here
 }
 
 func (r *crashRun) handle(agent string) string { return r.name + "-" + agent }
 
-func (r *crashRun) ended() bool { return r.gone || r.done == len(crashScript) }
+func (r *crashRun) finished() bool { return r.keyLost || r.done == len(crashScript) }
 
 // newCrashRun registers the agents that the operator verifies.
 func newCrashRun(t testing.TB, st *store.Store, name string) *crashRun {
@@ -117,8 +117,8 @@ func newCrashRun(t testing.TB, st *store.Store, name string) *crashRun {
 	return r
 }
 
-// crashTally holds the results of all runs.
-type crashTally struct {
+// crashCounts holds the results of all runs.
+type crashCounts struct {
 	cycles, acknowledged, lost, broken, repeated, doubled atomic.Int64
 
 	ready time.Duration // the longest from a start after a kill until it is ready
@@ -127,12 +127,12 @@ type crashTally struct {
 // crashClient sends the requests of runs, one after the other.
 type crashClient struct {
 	*crashDirectory
-	http      *http.Client
-	base      string
-	mailsLate time.Duration // when it no longer waits for a mail; 0: such a mail is missing
+	http        *http.Client
+	base        string
+	mailTimeout time.Duration // when it no longer waits for a mail; 0: such a mail is missing
 }
 
-func (c *crashClient) reaches(base string) {
+func (c *crashClient) connect(base string) {
 	c.base, c.http = base, &http.Client{Timeout: patience, Transport: &http.Transport{DisableCompression: true}}
 }
 
@@ -159,59 +159,59 @@ func (c *crashClient) send(method, path, key, body, once string) (status int, te
 	return a.StatusCode, string(data), err
 }
 
-var crashOnce = regexp.MustCompile(`^(register|send|record|create)`)
+var idempotentStep = regexp.MustCompile(`^(register|send|record|create)`)
 
 // next sends the next request of a run. It returns false if there is no response.
 func (c *crashClient) next(r *crashRun, p *process) bool {
 	step := crashScript[r.done]
-	request, ok := c.filled(r, p, step.request)
+	request, ok := c.fill(r, p, step.request)
 	if !ok {
 		return false
 	}
 	method, rest, _ := strings.Cut(request, " ")
 	path, body, _ := strings.Cut(rest, " ")
 	once := ""
-	if crashOnce.MatchString(step.operation) {
+	if idempotentStep.MatchString(step.operation) {
 		once = fmt.Sprintf("step-%03d-of-%s-once", r.done, r.name)
 	}
-	status, text, err := c.send(method, path, r.values["key of "+step.by], body, once)
-	again := r.doubt && status == step.again
+	status, text, err := c.send(method, path, r.values["key of "+step.agent], body, once)
+	again := r.unanswered && status == step.repeatStatus
 	switch {
 	case err != nil || status >= 500:
-		r.doubt = true
+		r.unanswered = true
 		if err == nil && !c.failing {
-			c.broke("%s: %d %s", step.operation, status, text)
+			c.reportDamage("%s: %d %s", step.operation, status, text)
 		}
 		return false
 	case again:
-		r.gone = step.takes != ""
-		delete(r.values, step.takes)
+		r.keyLost = step.value != ""
+		delete(r.values, step.value)
 	case strings.Contains(text, `"wrong_code"`), status == 404 && strings.Contains(step.request, "{link "):
 		c.mails.setVoid(r.mail)
 		return c.next(r, p)
 	case status/100 != 2:
-		c.broke("%s of %s: %d %s", step.operation, r.name, status, text)
-		r.gone = true
+		c.reportDamage("%s of %s: %d %s", step.operation, r.name, status, text)
+		r.keyLost = true
 		return false
 	default:
-		r.take(step.takes, text)
+		r.remember(step.value, text)
 	}
-	if r.doubt {
-		c.tally.repeated.Add(1)
+	if r.unanswered {
+		c.counts.repeated.Add(1)
 	}
-	c.tally.acknowledged.Add(1)
-	r.done, r.doubt = r.done+1, false
+	c.counts.acknowledged.Add(1)
+	r.done, r.unanswered = r.done+1, false
 	return true
 }
 
-func (r *crashRun) take(value, text string) {
+func (r *crashRun) remember(value, text string) {
 	switch {
 	case value == "":
 	case strings.HasPrefix(value, "key of "):
-		r.values[value] = firstIn(givenKey, text)
+		r.values[value] = firstSubmatch(apiKeyInJSON, text)
 	default:
 		prefix, _, _ := strings.Cut(value, " ")
-		r.values[value] = firstIn(regexp.MustCompile(`"id":"(`+prefix+`_\w+)"`), text)
+		r.values[value] = firstSubmatch(regexp.MustCompile(`"id":"(`+prefix+`_\w+)"`), text)
 	}
 }
 
@@ -220,15 +220,15 @@ var (
 	crashForm   = regexp.MustCompile(`name="form" value="(\w+)"`)
 )
 
-// filled puts the values of a run into a request. It returns false if a mail, or the owner's page, does not come.
-func (c *crashClient) filled(r *crashRun, p *process, request string) (text string, ok bool) {
+// fill puts the values of a run into a request. It returns false if a mail, or the owner's page, does not come.
+func (c *crashClient) fill(r *crashRun, p *process, request string) (text string, ok bool) {
 	ok = true
 	page := ""
 	text = crashBraces.ReplaceAllStringFunc(request, func(name string) string {
 		what, to, _ := strings.Cut(strings.Trim(name, "{}"), " for ")
 		switch what {
 		case "code", "link":
-			l, came := c.mails.waits(p, r.mailbox(to), c.mailsLate)
+			l, came := c.mails.wait(p, r.mailbox(to), c.mailTimeout)
 			ok, r.mail = ok && came, l
 			page = strings.TrimPrefix(mailedLink.FindString(l.text), site)
 			if what == "link" {
@@ -237,7 +237,7 @@ func (c *crashClient) filled(r *crashRun, p *process, request string) (text stri
 			return l.code()
 		case "form":
 			_, text, err := c.send("GET", page, "", "", "")
-			form := firstIn(crashForm, text)
+			form := firstSubmatch(crashForm, text)
 			ok = ok && err == nil && form != ""
 			return form
 		}
@@ -258,39 +258,39 @@ func (r *crashRun) mailbox(of string) string {
 // while the first mail is on its way, or after it has been delivered and before that was stored. The code or link of the
 // first mail is void then, and that of the second one is to come.
 type crashMails struct {
-	*postOffice
-	mu   sync.Mutex
-	came map[string]letter
-	void map[string]string // texts of mails with void codes
+	*mailServer
+	mu       sync.Mutex
+	received map[string]message
+	void     map[string]string // texts of mails with void codes
 }
 
 func newCrashMails(t testing.TB) *crashMails {
-	return &crashMails{postOffice: newPostOffice(t), came: map[string]letter{}, void: map[string]string{}}
+	return &crashMails{mailServer: newMailServer(t), received: map[string]message{}, void: map[string]string{}}
 }
 
 // newest returns the newest mail to an address.
-func (m *crashMails) newest(address string) letter {
+func (m *crashMails) newest(address string) message {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for {
 		select {
-		case l := <-m.delivers:
-			m.came[l.to] = l
+		case l := <-m.delivered:
+			m.received[l.to] = l
 		default:
-			return m.came["<"+address+">"]
+			return m.received["<"+address+">"]
 		}
 	}
 }
 
 // setVoid records that the code of a mail is void, so that waits waits for another one.
-func (m *crashMails) setVoid(l letter) {
+func (m *crashMails) setVoid(l message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.void[l.to] = l.text
 }
 
-// waits waits for a mail to an address. It returns false if the service ends first, or the mail is too late.
-func (m *crashMails) waits(p *process, address string, most time.Duration) (l letter, came bool) {
+// wait waits for a mail to an address. It returns false if the service ends first, or the mail is too late.
+func (m *crashMails) wait(p *process, address string, most time.Duration) (l message, came bool) {
 	for late := time.After(cmp.Or(most, patience)); ; {
 		l = m.newest(address)
 		m.mu.Lock()
@@ -349,8 +349,8 @@ func crashValue(row map[string]any, column string) string {
 	}
 }
 
-// stored returns what is stored about the agents of a run, without its name.
-func (r *crashRun) stored(t testing.TB, st *store.Store, file *sql.DB) string {
+// storedRows returns what is stored about the agents of a run, without its name.
+func (r *crashRun) storedRows(t testing.TB, st *store.Store, file *sql.DB) string {
 	t.Helper()
 	var rows []string
 	for _, agent := range crashAgents {
@@ -374,14 +374,14 @@ func (r *crashRun) stored(t testing.TB, st *store.Store, file *sql.DB) string {
 		}
 	}
 	reports := fmt.Sprintf(`SELECT 'reported', about FROM reports WHERE subject IN ('%s', '%s', '%s')`, r.handle("b"), r.values["pst"], r.values["rpl"])
-	if err := crashEach(file, reports, func(what, about string) { rows = append(rows, what+" "+about) }); err != nil {
+	if err := queryPairs(file, reports, func(what, about string) { rows = append(rows, what+" "+about) }); err != nil {
 		t.Fatal(err)
 	}
 	slices.Sort(rows)
 	return strings.ReplaceAll(strings.Join(rows, "\n"), r.name, "run")
 }
 
-func crashEach(file *sql.DB, query string, see func(x, y string)) error {
+func queryPairs(file *sql.DB, query string, see func(x, y string)) error {
 	rows, err := file.Query(query)
 	if err != nil {
 		return err
@@ -402,24 +402,24 @@ var crashStates struct {
 	after []string // what is stored after so many steps
 }
 
-// wantCrashStates returns what is stored after each step of a session in whose way nothing comes.
-func wantCrashStates(t testing.TB) []string {
+// crashStatesAfterSteps returns what is stored after each step of a session in whose way nothing comes.
+func crashStatesAfterSteps(t testing.TB) []string {
 	t.Helper()
 	skipUnlessRacing(t) // not within Do, which would count as done
 	crashStates.Do(func() {
-		d := newCrashDirectory(t, &crashTally{})
-		c, r := &crashClient{crashDirectory: d}, d.begins("reference")
-		p := spawn(t, d.db, d.mails.setting()...)
-		c.reaches(p.base)
-		d.reads(func(st *store.Store, file *sql.DB) {
-			for crashStates.after = []string{r.stored(t, st, file)}; !r.ended(); {
+		d := newCrashDirectory(t, &crashCounts{})
+		c, r := &crashClient{crashDirectory: d}, d.newRun("reference")
+		p := spawn(t, d.db, d.mails.flags()...)
+		c.connect(p.base)
+		d.read(func(st *store.Store, file *sql.DB) {
+			for crashStates.after = []string{r.storedRows(t, st, file)}; !r.finished(); {
 				if !c.next(r, p) {
 					t.Fatalf("step %d of the session has no response: %s", r.done, p.err)
 				}
-				crashStates.after = append(crashStates.after, r.stored(t, st, file))
+				crashStates.after = append(crashStates.after, r.storedRows(t, st, file))
 			}
 		})
-		p.ends()
+		p.stopCleanly()
 	})
 	if len(crashStates.after) != len(crashScript)+1 {
 		t.Fatal("the session did not come to its end where nothing was in its way")

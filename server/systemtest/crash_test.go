@@ -25,36 +25,36 @@ const (
 
 func TestCrash_KillUnderLoad(t *testing.T) {
 	t.Parallel()
-	wantCrashSteps(t)
-	wantCrashStates(t)
+	wantEveryWrite(t)
+	crashStatesAfterSteps(t)
 	cycles, seed := proof.Rounds(3, crashCycles, 1000), rand.Uint64()
-	random, tally := rand.New(rand.NewPCG(seed, 0)), &crashTally{}
+	random, tally := rand.New(rand.NewPCG(seed, 0)), &crashCounts{}
 	acknowledged := int64(proof.Rounds(0, 3000, 100_000)) // a busy machine needs more cycles for them
 	for done := 0; (done < cycles || tally.acknowledged.Load() < acknowledged) && !t.Failed(); done += crashCycles {
 		t.Run(fmt.Sprint("from cycle ", done), func(t *testing.T) {
 			d := newCrashDirectory(t, tally)
-			clients := make([]*crashLoad, crashClients)
+			clients := make([]*crashWorker, crashClients)
 			for i := range clients {
-				clients[i] = &crashLoad{crashClient: crashClient{crashDirectory: d, mailsLate: time.Second / 4}, name: fmt.Sprint("c", i)}
+				clients[i] = &crashWorker{crashClient: crashClient{crashDirectory: d, mailTimeout: time.Second / 4}, name: fmt.Sprint("c", i)}
 			}
 			for range min(cycles, crashCycles) {
 				d.cycle(clients, random)
 			}
 			p := spawn(d, d.db)
-			d.looks(clients, true)
+			d.checkRuns(clients, true)
 			p.kill()
-			d.whole()
+			d.checkIntegrity()
 		})
 	}
 	if t.Failed() {
 		t.Logf("seed %d", seed)
 	}
-	tally.figures(t)
+	tally.report(t)
 	proof.Figure(t, "cycles", int(tally.cycles.Load()))
 	proof.Figure(t, "ready ms", int(tally.ready.Milliseconds()))
 }
 
-func (s *crashTally) figures(t testing.TB) {
+func (s *crashCounts) report(t testing.TB) {
 	proof.Figure(t, "acknowledged", int(s.acknowledged.Load()))
 	proof.Figure(t, "lost", int(s.lost.Load()))
 	proof.Figure(t, "broken", int(s.broken.Load()))
@@ -62,8 +62,8 @@ func (s *crashTally) figures(t testing.TB) {
 	proof.Figure(t, "doubled", int(s.doubled.Load()))
 }
 
-// wantCrashSteps checks that the session has every writing operation.
-func wantCrashSteps(t testing.TB) {
+// wantEveryWrite checks that the session has every writing operation.
+func wantEveryWrite(t testing.TB) {
 	t.Helper()
 	var document struct {
 		Paths map[string]map[string]struct{ OperationID string }
@@ -80,19 +80,19 @@ func wantCrashSteps(t testing.TB) {
 	}
 }
 
-// crashLoad is a client that begins runs again and again.
-type crashLoad struct {
+// crashWorker is a client that begins runs again and again.
+type crashWorker struct {
 	crashClient
-	name        string
-	begun       int
-	runs, ended []*crashRun
+	name       string
+	started    int
+	runs, done []*crashRun
 }
 
-// sends sends the requests of its runs until one has no response. A run whose mail does not come goes on in a later cycle.
-func (c *crashLoad) sends(p *process) {
+// sendAll sends the requests of its runs until one has no response. A run whose mail does not come goes on in a later cycle.
+func (c *crashWorker) sendAll(p *process) {
 	for _, r := range c.runs {
-		for waits := false; !r.ended() && !waits; {
-			if waits = !c.next(r, p); r.doubt {
+		for waits := false; !r.finished() && !waits; {
+			if waits = !c.next(r, p); r.unanswered {
 				return
 			}
 		}
@@ -102,140 +102,140 @@ func (c *crashLoad) sends(p *process) {
 // crashDirectory is a database on which the service is killed.
 type crashDirectory struct {
 	testing.TB
-	tally   *crashTally
+	counts  *crashCounts
 	db      string
 	mails   *crashMails
 	killed  bool // once at least
 	failing bool // its disk fails, and requests may
 }
 
-func newCrashDirectory(t testing.TB, tally *crashTally) *crashDirectory {
+func newCrashDirectory(t testing.TB, tally *crashCounts) *crashDirectory {
 	t.Helper()
-	return &crashDirectory{TB: t, tally: tally, db: newDB(t), mails: newCrashMails(t)}
+	return &crashDirectory{TB: t, counts: tally, db: newDB(t), mails: newCrashMails(t)}
 }
 
-// reads reads the file beside the service: only the service itself folds in the log that a kill has left.
-func (d *crashDirectory) reads(read func(*store.Store, *sql.DB)) {
+// read reads the file beside the service: only the service itself folds in the log that a kill has left.
+func (d *crashDirectory) read(read func(*store.Store, *sql.DB)) {
 	d.Helper()
-	d.opens(store.Options{Path: d.db, Beside: true}, read)
+	d.withStore(store.Options{Path: d.db, Beside: true}, read)
 }
 
-func (d *crashDirectory) opens(o store.Options, use func(*store.Store, *sql.DB)) {
+func (d *crashDirectory) withStore(o store.Options, use func(*store.Store, *sql.DB)) {
 	d.Helper()
 	st, err := store.Open(d.Context(), o)
 	if err != nil {
-		d.tally.broken.Add(1)
+		d.counts.broken.Add(1)
 		d.Fatal(err)
 	}
-	inFile(d, d.db, func(file *sql.DB) error { use(st, file); return nil })
+	withDatabase(d, d.db, func(file *sql.DB) error { use(st, file); return nil })
 	if err := st.Close(); err != nil {
 		d.Error(err)
 	}
 }
 
-// begins begins a run in a directory that no process serves.
-func (d *crashDirectory) begins(name string) (r *crashRun) {
+// newRun begins a run in a directory that no process serves.
+func (d *crashDirectory) newRun(name string) (r *crashRun) {
 	d.Helper()
-	d.opens(store.Options{Path: d.db, Normal: true}, func(st *store.Store, _ *sql.DB) { r = newCrashRun(d, st, name) })
+	d.withStore(store.Options{Path: d.db, Normal: true}, func(st *store.Store, _ *sql.DB) { r = newCrashRun(d, st, name) })
 	return r
 }
 
 // cycle starts the service, looks at what the last kill has left, sends requests, and kills it.
-func (d *crashDirectory) cycle(clients []*crashLoad, random *rand.Rand) {
+func (d *crashDirectory) cycle(clients []*crashWorker, random *rand.Rand) {
 	if !d.killed || random.IntN(4) == 0 {
-		d.prepares(clients)
+		d.prepareRuns(clients)
 	}
 	if d.killed && random.IntN(4) == 0 { // in the middle of the start after a kill
-		p := newProcess(d, append([]string{"serve", "--addr=127.0.0.1:0", "--db=" + d.db}, d.mails.setting()...)...)
+		p := newProcess(d, append([]string{"serve", "--addr=127.0.0.1:0", "--db=" + d.db}, d.mails.flags()...)...)
 		<-time.After(time.Duration(random.IntN(int(60 * time.Millisecond))))
 		p.kill()
 	}
 	begun := time.Now()
-	p := spawn(d, d.db, d.mails.setting()...)
+	p := spawn(d, d.db, d.mails.flags()...)
 	if status, text := p.call("GET", "/readyz", ""); status != 200 {
-		d.broke("it starts and is not ready: %d %s", status, text)
+		d.reportDamage("it starts and is not ready: %d %s", status, text)
 	}
 	if took := time.Since(begun); d.killed {
-		d.tally.ready = max(d.tally.ready, took)
+		d.counts.ready = max(d.counts.ready, took)
 	}
-	d.looks(clients, false)
+	d.checkRuns(clients, false)
 	var sending sync.WaitGroup
 	for _, c := range clients {
-		c.reaches(p.base)
-		sending.Go(func() { c.sends(p) })
+		c.connect(p.base)
+		sending.Go(func() { c.sendAll(p) })
 	}
 	<-time.After(20*time.Millisecond + time.Duration(random.IntN(int(480*time.Millisecond))))
 	p.kill()
 	sending.Wait()
 	d.killed = true
-	d.tally.cycles.Add(1)
+	d.counts.cycles.Add(1)
 }
 
-// prepares begins runs, and has mails that were on their way go again at once.
-func (d *crashDirectory) prepares(clients []*crashLoad) {
+// prepareRuns begins runs, and has mails that were on their way go again at once.
+func (d *crashDirectory) prepareRuns(clients []*crashWorker) {
 	d.Helper()
-	d.opens(store.Options{Path: d.db, Normal: true}, func(st *store.Store, _ *sql.DB) {
+	d.withStore(store.Options{Path: d.db, Normal: true}, func(st *store.Store, _ *sql.DB) {
 		for _, c := range clients {
 			c.runs = slices.DeleteFunc(c.runs, func(r *crashRun) bool {
-				if r.ended() {
-					c.ended = append(c.ended, r)
+				if r.finished() {
+					c.done = append(c.done, r)
 				}
-				return r.ended()
+				return r.finished()
 			})
 			for len(c.runs) < crashAhead {
-				c.begun++
-				c.runs = append(c.runs, newCrashRun(d, st, fmt.Sprint(c.name, "r", c.begun)))
+				c.started++
+				c.runs = append(c.runs, newCrashRun(d, st, fmt.Sprint(c.name, "r", c.started)))
 			}
 		}
 	})
-	pass(d, d.db, untilNextTry)
+	shiftTimes(d, d.db, retryDelay)
 }
 
-// looks compares what is stored about the present runs, or about all, with what has to be.
-func (d *crashDirectory) looks(clients []*crashLoad, all bool) {
+// checkRuns compares what is stored about the present runs, or about all, with what has to be.
+func (d *crashDirectory) checkRuns(clients []*crashWorker, all bool) {
 	d.Helper()
-	d.reads(func(st *store.Store, file *sql.DB) {
+	d.read(func(st *store.Store, file *sql.DB) {
 		for _, c := range clients {
 			runs := c.runs
 			if all {
-				runs = slices.Concat(c.ended, c.runs)
+				runs = slices.Concat(c.done, c.runs)
 			}
 			for _, r := range runs {
-				if all || r.doubt || r.done > r.settled {
-					d.settle(r, st, file)
+				if all || r.unanswered || r.done > r.checked {
+					d.checkRun(r, st, file)
 				}
 			}
 		}
 	})
 }
 
-// settle checks what is stored about a run: all of its steps with a response, and all or nothing of the one without.
-func (d *crashDirectory) settle(r *crashRun, st *store.Store, file *sql.DB) {
+// checkRun checks what is stored about a run: all of its steps with a response, and all or nothing of the one without.
+func (d *crashDirectory) checkRun(r *crashRun, st *store.Store, file *sql.DB) {
 	d.Helper()
-	want, got := wantCrashStates(d), r.stored(d, st, file)
-	r.settled = r.done
+	want, got := crashStatesAfterSteps(d), r.storedRows(d, st, file)
+	r.checked = r.done
 	after := min(r.done+1, len(crashScript))
 	switch step := crashScript[after-1]; {
 	case got == want[r.done]:
-	case r.doubt && (got == want[after] || step.inTwo):
+	case r.unanswered && (got == want[after] || step.twoWrites):
 	case slices.Contains(want[:r.done], got):
-		d.tally.lost.Add(1)
+		d.counts.lost.Add(1)
 		d.Errorf("lost, after step %d of %s (-want +got):\n%s", r.done, r.name, cmp.Diff(want[r.done], got))
-	case r.doubt:
-		d.broke("step %d of %s, %s, is stored in part (-before +now):\n%s\n(-after +now):\n%s", r.done, r.name, step.operation, cmp.Diff(want[r.done], got), cmp.Diff(want[after], got))
+	case r.unanswered:
+		d.reportDamage("step %d of %s, %s, is stored in part (-before +now):\n%s\n(-after +now):\n%s", r.done, r.name, step.operation, cmp.Diff(want[r.done], got), cmp.Diff(want[after], got))
 	default:
-		d.tally.doubled.Add(1)
+		d.counts.doubled.Add(1)
 		d.Errorf("after step %d of %s (-want +got):\n%s", r.done, r.name, cmp.Diff(want[r.done], got))
 	}
 	for _, agent := range crashAgents {
 		key := r.values["key of "+agent]
-		if key == "" || r.doubt && crashScript[r.done].takes == "key of "+agent {
+		if key == "" || r.unanswered && crashScript[r.done].value == "key of "+agent {
 			continue
 		}
 		sum := sha256.Sum256([]byte(key))
-		err := crashEach(file, `SELECT COALESCE(key_hash, ''), '' FROM handles JOIN agents USING (id) WHERE handle = '`+r.handle(agent)+`'`, func(hash, _ string) {
+		err := queryPairs(file, `SELECT COALESCE(key_hash, ''), '' FROM handles JOIN agents USING (id) WHERE handle = '`+r.handle(agent)+`'`, func(hash, _ string) {
 			if hash != string(sum[:]) {
-				d.tally.lost.Add(1)
+				d.counts.lost.Add(1)
 				d.Errorf("lost: the key of %s", r.handle(agent))
 			}
 		})
@@ -245,20 +245,20 @@ func (d *crashDirectory) settle(r *crashRun, st *store.Store, file *sql.DB) {
 	}
 }
 
-// broke reports that the file is damaged, or that part of a request is stored.
-func (d *crashDirectory) broke(format string, args ...any) {
+// reportDamage reports that the file is damaged, or that part of a request is stored.
+func (d *crashDirectory) reportDamage(format string, args ...any) {
 	d.Helper()
-	d.tally.broken.Add(1)
+	d.counts.broken.Add(1)
 	d.Errorf(format, args...)
 }
 
-// whole checks a file that no process serves with SQLite's own checks.
-func (d *crashDirectory) whole() {
+// checkIntegrity checks a file that no process serves with SQLite's own checks.
+func (d *crashDirectory) checkIntegrity() {
 	d.Helper()
 	if _, err := store.VerifyFile(d.Context(), d.db, false); err != nil {
-		d.broke("after a kill: %v", err)
+		d.reportDamage("after a kill: %v", err)
 	}
-	if torn := integrityOf(d.db); torn != "" {
-		d.broke("the file is not whole: %s", torn)
+	if torn := integrityErrors(d.db); torn != "" {
+		d.reportDamage("the file is not whole: %s", torn)
 	}
 }

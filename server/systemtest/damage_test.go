@@ -30,8 +30,8 @@ import (
 func TestDamage_CausesNoWrongResponse(t *testing.T) {
 	t.Parallel()
 	skipUnlessRacing(t)
-	whole := harbour(t)
-	right := answersOf(t, whole)
+	whole := newDamageSample(t)
+	right := expectedResponses(t, whole)
 	damages := proof.Rounds(3, 40, 500)
 	var mu sync.Mutex
 	var looking sync.WaitGroup
@@ -47,7 +47,7 @@ func TestDamage_CausesNoWrongResponse(t *testing.T) {
 					return
 				}
 				d := damage{seed: seed, killed: seed%2 == 0}
-				ended, others := d.met(t, d.done(whole), right)
+				ended, others := d.check(t, d.apply(whole), right)
 				mu.Lock()
 				wrong += others
 				if ended {
@@ -66,8 +66,8 @@ func TestDamage_CausesNoWrongResponse(t *testing.T) {
 	proof.Figure(t, "noticed", noticed)
 }
 
-// harbour returns the file of a directory, the same each time.
-func harbour(t testing.TB) []byte {
+// newDamageSample returns the file of a directory, the same each time.
+func newDamageSample(t testing.TB) []byte {
 	t.Helper()
 	db, now := newDB(t), time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	st, err := store.Open(t.Context(), store.Options{Path: db, Normal: true, Random: rand.NewChaCha8([32]byte{}), Clock: func() time.Time {
@@ -105,21 +105,21 @@ func harbour(t testing.TB) []byte {
 	return data
 }
 
-// rightAnswer is a path and the body of its response.
-type rightAnswer struct{ path, answer string }
+// expectedResponse is a path and the body of its response.
+type expectedResponse struct{ path, body string }
 
-// answersOf returns the responses of lists, searches, cards, calls and pages of an undamaged file.
-func answersOf(t testing.TB, whole []byte) (right []rightAnswer) {
+// expectedResponses returns the responses of lists, searches, cards, calls and pages of an undamaged file.
+func expectedResponses(t testing.TB, whole []byte) (right []expectedResponse) {
 	t.Helper()
 	db := newDB(t)
-	lay(t, db, whole)
+	writeFile(t, db, whole)
 	p := spawn(t, db)
 	get := func(path string) string {
 		status, text := p.call("GET", path, "")
 		if status != 200 {
 			t.Fatalf("GET %s: %d %s", path, status, text)
 		}
-		right = append(right, rightAnswer{path, text})
+		right = append(right, expectedResponse{path, text})
 		return text
 	}
 	for _, path := range []string{"/api/agents?q=tide&limit=100", "/api/posts?q=hourly", "/api/posts?q=潮位", "/api/collabs", "/agents", "/calls", "/calls.atom"} {
@@ -131,7 +131,7 @@ func answersOf(t testing.TB, whole []byte) (right []rightAnswer) {
 	for _, m := range regexp.MustCompile(`"id":"(pst_\w+)"`).FindAllStringSubmatch(get("/api/posts?limit=100"), -1) {
 		get("/api/posts/" + m[1])
 	}
-	p.ends()
+	p.stopCleanly()
 	if len(right) < 70 {
 		t.Fatalf("only %d answers", len(right))
 	}
@@ -146,8 +146,8 @@ type damage struct {
 
 const pageBytes = 4096
 
-// done damages one or more pages of a file.
-func (d damage) done(whole []byte) []byte {
+// apply damages one or more pages of a file.
+func (d damage) apply(whole []byte) []byte {
 	r := rand.New(rand.NewPCG(uint64(d.seed), 0))
 	var rows []int
 	for at := 0; at < len(whole); at += pageBytes {
@@ -179,8 +179,8 @@ func (d damage) done(whole []byte) []byte {
 	return data
 }
 
-// met starts the program on a damaged file, and reads all of it.
-func (d damage) met(t testing.TB, data []byte, right []rightAnswer) (noticed bool, wrong int) {
+// check starts the program on a damaged file, and reads all of it.
+func (d damage) check(t testing.TB, data []byte, right []expectedResponse) (noticed bool, wrong int) {
 	t.Helper()
 	db := newDB(t)
 	err := os.WriteFile(db, data, 0o600)
@@ -192,12 +192,12 @@ func (d damage) met(t testing.TB, data []byte, right []rightAnswer) (noticed boo
 	}
 	p := newProcess(t, "serve", "--addr=127.0.0.1:0", "--limits=off", "--base-url="+site, "--db="+db)
 	var others, refusals []string // answers that are not the whole file's
-	if p.serving() && (!d.killed || p.checks()) {
+	if p.waitServing() && (!d.killed || p.waitFileCheck()) {
 		for _, e := range right {
-			status, text := p.mayRead(e.path)
+			status, text := p.tryGet(e.path)
 			other := fmt.Sprintf("GET %s: %d %.300s", e.path, status, text)
 			switch {
-			case status == 200 && text == e.answer:
+			case status == 200 && text == e.body:
 			case status == 0 || status >= 500:
 				refusals = append(refusals, other)
 			default:
@@ -222,10 +222,10 @@ func (d damage) met(t testing.TB, data []byte, right []rightAnswer) (noticed boo
 	return status == 65, len(others)
 }
 
-// checks reports whether the check of the whole file finds nothing; otherwise the program has exited.
-func (p *process) checks() (whole bool) {
+// waitFileCheck reports whether the check of the whole file finds nothing; otherwise the program has exited.
+func (p *process) waitFileCheck() (whole bool) {
 	p.Helper()
-	until(p, "the file is checked", func() bool {
+	waitFor(p, "the file is checked", func() bool {
 		select {
 		case status := <-p.status:
 			p.status <- status
@@ -248,14 +248,14 @@ func TestDamage_IsLookedForAfterAKill(t *testing.T) {
 		end    func(*process) // of this start
 	}{
 		{true, (*process).kill}, // a new file
-		{true, (*process).ends},
-		{false, (*process).ends},
+		{true, (*process).stopCleanly},
+		{false, (*process).stopCleanly},
 	} {
 		p := spawn(t, db)
 		if tt.checks {
-			p.logs("the database is not damaged", 1)
+			p.waitLog("the database is not damaged", 1)
 		}
-		p.agent(fmt.Sprintf("tide-reader-%d", time.Now().UnixNano()), "a@example.org")
+		p.registerAgent(fmt.Sprintf("tide-reader-%d", time.Now().UnixNano()), "a@example.org")
 		if checks := strings.Contains(p.err.String(), "reading the whole database"); checks != tt.checks {
 			t.Errorf("it reads the whole file: %t, want %t: %s", checks, tt.checks, p.err)
 		}

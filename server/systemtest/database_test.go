@@ -24,8 +24,8 @@ import (
 
 func newDB(t testing.TB) string { return filepath.Join(t.TempDir(), "callbook.db") }
 
-// seeded returns a database with some agents and a call, after a normal stop.
-func seeded(t testing.TB) (db string) {
+// newSampleDB returns a database with some agents and a call, after a normal stop.
+func newSampleDB(t testing.TB) (db string) {
 	t.Helper()
 	db = filepath.Join(t.TempDir(), "callbook.db")
 	st, err := store.Open(t.Context(), store.Options{Path: db, Normal: true})
@@ -49,8 +49,8 @@ func seeded(t testing.TB) (db string) {
 	return db
 }
 
-// inFile runs SQL on the file of a stopped program.
-func inFile(t testing.TB, db string, act func(*sql.DB) error) {
+// withDatabase runs SQL on the file of a stopped program.
+func withDatabase(t testing.TB, db string, act func(*sql.DB) error) {
 	t.Helper()
 	file, err := sql.Open("sqlite", "file:"+db)
 	if err == nil {
@@ -61,8 +61,8 @@ func inFile(t testing.TB, db string, act func(*sql.DB) error) {
 	}
 }
 
-// inDatabase changes a database that no process serves.
-func inDatabase(t testing.TB, path, query string, args ...any) {
+// execDatabase changes a database that no process serves.
+func execDatabase(t testing.TB, path, query string, args ...any) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path)
 	if err == nil {
@@ -74,10 +74,10 @@ func inDatabase(t testing.TB, path, query string, args ...any) {
 	}
 }
 
-// pass sets all times of mails and codes back, as if that much time had passed.
-func pass(t testing.TB, db string, d time.Duration) {
+// shiftTimes sets all times of mails and codes back, as if that much time had passed.
+func shiftTimes(t testing.TB, db string, d time.Duration) {
 	t.Helper()
-	inFile(t, db, func(file *sql.DB) (err error) {
+	withDatabase(t, db, func(file *sql.DB) (err error) {
 		for _, change := range []string{
 			`UPDATE outbox SET next_try_at = next_try_at - ?1, created_at = created_at - ?1, expires_at = expires_at - ?1`,
 			`UPDATE codes SET created_at = created_at - ?1, expires_at = expires_at - ?1`,
@@ -90,8 +90,8 @@ func pass(t testing.TB, db string, d time.Duration) {
 	})
 }
 
-// holdWriting locks a database like another process, so that nothing can be written until it is released.
-func holdWriting(t testing.TB, db string) (release func()) {
+// lockForWriting locks a database like another process, so that nothing can be written until it is released.
+func lockForWriting(t testing.TB, db string) (release func()) {
 	t.Helper()
 	other, err := sqlx.Open("sqlite", "file:"+db+"?_txlock=immediate&_pragma=busy_timeout(5000)")
 	if err != nil {
@@ -109,8 +109,8 @@ func holdWriting(t testing.TB, db string) (release func()) {
 	}
 }
 
-// integrityOf checks a database more closely than the program does.
-func integrityOf(db string) (faults string) {
+// integrityErrors checks a database more closely than the program does.
+func integrityErrors(db string) (faults string) {
 	d, err := sql.Open("sqlite", "file:"+db)
 	if err == nil {
 		err = errors.Join(d.QueryRow(`
@@ -123,16 +123,16 @@ func integrityOf(db string) (faults string) {
 	return faults
 }
 
-// wantWhole checks a database that no process serves.
-func wantWhole(t testing.TB, db string) {
+// wantIntact checks a database that no process serves.
+func wantIntact(t testing.TB, db string) {
 	t.Helper()
 	if _, err := store.VerifyFile(context.Background(), db, false); err != nil {
 		t.Errorf("%s is not whole: %v", db, err)
 	}
 }
 
-// folderOf returns the contents of the files beside a database, except the lock.
-func folderOf(t testing.TB, db string) map[string]string {
+// filesBeside returns the contents of the files beside a database, except the lock.
+func filesBeside(t testing.TB, db string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	err := filepath.WalkDir(filepath.Dir(db), func(path string, entry fs.DirEntry, err error) error {
@@ -149,8 +149,8 @@ func folderOf(t testing.TB, db string) map[string]string {
 	return files
 }
 
-// newerDatabase returns a file with the schema of a later version.
-func newerDatabase(t testing.TB) string {
+// newDBOfNewerVersion returns a file with the schema of a later version.
+func newDBOfNewerVersion(t testing.TB) string {
 	t.Helper()
 	path := newDB(t)
 	st, err := store.Open(t.Context(), store.Options{Path: path})
@@ -160,12 +160,12 @@ func newerDatabase(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inDatabase(t, path, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)`)
+	execDatabase(t, path, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)`)
 	return path
 }
 
-// lay writes a file, and makes its folder.
-func lay(t testing.TB, path string, data []byte) {
+// writeFile writes a file, and makes its folder.
+func writeFile(t testing.TB, path string, data []byte) {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func readText(t testing.TB, name string) string {
 	return string(readFile(t, name))
 }
 
-func sizeOf(path string) int64 {
+func fileSize(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0
@@ -194,16 +194,16 @@ func sizeOf(path string) int64 {
 	return info.Size()
 }
 
-// settingsFile returns a file of settings for --config.
-func settingsFile(t testing.TB, text string) string {
+// newSettingsFile returns a file of settings for --config.
+func newSettingsFile(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "callbook.toml")
-	lay(t, path, []byte(text))
+	writeFile(t, path, []byte(text))
 	return path
 }
 
-// lineOf returns the first line of a log that contains a text.
-func lineOf(log, text string) string {
+// firstLine returns the first line of a log that contains a text.
+func firstLine(log, text string) string {
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, text) {
 			return line
@@ -212,9 +212,9 @@ func lineOf(log, text string) string {
 	return ""
 }
 
-// closedPort returns an address on which no process listens. Its port is below those that systems choose for connections
+// freeAddress returns an address on which no process listens. Its port is below those that systems choose for connections
 // and listeners, so that none of the tests beside it gets the port before it is used.
-func closedPort(t testing.TB) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {
 		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
@@ -227,8 +227,8 @@ func closedPort(t testing.TB) string {
 	return ""
 }
 
-// runBeside runs a program that serves an address until the test ends, and returns its output.
-func runBeside(t testing.TB, addr string, command *exec.Cmd) *output {
+// startBeside runs a program that serves an address until the test ends, and returns its output.
+func startBeside(t testing.TB, addr string, command *exec.Cmd) *output {
 	t.Helper()
 	out := &output{}
 	command.Stdout, command.Stderr = out, out
@@ -248,7 +248,7 @@ func runBeside(t testing.TB, addr string, command *exec.Cmd) *output {
 			t.Logf("%s: %s", command, out)
 		}
 	})
-	until(t, command.Path+" listens", func() bool {
+	waitFor(t, command.Path+" listens", func() bool {
 		select {
 		case <-ended:
 			t.Fatalf("%s ends: %s", command, out)

@@ -19,7 +19,7 @@ func TestDev_RunsACommand(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the command is one of sh; run on Unix")
 	}
-	status, out, errors := finished("dev", "--addr=127.0.0.1:0", "--log-level=error", "--exec", `echo "$CALLBOOK_URL $CALLBOOK_KEYS"; exit 7`)
+	status, out, errors := runCommand("dev", "--addr=127.0.0.1:0", "--log-level=error", "--exec", `echo "$CALLBOOK_URL $CALLBOOK_KEYS"; exit 7`)
 	if strings.Contains(errors, "exit status") {
 		t.Errorf("the status is printed, too: %s", errors)
 	}
@@ -34,19 +34,19 @@ func TestDev_RunsACommand(t *testing.T) {
 	if _, err := http.Get(url + "/api"); err == nil {
 		t.Error("callbook dev goes on after the command")
 	}
-	if status, _, _ := finished("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec=true"); status != 0 {
+	if status, _, _ := runCommand("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec=true"); status != 0 {
 		t.Errorf("status %d of a command that succeeds", status)
 	}
-	if status, _, _ := finished("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec=kill -9 $$"); status != 128+9 {
+	if status, _, _ := runCommand("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec=kill -9 $$"); status != 128+9 {
 		t.Errorf("status %d of a command that a signal ends", status)
 	}
 	for _, empty := range []string{"", " "} {
-		if status, _, errors := finished("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec="+empty); status != 64 || !strings.Contains(errors, "command of the shell") {
+		if status, _, errors := runCommand("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec="+empty); status != 64 || !strings.Contains(errors, "command of the shell") {
 			t.Errorf("an empty command: status %d: %s", status, errors)
 		}
 	}
 	t.Setenv(asProgram, "1")
-	if status, out, errors := finished("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec", "'"+os.Args[0]+"' version"); status != 0 || !strings.HasPrefix(out, "callbook ") {
+	if status, out, errors := runCommand("dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--exec", "'"+os.Args[0]+"' version"); status != 0 || !strings.HasPrefix(out, "callbook ") {
 		t.Errorf("callbook version as the command: status %d: %s%s", status, out, errors)
 	}
 }
@@ -66,11 +66,11 @@ func TestDev_AllowsHosts(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "http://callbook", "callbook:80", "*", "*.example.org"} {
-		if status, _, errors := finished("dev", "--addr=127.0.0.1:0", "--allow-host="+name); status != 64 || !strings.Contains(errors, "host name") {
+		if status, _, errors := runCommand("dev", "--addr=127.0.0.1:0", "--allow-host="+name); status != 64 || !strings.Contains(errors, "host name") {
 			t.Errorf("%s: status %d: %s", name, status, errors)
 		}
 	}
-	status, out, welcome := finished("dev", "--addr=0.0.0.0:0", "--empty", "--log-level=error", "--allow-host=callbook", "--exec", `echo "$CALLBOOK_URL"`)
+	status, out, welcome := runCommand("dev", "--addr=0.0.0.0:0", "--empty", "--log-level=error", "--allow-host=callbook", "--exec", `echo "$CALLBOOK_URL"`)
 	if status != 0 || !strings.HasPrefix(out, "http://localhost:") || !strings.Contains(welcome, "reach it at http://callbook:") {
 		t.Errorf("status %d: %s %s", status, out, welcome)
 	}
@@ -80,7 +80,7 @@ func TestDev_KeepsDatabase(t *testing.T) {
 	args := []string{"dev", "--addr=127.0.0.1:0", "--empty", "--db=" + newDB(t)}
 	p := start(t, args...)
 	p.object("POST", "/dev/reset", `{"counterparts":true}`)
-	join(p, "harbour-pilot")
+	register(p, "harbour-pilot")
 	p.stop()
 	p = start(t, args...)
 	total, known := p.object("GET", "/api/agents", "")["total"], p.object("GET", "/dev/agents", "")["agents"].([]any)

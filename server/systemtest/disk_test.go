@@ -35,7 +35,7 @@ func TestDurability_NormalIsReported(t *testing.T) {
 		if told := strings.Contains(p.err.String(), warning) && strings.Contains(p.err.String(), "WRN"); told != loud {
 			t.Errorf("%s: the log: %s", durability, p.err)
 		}
-		_, printed := finish("check", "--addr=127.0.0.1:0", "--db", db, "--durability", durability)
+		_, printed := runCommandMerged("check", "--addr=127.0.0.1:0", "--db", db, "--durability", durability)
 		if told := strings.Contains(printed, warning); told != loud {
 			t.Errorf("%s: check: %s", durability, printed)
 		}
@@ -45,16 +45,16 @@ func TestDurability_NormalIsReported(t *testing.T) {
 // TestServe_LeavesUnusableFilesUnchanged checks the exit status and the one line of each kind.
 func TestServe_LeavesUnusableFilesUnchanged(t *testing.T) {
 	t.Parallel()
-	whole := readFile(t, seeded(t))
+	whole := readFile(t, newSampleDB(t))
 	file := func(data []byte) func(testing.TB, string) {
 		return func(t testing.TB, db string) {
-			lay(t, db, data)
+			writeFile(t, db, data)
 		}
 	}
 	foreign := func(journal string) func(testing.TB, string) {
 		return func(t testing.TB, db string) {
-			inDatabase(t, db, `PRAGMA journal_mode = `+journal)
-			inDatabase(t, db, `CREATE TABLE customers (name TEXT)`)
+			execDatabase(t, db, `PRAGMA journal_mode = `+journal)
+			execDatabase(t, db, `CREATE TABLE customers (name TEXT)`)
 		}
 	}
 	lock := func(t testing.TB, db string) { file(nil)(t, db+".lock") }
@@ -99,24 +99,24 @@ func TestServe_LeavesUnusableFilesUnchanged(t *testing.T) {
 			}
 			var before map[string]string
 			if name != "no folder" {
-				before = folderOf(t, db)
+				before = filesBeside(t, db)
 			}
-			status, out, printed := finished(append([]string{"serve", "--addr=127.0.0.1:0", "--db", db}, tt.args...)...)
+			status, out, printed := runCommand(append([]string{"serve", "--addr=127.0.0.1:0", "--db", db}, tt.args...)...)
 			if status != tt.status || out != "" {
 				t.Errorf("status %d, want %d; printed %q", status, tt.status, out)
 			}
-			wantOneLine(t, printed, tt.says)
+			wantOneErrorLine(t, printed, tt.says)
 			if name == "no folder" {
 				return
 			}
-			if diff := cmp.Diff(before, folderOf(t, db)); diff != "" {
+			if diff := cmp.Diff(before, filesBeside(t, db)); diff != "" {
 				t.Error("the files were changed: ", diff)
 			}
-			status, out, _ = finished(append([]string{"check", "--addr=127.0.0.1:0", "--db", db}, tt.args...)...)
+			status, out, _ = runCommand(append([]string{"check", "--addr=127.0.0.1:0", "--db", db}, tt.args...)...)
 			if status != 1 || !strings.Contains(out, "ERROR database") {
 				t.Errorf("check: %d, %s", status, out)
 			}
-			if diff := cmp.Diff(before, folderOf(t, db)); diff != "" {
+			if diff := cmp.Diff(before, filesBeside(t, db)); diff != "" {
 				t.Error("check changes the files: ", diff)
 			}
 		})
@@ -129,7 +129,7 @@ func TestServe_LeavesForeignFilesUnchanged(t *testing.T) {
 		t.Skip("needs root, to be another user")
 	}
 	t.Parallel()
-	whole := readFile(t, seeded(t))
+	whole := readFile(t, newSampleDB(t))
 	ownersOnly, err := os.MkdirTemp("", "another-user")
 	if err != nil {
 		t.Fatal(err)
@@ -156,24 +156,24 @@ func TestServe_LeavesForeignFilesUnchanged(t *testing.T) {
 			if err := errors.Join(os.WriteFile(db, whole, 0o600), os.Chmod(db, tt.file), os.Chmod(folder, tt.folder)); err != nil {
 				t.Fatal(err)
 			}
-			before := folderOf(t, db)
+			before := filesBeside(t, db)
 			byAnother := func(args ...string) *process {
-				return newProcessBy(t, func(string) *exec.Cmd {
+				return newProcessVia(t, func(string) *exec.Cmd {
 					c := exec.Command("/proc/self/exe", append(args, "--addr=127.0.0.1:0", "--db", db)...)
 					c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 					c.Dir = "/"
 					return c
 				})
 			}
-			byAnother("serve").failed(77, "permission")
+			byAnother("serve").wantExit(77, "permission")
 			check := byAnother("check", "--backup-dir", ownersOnly)
-			check.failed(1, "problem")
+			check.wantExit(1, "problem")
 			for _, want := range []string{"ERROR database", tt.checked, "ERROR backups"} {
 				if !strings.Contains(check.out.String(), want) {
 					t.Errorf("check does not say %q: %s", want, check.out)
 				}
 			}
-			if diff := cmp.Diff(before, folderOf(t, db)); diff != "" {
+			if diff := cmp.Diff(before, filesBeside(t, db)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -184,7 +184,7 @@ func TestServe_LeavesForeignFilesUnchanged(t *testing.T) {
 // copy.
 func TestDamage_StopsService(t *testing.T) {
 	t.Parallel()
-	db := seeded(t)
+	db := newSampleDB(t)
 	folder := t.TempDir()
 	copied := filepath.Join(folder, time.Now().UTC().Format("callbook-20060102T150405Z.db")) // none is due
 	if _, err := store.MakeBackup(t.Context(), db, copied); err != nil {
@@ -206,11 +206,11 @@ func TestDamage_StopsService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, body := p.mayRead("/api/posts?limit=50"); status != 0 && status < 500 {
+	if status, body := p.tryGet("/api/posts?limit=50"); status != 0 && status < 500 {
 		t.Errorf("%d: %s", status, body)
 	}
-	p.failed(65, "damaged", "callbook restore "+copied+" --db "+db)
-	if status, printed := finish("restore", copied, "--db", db); status != 0 {
+	p.wantExit(65, "damaged", "callbook restore "+copied+" --db "+db)
+	if status, printed := runCommandMerged("restore", copied, "--db", db); status != 0 {
 		t.Errorf("bringing it back: %d, %s", status, printed)
 	}
 	p = spawn(t, db)
@@ -224,31 +224,31 @@ func TestMovedFile_StopsService(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	p := spawn(t, db)
-	p.object("POST", "/api/agents", registrationFor("tide-reader", "a@example.org"))
+	p.object("POST", "/api/agents", registrationJSON("tide-reader", "a@example.org"))
 	if err := os.Rename(db, db+".old"); err != nil {
 		t.Fatal(err)
 	}
-	p.failed(74, db, "move it back")
+	p.wantExit(74, db, "move it back")
 	p = newProcess(t, "serve", "--addr=127.0.0.1:0", "--db", db)
-	p.failed(73, "callbook restore COPY --db "+db)
+	p.wantExit(73, "callbook restore COPY --db "+db)
 	if err := os.Rename(db+".old", db); err != nil {
 		t.Fatal(err)
 	}
 	p = spawn(t, db)
 	p.object("GET", "/api/agents/tide-reader", "")
-	p.ends()
+	p.stopCleanly()
 }
 
 // TestMaxSize_RejectsOnlyWrites checks that agents can delete themselves, and that others find room again then.
 func TestMaxSize_RejectsOnlyWrites(t *testing.T) {
 	t.Parallel()
-	db := seeded(t)
-	inDatabase(t, db, `INSERT INTO site (name, value) VALUES ('big', zeroblob(9400000))`)
+	db := newSampleDB(t)
+	execDatabase(t, db, `INSERT INTO site (name, value) VALUES ('big', zeroblob(9400000))`)
 	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db, "--max-size=10MB", "--limits=off")
 	status, body := 201, ""
 	var keys []string
 	for i := 0; i < 300 && status == 201; i++ { // until the records take 10 MB
-		status, body = p.call("POST", "/api/agents", registrationFor(fmt.Sprintf("one-more-%d", i), "a@example.org"))
+		status, body = p.call("POST", "/api/agents", registrationJSON(fmt.Sprintf("one-more-%d", i), "a@example.org"))
 		_, key, _ := strings.Cut(body, `"api_key":"`)
 		key, _, _ = strings.Cut(key, `"`)
 		keys = append(keys, key)
@@ -262,17 +262,17 @@ func TestMaxSize_RejectsOnlyWrites(t *testing.T) {
 			t.Errorf("deletion %d: %d %s", i, status, body)
 		}
 	}
-	if status, body := p.call("POST", "/api/agents", registrationFor("after-all", "a@example.org")); status != 201 {
+	if status, body := p.call("POST", "/api/agents", registrationJSON("after-all", "a@example.org")); status != 201 {
 		t.Errorf("in the room of %d others: %d %s", len(keys)-1, status, body)
 	}
 	p.stop()
 	for setting, want := range map[string]string{"12MB": "12000000", "1 GiB": "1073741824", "20000000": "20000000", "0": "0"} {
-		if _, printed := finish("check", "--addr=127.0.0.1:0", "--db", db, "--max-size", setting); !strings.Contains(printed, "CALLBOOK_MAX_SIZE="+want+"\n") {
+		if _, printed := runCommandMerged("check", "--addr=127.0.0.1:0", "--db", db, "--max-size", setting); !strings.Contains(printed, "CALLBOOK_MAX_SIZE="+want+"\n") {
 			t.Errorf("%s: %s", setting, printed)
 		}
 	}
 	for _, setting := range []string{"9MB", "-1", "10 parsecs", "MB", "1e7", "99999999TiB"} {
-		if status, printed := finish("serve", "--addr=127.0.0.1:0", "--db", db, "--max-size="+setting); status != 64 || !strings.Contains(printed, "--max-size") {
+		if status, printed := runCommandMerged("serve", "--addr=127.0.0.1:0", "--db", db, "--max-size="+setting); status != 64 || !strings.Contains(printed, "--max-size") {
 			t.Errorf("%s: %d, %s", setting, status, printed)
 		}
 	}
@@ -283,16 +283,16 @@ func TestFiles_ArePrivate(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	db, mails, copies := filepath.Join(folder, "callbook.db"), filepath.Join(folder, "mails"), filepath.Join(folder, "copies")
-	open := func(args ...string) *process { return shelled(t, "umask 000", nil, args...) }
+	open := func(args ...string) *process { return spawnByShell(t, "umask 000", nil, args...) }
 	if err := os.Mkdir(mails, 0o700); err != nil { // which the program does not make
 		t.Fatal(err)
 	}
 	p := open("serve", "--addr=127.0.0.1:0", "--db", db, "--mail=dir:"+mails, "--backup-dir", copies)
-	p.serves()
-	if refusal := p.verify(p.agent("tide-reader", "a@example.org")); refusal != "" {
+	p.wantServing()
+	if refusal := p.requestCode(p.registerAgent("tide-reader", "a@example.org")); refusal != "" {
 		t.Fatal(refusal)
 	}
-	until(t, "a mail lies in the folder", func() bool { files, _ := filepath.Glob(mails + "/*.eml"); return len(files) > 0 })
+	waitFor(t, "a mail lies in the folder", func() bool { files, _ := filepath.Glob(mails + "/*.eml"); return len(files) > 0 })
 	ends := func(args ...string) {
 		t.Helper()
 		p := open(args...)
@@ -305,17 +305,17 @@ func TestFiles_ArePrivate(t *testing.T) {
 		t.Errorf("the umask of the process: %s", text)
 	}
 	ends("backup", filepath.Join(folder, "copy.db"), "--db", db)
-	p.private(folder, "callbook.db", "callbook.db-wal", "callbook.db-shm", "callbook.db.lock", "copy.db", "copies")
-	p.ends()
+	p.wantPrivate(folder, "callbook.db", "callbook.db-wal", "callbook.db-shm", "callbook.db.lock", "copy.db", "copies")
+	p.stopCleanly()
 	ends("restore", filepath.Join(folder, "copy.db"), "--db", db)
-	p.private(folder, "callbook.db")
+	p.wantPrivate(folder, "callbook.db")
 	if kept, _ := filepath.Glob(db + ".before-restore-*"); len(kept) != 1 {
 		t.Errorf("kept: %q", kept)
 	}
 }
 
-// private checks the permissions of all files in a folder, and that some files are among them.
-func (p *process) private(folder string, want ...string) {
+// wantPrivate checks the permissions of all files in a folder, and that some files are among them.
+func (p *process) wantPrivate(folder string, want ...string) {
 	p.Helper()
 	found := map[string]bool{}
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {

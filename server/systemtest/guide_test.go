@@ -119,23 +119,23 @@ func TestGuide_CommandsWork(t *testing.T) {
 					t.Skipf("%s is not installed", program)
 				}
 			}
-			r := newReader(t, lang, shell)
+			r := newGuideReader(t, lang, shell)
 			meanwhile := map[string]func(){ // before the block that holds the text
-				`requests/$REQUEST/accept`: r.isAsked,
-				`/api/me/requests?box=out`: r.partnerAccepts,
-				`/api/me/collabs?status=`:  r.partnerConfirms,
-				`after=$NEXT`:              r.partnerRecords,
-				`/api/me/links`:            r.ownerConfirms,
-				`/api/me?confirm=`:         r.hasArrived,
+				`requests/$REQUEST/accept`: r.receiveRequest,
+				`/api/me/requests?box=out`: r.acceptAsPartner,
+				`/api/me/collabs?status=`:  r.confirmAsPartner,
+				`after=$NEXT`:              r.recordAsPartner,
+				`/api/me/links`:            r.confirmAsOwner,
+				`/api/me?confirm=`:         r.checkResults,
 			}
 			then := map[string]func(block string){ // after the block that holds the text
-				`POST /api/agents `:      r.registersOnce,
-				`/api/posts/$CALL/repli`: r.repeats,
-				`PUT /api/me/wake`:       r.keepsSecret,
+				`POST /api/agents `:      r.wantOneRegistration,
+				`/api/posts/$CALL/repli`: r.wantIdempotentReply,
+				`PUT /api/me/wake`:       r.wantSecretKept,
 			}
 			var responses string
 			blocks := readGuide(r.program, lang).blocks
-			r.keepsState(blocks[0].text)
+			r.wantStateKept(blocks[0].text)
 			for _, b := range blocks {
 				for text, act := range meanwhile {
 					if strings.Contains(b.text, text) {
@@ -145,8 +145,8 @@ func TestGuide_CommandsWork(t *testing.T) {
 				}
 				switch b.kind {
 				case "sh":
-					r.rejectsPlaceholders(b.text)
-					responses = r.follow(b.text)
+					r.wantPlaceholdersRejected(b.text)
+					responses = r.runBlock(b.text)
 				case "json":
 					r.compare(b.text, responses)
 				default:
@@ -170,22 +170,22 @@ func TestGuide_CommandsWork(t *testing.T) {
 	}
 }
 
-// reader follows the guide.
-type reader struct {
+// guideReader follows the guide.
+type guideReader struct {
 	*program
 	shell                  string // a shell's name
 	handle, mailbox, owner string
 	folder                 string // its home
 	page                   string // a web page of its owner
-	asked                  agent  // the demo agent whom it asks for contact
-	read                   string // all responses
+	partner                agent  // the demo agent whom it asks for contact
+	responses              string // all responses
 }
 
-func newReader(t testing.TB, lang, shell string) *reader {
+func newGuideReader(t testing.TB, lang, shell string) *guideReader {
 	t.Helper()
-	r := &reader{program: start(t, "dev", "--addr=127.0.0.1:0"), shell: shell, handle: "guide-reader-" + lang, folder: t.TempDir()}
+	r := &guideReader{program: start(t, "dev", "--addr=127.0.0.1:0"), shell: shell, handle: "guide-reader-" + lang, folder: t.TempDir()}
 	r.mailbox, r.owner = r.handle+"@example.org", "owner-"+lang+"@example.org"
-	r.asked = r.demoAgent("twinscript")
+	r.partner = r.demoAgent("twinscript")
 	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `<a rel="me" href="%s/agents/%s">my agent</a>`, r.base, r.handle)
 	}))
@@ -194,7 +194,7 @@ func newReader(t testing.TB, lang, shell string) *reader {
 	return r
 }
 
-func (r *reader) demoAgent(handle string) agent {
+func (r *guideReader) demoAgent(handle string) agent {
 	r.Helper()
 	for _, a := range r.object("GET", "/dev/agents", "")["agents"].([]any) {
 		if a := a.(map[string]any); a["handle"] == handle {
@@ -205,8 +205,8 @@ func (r *reader) demoAgent(handle string) agent {
 	return agent{}
 }
 
-// mailed returns the newest mail to a mailbox.
-func (r *reader) mailed(to, what string) string {
+// newestMail returns the newest mail to a mailbox.
+func (r *guideReader) newestMail(to, what string) string {
 	r.Helper()
 	for _, m := range r.object("GET", "/dev/mail", "")["mail"].([]any) {
 		if m := m.(map[string]any); m["to"] == to {
@@ -218,23 +218,23 @@ func (r *reader) mailed(to, what string) string {
 	return ""
 }
 
-// knows returns the value of a placeholder: the reader's own, or the last of its kind in the responses.
-func (r *reader) knows(variable, placeholder string) string {
+// valueOf returns the value of a placeholder: the reader's own, or the last of its kind in the responses.
+func (r *guideReader) valueOf(variable, placeholder string) string {
 	values := map[string]string{
 		"HANDLE": r.handle, "CONFIRM": r.handle, "NAME": "Tide Reader 潮汐员", "DESCRIPTION": "Reads the harbour's tide tables.",
 		"LANGUAGE-CODE": "en", "OWNER": "沈青 Shen Qing", "MAILBOX": r.mailbox, "OWNER_EMAIL": r.owner,
-		"TO": r.asked.handle, "PARTNER": r.asked.handle, "PAGE": r.page, "HOOK": r.page,
+		"TO": r.partner.handle, "PARTNER": r.partner.handle, "PAGE": r.page, "HOOK": r.page,
 	}
 	switch value, ok := values[variable]; {
 	case ok:
 		return value
 	case variable == "CODE":
-		return r.mailed(r.mailbox, "code")
+		return r.newestMail(r.mailbox, "code")
 	case variable == "OFFERING": // of a search for the agent that is asked
-		return r.offeringOf(r.asked.handle)
+		return r.offeringOf(r.partner.handle)
 	}
 	if prefix, _, ok := strings.Cut(placeholder, "_…"); ok {
-		if ids := regexp.MustCompile(`"(?:id|next)":"(`+prefix+`_\w+)"`).FindAllStringSubmatch(r.read, -1); ids != nil {
+		if ids := regexp.MustCompile(`"(?:id|next)":"(`+prefix+`_\w+)"`).FindAllStringSubmatch(r.responses, -1); ids != nil {
 			return ids[len(ids)-1][1]
 		}
 	}
@@ -256,27 +256,27 @@ var (
 )
 
 // fill replaces the placeholders of a block: the values of variables, and words in JSON.
-func (r *reader) fill(commands string) string {
+func (r *guideReader) fill(commands string) string {
 	filled := example.ReplaceAllStringFunc(commands, func(line string) string {
 		m := example.FindStringSubmatch(line)
-		return m[1] + "='" + strings.ReplaceAll(r.knows(m[1], m[2]), "'", `'\''`) + "'"
+		return m[1] + "='" + strings.ReplaceAll(r.valueOf(m[1], m[2]), "'", `'\''`) + "'"
 	})
 	return placeholder.ReplaceAllStringFunc(filled, func(word string) string {
-		return r.knows(strings.NewReplacer("YOUR-", "", "THEIR-HANDLE", "TO", "off_…", "OFFERING").Replace(word), word)
+		return r.valueOf(strings.NewReplacer("YOUR-", "", "THEIR-HANDLE", "TO", "off_…", "OFFERING").Replace(word), word)
 	})
 }
 
 // run runs commands in a shell of their own.
-func (r *reader) run(commands string) ([]byte, error) {
+func (r *guideReader) run(commands string) ([]byte, error) {
 	c := exec.Command(r.shell, "-c", commands)
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.folder, "LC_ALL=C", "NO_PROXY=*"}
 	c.Dir = r.folder
 	return c.CombinedOutput()
 }
 
-// follow runs a block and returns the responses. Each request must succeed, or get the status that the guide gives
+// runBlock runs a block and returns the responses. Each request must succeed, or get the status that the guide gives
 // beside it, and prints its status; no API key is printed.
-func (r *reader) follow(commands string) string {
+func (r *guideReader) runBlock(commands string) string {
 	r.Helper()
 	filled := r.fill(commands)
 	out, err := r.run(filled)
@@ -296,12 +296,12 @@ func (r *reader) follow(commands string) string {
 	if err != nil || !slices.Equal(got, want) || !saves || apiKey.Match(out) {
 		r.Fatalf("the block\n%s\nhas the statuses %v, and the guide says %v: %v\n%s", filled, got, want, err, out)
 	}
-	r.read += string(out)
+	r.responses += string(out)
 	return string(out)
 }
 
-// rejectsPlaceholders checks that a block sends none of the guide's own words in place of the agent's.
-func (r *reader) rejectsPlaceholders(block string) {
+// wantPlaceholdersRejected checks that a block sends none of the guide's own words in place of the agent's.
+func (r *guideReader) wantPlaceholdersRejected(block string) {
 	r.Helper()
 	if _, body, ok := strings.Cut(block, "<<'EOF'"); !ok || !strings.Contains(body, "YOUR-") || strings.Contains(body, "send() {") {
 		return
@@ -311,29 +311,29 @@ func (r *reader) rejectsPlaceholders(block string) {
 	}
 }
 
-// registersOnce checks that the block of the registration does nothing where there is a key.
-func (r *reader) registersOnce(block string) {
+// wantOneRegistration checks that the block of the registration does nothing where there is a key.
+func (r *guideReader) wantOneRegistration(block string) {
 	r.Helper()
-	own := r.own()
-	if out, _ := r.run(strings.ReplaceAll(r.fill(block), r.handle, "another-agent")); status.Match(out) || !bytes.Contains(out, []byte("GET /api/me")) || r.own() != own {
+	own := r.authHeader()
+	if out, _ := r.run(strings.ReplaceAll(r.fill(block), r.handle, "another-agent")); status.Match(out) || !bytes.Contains(out, []byte("GET /api/me")) || r.authHeader() != own {
 		r.Errorf("the registration, once more: %s", out)
 	}
 }
 
-// repeats checks that a block does its act once, until the file of the guide's Idempotency-Keys is gone.
-func (r *reader) repeats(block string) {
+// wantIdempotentReply checks that a block does its act once, until the file of the guide's Idempotency-Keys is gone.
+func (r *guideReader) wantIdempotentReply(block string) {
 	r.Helper()
 	var ids []string
 	for _, before := range []string{"", "", "rm ~/.callbook/once\n"} {
-		ids = append(ids, regexp.MustCompile(`"id":"\w+"`).FindString(r.follow(before+block)))
+		ids = append(ids, regexp.MustCompile(`"id":"\w+"`).FindString(r.runBlock(before+block)))
 	}
 	if ids[0] == "" || ids[0] != ids[1] || ids[1] == ids[2] {
 		r.Errorf("a reply, sent again and once more: %q", ids)
 	}
 }
 
-// keepsSecret checks that the secret in force stays if another wake-up is rejected, and that the error is shown.
-func (r *reader) keepsSecret(block string) {
+// wantSecretKept checks that the secret in force stays if another wake-up is rejected, and that the error is shown.
+func (r *guideReader) wantSecretKept(block string) {
 	r.Helper()
 	path := filepath.Join(r.folder, ".callbook", "wake")
 	before, _ := os.ReadFile(path)
@@ -343,9 +343,9 @@ func (r *reader) keepsSecret(block string) {
 	}
 }
 
-// keepsState checks that the first block replaces the commands of an earlier guide of this site, and leaves the state of
+// wantStateKept checks that the first block replaces the commands of an earlier guide of this site, and leaves the state of
 // another site alone.
-func (r *reader) keepsState(first string) {
+func (r *guideReader) wantStateKept(first string) {
 	r.Helper()
 	path := filepath.Join(r.folder, ".callbook", "env.sh")
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
@@ -355,8 +355,8 @@ func (r *reader) keepsState(first string) {
 		"BASE=" + r.base + "\n": false,
 		"BASE=http://elsewhere.example\nD=~/.callbook\napi() { echo HTTP 401; }\n": true,
 	} {
-		lay(r, path, []byte(text))
-		r.follow(first)
+		writeFile(r, path, []byte(text))
+		r.runBlock(first)
 		if now, err := os.ReadFile(path); err != nil || (string(now) == text) != stays {
 			r.Errorf("env.sh was\n%sand is\n%s%v", text, now, err)
 		}
@@ -367,7 +367,7 @@ func (r *reader) keepsState(first string) {
 }
 
 // checkFiles checks that what the reader has stored is for its own account alone.
-func (r *reader) checkFiles() {
+func (r *guideReader) checkFiles() {
 	r.Helper()
 	err := filepath.Walk(filepath.Join(r.folder, ".callbook"), func(path string, info os.FileInfo, err error) error {
 		if err == nil && info.Mode().Perm()&0o077 != 0 {
@@ -381,7 +381,7 @@ func (r *reader) checkFiles() {
 }
 
 // compare compares an example of a response with the real one, the last of the block before.
-func (r *reader) compare(text, responses string) {
+func (r *guideReader) compare(text, responses string) {
 	r.Helper()
 	var example, response any
 	if err := json.Unmarshal([]byte(text), &example); err != nil {
@@ -391,20 +391,20 @@ func (r *reader) compare(text, responses string) {
 	if err := json.Unmarshal([]byte(all[len(all)-2]), &response); err != nil {
 		r.Fatalf("a response before %s: %v\n%s", text, err, responses)
 	}
-	for _, fault := range differs("", example, response) {
+	for _, fault := range missingMembers("", example, response) {
 		r.Errorf("%s, in %sThe response was %s", fault, text, responses)
 	}
 }
 
-// differs lists the members that an example of a response shows and the response lacks. null matches everything.
-func differs(path string, example, answer any) (faults []string) {
+// missingMembers lists the members that an example of a response shows and the response lacks. null matches everything.
+func missingMembers(path string, example, answer any) (faults []string) {
 	switch e := example.(type) {
 	case nil:
 	case map[string]any:
 		a, _ := answer.(map[string]any)
 		for name, value := range e {
 			if actual, ok := a[name]; ok {
-				faults = append(faults, differs(path+"."+name, value, actual)...)
+				faults = append(faults, missingMembers(path+"."+name, value, actual)...)
 			} else {
 				faults = append(faults, "there is no "+path+"."+name)
 			}
@@ -415,7 +415,7 @@ func differs(path string, example, answer any) (faults []string) {
 			if len(a) == 0 {
 				return append(faults, path+" is no list, or empty")
 			}
-			faults = append(faults, differs(path+"[0]", value, a[0])...)
+			faults = append(faults, missingMembers(path+"[0]", value, a[0])...)
 		}
 	default:
 		if answer != nil && reflect.TypeOf(example) != reflect.TypeOf(answer) {
@@ -427,10 +427,10 @@ func differs(path string, example, answer any) (faults []string) {
 
 var formWord = regexp.MustCompile(`name="form" value="([0-9a-f]+)"`)
 
-// ownerConfirms opens the link of the mail as the owner, and presses the button.
-func (r *reader) ownerConfirms() {
+// confirmAsOwner opens the link of the mail as the owner, and presses the button.
+func (r *guideReader) confirmAsOwner() {
 	r.Helper()
-	link := strings.TrimPrefix(r.mailed(r.owner, "link"), r.base)
+	link := strings.TrimPrefix(r.newestMail(r.owner, "link"), r.base)
 	_, page := r.call("GET", link, "")
 	word := formWord.FindStringSubmatch(page)
 	if word == nil {
@@ -442,53 +442,53 @@ func (r *reader) ownerConfirms() {
 	}
 }
 
-// own is the reader's key, as a header.
-func (r *reader) own() string {
+// authHeader is the reader's key, as a header.
+func (r *guideReader) authHeader() string {
 	r.Helper()
 	header := readFile(r, filepath.Join(r.folder, ".callbook", "auth"))
 	return strings.TrimSpace(string(header))
 }
 
 // offeringOf returns the id of an agent's first offering.
-func (r *reader) offeringOf(handle string) string {
+func (r *guideReader) offeringOf(handle string) string {
 	r.Helper()
 	card := r.object("GET", "/api/agents/"+handle, "")["agent"].(map[string]any)
 	return card["offerings"].([]any)[0].(map[string]any)["id"].(string)
 }
 
-// isAsked asks the reader for contact, and has it look for requests.
-func (r *reader) isAsked() {
+// receiveRequest asks the reader for contact, and has it look for requests.
+func (r *guideReader) receiveRequest() {
 	r.Helper()
 	body := `{"purpose":"Tides","deliverable":"A table","compensation":"none","offering_id":"` + r.offeringOf(r.handle) + `"}`
-	r.object("POST", "/api/agents/"+r.handle+"/requests", body, r.asked.auth)
-	r.follow(". ~/.callbook/env.sh\napi GET /api/me/inbox\n")
+	r.object("POST", "/api/agents/"+r.handle+"/requests", body, r.partner.auth)
+	r.runBlock(". ~/.callbook/env.sh\napi GET /api/me/inbox\n")
 }
 
-// partnerAccepts accepts the reader's request.
-func (r *reader) partnerAccepts() {
+// acceptAsPartner accepts the reader's request.
+func (r *guideReader) acceptAsPartner() {
 	r.Helper()
-	sent := r.object("GET", "/api/me/requests?box=out", "", r.own())["requests"].([]any)
-	r.object("POST", "/api/requests/"+sent[0].(map[string]any)["id"].(string)+"/accept", "", r.asked.auth)
+	sent := r.object("GET", "/api/me/requests?box=out", "", r.authHeader())["requests"].([]any)
+	r.object("POST", "/api/requests/"+sent[0].(map[string]any)["id"].(string)+"/accept", "", r.partner.auth)
 }
 
-// partnerConfirms confirms the reader's collaboration, and records another.
-func (r *reader) partnerConfirms() {
+// confirmAsPartner confirms the reader's collaboration, and records another.
+func (r *guideReader) confirmAsPartner() {
 	r.Helper()
-	recorded := r.object("GET", "/api/me/collabs?status=pending", "", r.own())["collabs"].([]any)
-	r.object("POST", "/api/collabs/"+recorded[0].(map[string]any)["id"].(string)+"/confirm", "", r.asked.auth)
-	r.partnerRecords()
+	recorded := r.object("GET", "/api/me/collabs?status=pending", "", r.authHeader())["collabs"].([]any)
+	r.object("POST", "/api/collabs/"+recorded[0].(map[string]any)["id"].(string)+"/confirm", "", r.partner.auth)
+	r.recordAsPartner()
 }
 
-// partnerRecords records a collaboration for the other side, which is an event.
-func (r *reader) partnerRecords() {
+// recordAsPartner records a collaboration for the other side, which is an event.
+func (r *guideReader) recordAsPartner() {
 	r.Helper()
-	r.object("POST", "/api/collabs", `{"partner":"`+r.handle+`","summary":"Proofs of a page."}`, r.asked.auth)
+	r.object("POST", "/api/collabs", `{"partner":"`+r.handle+`","summary":"Proofs of a page."}`, r.partner.auth)
 }
 
-// hasArrived checks the results of the reader before it leaves.
-func (r *reader) hasArrived() {
+// checkResults checks the results of the reader before it leaves.
+func (r *guideReader) checkResults() {
 	r.Helper()
-	own := r.own()
+	own := r.authHeader()
 	total := func(path string) any { return r.object("GET", path, "", own)["total"] }
 	card := r.object("GET", "/api/agents/"+r.handle, "")
 	described := card["agent"].(map[string]any)

@@ -116,14 +116,14 @@ func start(t testing.TB, args ...string) *program {
 	p := &program{TB: t, out: &output{}, err: &output{}, cancel: cancel, status: make(chan int, 1)}
 	go func() { p.status <- run(ctx, args, p.out, p.err) }()
 	t.Cleanup(func() { p.stop() })
-	if !p.prints("its address", p.listens) {
+	if !p.waitOutput("its address", p.readAddress) {
 		t.Fatalf("callbook %q ended with status %d: %s", args, p.stop(), p.err)
 	}
 	return p
 }
 
-// listens reports whether the program has printed its address, which is its base from now on.
-func (p *program) listens() bool {
+// readAddress reports whether the program has printed its address, which is its base from now on.
+func (p *program) readAddress() bool {
 	m := printedAddress.FindStringSubmatch(p.err.String() + p.out.String())
 	if m != nil {
 		p.base = "http://" + m[1]
@@ -131,8 +131,8 @@ func (p *program) listens() bool {
 	return m != nil
 }
 
-// prints waits until the output fulfils a condition, and reports whether it does so before the program ends.
-func (p *program) prints(what string, is func() bool) bool {
+// waitOutput waits until the output fulfils a condition, and reports whether it does so before the program ends.
+func (p *program) waitOutput(what string, is func() bool) bool {
 	p.Helper()
 	for late := time.After(patience); !is(); {
 		select {
@@ -169,11 +169,11 @@ type process struct {
 
 func newProcess(t testing.TB, args ...string) *process {
 	t.Helper()
-	return newProcessBy(t, func(self string) *exec.Cmd { return exec.Command(self, args...) })
+	return newProcessVia(t, func(self string) *exec.Cmd { return exec.Command(self, args...) })
 }
 
-// newProcessBy starts the program through another program.
-func newProcessBy(t testing.TB, by func(self string) *exec.Cmd) *process {
+// newProcessVia starts the program through another program.
+func newProcessVia(t testing.TB, by func(self string) *exec.Cmd) *process {
 	t.Helper()
 	skipUnlessRacing(t)
 	self, err := os.Executable()
@@ -204,40 +204,40 @@ func newProcessBy(t testing.TB, by func(self string) *exec.Cmd) *process {
 func spawn(t testing.TB, db string, args ...string) *process {
 	t.Helper()
 	p := newProcess(t, append([]string{"serve", "--addr=127.0.0.1:0", "--limits=off", "--log-level=debug", "--base-url=" + site, "--db=" + db}, args...)...)
-	p.serves()
+	p.wantServing()
 	return p
 }
 
-// shelled starts the program through a shell, after some lines of shell.
-func shelled(t testing.TB, lines string, files []*os.File, args ...string) *process {
+// spawnByShell starts the program through a shell, after some lines of shell.
+func spawnByShell(t testing.TB, lines string, files []*os.File, args ...string) *process {
 	t.Helper()
-	return newProcessBy(t, func(self string) *exec.Cmd {
+	return newProcessVia(t, func(self string) *exec.Cmd {
 		c := exec.Command("sh", append([]string{"-euc", lines + "\nexec \"$0\" \"$@\"", self}, args...)...)
 		c.ExtraFiles = files
 		return c
 	})
 }
 
-// serving waits until a process serves or has exited.
-func (p *process) serving() bool {
+// waitServing waits until a process serves or has exited.
+func (p *process) waitServing() bool {
 	p.Helper()
-	defer p.listens()
-	return p.prints("that it serves", func() bool { return strings.Contains(p.err.String(), "callbook is serving") })
+	defer p.readAddress()
+	return p.waitOutput("that it serves", func() bool { return strings.Contains(p.err.String(), "callbook is serving") })
 }
 
-// serves waits until a process serves.
-func (p *process) serves() {
+// wantServing waits until a process serves.
+func (p *process) wantServing() {
 	p.Helper()
-	if !p.serving() {
+	if !p.waitServing() {
 		p.Fatalf("it ends with status %d: %s", p.stop(), p.err)
 	}
 }
 
-// logs returns once the log contains a text that many times.
-func (p *process) logs(text string, times int) {
+// waitLog returns once the log contains a text that many times.
+func (p *process) waitLog(text string, times int) {
 	p.Helper()
 	what := fmt.Sprintf("%q %d times", text, times)
-	if !p.prints(what, func() bool { return strings.Count(p.err.String(), text) >= times }) {
+	if !p.waitOutput(what, func() bool { return strings.Count(p.err.String(), text) >= times }) {
 		p.Fatalf("it ends with status %d and does not log %s: %s", p.stop(), what, p.err)
 	}
 }
@@ -251,16 +251,16 @@ func (p *process) kill() {
 	}
 }
 
-// ends stops the process normally.
-func (p *process) ends() {
+// stopCleanly stops the process normally.
+func (p *process) stopCleanly() {
 	p.Helper()
 	if status := p.stop(); status != 0 {
 		p.Errorf("status %d: %s", status, p.err)
 	}
 }
 
-// failed waits until a process has exited by itself, and checks its status and its one line of error.
-func (p *process) failed(status int, says ...string) {
+// wantExit waits until a process has exited by itself, and checks its status and its one line of error.
+func (p *process) wantExit(status int, says ...string) {
 	p.Helper()
 	select {
 	case got := <-p.status:
@@ -271,11 +271,11 @@ func (p *process) failed(status int, says ...string) {
 	case <-time.After(patience):
 		p.Fatalf("it goes on: %s", p.err)
 	}
-	wantOneLine(p, p.err.String(), says...)
+	wantOneErrorLine(p, p.err.String(), says...)
 }
 
-// wantOneLine checks the last output of a failed command.
-func wantOneLine(t testing.TB, printed string, says ...string) {
+// wantOneErrorLine checks the last output of a failed command.
+func wantOneErrorLine(t testing.TB, printed string, says ...string) {
 	t.Helper()
 	before, line, found := strings.Cut("\n"+printed, "\ncallbook: ")
 	if !found || strings.Count(line, "\n") != 1 || strings.Contains(before+line, "goroutine ") {
@@ -288,8 +288,8 @@ func wantOneLine(t testing.TB, printed string, says ...string) {
 	}
 }
 
-// quiet checks that the output contains none of the secrets.
-func (p *process) quiet(secrets ...string) {
+// wantSecretsUnprinted checks that the output contains none of the secrets.
+func (p *process) wantSecretsUnprinted(secrets ...string) {
 	p.Helper()
 	for _, secret := range secrets {
 		if secret == "" || strings.Contains(p.out.String()+p.err.String(), secret) {
@@ -298,8 +298,8 @@ func (p *process) quiet(secrets ...string) {
 	}
 }
 
-// finished runs a command that exits by itself.
-func finished(args ...string) (status int, out, err string) {
+// runCommand runs a command that exits by itself.
+func runCommand(args ...string) (status int, out, err string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience/4) // ends one that serves
 	defer cancel()
 	var stdout, stderr bytes.Buffer
@@ -307,20 +307,20 @@ func finished(args ...string) (status int, out, err string) {
 	return status, stdout.String(), stderr.String()
 }
 
-// finish runs a command that ends by itself, and returns all that it prints.
-func finish(args ...string) (status int, printed string) {
-	status, out, err := finished(args...)
+// runCommandMerged runs a command that ends by itself, and returns all that it prints.
+func runCommandMerged(args ...string) (status int, printed string) {
+	status, out, err := runCommand(args...)
 	return status, out + err
 }
 
-// until waits for something that happens in another process.
-func until(t testing.TB, what string, is func() bool) {
+// waitFor waits for something that happens in another process.
+func waitFor(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	waitFor(t, patience, what, is)
+	waitAtMost(t, patience, what, is)
 }
 
-// waitFor is until with its own timeout.
-func waitFor(t testing.TB, most time.Duration, what string, is func() bool) {
+// waitAtMost is until with its own timeout.
+func waitAtMost(t testing.TB, most time.Duration, what string, is func() bool) {
 	t.Helper()
 	for late := time.Now().Add(most); !is(); {
 		if time.Now().After(late) {
@@ -330,8 +330,8 @@ func waitFor(t testing.TB, most time.Duration, what string, is func() bool) {
 	}
 }
 
-// comes waits until a channel receives a value, or is closed.
-func comes[T any](t testing.TB, from <-chan T) (v T) {
+// receive waits until a channel receives a value, or is closed.
+func receive[T any](t testing.TB, from <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-from:

@@ -38,23 +38,23 @@ import (
 // HTTPS by itself, first without a certificate authority: the certificates lie there
 // already, or there is none. Then with a real one.
 
-// aDomain is the name of the sites in these tests.
-const aDomain = "directory.example.org"
+// testDomain is the name of the sites in these tests.
+const testDomain = "directory.example.org"
 
-// refusing is an address on which no process listens.
-const refusing = "127.0.0.1:1"
+// closedAddress is an address on which no process listens.
+const closedAddress = "127.0.0.1:1"
 
-// authorityAt returns the directory of a certificate authority at an address, and the folder of its certificates.
-func authorityAt(addr string) (directory, folder string) {
+// authorityDirectory returns the directory of a certificate authority at an address, and the folder of its certificates.
+func authorityDirectory(addr string) (directory, folder string) {
 	return "https://" + addr + "/directory", filepath.Join("certificates", strings.ReplaceAll(addr, ":", "_"))
 }
 
 // unreachableAuthority returns the directory of a certificate authority that cannot be reached, and the folder of its
 // certificates.
-func unreachableAuthority() (directory, folder string) { return authorityAt(refusing) }
+func unreachableAuthority() (directory, folder string) { return authorityDirectory(closedAddress) }
 
-// silence returns an authority that accepts connections, counts them and sends nothing.
-func silence(t testing.TB) (directory, folder string, calls *atomic.Int64) {
+// silentAuthority returns an authority that accepts connections, counts them and sends nothing.
+func silentAuthority(t testing.TB) (directory, folder string, calls *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -72,12 +72,12 @@ func silence(t testing.TB) (directory, folder string, calls *atomic.Int64) {
 			t.Cleanup(func() { conn.Close() })
 		}
 	}()
-	directory, folder = authorityAt(listener.Addr().String())
+	directory, folder = authorityDirectory(listener.Addr().String())
 	return directory, folder, calls
 }
 
-// selfMade returns a self-signed certificate with its key, as PEM.
-func selfMade(t testing.TB, begin, end time.Time, names ...string) []byte {
+// newSelfSignedCert returns a self-signed certificate with its key, as PEM.
+func newSelfSignedCert(t testing.TB, begin, end time.Time, names ...string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -105,16 +105,16 @@ func selfMade(t testing.TB, begin, end time.Time, names ...string) []byte {
 	return append(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})...)
 }
 
-// sockets are the listening sockets of a site, passed to its process: the port is known before it starts, and cannot
+// siteSockets are the listening sockets of a site, passed to its process: the port is known before it starts, and cannot
 // be taken.
-type sockets struct {
+type siteSockets struct {
 	addr, plain, figures string
 	files                []*os.File
 }
 
-func newSockets(t testing.TB) *sockets {
+func newSockets(t testing.TB) *siteSockets {
 	t.Helper()
-	s := &sockets{}
+	s := &siteSockets{}
 	for _, at := range []*string{&s.addr, &s.figures, &s.plain} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -132,16 +132,16 @@ func newSockets(t testing.TB) *sockets {
 }
 
 // serve runs the program on the sockets, after some lines of shell.
-func (s *sockets) serve(t testing.TB, lines string, args ...string) *process {
+func (s *siteSockets) serve(t testing.TB, lines string, args ...string) *process {
 	t.Helper()
 	files := s.files
 	if slices.Contains(args, "--http-addr=off") { // a socket that nothing serves is refused
 		files = files[:2]
 	}
-	p := shelled(t, fmt.Sprintf("export LISTEN_FDS=%d LISTEN_PID=$$\n", len(files))+lines, files, append([]string{
+	p := spawnByShell(t, fmt.Sprintf("export LISTEN_FDS=%d LISTEN_PID=$$\n", len(files))+lines, files, append([]string{
 		"serve", "--addr", s.addr, "--metrics-addr", s.figures, "--log-level=debug", "--log=json",
 	}, args...)...)
-	p.logs("callbook is serving", 1)
+	p.waitLog("callbook is serving", 1)
 	return p
 }
 
@@ -160,8 +160,8 @@ func httpsClient(t testing.TB, at string, trusted *x509.CertPool) *http.Client {
 	}
 }
 
-// greet performs a TLS handshake for a name.
-func greet(at string, config *tls.Config) (tls.ConnectionState, error) {
+// tlsHandshake performs a TLS handshake for a name.
+func tlsHandshake(at string, config *tls.Config) (tls.ConnectionState, error) {
 	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", at, config)
 	if err != nil {
 		return tls.ConnectionState{}, err
@@ -174,59 +174,59 @@ func greet(at string, config *tls.Config) (tls.ConnectionState, error) {
 // that the second name redirects to the first, and that handshakes for other names fail.
 func TestHTTPS_ServesSavedCertificates(t *testing.T) {
 	t.Parallel()
-	folder, other := t.TempDir(), "www."+aDomain
-	directory, kept, calls := silence(t)
+	folder, other := t.TempDir(), "www."+testDomain
+	directory, kept, calls := silentAuthority(t)
 	begin := time.Now().Add(-time.Hour)
 	trusted := x509.NewCertPool()
-	for _, name := range []string{aDomain, other} {
-		made := selfMade(t, begin, begin.Add(90*24*time.Hour), name)
+	for _, name := range []string{testDomain, other} {
+		made := newSelfSignedCert(t, begin, begin.Add(90*24*time.Hour), name)
 		trusted.AppendCertsFromPEM(made)
-		lay(t, filepath.Join(folder, kept, name), made)
+		writeFile(t, filepath.Join(folder, kept, name), made)
 	}
 	s := newSockets(t)
-	p := s.serve(t, "", "--domain", aDomain, "--domain", other, "--acme-directory", directory, "--http-addr", s.plain, "--db", filepath.Join(folder, "callbook.db"))
+	p := s.serve(t, "", "--domain", testDomain, "--domain", other, "--acme-directory", directory, "--http-addr", s.plain, "--db", filepath.Join(folder, "callbook.db"))
 	at, client := s.addr, httpsClient(t, s.addr, trusted)
-	for _, name := range []string{aDomain, other} {
-		until(t, name+" is served", func() bool {
-			_, err := greet(at, &tls.Config{ServerName: name, RootCAs: trusted})
+	for _, name := range []string{testDomain, other} {
+		waitFor(t, name+" is served", func() bool {
+			_, err := tlsHandshake(at, &tls.Config{ServerName: name, RootCAs: trusted})
 			return err == nil
 		})
 	}
 
-	a, text := fetch(t, client, "GET", "https://"+aDomain+"/api")
-	if a.StatusCode != 200 || a.ProtoMajor != 2 || a.Header.Get("Strict-Transport-Security") == "" || !strings.Contains(text, `"https://`+aDomain+`/openapi.json"`) {
+	a, text := fetch(t, client, "GET", "https://"+testDomain+"/api")
+	if a.StatusCode != 200 || a.ProtoMajor != 2 || a.Header.Get("Strict-Transport-Security") == "" || !strings.Contains(text, `"https://`+testDomain+`/openapi.json"`) {
 		t.Errorf("the site: %d by HTTP/%d, %v: %s", a.StatusCode, a.ProtoMajor, a.Header, text)
 	}
 	for _, call := range []string{"GET /agents?q=%E6%BD%AE", "POST /api/agents", "OPTIONS /api"} {
 		method, path, _ := strings.Cut(call, " ")
 		a, text := fetch(t, client, method, "https://"+other+path, "Authorization: Bearer x")
-		if to := a.Header.Get("Location"); a.StatusCode != 308 || to != "https://"+aDomain+path || a.Header.Get("Strict-Transport-Security") == "" || text != "" {
+		if to := a.Header.Get("Location"); a.StatusCode != 308 || to != "https://"+testDomain+path || a.Header.Get("Strict-Transport-Security") == "" || text != "" {
 			t.Errorf("%s by the further name: %d, to %q", call, a.StatusCode, to)
 		}
 	}
 	for name, config := range map[string]*tls.Config{
 		"another name":     {ServerName: "elsewhere.example.org"},
-		"a name below":     {ServerName: "a." + aDomain},
+		"a name below":     {ServerName: "a." + testDomain},
 		"no name":          {InsecureSkipVerify: true},
-		"old TLS":          {ServerName: aDomain, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},
-		"no such protocol": {ServerName: aDomain, NextProtos: []string{"acme-tls/1"}},
-		"an RSA client":    {ServerName: aDomain, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}},
+		"old TLS":          {ServerName: testDomain, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},
+		"no such protocol": {ServerName: testDomain, NextProtos: []string{"acme-tls/1"}},
+		"an RSA client":    {ServerName: testDomain, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}},
 	} {
-		if _, err := greet(at, config); err == nil || errors.As(err, new(*tls.CertificateVerificationError)) {
+		if _, err := tlsHandshake(at, config); err == nil || errors.As(err, new(*tls.CertificateVerificationError)) {
 			t.Errorf("%s: the handshake ends with %v", name, err)
 		}
 	}
-	if state, err := greet(at, &tls.Config{ServerName: strings.ToUpper(aDomain), RootCAs: trusted}); err != nil || state.Version != tls.VersionTLS13 {
+	if state, err := tlsHandshake(at, &tls.Config{ServerName: strings.ToUpper(testDomain), RootCAs: trusted}); err != nil || state.Version != tls.VersionTLS13 {
 		t.Errorf("in capitals: %v, version %x", err, state.Version)
 	}
 	_, text = fetch(t, http.DefaultClient, "GET", "http://"+s.figures+"/metrics")
-	for _, name := range []string{aDomain, other} {
+	for _, name := range []string{testDomain, other} {
 		if line := fmt.Sprintf("callbook_certificate_expires_seconds{domain=%q} %d\n", name, begin.Add(90*24*time.Hour).Unix()); !strings.Contains(text, line) {
 			t.Errorf("no %s in %s", line, text)
 		}
 	}
 	client.CloseIdleConnections() // the end would wait for them
-	p.ends()
+	p.stopCleanly()
 	log := p.err.String()
 	if strings.Contains(log, `"level":"error"`) || calls.Load() > 0 {
 		t.Errorf("the authority is asked %d times, or something else is wrong: %s", calls.Load(), log)
@@ -243,26 +243,26 @@ func TestCertificate_LogsOverdueRenewal(t *testing.T) {
 	folder := t.TempDir()
 	directory, kept := unreachableAuthority()
 	begin := time.Now().Add(-28 * time.Second) // the second look, after a tenth of the lifetime, is in its last quarter
-	lay(t, filepath.Join(folder, kept, aDomain), selfMade(t, begin, begin.Add(40*time.Second), aDomain))
+	writeFile(t, filepath.Join(folder, kept, testDomain), newSelfSignedCert(t, begin, begin.Add(40*time.Second), testDomain))
 	url, alerts := alertReceiver(t)
-	p := start(t, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--alert-url", url, "--db", filepath.Join(folder, "callbook.db"))
-	if a := comes(t, alerts); !strings.Contains(string(a.body), ": no valid certificate") {
+	p := start(t, "serve", "--domain", testDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--alert-url", url, "--db", filepath.Join(folder, "callbook.db"))
+	if a := receive(t, alerts); !strings.Contains(string(a.body), ": no valid certificate") {
 		t.Errorf("the alert: %s", a.body)
 	}
-	until(t, "the log tells of it", func() bool { return strings.Contains(p.err.String(), "renewal of the certificate is overdue") })
+	waitFor(t, "the log tells of it", func() bool { return strings.Contains(p.err.String(), "renewal of the certificate is overdue") })
 	p.stop()
-	if line := lineOf(p.err.String(), "renewal of the certificate is overdue"); !strings.Contains(line, "ERR") || !strings.Contains(line, "the name must point to this machine") {
+	if line := firstLine(p.err.String(), "renewal of the certificate is overdue"); !strings.Contains(line, "ERR") || !strings.Contains(line, "the name must point to this machine") {
 		t.Errorf("the log: %s", line)
 	}
 }
 
 func TestAuthority_DelaysNeitherVisitorsNorShutdown(t *testing.T) {
 	t.Parallel()
-	directory, _, calls := silence(t)
-	p := start(t, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--db", filepath.Join(t.TempDir(), "callbook.db"))
-	until(t, "the authority is asked", func() bool { return calls.Load() > 0 })
+	directory, _, calls := silentAuthority(t)
+	p := start(t, "serve", "--domain", testDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	waitFor(t, "the authority is asked", func() bool { return calls.Load() > 0 })
 	for range 3 {
-		if _, err := greet(strings.TrimPrefix(p.base, "http://"), &tls.Config{ServerName: aDomain}); err == nil || !strings.Contains(err.Error(), "internal error") {
+		if _, err := tlsHandshake(strings.TrimPrefix(p.base, "http://"), &tls.Config{ServerName: testDomain}); err == nil || !strings.Contains(err.Error(), "internal error") {
 			t.Errorf("the handshake ends with %v", err)
 		}
 	}
@@ -271,8 +271,8 @@ func TestAuthority_DelaysNeitherVisitorsNorShutdown(t *testing.T) {
 	}
 }
 
-// ask sends the text of a request, and returns the response.
-func ask(t testing.TB, at, text string) (*http.Response, string) {
+// rawRequest sends the text of a request, and returns the response.
+func rawRequest(t testing.TB, at, text string) (*http.Response, string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", at)
 	if err != nil {
@@ -298,35 +298,35 @@ func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 	directory, _ := unreachableAuthority()
 	s := newSockets(t)
 	plain := s.plain
-	p := s.serve(t, "", "--domain", aDomain, "--acme-directory", directory, "--http-addr", plain, "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	p := s.serve(t, "", "--domain", testDomain, "--acme-directory", directory, "--http-addr", plain, "--db", filepath.Join(t.TempDir(), "callbook.db"))
 	const refused = "POST /api/me/rotate-key"
 	for _, tt := range []struct{ name, request, want string }{ // want is where it leads, or a part of the body
-		{"the home page", "GET / HTTP/1.1\r\nHost: " + aDomain + "\r\n\r\n", "https://" + aDomain + "/"},
-		{"path and query", "GET /agents/a%2Fb?q=%E6%BD%AE&x=1 HTTP/1.1\r\nHost: " + aDomain + "\r\n\r\n", "https://" + aDomain + "/agents/a%2Fb?q=%E6%BD%AE&x=1"},
-		{"HEAD", "HEAD /api HTTP/1.1\r\nHost: " + aDomain + "\r\n\r\n", "https://" + aDomain + "/api"},
-		{"HTTP/1.0", "GET /api HTTP/1.0\r\n\r\n", "https://" + aDomain + "/api"},
-		{"another host", "GET /api HTTP/1.1\r\nHost: elsewhere.example.org\r\n\r\n", "https://" + aDomain + "/api"},
-		{"this address", "GET /api HTTP/1.1\r\nHost: " + plain + "\r\n\r\n", "https://" + aDomain + "/api"},
-		{"a whole URL", "GET http://elsewhere.example.org/api HTTP/1.1\r\nHost: elsewhere.example.org\r\n\r\n", "https://" + aDomain + "/api"},
-		{"a URL without a path", "GET http://elsewhere.example.org?q=1 HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + aDomain + "/?q=1"},
-		{"two slashes", "GET //elsewhere.example.org/x HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + aDomain + "//elsewhere.example.org/x"},
-		{"backslash", "GET /\\elsewhere.example.org HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + aDomain + "/%5Celsewhere.example.org"},
-		{"no path at all", "GET x:@elsewhere.example.org/ HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + aDomain + "/"},
-		{"an asterisk", "GET * HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + aDomain + "/"},
-		{"encoded line breaks", "GET /%0d%0aSet-Cookie:%20a=b?%0d%0aX:%20y HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + aDomain + "/%0d%0aSet-Cookie:%20a=b?%0d%0aX:%20y"},
-		{"bytes of no script", "GET /\xff?\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + aDomain + "/%FF?%ff%fe"},
-		{"POST", "POST /api/agents HTTP/1.1\r\nHost: " + aDomain + "\r\nContent-Length: 2\r\n\r\n{}", refused},
+		{"the home page", "GET / HTTP/1.1\r\nHost: " + testDomain + "\r\n\r\n", "https://" + testDomain + "/"},
+		{"path and query", "GET /agents/a%2Fb?q=%E6%BD%AE&x=1 HTTP/1.1\r\nHost: " + testDomain + "\r\n\r\n", "https://" + testDomain + "/agents/a%2Fb?q=%E6%BD%AE&x=1"},
+		{"HEAD", "HEAD /api HTTP/1.1\r\nHost: " + testDomain + "\r\n\r\n", "https://" + testDomain + "/api"},
+		{"HTTP/1.0", "GET /api HTTP/1.0\r\n\r\n", "https://" + testDomain + "/api"},
+		{"another host", "GET /api HTTP/1.1\r\nHost: elsewhere.example.org\r\n\r\n", "https://" + testDomain + "/api"},
+		{"this address", "GET /api HTTP/1.1\r\nHost: " + plain + "\r\n\r\n", "https://" + testDomain + "/api"},
+		{"a whole URL", "GET http://elsewhere.example.org/api HTTP/1.1\r\nHost: elsewhere.example.org\r\n\r\n", "https://" + testDomain + "/api"},
+		{"a URL without a path", "GET http://elsewhere.example.org?q=1 HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + testDomain + "/?q=1"},
+		{"two slashes", "GET //elsewhere.example.org/x HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + testDomain + "//elsewhere.example.org/x"},
+		{"backslash", "GET /\\elsewhere.example.org HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + testDomain + "/%5Celsewhere.example.org"},
+		{"no path at all", "GET x:@elsewhere.example.org/ HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + testDomain + "/"},
+		{"an asterisk", "GET * HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + testDomain + "/"},
+		{"encoded line breaks", "GET /%0d%0aSet-Cookie:%20a=b?%0d%0aX:%20y HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + testDomain + "/%0d%0aSet-Cookie:%20a=b?%0d%0aX:%20y"},
+		{"bytes of no script", "GET /\xff?\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + testDomain + "/%FF?%ff%fe"},
+		{"POST", "POST /api/agents HTTP/1.1\r\nHost: " + testDomain + "\r\nContent-Length: 2\r\n\r\n{}", refused},
 		{"DELETE", "DELETE /api/me?confirm=a HTTP/1.1\r\nHost: x\r\n\r\n", refused},
 		{"OPTIONS", "OPTIONS /api HTTP/1.1\r\nHost: x\r\n\r\n", refused},
 		{"a method of its own", "BREW / HTTP/1.1\r\nHost: x\r\n\r\n", refused},
 		{"GET with a key", "GET /api/me HTTP/1.1\r\nHost: x\r\nauthorization: Bearer cq_secret\r\n\r\n", refused},
 		{"GET with an empty key", "GET /api/me HTTP/1.1\r\nHost: x\r\nAuthorization:\r\n\r\n", refused},
-		{"a challenge with a key", "GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: " + aDomain + "\r\nAuthorization: x\r\n\r\n", refused},
-		{"no such challenge", "GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: " + aDomain + "\r\n\r\n", "not_found"},
-		{"a file for a challenge", "GET /.well-known/acme-challenge/..%2f..%2f..%2fcallbook.db HTTP/1.1\r\nHost: " + aDomain + "\r\n\r\n", "not_found"},
+		{"a challenge with a key", "GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: " + testDomain + "\r\nAuthorization: x\r\n\r\n", refused},
+		{"no such challenge", "GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: " + testDomain + "\r\n\r\n", "not_found"},
+		{"a file for a challenge", "GET /.well-known/acme-challenge/..%2f..%2f..%2fcallbook.db HTTP/1.1\r\nHost: " + testDomain + "\r\n\r\n", "not_found"},
 		{"a challenge for another", "GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: elsewhere.example.org\r\n\r\n", "not_found"},
 	} {
-		a, body := ask(t, plain, tt.request)
+		a, body := rawRequest(t, plain, tt.request)
 		if a.Header.Get("X-Content-Type-Options") != "nosniff" || a.Header.Get("X-Request-Id") == "" || a.Header.Get("Set-Cookie") != "" || a.Header.Get("Strict-Transport-Security") != "" || a.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: headers %v", tt.name, a.Header)
 		}
@@ -346,19 +346,19 @@ func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 	for _, line := range []string{
 		`callbook_http_requests_total{method="GET",route="redirect",status="3xx"} 13`, `callbook_http_requests_total{method="HEAD",route="redirect",status="3xx"} 1`,
 		`callbook_http_requests_total{method="GET",route="redirect",status="4xx"} 6`, `callbook_http_requests_total{method="OTHER",route="redirect",status="4xx"} 1`,
-		`callbook_certificate_expires_seconds{domain="` + aDomain + `"} 0`,
+		`callbook_certificate_expires_seconds{domain="` + testDomain + `"} 0`,
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no %s in %s", line, text)
 		}
 	}
-	if _, err := greet(s.addr, &tls.Config{ServerName: aDomain}); err == nil || !strings.Contains(err.Error(), "internal error") {
+	if _, err := tlsHandshake(s.addr, &tls.Config{ServerName: testDomain}); err == nil || !strings.Contains(err.Error(), "internal error") {
 		t.Errorf("without a certificate the handshake ends with %v", err)
 	}
-	p.logs("https has no certificate yet", 1)
-	p.ends()
+	p.waitLog("https has no certificate yet", 1)
+	p.stopCleanly()
 	log := p.err.String()
-	if line := lineOf(log, "https has no certificate yet"); !strings.Contains(line, "connection refused") || !strings.Contains(line, "this machine must reach the authority") || !strings.Contains(line, `"again_in":"1m5s"`) || !strings.Contains(line, aDomain) {
+	if line := firstLine(log, "https has no certificate yet"); !strings.Contains(line, "connection refused") || !strings.Contains(line, "this machine must reach the authority") || !strings.Contains(line, `"again_in":"1m5s"`) || !strings.Contains(line, testDomain) {
 		t.Errorf("the log does not say what is wrong: %q", line)
 	}
 	const requests, unknown = 24, 3 // of those to unknown paths, a network has one line a second
@@ -383,7 +383,7 @@ func TestHTTPS_ReadsSettings(t *testing.T) {
 		{"own addresses", []string{"--domain=a.example.org", "--addr=127.0.0.1:0", "--http-addr=off"}, []string{"ADDR=127.0.0.1:0", "HTTP_ADDR=off"}},
 		{"an authority of one's own", []string{"--domain=callbook.internal", "--acme-directory=https://ca.internal/dir"}, []string{"BASE_URL=https://callbook.internal"}},
 	} {
-		_, printed := finish(append([]string{"check", "--db", db}, tt.args...)...)
+		_, printed := runCommandMerged(append([]string{"check", "--db", db}, tt.args...)...)
 		for _, want := range tt.want {
 			if !strings.Contains(printed, "CALLBOOK_"+want+"\n") || strings.Contains(printed, "ERROR https") {
 				t.Errorf("%s: no %s in %s", tt.name, want, printed)
@@ -402,25 +402,25 @@ func TestCheck_ReportsCertificates(t *testing.T) {
 		mode os.FileMode
 		want string
 	}{
-		{"none", nil, 0o700, "note https " + aDomain + " has no certificate yet"},
-		{"good", selfMade(t, now.Add(-60*day), now.Add(30*day), aDomain), 0o700, "ok https " + aDomain + " has a certificate by Harbour Trust H1, valid until " + now.Add(30*day).UTC().Format(time.DateOnly)},
-		{"late", selfMade(t, now.Add(-81*day), now.Add(9*day), aDomain), 0o700, "ERROR https the certificate of " + aDomain + " expires on"},
-		{"short-lived", selfMade(t, now.Add(-4*day), now.Add(2*day), aDomain), 0o700, "ok https"},
-		{"short-lived and late", selfMade(t, now.Add(-5*day), now.Add(day), aDomain), 0o700, "ERROR https the certificate of " + aDomain + " expires on"},
-		{"ended", selfMade(t, now.Add(-91*day), now.Add(-day), aDomain), 0o700, "ERROR https the certificate of " + aDomain + " expires on"},
-		{"of another name", selfMade(t, now.Add(-day), now.Add(89*day), "elsewhere.example.org"), 0o700, "is for elsewhere.example.org"},
+		{"none", nil, 0o700, "note https " + testDomain + " has no certificate yet"},
+		{"good", newSelfSignedCert(t, now.Add(-60*day), now.Add(30*day), testDomain), 0o700, "ok https " + testDomain + " has a certificate by Harbour Trust H1, valid until " + now.Add(30*day).UTC().Format(time.DateOnly)},
+		{"late", newSelfSignedCert(t, now.Add(-81*day), now.Add(9*day), testDomain), 0o700, "ERROR https the certificate of " + testDomain + " expires on"},
+		{"short-lived", newSelfSignedCert(t, now.Add(-4*day), now.Add(2*day), testDomain), 0o700, "ok https"},
+		{"short-lived and late", newSelfSignedCert(t, now.Add(-5*day), now.Add(day), testDomain), 0o700, "ERROR https the certificate of " + testDomain + " expires on"},
+		{"ended", newSelfSignedCert(t, now.Add(-91*day), now.Add(-day), testDomain), 0o700, "ERROR https the certificate of " + testDomain + " expires on"},
+		{"of another name", newSelfSignedCert(t, now.Add(-day), now.Add(89*day), "elsewhere.example.org"), 0o700, "is for elsewhere.example.org"},
 		{"no certificate", []byte("nonsense"), 0o700, "note https"},
-		{"open to others", selfMade(t, now.Add(-day), now.Add(89*day), aDomain), 0o755, "chmod 700"},
+		{"open to others", newSelfSignedCert(t, now.Add(-day), now.Add(89*day), testDomain), 0o755, "chmod 700"},
 	} {
 		folder := t.TempDir()
 		kept := filepath.Join(folder, "certificates", "acme-v02.api.letsencrypt.org")
 		if tt.file != nil {
-			lay(t, filepath.Join(kept, aDomain), tt.file)
+			writeFile(t, filepath.Join(kept, testDomain), tt.file)
 			if err := os.Chmod(kept, tt.mode); err != nil {
 				t.Fatal(err)
 			}
 		}
-		status, printed := finish("check", "--domain", aDomain, "--addr=127.0.0.1:0", "--http-addr=127.0.0.1:0", "--db", filepath.Join(folder, "callbook.db"))
+		status, printed := runCommandMerged("check", "--domain", testDomain, "--addr=127.0.0.1:0", "--http-addr=127.0.0.1:0", "--db", filepath.Join(folder, "callbook.db"))
 		wrong := strings.HasPrefix(tt.want, "ERROR") || strings.HasPrefix(tt.want, "is for") || strings.HasPrefix(tt.want, "chmod")
 		if (status == 1) != wrong || !strings.Contains(strings.Join(strings.Fields(printed), " "), tt.want) {
 			t.Errorf("%s: %d, want %q:\n%s", tt.name, status, tt.want, printed)
@@ -431,7 +431,7 @@ func TestCheck_ReportsCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	status, printed := finish("check", "--domain", aDomain, "--addr=127.0.0.1:0", "--http-addr", taken.Addr().String(), "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	status, printed := runCommandMerged("check", "--domain", testDomain, "--addr=127.0.0.1:0", "--http-addr", taken.Addr().String(), "--db", filepath.Join(t.TempDir(), "callbook.db"))
 	if status != 1 || !strings.Contains(printed, "give another --http-addr") {
 		t.Errorf("plain http where somebody is: %d, %s", status, printed)
 	}
@@ -443,19 +443,19 @@ func TestCertificate_FilesArePrivate(t *testing.T) {
 	folder := t.TempDir()
 	directory, kept := unreachableAuthority()
 	url, alerts := alertReceiver(t)
-	p := shelled(t, "umask 0", nil, "serve", "--domain", aDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--alert-url", url, "--db", filepath.Join(folder, "callbook.db"))
-	p.logs("https has no certificate yet", 1) // the account's key is made by then
-	if a := comes(t, alerts); !strings.Contains(string(a.body), ": no valid certificate") {
+	p := spawnByShell(t, "umask 0", nil, "serve", "--domain", testDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--alert-url", url, "--db", filepath.Join(folder, "callbook.db"))
+	p.waitLog("https has no certificate yet", 1) // the account's key is made by then
+	if a := receive(t, alerts); !strings.Contains(string(a.body), ": no valid certificate") {
 		t.Errorf("the alert: %s", a.body)
 	}
-	p.ends()
-	modes := fmt.Sprint(modesIn(t, filepath.Join(folder, "certificates")))
+	p.stopCleanly()
+	modes := fmt.Sprint(fileModes(t, filepath.Join(folder, "certificates")))
 	if want := fmt.Sprint([]string{"certificates drwx------", filepath.Base(kept) + " drwx------", "acme_account+key -rw-------"}); modes != want {
 		t.Errorf("%s, want %s", modes, want)
 	}
 }
 
-func modesIn(t testing.TB, folder string) (modes []string) {
+func fileModes(t testing.TB, folder string) (modes []string) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -471,8 +471,8 @@ func modesIn(t testing.TB, folder string) (modes []string) {
 	return modes
 }
 
-// authority is Pebble, the certificate authority for tests by Let's Encrypt.
-type authority struct {
+// acmeServer is Pebble, the certificate authority for tests by Let's Encrypt.
+type acmeServer struct {
 	out       *output
 	directory string
 	file      string         // holds the certificate of its own addresses
@@ -485,18 +485,18 @@ func portOf(address string) int {
 	return n
 }
 
-// newAuthority starts an authority that validates a site at these addresses and issues certificates with a lifetime
+// newACMEServer starts an authority that validates a site at these addresses and issues certificates with a lifetime
 // in seconds.
-func newAuthority(t testing.TB, tlsAddr, plainAddr string, seconds int) *authority {
+func newACMEServer(t testing.TB, tlsAddr, plainAddr string, seconds int) *acmeServer {
 	t.Helper()
 	program := os.Getenv("PEBBLE")
 	if program == "" {
 		t.Skip("needs a certificate authority: set PEBBLE to the program github.com/letsencrypt/pebble/v2/cmd/pebble, as bash .ci/run https does")
 	}
-	folder, listen, manage := t.TempDir(), closedPort(t), closedPort(t)
-	c := &authority{directory: "https://" + listen + "/dir", file: filepath.Join(folder, "own.pem"), trusted: x509.NewCertPool()}
-	own := selfMade(t, time.Now().Add(-time.Hour), time.Now().Add(time.Hour), "127.0.0.1")
-	lay(t, c.file, own)
+	folder, listen, manage := t.TempDir(), freeAddress(t), freeAddress(t)
+	c := &acmeServer{directory: "https://" + listen + "/dir", file: filepath.Join(folder, "own.pem"), trusted: x509.NewCertPool()}
+	own := newSelfSignedCert(t, time.Now().Add(-time.Hour), time.Now().Add(time.Hour), "127.0.0.1")
+	writeFile(t, c.file, own)
 	text, err := json.Marshal(map[string]any{"pebble": map[string]any{
 		"tlsPort": portOf(tlsAddr), "httpPort": portOf(plainAddr), "keyAlgorithm": "ecdsa",
 		"profiles":      map[string]any{"default": map[string]any{"description": "default", "validityPeriod": seconds}},
@@ -505,14 +505,14 @@ func newAuthority(t testing.TB, tlsAddr, plainAddr string, seconds int) *authori
 	if err != nil {
 		t.Fatal(err)
 	}
-	lay(t, filepath.Join(folder, "pebble.json"), text)
-	command := exec.Command(program, "-config", filepath.Join(folder, "pebble.json"), "-dnsserver", newNameServer(t))
+	writeFile(t, filepath.Join(folder, "pebble.json"), text)
+	command := exec.Command(program, "-config", filepath.Join(folder, "pebble.json"), "-dnsserver", newDNSServer(t))
 	command.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0")
-	c.out = runBeside(t, listen, command)
+	c.out = startBeside(t, listen, command)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(own)
-	until(t, "the authority shows its root", func() bool {
-		_, err := greet(manage, &tls.Config{RootCAs: pool})
+	waitFor(t, "the authority shows its root", func() bool {
+		_, err := tlsHandshake(manage, &tls.Config{RootCAs: pool})
 		return err == nil
 	})
 	_, root := fetch(t, httpsClient(t, manage, pool), "GET", "https://"+manage+"/roots/0")
@@ -522,8 +522,8 @@ func newAuthority(t testing.TB, tlsAddr, plainAddr string, seconds int) *authori
 	return c
 }
 
-// newNameServer starts a name server that resolves every name to this machine.
-func newNameServer(t testing.TB) string {
+// newDNSServer starts a name server that resolves every name to this machine.
+func newDNSServer(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -536,14 +536,14 @@ func newNameServer(t testing.TB) string {
 			if err != nil {
 				return
 			}
-			go answerNames(conn)
+			go serveDNS(conn)
 		}
 	}()
 	return listener.Addr().String()
 }
 
-// answerNames answers the first question of a connection.
-func answerNames(conn net.Conn) {
+// serveDNS answers the first question of a connection.
+func serveDNS(conn net.Conn) {
 	defer conn.Close()
 	var length uint16
 	if binary.Read(conn, binary.BigEndian, &length) != nil {
@@ -567,10 +567,10 @@ func answerNames(conn net.Conn) {
 }
 
 // orders returns how many certificates were requested from the authority.
-func (c *authority) orders() int { return strings.Count(c.out.String(), "Added order") }
+func (c *acmeServer) orders() int { return strings.Count(c.out.String(), "Added order") }
 
-// serves starts a site that gets its certificates from the authority.
-func (c *authority) serves(t testing.TB, s *sockets, db string, args ...string) *process {
+// startSite starts a site that gets its certificates from the authority.
+func (c *acmeServer) startSite(t testing.TB, s *siteSockets, db string, args ...string) *process {
 	t.Helper()
 	return s.serve(t, "export SSL_CERT_FILE="+c.file, append([]string{"--acme-directory", c.directory, "--db", db}, args...)...)
 }
@@ -581,26 +581,26 @@ const ninetyDays = 90 * 24 * 60 * 60
 // them.
 func TestAuthority_IssuesByTLSChallenge(t *testing.T) {
 	t.Parallel()
-	s, db, other := newSockets(t), filepath.Join(t.TempDir(), "callbook.db"), "www."+aDomain
-	c := newAuthority(t, s.addr, s.plain, ninetyDays)
+	s, db, other := newSockets(t), filepath.Join(t.TempDir(), "callbook.db"), "www."+testDomain
+	c := newACMEServer(t, s.addr, s.plain, ninetyDays)
 	began := time.Now()
-	p := c.serves(t, s, db, "--domain", aDomain, "--domain", other, "--http-addr", s.plain)
-	p.logs("https has a certificate", 2)
+	p := c.startSite(t, s, db, "--domain", testDomain, "--domain", other, "--http-addr", s.plain)
+	p.waitLog("https has a certificate", 2)
 	t.Logf("two certificates after %v", time.Since(began).Round(time.Millisecond))
 	client := httpsClient(t, s.addr, c.trusted)
-	for _, name := range []string{aDomain, other} {
+	for _, name := range []string{testDomain, other} {
 		a, text := fetch(t, client, "GET", "https://"+name+"/healthz")
-		if want := map[string]int{aDomain: 200, other: 308}[name]; a.StatusCode != want || a.ProtoMajor != 2 || a.Header.Get("Strict-Transport-Security") == "" {
+		if want := map[string]int{testDomain: 200, other: 308}[name]; a.StatusCode != want || a.ProtoMajor != 2 || a.Header.Get("Strict-Transport-Security") == "" {
 			t.Errorf("%s: %d by HTTP/%d, %v: %s", name, a.StatusCode, a.ProtoMajor, a.Header, text)
 		}
 	}
-	if a, _ := ask(t, s.plain, "GET /agents HTTP/1.1\r\nHost: "+other+"\r\n\r\n"); a.StatusCode != 301 || a.Header.Get("Location") != "https://"+aDomain+"/agents" {
+	if a, _ := rawRequest(t, s.plain, "GET /agents HTTP/1.1\r\nHost: "+other+"\r\n\r\n"); a.StatusCode != 301 || a.Header.Get("Location") != "https://"+testDomain+"/agents" {
 		t.Errorf("plain http: %d, %v", a.StatusCode, a.Header)
 	}
-	if _, err := greet(s.addr, &tls.Config{ServerName: "elsewhere." + aDomain, RootCAs: c.trusted}); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
+	if _, err := tlsHandshake(s.addr, &tls.Config{ServerName: "elsewhere." + testDomain, RootCAs: c.trusted}); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
 		t.Errorf("another name: %v", err)
 	}
-	status, printed := finish("check", "--domain", aDomain, "--domain", other, "--acme-directory", c.directory, "--db", db)
+	status, printed := runCommandMerged("check", "--domain", testDomain, "--domain", other, "--acme-directory", c.directory, "--db", db)
 	if status != 0 || strings.Count(printed, "has a certificate by Pebble Intermediate CA") != 2 {
 		t.Errorf("check: %d, %s", status, printed)
 	}
@@ -608,19 +608,19 @@ func TestAuthority_IssuesByTLSChallenge(t *testing.T) {
 		t.Errorf("%d orders, or by plain http: %s", asked, c.out)
 	}
 	client.CloseIdleConnections()
-	p.ends()
-	for _, mode := range modesIn(t, filepath.Join(filepath.Dir(db), "certificates")) {
+	p.stopCleanly()
+	for _, mode := range fileModes(t, filepath.Join(filepath.Dir(db), "certificates")) {
 		if !strings.HasSuffix(mode, " drwx------") && !strings.HasSuffix(mode, " -rw-------") {
 			t.Error(mode)
 		}
 	}
 
-	p = c.serves(t, s, db, "--domain", aDomain, "--domain", other, "--http-addr", s.plain)
-	p.logs("https has a certificate", 2)
-	if state, err := greet(s.addr, &tls.Config{ServerName: aDomain, RootCAs: c.trusted}); err != nil || state.PeerCertificates[0].DNSNames[0] != aDomain {
+	p = c.startSite(t, s, db, "--domain", testDomain, "--domain", other, "--http-addr", s.plain)
+	p.waitLog("https has a certificate", 2)
+	if state, err := tlsHandshake(s.addr, &tls.Config{ServerName: testDomain, RootCAs: c.trusted}); err != nil || state.PeerCertificates[0].DNSNames[0] != testDomain {
 		t.Errorf("after the second start: %v", err)
 	}
-	p.ends()
+	p.stopCleanly()
 	if asked := c.orders(); asked != 2 {
 		t.Errorf("the second start asked anew: %d orders", asked)
 	}
@@ -630,10 +630,10 @@ func TestAuthority_IssuesByTLSChallenge(t *testing.T) {
 func TestAuthority_IssuesByHTTPChallenge(t *testing.T) {
 	t.Parallel()
 	s := newSockets(t)
-	c := newAuthority(t, refusing, s.plain, ninetyDays)
-	p := c.serves(t, s, filepath.Join(t.TempDir(), "callbook.db"), "--domain", aDomain, "--http-addr", s.plain)
-	p.logs("https has a certificate", 1)
-	if a, _ := fetch(t, httpsClient(t, s.addr, c.trusted), "GET", "https://"+aDomain+"/healthz"); a.StatusCode != 200 {
+	c := newACMEServer(t, closedAddress, s.plain, ninetyDays)
+	p := c.startSite(t, s, filepath.Join(t.TempDir(), "callbook.db"), "--domain", testDomain, "--http-addr", s.plain)
+	p.waitLog("https has a certificate", 1)
+	if a, _ := fetch(t, httpsClient(t, s.addr, c.trusted), "GET", "https://"+testDomain+"/healthz"); a.StatusCode != 200 {
 		t.Errorf("the site: %d", a.StatusCode)
 	}
 	if !strings.Contains(c.out.String(), "Attempting to validate w/ HTTP") {
@@ -645,18 +645,18 @@ func TestAuthority_IssuesByHTTPChallenge(t *testing.T) {
 func TestAuthority_RenewsWithoutVisitors(t *testing.T) {
 	t.Parallel()
 	s := newSockets(t)
-	c := newAuthority(t, s.addr, s.plain, 6)
-	p := c.serves(t, s, filepath.Join(t.TempDir(), "callbook.db"), "--domain", aDomain, "--http-addr=off")
-	p.logs("https has a certificate", 2)
-	state, err := greet(s.addr, &tls.Config{ServerName: aDomain, RootCAs: c.trusted})
+	c := newACMEServer(t, s.addr, s.plain, 6)
+	p := c.startSite(t, s, filepath.Join(t.TempDir(), "callbook.db"), "--domain", testDomain, "--http-addr=off")
+	p.waitLog("https has a certificate", 2)
+	state, err := tlsHandshake(s.addr, &tls.Config{ServerName: testDomain, RootCAs: c.trusted})
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := lineOf(p.err.String(), "https has a certificate")
+	line := firstLine(p.err.String(), "https has a certificate")
 	if end := state.PeerCertificates[0].NotAfter; strings.Contains(line, end.Format(time.RFC3339)[:19]) {
 		t.Errorf("still the first certificate, until %v: %s", end, line)
 	}
-	p.ends()
+	p.stopCleanly()
 }
 
 // TestAuthority_LogsFailedValidation checks that one log line has the error and the remedy, the site stays up, and
@@ -664,24 +664,24 @@ func TestAuthority_RenewsWithoutVisitors(t *testing.T) {
 func TestAuthority_LogsFailedValidation(t *testing.T) {
 	t.Parallel()
 	s := newSockets(t)
-	c := newAuthority(t, refusing, refusing, ninetyDays)
-	p := c.serves(t, s, filepath.Join(t.TempDir(), "callbook.db"), "--domain", aDomain, "--http-addr", s.plain)
-	p.logs("https has no certificate yet", 1)
+	c := newACMEServer(t, closedAddress, closedAddress, ninetyDays)
+	p := c.startSite(t, s, filepath.Join(t.TempDir(), "callbook.db"), "--domain", testDomain, "--http-addr", s.plain)
+	p.waitLog("https has no certificate yet", 1)
 	asked := c.orders()
 	for range 3 {
-		if _, err := greet(s.addr, &tls.Config{ServerName: aDomain, RootCAs: c.trusted}); err == nil {
+		if _, err := tlsHandshake(s.addr, &tls.Config{ServerName: testDomain, RootCAs: c.trusted}); err == nil {
 			t.Error("a handshake without a certificate succeeds")
 		}
 	}
-	if a, _ := ask(t, s.plain, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); a.StatusCode != 301 {
+	if a, _ := rawRequest(t, s.plain, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); a.StatusCode != 301 {
 		t.Errorf("plain http: %d", a.StatusCode)
 	}
-	p.ends()
+	p.stopCleanly()
 	var said struct{ Level, Domain, Error, Message string }
-	if err := json.Unmarshal([]byte(lineOf(p.err.String(), "https has no certificate yet")), &said); err != nil {
+	if err := json.Unmarshal([]byte(firstLine(p.err.String(), "https has no certificate yet")), &said); err != nil {
 		t.Fatal(err)
 	}
-	if said.Level != "error" || !strings.Contains(said.Error, "no viable challenge type found") || said.Domain != aDomain || !strings.Contains(said.Message, "the name must point to this machine") {
+	if said.Level != "error" || !strings.Contains(said.Error, "no viable challenge type found") || said.Domain != testDomain || !strings.Contains(said.Message, "the name must point to this machine") {
 		t.Errorf("the log: %+v", said)
 	}
 	if now := c.orders(); asked == 0 || now != asked {

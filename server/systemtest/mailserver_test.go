@@ -16,71 +16,71 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// letter is a mail as a mail server receives it.
-type letter struct{ id, from, to, text string }
+// message is a mail as a mail server receives it.
+type message struct{ id, from, to, text string }
 
 var (
 	mailedCode = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{4}(-[0-9A-HJKMNP-TV-Z]{2,4})+\b`)
 	mailedLink = regexp.MustCompile(`http://\S+/owner/\w+`)
 )
 
-func (l letter) code() string { return mailedCode.FindString(l.text) }
+func (l message) code() string { return mailedCode.FindString(l.text) }
 
 // isNotice reports whether a mail only tells what somebody did with an agent. The post office takes such mails and
 // shows them to no test.
-func (l letter) isNotice() bool {
+func (l message) isNotice() bool {
 	return strings.Contains(l.text, "If that was you, do nothing.") || strings.Contains(l.text, "If you asked that person to, do nothing.")
 }
 
-func readLetter(data []byte) (l letter, err error) {
+func parseMessage(data []byte) (l message, err error) {
 	m, err := mail.ReadMessage(bytes.NewReader(data))
 	if err != nil {
 		return l, err
 	}
 	text, err := io.ReadAll(quotedprintable.NewReader(m.Body))
-	return letter{m.Header.Get("Message-ID"), m.Header.Get("From"), m.Header.Get("To"), string(text)}, err
+	return message{m.Header.Get("Message-ID"), m.Header.Get("From"), m.Header.Get("To"), string(text)}, err
 }
 
-// step is a step in the delivery of a mail.
-type step string
+// smtpStep is a step in the delivery of a mail.
+type smtpStep string
 
 const (
-	stepConnect step = "the connection"
-	stepMail    step = "MAIL"
-	stepRcpt    step = "RCPT"
-	stepData    step = "the whole text" // has come and counts as delivered; not yet answered
-	stepQuit    step = "QUIT"           // or a broken connection
+	atConnect smtpStep = "the connection"
+	atMail    smtpStep = "MAIL"
+	atRcpt    smtpStep = "RCPT"
+	atData    smtpStep = "the whole text" // has come and counts as delivered; not yet answered
+	atQuit    smtpStep = "QUIT"           // or a broken connection
 )
 
-// postOffice is a mail server in this process. At each step it calls act.
-type postOffice struct {
+// mailServer is a mail server in this process. At each step it calls act.
+type mailServer struct {
 	testing.TB
-	server   *smtp.Server
-	address  string
-	delivers chan letter
+	server    *smtp.Server
+	address   string
+	delivered chan message
 
-	mu      sync.Mutex
-	act     func(step) error
-	changed chan struct{} // closed once it does something else
-	letters []letter
+	mu       sync.Mutex
+	behavior func(smtpStep) error
+	changed  chan struct{} // closed once it does something else
+	mails    []message
 }
 
-func newPostOffice(t testing.TB) *postOffice {
+func newMailServer(t testing.TB) *mailServer {
 	t.Helper()
 	skipUnlessRacing(t)
-	o := &postOffice{TB: t, delivers: make(chan letter, 1000), changed: make(chan struct{})}
-	o.works()
+	o := &mailServer{TB: t, delivered: make(chan message, 1000), changed: make(chan struct{})}
+	o.acceptAll()
 	o.server = smtp.NewServer(o)
-	o.server.Domain, o.server.ErrorLog, o.server.AllowInsecureAuth = "localhost", mute{}, true
+	o.server.Domain, o.server.ErrorLog, o.server.AllowInsecureAuth = "localhost", noLog{}, true
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.address = listener.Addr().String()
 	ended := make(chan error, 1)
-	go func() { ended <- o.server.Serve(gate{listener, o}) }()
+	go func() { ended <- o.server.Serve(acceptor{listener, o}) }()
 	t.Cleanup(func() {
-		o.works()
+		o.acceptAll()
 		if err := errors.Join(o.server.Close(), <-ended); err != nil && !errors.Is(err, smtp.ErrServerClosed) {
 			t.Error(err)
 		}
@@ -88,55 +88,55 @@ func newPostOffice(t testing.TB) *postOffice {
 	return o
 }
 
-// does sets what happens at each step from now on, and ends what hangs.
-func (o *postOffice) does(act func(at step) error) {
+// setBehavior sets what happens at each step from now on, and ends what hangs.
+func (o *mailServer) setBehavior(act func(at smtpStep) error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	close(o.changed)
-	o.act, o.changed = act, make(chan struct{})
+	o.behavior, o.changed = act, make(chan struct{})
 }
 
-// works makes the server accept every mail.
-func (o *postOffice) works() { o.does(func(step) error { return nil }) }
+// acceptAll makes the server accept every mail.
+func (o *mailServer) acceptAll() { o.setBehavior(func(smtpStep) error { return nil }) }
 
-func (o *postOffice) asks(at step) error {
+func (o *mailServer) behave(at smtpStep) error {
 	o.mu.Lock()
-	act := o.act
+	act := o.behavior
 	o.mu.Unlock()
 	return act(at)
 }
 
-// hangs waits until it is to do something else.
-func (o *postOffice) hangs() {
+// waitForChange waits until it is to do something else.
+func (o *mailServer) waitForChange() {
 	o.mu.Lock()
 	changed := o.changed
 	o.mu.Unlock()
 	<-changed
 }
 
-// setting returns the settings of the program for this server, without a limit of mails.
-func (o *postOffice) setting() []string {
+// flags returns the settings of the program for this server, without a limit of mails.
+func (o *mailServer) flags() []string {
 	o.Helper()
 	return []string{
 		"--mail=smtp://" + o.address, "--mail-from=Callbook <callbook@example.org>",
-		"--config=" + settingsFile(o, "[limits]\nmails = 0\n"),
+		"--config=" + newSettingsFile(o, "[limits]\nmails = 0\n"),
 	}
 }
 
-// next returns the next mail.
-func (o *postOffice) next() letter {
+// nextMail returns the next mail.
+func (o *mailServer) nextMail() message {
 	o.Helper()
-	return comes(o, o.delivers)
+	return receive(o, o.delivered)
 }
 
-// tally counts the mails that came, by recipient; one whose copies differ fails
+// deliveries counts the mails that came, by recipient; one whose copies differ fails
 // the test.
-func (o *postOffice) tally() map[string]int {
+func (o *mailServer) deliveries() map[string]int {
 	o.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	counts, first := map[string]int{}, map[string]letter{}
-	for _, l := range o.letters {
+	counts, first := map[string]int{}, map[string]message{}
+	for _, l := range o.mails {
 		if counts[l.to]++; counts[l.to] > 1 && (first[l.to].id != l.id || first[l.to].code() != l.code()) {
 			o.Errorf("two mails, not one twice: %+v and %+v", first[l.to], l)
 		}
@@ -145,22 +145,22 @@ func (o *postOffice) tally() map[string]int {
 	return counts
 }
 
-type mute struct{}
+type noLog struct{}
 
-func (mute) Printf(string, ...any) {}
+func (noLog) Printf(string, ...any) {}
 
-func (mute) Println(...any) {}
+func (noLog) Println(...any) {}
 
-// gate lets connections in as the post office says.
-type gate struct {
+// acceptor lets connections in as the post office says.
+type acceptor struct {
 	net.Listener
-	office *postOffice
+	mails *mailServer
 }
 
-func (g gate) Accept() (net.Conn, error) {
+func (g acceptor) Accept() (net.Conn, error) {
 	for {
 		conn, err := g.Listener.Accept()
-		if err != nil || g.office.asks(stepConnect) == nil {
+		if err != nil || g.mails.behave(atConnect) == nil {
 			return conn, err
 		}
 		_ = conn.Close()
@@ -171,49 +171,49 @@ func (g gate) Accept() (net.Conn, error) {
 var errDrop = errors.New("drop")
 
 // NewSession implements smtp.Backend.
-func (o *postOffice) NewSession(c *smtp.Conn) (smtp.Session, error) {
-	return &dialogue{office: o, conn: c}, nil
+func (o *mailServer) NewSession(c *smtp.Conn) (smtp.Session, error) {
+	return &smtpSession{server: o, conn: c}, nil
 }
 
-type dialogue struct {
-	office *postOffice
+type smtpSession struct {
+	server *mailServer
 	conn   *smtp.Conn
 }
 
-func (d *dialogue) ask(at step) error {
-	err := d.office.asks(at)
+func (d *smtpSession) behave(at smtpStep) error {
+	err := d.server.behave(at)
 	if err == errDrop {
 		_ = d.conn.Conn().Close()
 	}
 	return err
 }
 
-func (d *dialogue) Mail(string, *smtp.MailOptions) error { return d.ask(stepMail) }
+func (d *smtpSession) Mail(string, *smtp.MailOptions) error { return d.behave(atMail) }
 
-func (d *dialogue) Rcpt(string, *smtp.RcptOptions) error { return d.ask(stepRcpt) }
+func (d *smtpSession) Rcpt(string, *smtp.RcptOptions) error { return d.behave(atRcpt) }
 
-func (d *dialogue) Logout() error { return d.ask(stepQuit) }
+func (d *smtpSession) Logout() error { return d.behave(atQuit) }
 
-func (d *dialogue) Reset() {}
+func (d *smtpSession) Reset() {}
 
-func (d *dialogue) Data(r io.Reader) error {
+func (d *smtpSession) Data(r io.Reader) error {
 	data, err := io.ReadAll(r)
 	if err != nil {
 		return err
 	}
-	l, err := readLetter(data)
+	l, err := parseMessage(data)
 	if err != nil {
-		d.office.Errorf("a mail cannot be read: %v\n%s", err, data)
+		d.server.Errorf("a mail cannot be read: %v\n%s", err, data)
 	}
-	answer := d.office.asks(stepData)
+	answer := d.server.behave(atData)
 	if refusal := (*smtp.SMTPError)(nil); errors.As(answer, &refusal) {
 		return answer
 	}
 	if !l.isNotice() {
-		d.office.mu.Lock()
-		d.office.letters = append(d.office.letters, l)
-		d.office.mu.Unlock()
-		d.office.delivers <- l
+		d.server.mu.Lock()
+		d.server.mails = append(d.server.mails, l)
+		d.server.mu.Unlock()
+		d.server.delivered <- l
 	}
 	if answer == errDrop {
 		_ = d.conn.Conn().Close()
@@ -221,9 +221,9 @@ func (d *dialogue) Data(r io.Reader) error {
 	return answer
 }
 
-func (d *dialogue) AuthMechanisms() []string { return []string{sasl.Plain} }
+func (d *smtpSession) AuthMechanisms() []string { return []string{sasl.Plain} }
 
-func (d *dialogue) Auth(string) (sasl.Server, error) {
+func (d *smtpSession) Auth(string) (sasl.Server, error) {
 	return sasl.NewPlainServer(func(_, user, password string) error {
 		if user != mailUser || password != mailPassword {
 			return smtp.ErrAuthFailed

@@ -44,16 +44,16 @@ func newManualSite(t *testing.T, command string) *manualSite {
 		s.values = strings.NewReplacer("http://127.0.0.1:8080", s.base)
 		return s
 	}
-	metrics := closedPort(t)
+	metrics := freeAddress(t)
 	s.program = start(t, "serve", "--addr", "127.0.0.1:0", "--metrics-addr", metrics, "--db", filepath.Join(s.folder, "callbook.db"))
-	author, other := "Authorization: Bearer "+join(s.program, "tide-reader"), "Authorization: Bearer "+join(s.program, "harbour-pilot")
+	author, other := "Authorization: Bearer "+register(s.program, "tide-reader"), "Authorization: Bearer "+register(s.program, "harbour-pilot")
 	made := func(what, path, body, key string) string {
 		return s.object("POST", path, body, key)[what].(map[string]any)["id"].(string)
 	}
 	post := made("post", "/api/posts", `{"kind":"announce","title":"T","body":"B"}`, author)
 	reply := made("reply", "/api/posts/"+post+"/replies", `{"body":"B"}`, other)
 	s.object("POST", "/api/posts/"+post+"/report", `{"reason":"Spam"}`)
-	report := regexp.MustCompile(`rpt_[0-9a-v]+`).FindString(s.shell("callbook admin reports"))
+	report := regexp.MustCompile(`rpt_[0-9a-v]+`).FindString(s.runShell("callbook admin reports"))
 	receiver, _ := alertReceiver(t)
 	s.values = strings.NewReplacer("http://127.0.0.1:8080", s.base, "127.0.0.1:9100", metrics,
 		"https://ntfy.example.org/TOPIC", receiver, "https://gotify.example.org/message?token=TOKEN", receiver, "https://receiver.example.org/alerts", receiver,
@@ -61,8 +61,8 @@ func newManualSite(t *testing.T, command string) *manualSite {
 	return s
 }
 
-// shell runs commands in the folder and returns their output.
-func (s *manualSite) shell(commands string) string {
+// runShell runs commands in the folder and returns their output.
+func (s *manualSite) runShell(commands string) string {
 	c := exec.Command("sh", "-euc", commands)
 	c.Dir, c.Env = s.folder, append(os.Environ(), "PATH="+s.folder+":"+os.Getenv("PATH"))
 	out, err := c.CombinedOutput()
@@ -119,7 +119,7 @@ func TestManual_EveryCommandWorks(t *testing.T) {
 				if strings.Contains(script, "callbook restore") {
 					s.stop()
 				}
-				printed += s.shell(script)
+				printed += s.runShell(script)
 			}
 			for _, text := range page.want {
 				if !strings.Contains(printed, text) {
@@ -170,6 +170,6 @@ func TestManual_IsFreshAfterARestart(t *testing.T) {
 			}
 			tags[path] = tag
 		}
-		p.ends()
+		p.stopCleanly()
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"callbook/testdata/proof"
 )
 
-// peopled returns a database with that many agents, each with a menu and a call.
-func peopled(t testing.TB, agents int) (db string) {
+// newDBWithAgents returns a database with that many agents, each with a menu and a call.
+func newDBWithAgents(t testing.TB, agents int) (db string) {
 	t.Helper()
 	skipUnlessRacing(t)
 	db = newDB(t)
@@ -31,7 +31,7 @@ func peopled(t testing.TB, agents int) (db string) {
 	for range 64 {
 		joining.Go(func() {
 			for n := next.Add(1) - 1; n < int64(agents); n = next.Add(1) - 1 {
-				if err := joins(t.Context(), st, int(n)); err != nil {
+				if err := registerNth(t.Context(), st, int(n)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -44,8 +44,8 @@ func peopled(t testing.TB, agents int) (db string) {
 	return db
 }
 
-// joins registers the n-th agent, with all that it publishes.
-func joins(ctx context.Context, st *store.Store, n int) error {
+// registerNth registers the n-th agent, with all that it publishes.
+func registerNth(ctx context.Context, st *store.Store, n int) error {
 	words := fmt.Sprintf("Berth%d and tide%d of harbour%d, hourly levels, charts and forecasts for pilots. 潮汐数据，港口%d。", n%977, n%89, n%7, n%53)
 	r := domain.Registration{
 		Handle: fmt.Sprintf("agent-%d", n), Name: fmt.Sprintf("Agent %d", n), Owner: "Harbour office", Mailbox: fmt.Sprintf("a%d@example.org", n),
@@ -65,24 +65,24 @@ func joins(ctx context.Context, st *store.Store, n int) error {
 func TestMemory_StaysBounded(t *testing.T) {
 	t.Parallel()
 	agents := proof.Rounds(500, 5000, 100_000)
-	p := spawn(t, peopled(t, agents), "--log-level=info")
-	rest := p.anonymous()
+	p := spawn(t, newDBWithAgents(t, agents), "--log-level=info")
+	rest := p.anonymousMB()
 	if rest > 40 {
 		t.Errorf("%d MB at rest", rest)
 	}
-	most := p.underLoad(time.Duration(proof.Rounds(1, 10, 120))*time.Second, agents)
+	most := p.maxMemoryUnderLoad(time.Duration(proof.Rounds(1, 10, 120))*time.Second, agents)
 	if most > 150 {
 		t.Errorf("%d MB under load", most)
 	}
 	proof.Figure(t, "agents", agents)
 	proof.Figure(t, "MB at rest", rest)
 	proof.Figure(t, "MB under load", most)
-	p.ends()
+	p.stopCleanly()
 }
 
-// underLoad returns the maximum memory while 64 clients read everything and sometimes write. All requests must succeed, except
+// maxMemoryUnderLoad returns the maximum memory while 64 clients read everything and sometimes write. All requests must succeed, except
 // that one of a hundred may get the 503 of a search that takes longer than 250 ms: other work on the machine can cause that.
-func (p *process) underLoad(length time.Duration, agents int) (most int) {
+func (p *process) maxMemoryUnderLoad(length time.Duration, agents int) (most int) {
 	p.Helper()
 	const offsets = 10_001 // further on, lists are read by their cursors
 	paths := []string{"/api/agents/agent-%d", "/api/agents?q=tide%d", "/api/posts?q=harbour%d+levels", "/api/agents?limit=100&offset=%d", "/agents/agent-%d", "/api/posts?limit=100&q=berth%d"}
@@ -92,7 +92,7 @@ func (p *process) underLoad(length time.Duration, agents int) (most int) {
 	var calls, slow atomic.Int64
 	for i := range 64 {
 		calling.Go(func() {
-			client := fresh()
+			client := newUnpooledClient()
 			for call := 0; ctx.Err() == nil; call++ {
 				n, method, body, wanted := 64*call+i, "GET", "", http.StatusOK
 				path, of := paths[call%len(paths)], agents
@@ -102,7 +102,7 @@ func (p *process) underLoad(length time.Duration, agents int) (most int) {
 				path = fmt.Sprintf(path, n%of)
 				if call%16 == i%16 {
 					method, path, wanted = "POST", "/api/agents", http.StatusCreated
-					body = registrationFor(fmt.Sprintf("visitor-%d", n), fmt.Sprintf("v%d@example.org", n))
+					body = registrationJSON(fmt.Sprintf("visitor-%d", n), fmt.Sprintf("v%d@example.org", n))
 				}
 				r, err := http.NewRequest(method, p.base+path, strings.NewReader(body))
 				if err != nil {
@@ -128,7 +128,7 @@ func (p *process) underLoad(length time.Duration, agents int) (most int) {
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
 	for ctx.Err() == nil {
-		most = max(most, p.anonymous())
+		most = max(most, p.anonymousMB())
 		select {
 		case <-look.C:
 		case <-ctx.Done():

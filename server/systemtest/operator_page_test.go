@@ -14,7 +14,7 @@ import (
 // process has left one.
 func TestOperatorPage_HasItsOwnListener(t *testing.T) {
 	folder := t.TempDir()
-	socket, db, tcp := filepath.Join(folder, "s"), filepath.Join(folder, "callbook.db"), closedPort(t)
+	socket, db, tcp := filepath.Join(folder, "s"), filepath.Join(folder, "callbook.db"), freeAddress(t)
 	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +23,7 @@ func TestOperatorPage_HasItsOwnListener(t *testing.T) {
 	left.Close()
 	for _, addr := range []string{tcp, "unix:" + socket} {
 		p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--operator-addr", addr)
-		status, printed := finish("admin", "page", "--db", db, "--operator-addr", addr)
+		status, printed := runCommandMerged("admin", "page", "--db", db, "--operator-addr", addr)
 		link := strings.TrimSpace(printed)
 		_, path, found := strings.Cut(link, "/operator/")
 		if status != 0 || !found {
@@ -47,7 +47,7 @@ func TestOperatorPage_HasItsOwnListener(t *testing.T) {
 		if status, body := p.call("GET", "/operator/"+path, ""); status != 404 {
 			t.Errorf("the public listener: %d, %s", status, body)
 		}
-		if status, other := finish("admin", "page", "--db", db, "--operator-addr", addr, "--revoke-others"); status != 0 || other == printed {
+		if status, other := runCommandMerged("admin", "page", "--db", db, "--operator-addr", addr, "--revoke-others"); status != 0 || other == printed {
 			t.Errorf("--revoke-others: %d, %s", status, other)
 		}
 		if response, err = client.Get(link); err != nil {
@@ -57,7 +57,7 @@ func TestOperatorPage_HasItsOwnListener(t *testing.T) {
 		if response.StatusCode != 404 {
 			t.Errorf("the revoked link: %d", response.StatusCode)
 		}
-		if status, printed := finish("check", "--addr", "127.0.0.1:0", "--db", db, "--operator-addr", addr); status != 0 {
+		if status, printed := runCommandMerged("check", "--addr", "127.0.0.1:0", "--db", db, "--operator-addr", addr); status != 0 {
 			t.Errorf("check: %d, %s", status, printed)
 		}
 		p.stop()

@@ -18,25 +18,25 @@ import (
 	"testing"
 )
 
-// deed is the effect of a system call on files.
-type deed string
+// effect is the effect of a system call on files.
+type effect string
 
 const (
-	didMake      deed = "makes"
-	didMakeDir   deed = "makes the folder"
-	didWrite     deed = "writes"
-	didResize    deed = "resizes"
-	didRemove    deed = "removes"
-	didRename    deed = "renames"
-	didLink      deed = "links"
-	didBeginSync deed = "begins to sync" // what follows may be left out
-	didSync      deed = "has synced"
-	didAnswer    deed = "answers"
+	effectCreate    effect = "makes"
+	effectMkdir     effect = "makes the folder"
+	effectWrite     effect = "writes"
+	effectResize    effect = "resizes"
+	effectRemove    effect = "removes"
+	effectRename    effect = "renames"
+	effectLink      effect = "links"
+	effectBeginSync effect = "begins to sync" // what follows may be left out
+	effectSync      effect = "has synced"
+	effectAck       effect = "answers"
 )
 
 // diskCall is one system call.
 type diskCall struct {
-	deed     deed
+	effect   effect
 	thread   string
 	name, to string // of files; of a promise when answered
 	at       int64  // in the file, or its new size; -1 for its end
@@ -46,21 +46,21 @@ type diskCall struct {
 // recorder parses the output of strace.
 type recorder struct {
 	testing.TB
-	folder string            // whose files count
-	trace  string            // where strace writes
-	begun  map[string]string // by thread: the first half of a line
-	calls  []diskCall
-	disk   *medium
+	folder     string            // whose files count
+	trace      string            // where strace writes
+	unfinished map[string]string // by thread: the first half of a line
+	calls      []diskCall
+	disk       *simulatedDisk
 }
 
 // recorded are the calls that the recorder knows, and those that it would have to know.
 const recorded = "trace=open,openat,creat,write,writev,pwrite64,pwritev,pwritev2,copy_file_range,sendfile,splice,ftruncate,truncate,fallocate," +
 	"fsync,fdatasync,sync_file_range,msync,mkdir,mkdirat,rmdir,unlink,unlinkat,rename,renameat,renameat2,link,linkat,symlinkat,mmap"
 
-// runs starts the program under strace.
-func (r *recorder) runs(args ...string) *process {
+// start starts the program under strace.
+func (r *recorder) start(args ...string) *process {
 	r.Helper()
-	return newProcessBy(r.TB, func(self string) *exec.Cmd {
+	return newProcessVia(r.TB, func(self string) *exec.Cmd {
 		return exec.Command("strace", append([]string{
 			"-f", "-qq", "-y", "-xx", "-s", "100000", "-o", r.trace, "-e", "signal=none", "-e", recorded,
 			"-e", "inject=copy_file_range,sendfile,splice:error=ENOSYS", self,
@@ -68,15 +68,15 @@ func (r *recorder) runs(args ...string) *process {
 	})
 }
 
-// read adds the calls of a program that has exited.
-func (r *recorder) read() {
+// readTrace adds the calls of a program that has exited.
+func (r *recorder) readTrace() {
 	r.Helper()
 	f, err := os.Open(r.trace)
 	if err != nil {
 		r.Fatal(err)
 	}
 	defer f.Close()
-	r.begun = map[string]string{}
+	r.unfinished = map[string]string{}
 	from, lines := len(r.calls), bufio.NewReaderSize(f, 1<<20)
 	line, err := lines.ReadString('\n')
 	for ; err == nil; line, err = lines.ReadString('\n') {
@@ -86,20 +86,20 @@ func (r *recorder) read() {
 	if !errors.Is(err, io.EOF) {
 		r.Fatal(err)
 	}
-	r.killed()
+	r.addInterruptedWrites()
 	for _, c := range r.calls[from:] {
-		r.disk.do(c)
+		r.disk.apply(c)
 	}
 	r.compare()
 }
 
-// killed adds the write that was running when the program was killed, if it was done.
-func (r *recorder) killed() {
-	for thread, half := range r.begun {
-		if name, path, quoted := partsOf(half); name == "pwrite64" && r.counts(path) {
+// addInterruptedWrites adds the write that was running when the program was killed, if it was done.
+func (r *recorder) addInterruptedWrites() {
+	for thread, half := range r.unfinished {
+		if name, path, quoted := parseCall(half); name == "pwrite64" && r.isRelevant(path) {
 			data, err := os.ReadFile(path)
-			if at := numbersOf(half)[1]; err == nil && bytes.HasPrefix(data[min(at, int64(len(data))):], quoted[0]) {
-				r.ends(thread, half)
+			if at := numbersIn(half)[1]; err == nil && bytes.HasPrefix(data[min(at, int64(len(data))):], quoted[0]) {
+				r.end(thread, half)
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func (r *recorder) compare() {
 	r.Helper()
 	made := r.disk.image(allKept, allKept, nil)
 	err := filepath.WalkDir(r.folder, func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !r.counts(path) {
+		if err != nil || entry.IsDir() || !r.isRelevant(path) {
 			return err
 		}
 		data, err := os.ReadFile(path)
@@ -130,71 +130,71 @@ func (r *recorder) line(thread, text string) {
 	switch {
 	case strings.HasPrefix(text, "+++"):
 	case isHalf:
-		r.begun[thread] = begin
-		r.begins(thread, begin)
+		r.unfinished[thread] = begin
+		r.begin(thread, begin)
 	case strings.HasPrefix(text, "<... "):
 		_, end, _ := strings.Cut(text, " resumed>")
-		begin := r.begun[thread]
-		delete(r.begun, thread)
-		r.ends(thread, begin+end)
+		begin := r.unfinished[thread]
+		delete(r.unfinished, thread)
+		r.end(thread, begin+end)
 	default:
-		r.begins(thread, text)
-		r.ends(thread, text)
+		r.begin(thread, text)
+		r.end(thread, text)
 	}
 }
 
 var (
-	answerOf      = regexp.MustCompile(`^HTTP/1\.1 2\d\d (?s:.*)\r\nX-Request-Id: (power-\S+)\r\n`)
+	ackLine       = regexp.MustCompile(`^HTTP/1\.1 2\d\d (?s:.*)\r\nX-Request-Id: (power-\S+)\r\n`)
 	unknownResult = regexp.MustCompile(`( <unfinished \.\.\.>)?\) += \?$`)
 
-	copyMade = regexp.MustCompile(`wrote a backup .*\bfile=(\S+)`)
+	backupLine = regexp.MustCompile(`wrote a backup .*\bfile=(\S+)`)
 )
 
-// begins records the start of a call: from then on a client may have the response, and later writes are not part of
+// begin records the start of a call: from then on a client may have the response, and later writes are not part of
 // the sync.
-func (r *recorder) begins(thread, text string) {
+func (r *recorder) begin(thread, text string) {
 	if !strings.HasPrefix(text, "write(") && !strings.Contains(text, "sync(") {
 		return
 	}
-	name, path, quoted := partsOf(text)
+	name, path, quoted := parseCall(text)
 	if name != "write" {
-		r.add(diskCall{deed: didBeginSync, thread: thread, name: path})
+		r.add(diskCall{effect: effectBeginSync, thread: thread, name: path})
 		return
 	}
-	for _, told := range []*regexp.Regexp{answerOf, copyMade} {
-		if m := told.FindSubmatch(quoted[0]); m != nil && !r.counts(path) {
-			r.add(diskCall{deed: didAnswer, name: string(m[1])})
+	for _, told := range []*regexp.Regexp{ackLine, backupLine} {
+		if m := told.FindSubmatch(quoted[0]); m != nil && !r.isRelevant(path) {
+			r.add(diskCall{effect: effectAck, name: string(m[1])})
 		}
 	}
 }
 
-func (r *recorder) ends(thread, text string) {
+func (r *recorder) end(thread, text string) {
 	// The program was killed during a call without a result, so nobody knows yet whether it was done.
 	if m := unknownResult.FindStringIndex(text); m != nil {
-		r.begun[thread] = text[:m[0]]
+		r.unfinished[thread] = text[:m[0]]
 		return
 	}
 
-	name, path, quoted := partsOf(text)
+	name, path, quoted := parseCall(text)
 	result := text[strings.LastIndex(text, "=")+1:]
-	if !r.counts(path) || strings.Contains(result, " -1 ") || name == "mmap" && !strings.Contains(text, "PROT_WRITE, MAP_SHARED") {
+	if !r.isRelevant(path) || strings.Contains(result, " -1 ") || name == "mmap" && !strings.Contains(text, "PROT_WRITE, MAP_SHARED") {
 		return
 	}
 	c := diskCall{name: path, thread: thread, at: -1}
 	switch name {
 	case "open", "openat":
 		if strings.Contains(text, "O_CREAT") {
-			r.add(diskCall{deed: didMake, name: path})
+			r.add(diskCall{effect: effectCreate, name: path})
 		}
 		if !strings.Contains(text, "O_TRUNC") {
 			return
 		}
-		c.deed, c.at = didResize, 0
+		c.effect, c.at = effectResize, 0
 	case "mkdir", "mkdirat":
-		c.deed = didMakeDir
+		c.effect = effectMkdir
 	case "write", "pwrite64":
-		c.deed, c.data = didWrite, quoted[0]
-		numbers := numbersOf(text)
+		c.effect, c.data = effectWrite, quoted[0]
+		numbers := numbersIn(text)
 		if int64(len(c.data)) != numbers[0] {
 			r.Fatalf("a write of %d bytes is recorded with %d", numbers[0], len(c.data))
 		}
@@ -202,38 +202,38 @@ func (r *recorder) ends(thread, text string) {
 			c.at = numbers[1]
 		}
 	case "ftruncate":
-		c.deed, c.at = didResize, numbersOf(text)[0]
+		c.effect, c.at = effectResize, numbersIn(text)[0]
 	case "unlink", "unlinkat":
-		c.deed = didRemove
+		c.effect = effectRemove
 	case "rename", "renameat", "renameat2":
-		c.deed, c.to = didRename, string(quoted[1])
+		c.effect, c.to = effectRename, string(quoted[1])
 	case "link", "linkat":
-		c.deed, c.to = didLink, string(quoted[1])
+		c.effect, c.to = effectLink, string(quoted[1])
 	case "fsync", "fdatasync":
-		c.deed = didSync
+		c.effect = effectSync
 	default:
 		r.Fatalf("the program does what this test does not know: %s of %s", name, path)
 	}
 	r.add(c)
 }
 
-// counts reports whether a file counts: the contents of -shm are discarded at startup.
-func (r *recorder) counts(path string) bool {
+// isRelevant reports whether a file counts: the contents of -shm are discarded at startup.
+func (r *recorder) isRelevant(path string) bool {
 	return strings.HasPrefix(path+"/", r.folder+"/") && !strings.HasSuffix(path, "-shm")
 }
 
 func (r *recorder) add(c diskCall) { r.calls = append(r.calls, c) }
 
-// partsOf returns the name of a call, the file that it concerns, and its strings.
-func partsOf(text string) (name, path string, quoted [][]byte) {
+// parseCall returns the name of a call, the file that it concerns, and its strings.
+func parseCall(text string) (name, path string, quoted [][]byte) {
 	name, arguments, _ := strings.Cut(text, "(")
 	fields := strings.Split(arguments, `"`)
 	for i := 1; i < len(fields); i += 2 {
-		quoted = append(quoted, unhexed(fields[i]))
+		quoted = append(quoted, decodeHex(fields[i]))
 	}
 	if open, of, is := strings.Cut(fields[0], "<"); is && !strings.HasPrefix(open, "AT_FDCWD") {
 		path, _, _ = strings.Cut(of, ">")
-		return name, string(unhexed(path)), quoted
+		return name, string(decodeHex(path)), quoted
 	}
 	if len(quoted) > 0 {
 		path = string(quoted[0])
@@ -241,8 +241,8 @@ func partsOf(text string) (name, path string, quoted [][]byte) {
 	return name, path, quoted
 }
 
-// unhexed decodes \x41\x42.
-func unhexed(text string) []byte {
+// decodeHex decodes \x41\x42.
+func decodeHex(text string) []byte {
 	data := make([]byte, len(text)/4)
 	for i := range data {
 		_, _ = hex.Decode(data[i:], []byte(text[4*i+2:4*i+4]))
@@ -250,8 +250,8 @@ func unhexed(text string) []byte {
 	return data
 }
 
-// numbersOf returns the numbers behind the file and string of a call.
-func numbersOf(text string) (numbers []int64) {
+// numbersIn returns the numbers behind the file and string of a call.
+func numbersIn(text string) (numbers []int64) {
 	text, _, _ = strings.Cut(text[max(strings.LastIndex(text, `"`), strings.Index(text, ">"))+1:], ")")
 	for field := range strings.SplitSeq(strings.TrimPrefix(text, ","), ",") {
 		n, _ := strconv.ParseInt(strings.TrimSpace(field), 10, 64)
@@ -260,10 +260,10 @@ func numbersOf(text string) (numbers []int64) {
 	return numbers
 }
 
-// medium is a disk after some calls.
-type medium struct {
+// simulatedDisk is a disk after some calls.
+type simulatedDisk struct {
 	names   map[string][]*inode // what each name has stood for; nil for nothing
-	lasting map[string]int      // the first of those that a cut may leave
+	durable map[string]int      // the first of those that a cut may leave
 	syncing map[string]func()   // by thread: what its sync does at its end
 }
 
@@ -272,56 +272,56 @@ type inode struct {
 	folder  bool
 	size    int64
 	changes []diskCall
-	lasting int    // how many of the changes a cut leaves
+	durable int    // how many of the changes a cut leaves
 	content []byte // with those
 }
 
-// newMedium returns a disk with the files that existed before.
-func newMedium(before map[string][]byte) *medium {
-	m := &medium{map[string][]*inode{}, map[string]int{}, map[string]func(){}}
+// newSimulatedDisk returns a disk with the files that existed before.
+func newSimulatedDisk(before map[string][]byte) *simulatedDisk {
+	m := &simulatedDisk{map[string][]*inode{}, map[string]int{}, map[string]func(){}}
 	for name, data := range before {
 		m.names[name] = []*inode{{size: int64(len(data)), content: bytes.Clone(data)}}
 	}
 	return m
 }
 
-func (m *medium) at(name string) *inode {
+func (m *simulatedDisk) at(name string) *inode {
 	if of := m.names[name]; len(of) > 0 {
 		return of[len(of)-1]
 	}
 	return nil
 }
 
-func (m *medium) set(name string, f *inode) {
+func (m *simulatedDisk) set(name string, f *inode) {
 	if len(m.names[name]) == 0 {
 		m.names[name] = []*inode{nil}
 	}
 	m.names[name] = append(m.names[name], f)
 }
 
-func (m *medium) do(c diskCall) {
+func (m *simulatedDisk) apply(c diskCall) {
 	f := m.at(c.name)
-	switch c.deed {
-	case didMake:
+	switch c.effect {
+	case effectCreate:
 		if f == nil {
 			m.set(c.name, &inode{})
 		}
-	case didMakeDir:
+	case effectMkdir:
 		m.set(c.name, &inode{folder: true})
-	case didWrite, didResize:
+	case effectWrite, effectResize:
 		if f != nil { // else it has no name any longer
 			f.change(c)
 		}
-	case didRemove:
+	case effectRemove:
 		m.set(c.name, nil)
-	case didRename:
+	case effectRename:
 		m.set(c.name, nil)
 		m.set(c.to, f)
-	case didLink:
+	case effectLink:
 		m.set(c.to, f)
-	case didBeginSync:
+	case effectBeginSync:
 		m.syncing[c.thread] = m.sync(c.name)
-	case didSync:
+	case effectSync:
 		m.syncing[c.thread]()
 	}
 }
@@ -331,18 +331,18 @@ func (f *inode) change(c diskCall) {
 		c.at = f.size
 	}
 	f.changes = append(f.changes, c)
-	if f.size = max(f.size, c.at+int64(len(c.data))); c.deed == didResize {
+	if f.size = max(f.size, c.at+int64(len(c.data))); c.effect == effectResize {
 		f.size = c.at
 	}
 }
 
 // sync returns a function that makes the present state of a file or folder durable.
-func (m *medium) sync(name string) func() {
+func (m *simulatedDisk) sync(name string) func() {
 	if f := m.at(name); f != nil && !f.folder {
 		n := len(f.changes)
 		return func() {
-			for ; f.lasting < n; f.lasting++ {
-				f.content = f.changes[f.lasting].on(f.content)
+			for ; f.durable < n; f.durable++ {
+				f.content = f.changes[f.durable].applyTo(f.content)
 			}
 		}
 	}
@@ -354,15 +354,15 @@ func (m *medium) sync(name string) func() {
 	}
 	return func() {
 		for in, n := range lengths {
-			m.lasting[in] = max(m.lasting[in], n-1)
+			m.durable[in] = max(m.durable[in], n-1)
 		}
 	}
 }
 
-// on applies a change to a file's content.
-func (c diskCall) on(content []byte) []byte {
+// applyTo applies a change to a file's content.
+func (c diskCall) applyTo(content []byte) []byte {
 	end := int(c.at)
-	if c.deed == didWrite {
+	if c.effect == effectWrite {
 		end = max(len(content), end+len(c.data))
 	}
 	content = append(content, make([]byte, max(0, end-len(content)))...)[:end]
@@ -372,13 +372,13 @@ func (c diskCall) on(content []byte) []byte {
 
 // sectors returns the parts of a write that a disk writes atomically.
 func (c diskCall) sectors() (parts []diskCall) {
-	if c.deed != didWrite {
+	if c.effect != effectWrite {
 		return []diskCall{c}
 	}
 	const sector = 512
 	for at, data := c.at, c.data; len(data) > 0; {
 		n := min(int64(len(data)), sector-at%sector)
-		parts = append(parts, diskCall{deed: didWrite, at: at, data: data[:n]})
+		parts = append(parts, diskCall{effect: effectWrite, at: at, data: data[:n]})
 		at, data = at+n, data[n:]
 	}
 	return parts
@@ -401,8 +401,8 @@ var (
 	lossesOfContent = []loss{allLost, allKept, someKept, someReordered, someSectors, lastTorn}
 )
 
-func (f *inode) after(l loss, r *rand.Rand) []byte {
-	changes := slices.Clone(f.changes[f.lasting:])
+func (f *inode) contentAfter(l loss, r *rand.Rand) []byte {
+	changes := slices.Clone(f.changes[f.durable:])
 	switch l {
 	case allLost:
 		changes = nil
@@ -423,17 +423,17 @@ func (f *inode) after(l loss, r *rand.Rand) []byte {
 	content := bytes.Clone(f.content)
 	for _, c := range changes {
 		if l == allKept || l == lastTorn || r.IntN(2) == 0 {
-			content = c.on(content)
+			content = c.applyTo(content)
 		}
 	}
 	return content
 }
 
 // image returns the files after a power cut: a file without its folder is not found.
-func (m *medium) image(names, contents loss, r *rand.Rand) map[string][]byte {
+func (m *simulatedDisk) image(names, contents loss, r *rand.Rand) map[string][]byte {
 	image, made, lost := map[string][]byte{}, map[*inode][]byte{}, map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(m.names)) { // a folder before what is in it
-		of := m.names[name][m.lasting[name]:]
+		of := m.names[name][m.durable[name]:]
 		f := of[0]
 		switch names {
 		case allKept:
@@ -449,7 +449,7 @@ func (m *medium) image(names, contents loss, r *rand.Rand) map[string][]byte {
 			continue
 		}
 		if _, is := made[f]; !is {
-			made[f] = f.after(contents, r)
+			made[f] = f.contentAfter(contents, r)
 		}
 		image[name] = made[f]
 	}

@@ -45,10 +45,10 @@ func TestPowerCut_LosesNothing(t *testing.T) {
 		before map[string][]byte // files of a database of this version, which the next one upgrades
 	}{
 		{proof.Rounds(60, 400, 14_000), nil},
-		{proof.Rounds(0, 200, 7_000), olderFiles(t)},
+		{proof.Rounds(0, 200, 7_000), newKilledFiles(t)},
 	} {
 		if part.states > 0 {
-			n, l, b := newFilm(t, "full", part.before).play(part.states)
+			n, l, b := record(t, "full", part.before).checkStates(part.states)
 			states, lost, broken = states+n, lost+l, broken+b
 		}
 	}
@@ -59,7 +59,7 @@ func TestPowerCut_LosesNothing(t *testing.T) {
 	proof.Figure(t, "lost", lost)
 	proof.Figure(t, "broken", broken)
 	if proof.Asked() {
-		_, lost, broken = newFilm(t, "normal", nil).play(proof.Rounds(0, 60, 600))
+		_, lost, broken = record(t, "normal", nil).checkStates(proof.Rounds(0, 60, 600))
 		if lost == 0 || broken > 0 {
 			t.Errorf("with --durability=normal %d states lose what was answered, and %d are broken", lost, broken)
 		}
@@ -67,108 +67,108 @@ func TestPowerCut_LosesNothing(t *testing.T) {
 	}
 }
 
-// promise is the effect of an acknowledged request on the directory.
-type promise struct {
-	name    string
-	at      int      // when it was answered: the number of a call of the system
-	after   *promise // whose answer came before the call was made
-	undoing *promise // the call that takes it back
-	sights  []sight
-	erases  string // what no file may hold then
+// ackedWrite is the effect of an acknowledged request on the directory.
+type ackedWrite struct {
+	name     string
+	acked    int         // when it was answered: the number of a call of the system
+	after    *ackedWrite // whose answer came before the call was made
+	undoneBy *ackedWrite // the call that takes it back
+	visible  []observation
+	erases   string // what no file may hold then
 }
 
-// sight is how a request is visible.
-type sight struct {
+// observation is how a request is visible.
+type observation struct {
 	path, key string
 	status    int
-	holds     string
+	contains  string
 }
 
-// binds reports whether a promise must hold in a state that was taken between two calls. A promise that is being undone
+// mustHold reports whether a promise must hold in a state that was taken between two calls. A promise that is being undone
 // may hold or not.
-func (p *promise) binds(from, to int) bool {
-	return p.at <= from && (p.undoing == nil || p.undoing.after.at > to)
+func (p *ackedWrite) mustHold(from, to int) bool {
+	return p.acked <= from && (p.undoneBy == nil || p.undoneBy.after.acked > to)
 }
 
-// film is a recorded run.
-type film struct {
+// recording is a recorded run.
+type recording struct {
 	testing.TB
 	folder, db string
 	before     map[string][]byte // files
 	calls      []diskCall
-	promises   []*promise
+	writes     []*ackedWrite
 	copies     map[string]*copied
-	first      int   // answer
-	borders    []int // calls that write nothing
-	restoring  int   // the first call of a restore
+	firstWrite int   // answer
+	nonWrites  []int // calls that write nothing
+	restoreAt  int   // the first call of a restore
 	restored   *copied
 	migrations fs.FS    // of the program
 	settings   []string // for them
 
-	mu    sync.Mutex
-	whole map[string]bool // copies that were looked at
+	mu            sync.Mutex
+	checkedCopies map[string]bool // copies that were looked at
 }
 
 // copied holds when a copy was started, and when the log reported it.
-type copied struct{ begun, told int }
+type copied struct{ started, logged int }
 
-// newFilm records a directory from its first start, or from a database of an earlier version: it is killed, started
+// record records a directory from its first start, or from a database of an earlier version: it is killed, started
 // again, stopped, started again and killed; in the end the first copy is restored.
-func newFilm(t testing.TB, durability string, before map[string][]byte) *film {
+func record(t testing.TB, durability string, before map[string][]byte) *recording {
 	t.Helper()
 	temporary, err := filepath.EvalSymlinks(t.TempDir()) // the system tells of paths without links
 	folder := filepath.Join(temporary, "data")
 	if err = errors.Join(err, os.Mkdir(folder, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	f := &film{TB: t, folder: folder, db: filepath.Join(folder, "callbook.db"), before: map[string][]byte{}, copies: map[string]*copied{}, whole: map[string]bool{}}
+	f := &recording{TB: t, folder: folder, db: filepath.Join(folder, "callbook.db"), before: map[string][]byte{}, copies: map[string]*copied{}, checkedCopies: map[string]bool{}}
 	if before != nil {
 		for suffix, data := range before {
 			f.before[f.db+suffix] = data
-			f.lay(folder, f.db+suffix, data)
+			f.writeTo(folder, f.db+suffix, data)
 		}
 		f.migrations, f.settings = upgrade.Migrations(upgrade.Step), []string{asNextVersion}
-		f.promises = f.standing()
+		f.writes = f.initialState()
 	}
-	r := &recorder{TB: t, folder: folder, trace: filepath.Join(temporary, "trace"), disk: newMedium(f.before)}
+	r := &recorder{TB: t, folder: folder, trace: filepath.Join(temporary, "trace"), disk: newSimulatedDisk(f.before)}
 	acts := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGKILL}[:proof.Rounds(1, 3, 3)]
 	for act, signal := range acts {
-		f.act(r, act, signal, durability)
+		f.runService(r, act, signal, durability)
 	}
-	f.restoring = len(r.calls)
+	f.restoreAt = len(r.calls)
 	if made, _ := filepath.Glob(filepath.Join(folder, "copies-0", "daily", "*.db")); len(acts) > 1 {
-		p := r.runs(append(f.settings, "restore", made[0], "--db="+f.db)...)
-		if status := comes(t, p.status); status != 0 {
+		p := r.start(append(f.settings, "restore", made[0], "--db="+f.db)...)
+		if status := receive(t, p.status); status != 0 {
 			t.Fatalf("restore: %d, %s", status, p.err)
 		}
 		p.status <- 0
-		r.read()
+		r.readTrace()
 	}
 	f.calls = r.calls
-	f.index()
+	f.indexWrites()
 	return f
 }
 
-// act runs the service while agents register and write.
-func (f *film) act(r *recorder, act int, end syscall.Signal, durability string) {
+// runService runs the service while agents register and write.
+func (f *recording) runService(r *recorder, act int, end syscall.Signal, durability string) {
 	f.Helper()
-	p := r.runs(append(f.settings, "serve", "--addr=127.0.0.1:0", "--limits=off", "--durability="+durability,
+	p := r.start(append(f.settings, "serve", "--addr=127.0.0.1:0", "--limits=off", "--durability="+durability,
 		"--db="+f.db, "--backup-dir="+filepath.Join(f.folder, fmt.Sprint("copies-", act), "daily"))...)
-	if !p.serving() {
+	if !p.waitServing() {
 		f.Fatalf("it does not serve: %s", p.err)
 	}
-	p.servesUntil(end, f.db)
-	f.promises = append(f.promises, powerUsers(p, act)...)
+	p.signalServer(end, f.db)
+	f.writes = append(f.writes, runPowerClients(p, act)...)
 	if end == syscall.SIGTERM && proof.Rounds(0, 0, 1) > 0 {
-		waitFor(f, 3*patience, "what was erased leaves the log", func() bool { return sizeOf(f.db+"-wal") == 0 }) // readers may put it off to the next time
+		waitAtMost(f, 3*patience, "what was erased leaves the log", func() bool { return fileSize(f.db+"-wal") == 0 }) // readers may put it off to the next time
 	}
-	p.logs("wrote a backup", 1)
+	p.waitLog("wrote a backup", 1)
 	p.stop()
-	r.read()
+	r.readTrace()
 }
 
-// lay writes a file of the film to a folder.
-func (f *film) lay(folder, name string, data []byte) {
+// writeTo writes a file of the film to a folder.
+func (f *recording) writeTo(folder, name string, data []byte) {
 	path := filepath.Join(folder, strings.TrimPrefix(name, f.folder))
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
 		f.Error(err)
@@ -177,131 +177,131 @@ func (f *film) lay(folder, name string, data []byte) {
 
 var draftOf = regexp.MustCompile(`/\.(callbook-\w+\.db)\.\d+$`)
 
-// index finds the time of each promise.
-func (f *film) index() {
+// indexWrites finds the time of each promise.
+func (f *recording) indexWrites() {
 	f.Helper()
 	told := map[string]int{}
 	for i, c := range f.calls {
-		if c.deed == didAnswer {
+		if c.effect == effectAck {
 			told[c.name] = i
 		}
-		if c.deed != didWrite {
-			f.borders = append(f.borders, i)
+		if c.effect != effectWrite {
+			f.nonWrites = append(f.nonWrites, i)
 		}
-		if m := draftOf.FindStringSubmatch(c.name); c.deed == didMake && m != nil {
-			f.copies[filepath.Join(filepath.Dir(c.name), m[1])] = &copied{begun: i}
+		if m := draftOf.FindStringSubmatch(c.name); c.effect == effectCreate && m != nil {
+			f.copies[filepath.Join(filepath.Dir(c.name), m[1])] = &copied{started: i}
 		}
 	}
 	for name, c := range f.copies {
-		if c.told = told[name]; c.told == 0 {
+		if c.logged = told[name]; c.logged == 0 {
 			f.Fatalf("what is told of %s is not recorded", name)
 		}
 		if strings.Contains(name, "copies-0") {
 			f.restored = c
 		}
 	}
-	f.first = len(f.calls)
-	for _, p := range f.promises {
+	f.firstWrite = len(f.calls)
+	for _, p := range f.writes {
 		if p.name == "" {
 			continue
 		}
 		var found bool
-		if p.at, found = told[p.name]; !found {
+		if p.acked, found = told[p.name]; !found {
 			f.Fatalf("the answer to %s is not recorded", p.name)
 		}
-		f.first = min(f.first, p.at)
+		f.firstWrite = min(f.firstWrite, p.acked)
 	}
 }
 
-// powerUser sends requests one after the other.
-type powerUser struct {
+// powerClient sends requests one after the other.
+type powerClient struct {
 	*process
-	name     string
-	promises []*promise
+	name   string
+	writes []*ackedWrite
 }
 
-// powerUsers lets agents write, four at a time.
-func powerUsers(p *process, act int) (promises []*promise) {
-	users := make([]*powerUser, 4)
+// runPowerClients lets agents write, four at a time.
+func runPowerClients(p *process, act int) (promises []*ackedWrite) {
+	users := make([]*powerClient, 4)
 	var writing sync.WaitGroup
 	for i := range users {
-		users[i] = &powerUser{process: p, name: fmt.Sprintf("%d-%d", act, i)}
+		users[i] = &powerClient{process: p, name: fmt.Sprintf("%d-%d", act, i)}
 		writing.Go(func() {
 			for n := range proof.Rounds(2, 4, 8) {
-				users[i].live(n)
+				users[i].run(n)
 			}
 		})
 	}
 	writing.Wait()
 	for _, u := range users {
-		promises = append(promises, u.promises...)
+		promises = append(promises, u.writes...)
 	}
 	return promises
 }
 
 // send sends a request whose response promises something, and undoes earlier promises.
-func (u *powerUser) send(key, method, path, body string, undone ...*promise) (made *promise, text string) {
-	made = &promise{name: fmt.Sprintf("power-%s-%d", u.name, len(u.promises))}
+func (u *powerClient) send(key, method, path, body string, undone ...*ackedWrite) (made *ackedWrite, text string) {
+	made = &ackedWrite{name: fmt.Sprintf("power-%s-%d", u.name, len(u.writes))}
 	headers := []string{"X-Request-Id: " + made.name}
 	if key != "" {
 		headers = append(headers, "Authorization: Bearer "+key)
 	}
-	if len(u.promises) > 0 {
-		made.after = u.promises[len(u.promises)-1]
+	if len(u.writes) > 0 {
+		made.after = u.writes[len(u.writes)-1]
 	}
 	for _, p := range undone {
-		p.undoing = made
+		p.undoneBy = made
 	}
 	status, text := u.call(method, path, body, headers...)
 	if status >= 300 {
 		u.Fatalf("%s %s: %d %s", method, path, status, text)
 	}
-	u.promises = append(u.promises, made)
+	u.writes = append(u.writes, made)
 	return made, text
 }
 
-// live lets an agent register, write, and change its mind or leave.
-func (u *powerUser) live(n int) {
+// run lets an agent register, write, and change its mind or leave.
+func (u *powerClient) run(n int) {
 	handle := fmt.Sprintf("agent-%s-%d", u.name, n)
 	mailbox, card := handle+"@example.org", "/api/agents/"+handle
 	words := func(n int) string { return fmt.Sprintf("words %d of %s", n, handle) }
 
-	came, text := u.send("", "POST", "/api/agents", registrationFor(handle, mailbox))
-	key := firstIn(givenKey, text)
-	came.sights = []sight{{"/api/me", key, 200, mailbox}}
+	came, text := u.send("", "POST", "/api/agents", registrationJSON(handle, mailbox))
+	key := firstSubmatch(apiKeyInJSON, text)
+	came.visible = []observation{{"/api/me", key, 200, mailbox}}
 	tagline, _ := u.send(key, "PATCH", "/api/me", `{"tagline":"`+words(1)+`"}`)
-	tagline.sights = []sight{{card, "", 200, words(1)}}
+	tagline.visible = []observation{{card, "", 200, words(1)}}
 	menu, _ := u.send(key, "PUT", "/api/me/offerings", `{"offerings":[{"title":"`+words(2)+`","deliverable":"Levels","mode":"free"}]}`)
-	menu.sights = []sight{{card, "", 200, words(2)}}
+	menu.visible = []observation{{card, "", 200, words(2)}}
 	called, text := u.send(key, "POST", "/api/posts", `{"kind":"seeking","title":"`+words(3)+`","body":"`+strings.Repeat("Hourly levels. ", 50)+`"}`)
-	post := "/api/posts/" + firstIn(givenID, text)
-	called.sights = []sight{{post, "", 200, words(3)}}
+	post := "/api/posts/" + firstSubmatch(postIDInJSON, text)
+	called.visible = []observation{{post, "", 200, words(3)}}
 	replied, _ := u.send(key, "POST", post+"/replies", `{"body":"`+words(4)+`"}`)
-	replied.sights = []sight{{post, "", 200, words(4)}}
+	replied.visible = []observation{{post, "", 200, words(4)}}
 	switch n % 4 {
 	case 0:
 		left, _ := u.send(key, "DELETE", "/api/me?confirm="+handle, "", came, tagline, menu, called, replied)
-		left.sights = []sight{{card, "", 404, ""}, {post, "", 404, ""}, {"/api/me", key, 401, ""}}
+		left.visible = []observation{{card, "", 404, ""}, {post, "", 404, ""}, {"/api/me", key, 401, ""}}
 		left.erases = mailbox
 	case 1:
 		rotated, text := u.send(key, "POST", "/api/me/rotate-key", "", came)
-		rotated.sights = []sight{{"/api/me", firstIn(givenKey, text), 200, mailbox}, {"/api/me", key, 401, ""}}
+		rotated.visible = []observation{{"/api/me", firstSubmatch(apiKeyInJSON, text), 200, mailbox}, {"/api/me", key, 401, ""}}
 	case 2:
 		gone, _ := u.send(key, "DELETE", post, "", called, replied)
-		gone.sights = []sight{{post, "", 404, ""}}
+		gone.visible = []observation{{post, "", 404, ""}}
 	case 3:
 		again, _ := u.send(key, "PATCH", "/api/me", `{"tagline":"`+words(5)+`"}`, tagline)
-		again.sights = []sight{{card, "", 200, words(5)}}
+		again.visible = []observation{{card, "", 200, words(5)}}
 	}
 }
 
-// standing returns what the directory shows before any write.
-func (f *film) standing() []*promise {
-	folder, p := f.TempDir(), &promise{}
+// initialState returns what the directory shows before any write.
+func (f *recording) initialState() []*ackedWrite {
+	folder, p := f.TempDir(), &ackedWrite{}
 	for name, data := range f.before {
-		f.lay(folder, name, data)
+		f.writeTo(folder, name, data)
 	}
-	get, end, err := f.opened(filepath.Join(folder, "callbook.db"))
+	get, end, err := f.openInTest(filepath.Join(folder, "callbook.db"))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -309,49 +309,49 @@ func (f *film) standing() []*promise {
 		_, text := get(list+"?limit=100", "")
 		for _, m := range regexp.MustCompile(each).FindAllStringSubmatch(text, -1) {
 			status, text := get(list+"/"+m[1], "")
-			p.sights = append(p.sights, sight{list + "/" + m[1], "", status, text})
+			p.visible = append(p.visible, observation{list + "/" + m[1], "", status, text})
 		}
 	}
-	if err := end(); err != nil || len(p.sights) == 0 {
-		f.Fatalf("it shows %d records: %v", len(p.sights), err)
+	if err := end(); err != nil || len(p.visible) == 0 {
+		f.Fatalf("it shows %d records: %v", len(p.visible), err)
 	}
-	return []*promise{p}
+	return []*ackedWrite{p}
 }
 
-// play checks states in which power cuts leave the disk, no two of them equal after the same responses, until it has
+// checkStates checks states in which power cuts leave the disk, no two of them equal after the same responses, until it has
 // met as many as wanted.
-func (f *film) play(states int) (n, lost, broken int) {
+func (f *recording) checkStates(states int) (n, lost, broken int) {
 	f.Helper()
 	met := map[[sha256.Size]byte]bool{}
 	for showing := 0; len(met) < states; showing++ {
-		if showing == mostShowings {
+		if showing == maxPasses {
 			f.Fatalf("only %d states in %d showings", len(met), showing)
 		}
 		// The last ones that are missing may lie anywhere: a few moments would miss them.
-		l, b := f.show(max(states-len(met), states/10), met)
+		l, b := f.checkPass(max(states-len(met), states/10), met)
 		lost, broken = lost+l, broken+b
 	}
 	return len(met), lost, broken
 }
 
-// mostShowings is the maximum number of passes through a film.
-const mostShowings = 20
+// maxPasses is the maximum number of passes through a film.
+const maxPasses = 20
 
-// show cuts the power at that many moments of one pass, each with one kind of loss, and checks the new states.
-func (f *film) show(moments int, met map[[sha256.Size]byte]bool) (lost, broken int) {
+// checkPass cuts the power at that many moments of one pass, each with one kind of loss, and checks the new states.
+func (f *recording) checkPass(moments int, met map[[sha256.Size]byte]bool) (lost, broken int) {
 	f.Helper()
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
-	cuts := f.moments(moments, r)
-	disk, n := newMedium(f.before), 0
-	folder, places := imageFolder(f), make(chan string, 2)
+	cuts := f.cutPoints(moments, r)
+	disk, n := newSimulatedDisk(f.before), 0
+	folder, places := newImageFolder(f), make(chan string, 2)
 	for i := range cap(places) {
 		places <- filepath.Join(folder, fmt.Sprint(i))
 	}
 	var looking sync.WaitGroup
 	var mu sync.Mutex
 	for at, c := range f.calls {
-		disk.do(c)
+		disk.apply(c)
 		for range cuts[at] {
 			names, contents := lossesOfNames[r.IntN(len(lossesOfNames))], lossesOfContent[r.IntN(len(lossesOfContent))]
 			image := disk.image(names, contents, r)
@@ -360,20 +360,20 @@ func (f *film) show(moments int, met map[[sha256.Size]byte]bool) (lost, broken i
 				continue
 			}
 			met[state] = true
-			open, place := f.opened, <-places
+			open, place := f.openInTest, <-places
 			if n++; n%100 == 1 {
-				open = f.served
+				open = f.openInProcess
 			}
 			looking.Go(func() {
 				defer func() { places <- place }()
-				v := f.cut(place, image, at, open)
+				v := f.checkCut(place, image, at, open)
 				mu.Lock()
 				defer mu.Unlock()
 				lost += min(1, len(v.lost))
 				broken += min(1, len(v.broken))
 				if len(v.lost)+len(v.broken) > 0 && lost+broken < 10 {
 					f.Logf("seed %d: after call %d of %d, which %s %s: names %s, contents %s: lost %d: %.400q; broken %q",
-						seed, at, len(f.calls), c.deed, c.name, names, contents, len(v.lost), v.lost[:min(1, len(v.lost))], v.broken)
+						seed, at, len(f.calls), c.effect, c.name, names, contents, len(v.lost), v.lost[:min(1, len(v.lost))], v.broken)
 				}
 			})
 		}
@@ -383,40 +383,40 @@ func (f *film) show(moments int, met map[[sha256.Size]byte]bool) (lost, broken i
 }
 
 // state identifies the files after a cut together with the responses before it.
-func (f *film) state(image map[string][]byte, at int) (sum [sha256.Size]byte) {
+func (f *recording) state(image map[string][]byte, at int) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(image)) {
 		fmt.Fprintf(h, "%q %d ", name, len(image[name]))
 		h.Write(image[name])
 	}
-	for i, p := range f.promises {
-		fmt.Fprint(h, i, p.binds(at, at), " ")
+	for i, p := range f.writes {
+		fmt.Fprint(h, i, p.mustHold(at, at), " ")
 	}
 	h.Sum(sum[:0])
 	return sum
 }
 
-// last returns the call after which a restore reports its end, if there is one.
-func (f *film) last() int { return len(f.calls) - 1 }
+// lastCall returns the call after which a restore reports its end, if there is one.
+func (f *recording) lastCall() int { return len(f.calls) - 1 }
 
-// moments returns the calls after which the power is cut, and how often: a third of them in the first start, at its
+// cutPoints returns the calls after which the power is cut, and how often: a third of them in the first start, at its
 // calls that write nothing by turns, in the restore and after it, a third at calls that write nothing, a third anywhere.
-func (f *film) moments(n int, r *rand.Rand) map[int]int {
+func (f *recording) cutPoints(n int, r *rand.Rand) map[int]int {
 	cuts := map[int]int{}
-	before, _ := slices.BinarySearch(f.borders, f.first) // an upgrade changes names at few of them
+	before, _ := slices.BinarySearch(f.nonWrites, f.firstWrite) // an upgrade changes names at few of them
 	turn := r.IntN(before)
 	for i := range n {
 		from, to := 0, len(f.calls)
 		switch i % 6 {
 		case 0:
-			from = f.borders[(turn+i/6)%before]
+			from = f.nonWrites[(turn+i/6)%before]
 			to = from + 1
 		case 1:
-			if from = f.restoring % to; i%12 == 1 {
-				from = f.last()
+			if from = f.restoreAt % to; i%12 == 1 {
+				from = f.lastCall()
 			}
 		case 2, 3:
-			from = f.borders[r.IntN(len(f.borders))]
+			from = f.nonWrites[r.IntN(len(f.nonWrites))]
 			to = from + 1
 		}
 		cuts[from+r.IntN(to-from)]++
@@ -427,77 +427,77 @@ func (f *film) moments(n int, r *rand.Rand) map[int]int {
 // verdict is the result of a cut.
 type verdict struct{ lost, broken []string }
 
-// opening starts the directory on a database, and stops it.
-type opening func(db string) (get getting, end func() error, err error)
+// openFunc starts the directory on a database, and stops it.
+type openFunc func(db string) (get getFunc, end func() error, err error)
 
-type getting func(path, key string) (status int, text string)
+type getFunc func(path, key string) (status int, text string)
 
-// cut checks one state in which a power cut leaves the disk.
-func (f *film) cut(folder string, image map[string][]byte, at int, open opening) (v verdict) {
+// checkCut checks one state in which a power cut leaves the disk.
+func (f *recording) checkCut(folder string, image map[string][]byte, at int, open openFunc) (v verdict) {
 	defer os.RemoveAll(folder)
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		f.Error(err)
 	}
 	for name, data := range image {
-		f.lay(folder, name, data)
+		f.writeTo(folder, name, data)
 	}
-	f.look(&v, filepath.Join(folder, "callbook.db"), at, at, open)
+	f.checkDatabase(&v, filepath.Join(folder, "callbook.db"), at, at, open)
 	for name, c := range f.copies {
 		data, is := image[name]
-		if !is && at >= c.told {
+		if !is && at >= c.logged {
 			v.lost = append(v.lost, name)
 		}
-		if is && f.isNew(data) {
-			f.lay(folder, f.db+".copied", data)
-			f.look(&v, filepath.Join(folder, "callbook.db.copied"), c.begun, c.told, f.opened)
+		if is && f.isNewCopy(data) {
+			f.writeTo(folder, f.db+".copied", data)
+			f.checkDatabase(&v, filepath.Join(folder, "callbook.db.copied"), c.started, c.logged, f.openInTest)
 		}
 	}
 	return v
 }
 
-// isNew reports whether a copy was not yet checked: in almost all states it is the same.
-func (f *film) isNew(data []byte) bool {
+// isNewCopy reports whether a copy was not yet checked: in almost all states it is the same.
+func (f *recording) isNewCopy(data []byte) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	known := f.whole[string(data)]
-	f.whole[string(data)] = true
+	known := f.checkedCopies[string(data)]
+	f.checkedCopies[string(data)] = true
 	return !known
 }
 
-// look opens a database as a start does, and checks its integrity and the promises of a state that was taken between
+// checkDatabase opens a database as a start does, and checks its integrity and the promises of a state that was taken between
 // two calls.
-func (f *film) look(v *verdict, db string, at, to int, open opening) {
+func (f *recording) checkDatabase(v *verdict, db string, at, to int, open openFunc) {
 	get, end, err := open(db)
 	for range 2 {
-		if len(f.before) == 0 && at < f.first && errors.Is(err, sqlitedb.ErrGone) && begunAnew(db, err) {
+		if len(f.before) == 0 && at < f.firstWrite && errors.Is(err, sqlitedb.ErrGone) && removeLeftover(db, err) {
 			get, end, err = open(db)
 		}
 	}
-	if errors.Is(err, sqlitedb.ErrGone) && at >= f.restoring && at < f.last() {
+	if errors.Is(err, sqlitedb.ErrGone) && at >= f.restoreAt && at < f.lastCall() {
 		return // it is set aside, and the copy is still there
 	}
 	if err != nil {
 		v.broken = append(v.broken, err.Error())
 		return
 	}
-	lost := f.missed(get, at, to)
-	if at >= f.restoring && (len(lost) > 0 || at == f.last()) {
-		lost = f.mixed(get)
+	lost := f.lostWrites(get, at, to)
+	if at >= f.restoreAt && (len(lost) > 0 || at == f.lastCall()) {
+		lost = f.restoreFaults(get)
 	}
 	v.lost = append(v.lost, lost...)
 	if err := end(); err != nil {
 		v.broken = append(v.broken, err.Error())
 	}
-	if torn := integrityOf(db); torn != "" {
+	if torn := integrityErrors(db); torn != "" {
 		v.broken = append(v.broken, torn)
 	}
-	if len(lost) == 0 && at < f.restoring {
-		v.broken = append(v.broken, f.kept(db, at, to)...)
+	if len(lost) == 0 && at < f.restoreAt {
+		v.broken = append(v.broken, f.unerased(db, at, to)...)
 	}
 }
 
-// begunAnew follows the hint of a start for a missing first database.
-func begunAnew(db string, cause error) bool {
+// removeLeftover follows the hint of a start for a missing first database.
+func removeLeftover(db string, cause error) bool {
 	for _, left := range []string{db + ".lock", db + "-wal"} {
 		if strings.Contains(cause.Error(), left+" shows") && strings.Contains(cause.Error(), "to start with a new database, delete that file") {
 			return os.Remove(left) == nil
@@ -506,16 +506,16 @@ func begunAnew(db string, cause error) bool {
 	return false
 }
 
-// missed returns the broken promises of a state that was taken between two calls.
-func (f *film) missed(get getting, from, to int) (lost []string) {
+// lostWrites returns the broken promises of a state that was taken between two calls.
+func (f *recording) lostWrites(get getFunc, from, to int) (lost []string) {
 	type answer struct {
 		status int
 		text   string
 	}
 	seen := map[[2]string]answer{}
-	for _, p := range f.promises {
-		for _, s := range p.sights {
-			if !p.binds(from, to) {
+	for _, p := range f.writes {
+		for _, s := range p.visible {
+			if !p.mustHold(from, to) {
 				continue
 			}
 			a, known := seen[[2]string{s.path, s.key}]
@@ -523,45 +523,45 @@ func (f *film) missed(get getting, from, to int) (lost []string) {
 				a.status, a.text = get(s.path, s.key)
 				seen[[2]string{s.path, s.key}] = a
 			}
-			if a.status != s.status || !strings.Contains(a.text, s.holds) {
-				lost = append(lost, fmt.Sprintf("%s: GET %s: %d without %q: %s", p.name, s.path, a.status, s.holds, a.text))
+			if a.status != s.status || !strings.Contains(a.text, s.contains) {
+				lost = append(lost, fmt.Sprintf("%s: GET %s: %d without %q: %s", p.name, s.path, a.status, s.contains, a.text))
 			}
 		}
 	}
 	return lost
 }
 
-// mixed returns the differences between a restored database and the copy.
-func (f *film) mixed(get getting) []string {
-	faults := f.missed(get, f.restored.begun, f.restored.told)
-	for _, p := range f.promises {
-		if p.after == nil || p.after.at < f.restored.told || p.undoing != nil {
+// restoreFaults returns the differences between a restored database and the copy.
+func (f *recording) restoreFaults(get getFunc) []string {
+	faults := f.lostWrites(get, f.restored.started, f.restored.logged)
+	for _, p := range f.writes {
+		if p.after == nil || p.after.acked < f.restored.logged || p.undoneBy != nil {
 			continue
 		}
-		s := p.sights[0]
-		if status, text := get(s.path, s.key); s.holds != "" && status == s.status && strings.Contains(text, s.holds) {
+		s := p.visible[0]
+		if status, text := get(s.path, s.key); s.contains != "" && status == s.status && strings.Contains(text, s.contains) {
 			faults = append(faults, p.name+" is from after the copy")
 		}
 	}
 	return faults
 }
 
-// kept returns the erased data that a database still contains.
-func (f *film) kept(db string, from, to int) (kept []string) {
+// unerased returns the erased data that a database still contains.
+func (f *recording) unerased(db string, from, to int) (kept []string) {
 	data, err := os.ReadFile(db)
 	if err != nil {
 		return []string{err.Error()}
 	}
-	for _, p := range f.promises {
-		if p.erases != "" && p.binds(from, to) && bytes.Contains(data, []byte(p.erases)) {
+	for _, p := range f.writes {
+		if p.erases != "" && p.mustHold(from, to) && bytes.Contains(data, []byte(p.erases)) {
 			kept = append(kept, p.erases+" is not erased")
 		}
 	}
 	return kept
 }
 
-// opened opens a database within the test, as a start of the program does.
-func (f *film) opened(db string) (get getting, end func() error, err error) {
+// openInTest opens a database within the test, as a start of the program does.
+func (f *recording) openInTest(db string) (get getFunc, end func() error, err error) {
 	lock, err := sqlitedb.AcquireLock(db)
 	if err != nil {
 		return nil, nil, err
@@ -583,10 +583,10 @@ func (f *film) opened(db string) (get getting, end func() error, err error) {
 	return get, func() error { return errors.Join(st.Close(), lock.Release()) }, nil
 }
 
-// served starts the program itself.
-func (f *film) served(db string) (get getting, end func() error, err error) {
+// openInProcess starts the program itself.
+func (f *recording) openInProcess(db string) (get getFunc, end func() error, err error) {
 	p := newProcess(f.TB, append(f.settings, "serve", "--addr=127.0.0.1:0", "--limits=off", "--base-url="+site, "--db="+db)...)
-	if !p.serving() {
+	if !p.waitServing() {
 		if err = fmt.Errorf("status %d: %s", p.stop(), p.err); p.stop() == 73 {
 			err = fmt.Errorf("%w: %w", sqlitedb.ErrGone, err)
 		}

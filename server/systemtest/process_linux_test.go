@@ -51,8 +51,8 @@ func (p *process) processor() time.Duration {
 	return sum
 }
 
-// anonymous returns the private memory of a process in megabytes, without mapped files, which the system can drop.
-func (p *process) anonymous() int {
+// anonymousMB returns the private memory of a process in megabytes, without mapped files, which the system can drop.
+func (p *process) anonymousMB() int {
 	p.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", p.command.Process.Pid))
 	if err != nil {

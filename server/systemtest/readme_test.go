@@ -57,26 +57,26 @@ func TestREADME_ShowsARealResponse(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, "dev", "--addr", "127.0.0.1:0")
-	if got := p.object("GET", path, ""); !shows(want, got) {
+	if got := p.object("GET", path, ""); !agrees(want, got) {
 		t.Errorf("the response to %s is not what README.md shows: %v", path, got)
 	}
 }
 
-// shows reports whether a shortened value agrees with the whole one: objects may lack members, and a string that ends in …
+// agrees reports whether a shortened value agrees with the whole one: objects may lack members, and a string that ends in …
 // is a beginning.
-func shows(short, whole any) bool {
+func agrees(short, whole any) bool {
 	switch short := short.(type) {
 	case map[string]any:
 		object, ok := whole.(map[string]any)
 		for name, value := range short {
-			ok = ok && shows(value, object[name])
+			ok = ok && agrees(value, object[name])
 		}
 		return ok
 	case []any:
 		list, ok := whole.([]any)
 		ok = ok && len(list) == len(short)
 		for i := 0; ok && i < len(short); i++ {
-			ok = shows(short[i], list[i])
+			ok = agrees(short[i], list[i])
 		}
 		return ok
 	case string:

@@ -9,7 +9,7 @@ import (
 )
 
 func TestVersion_PrintsBuild(t *testing.T) {
-	status, out, errors := finished("version")
+	status, out, errors := runCommand("version")
 	of := regexp.MustCompile(`^callbook [A-Za-z0-9][A-Za-z0-9._+-]*(?: \([0-9a-f]{40}(?:-dirty)?\))? (go\S+) (\S+)\n$`).FindStringSubmatch(out)
 	if status != 0 || errors != "" || of == nil || of[1] != runtime.Version() || of[2] != runtime.GOOS+"/"+runtime.GOARCH {
 		t.Errorf("status %d, %q, %q", status, out, errors)
@@ -53,7 +53,7 @@ func TestRelease_ContainerVariablesExist(t *testing.T) {
 			for _, pair := range pairs {
 				t.Setenv(pair[1], pair[2])
 			}
-			if status, _, errors := finished("version"); status != 0 {
+			if status, _, errors := runCommand("version"); status != 0 {
 				t.Errorf("status %d: %s", status, errors)
 			}
 		})

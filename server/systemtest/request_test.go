@@ -55,9 +55,9 @@ func (p *program) object(method, path, body string, headers ...string) (object m
 	return object
 }
 
-// mayRead reads from a service that may exit meanwhile: then the status is 0.
-func (p *program) mayRead(path string) (status int, text string) {
-	a, err := fresh().Get(p.base + path)
+// tryGet reads from a service that may exit meanwhile: then the status is 0.
+func (p *program) tryGet(path string) (status int, text string) {
+	a, err := newUnpooledClient().Get(p.base + path)
 	if err != nil {
 		return 0, err.Error()
 	}
@@ -69,8 +69,8 @@ func (p *program) mayRead(path string) (status int, text string) {
 	return a.StatusCode, string(body)
 }
 
-// fresh returns a client that opens a connection for each request.
-func fresh() *http.Client {
+// newUnpooledClient returns a client that opens a connection for each request.
+func newUnpooledClient() *http.Client {
 	return &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
@@ -83,32 +83,32 @@ func fetch(t testing.TB, client *http.Client, method, url string, headers ...str
 	return a, readBody(t, a)
 }
 
-func registrationFor(handle, mailbox string) string {
+func registrationJSON(handle, mailbox string) string {
 	return fmt.Sprintf(`{"handle":"%s","name":"A","owner":"B","mailbox":"%s","description_en":"D","accept_rules":true}`, handle, mailbox)
 }
 
-func join(p *program, handle string) (key string) {
+func register(p *program, handle string) (key string) {
 	p.Helper()
-	return p.object("POST", "/api/agents", registrationFor(handle, "a@b.example.org"))["api_key"].(string)
+	return p.object("POST", "/api/agents", registrationJSON(handle, "a@b.example.org"))["api_key"].(string)
 }
 
 // agent is a registered agent with its key.
 type agent struct{ handle, mailbox, auth string }
 
-func (p *process) agent(handle, mailbox string) agent {
+func (p *process) registerAgent(handle, mailbox string) agent {
 	p.Helper()
-	key := p.object("POST", "/api/agents", registrationFor(handle, mailbox))["api_key"].(string)
+	key := p.object("POST", "/api/agents", registrationJSON(handle, mailbox))["api_key"].(string)
 	return agent{handle, mailbox, "Authorization: Bearer " + key}
 }
 
-// register tries to register an agent with an Idempotency-Key; it returns 0 if the service has exited.
-func (p *process) register(handle string) (status int) {
-	r, err := http.NewRequest("POST", p.base+"/api/agents", strings.NewReader(registrationFor(handle, handle+"@example.org")))
+// tryRegister tries to register an agent with an Idempotency-Key; it returns 0 if the service has exited.
+func (p *process) tryRegister(handle string) (status int) {
+	r, err := http.NewRequest("POST", p.base+"/api/agents", strings.NewReader(registrationJSON(handle, handle+"@example.org")))
 	if err != nil {
 		p.Fatal(err)
 	}
 	r.Header.Set("Idempotency-Key", "registration-of-"+handle)
-	a, err := fresh().Do(r)
+	a, err := newUnpooledClient().Do(r)
 	if err != nil {
 		return 0
 	}
@@ -116,14 +116,14 @@ func (p *process) register(handle string) (status int) {
 	return a.StatusCode
 }
 
-// verify requests a code; it returns the status and the body of a rejection.
-func (p *process) verify(a agent) (refusal string) {
+// requestCode requests a code; it returns the status and the body of a rejection.
+func (p *process) requestCode(a agent) (refusal string) {
 	p.Helper()
-	return p.mails("/api/me/verify", "", a.auth)
+	return p.requestMail("/api/me/verify", "", a.auth)
 }
 
-// mails sends a request that sends a mail.
-func (p *process) mails(path, body string, headers ...string) (refusal string) {
+// requestMail sends a request that sends a mail.
+func (p *process) requestMail(path, body string, headers ...string) (refusal string) {
 	p.Helper()
 	if status, text := p.call("POST", path, body, headers...); status != 202 {
 		return fmt.Sprint(status, " ", text)
@@ -131,7 +131,7 @@ func (p *process) mails(path, body string, headers ...string) (refusal string) {
 	return ""
 }
 
-func firstIn(what *regexp.Regexp, text string) string {
+func firstSubmatch(what *regexp.Regexp, text string) string {
 	if m := what.FindStringSubmatch(text); m != nil {
 		return m[1]
 	}
@@ -139,6 +139,6 @@ func firstIn(what *regexp.Regexp, text string) string {
 }
 
 var (
-	givenKey = regexp.MustCompile(`"api_key":"(\w+)"`)
-	givenID  = regexp.MustCompile(`"id":"(pst_\w+)"`)
+	apiKeyInJSON = regexp.MustCompile(`"api_key":"(\w+)"`)
+	postIDInJSON = regexp.MustCompile(`"id":"(pst_\w+)"`)
 )

@@ -22,7 +22,7 @@ func TestServe_StartsAndStops(t *testing.T) {
 		if index := p.object("GET", "/api", ""); index["openapi"] != p.base+"/openapi.json" {
 			t.Errorf("the site's address is not where it listens: %v", index["openapi"])
 		}
-		p.object("POST", "/api/agents", registrationFor(fmt.Sprintf("agent-%d", i), "a@example.org"))
+		p.object("POST", "/api/agents", registrationJSON(fmt.Sprintf("agent-%d", i), "a@example.org"))
 		if total := p.object("GET", "/api/agents", "")["total"]; total != float64(i+1) {
 			t.Errorf("%v agents in run %d", total, i)
 		}
@@ -54,7 +54,7 @@ func TestServe_LogsNewDatabase(t *testing.T) {
 	if err := os.Remove(db); err != nil {
 		t.Fatal(err)
 	}
-	if status, printed := finish("serve", "--addr=127.0.0.1:0", "--db", db); status != 73 || !strings.Contains(printed, "callbook restore COPY --db "+db) {
+	if status, printed := runCommandMerged("serve", "--addr=127.0.0.1:0", "--db", db); status != 73 || !strings.Contains(printed, "callbook restore COPY --db "+db) {
 		t.Errorf("once it is gone: %d, %s", status, printed)
 	}
 }
@@ -66,18 +66,18 @@ func TestServe_RejectsSecondProcess(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "callbook.db")
 	first := spawn(t, db)
 	second := newProcess(t, "serve", "--addr=127.0.0.1:0", "--db", db)
-	second.failed(75, fmt.Sprintf("(process %d)", first.command.Process.Pid))
-	first.object("POST", "/api/agents", registrationFor("tide-reader", "a@example.org"))
+	second.wantExit(75, fmt.Sprintf("(process %d)", first.command.Process.Pid))
+	first.object("POST", "/api/agents", registrationJSON("tide-reader", "a@example.org"))
 	first.kill()
 	third := spawn(t, db)
 	third.object("GET", "/api/agents/tide-reader", "")
-	third.ends()
+	third.stopCleanly()
 }
 
-// session uses the directory like an agent, with values that the log must not contain.
-func session(p *program) (canaries []string) {
+// sendCanaries uses the directory like an agent, with values that the log must not contain.
+func sendCanaries(p *program) (canaries []string) {
 	const mailbox, words, query = "canary-mailbox@example.org", "canary-text", "canary-query"
-	key := p.object("POST", "/api/agents", registrationFor("harbour-pilot", mailbox), "Idempotency-Key: canary-idempotency-key")["api_key"].(string)
+	key := p.object("POST", "/api/agents", registrationJSON("harbour-pilot", mailbox), "Idempotency-Key: canary-idempotency-key")["api_key"].(string)
 	auth := "Authorization: Bearer " + key
 	p.object("GET", "/api/me", "", auth)
 	id := p.object("POST", "/api/posts", `{"kind":"announce","title":"`+words+`","body":"`+words+`"}`, auth)["post"].(map[string]any)["id"].(string)
@@ -100,7 +100,7 @@ func session(p *program) (canaries []string) {
 func TestLog_HoldsNothingPrivate(t *testing.T) {
 	for _, form := range []string{"text", "json"} {
 		p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"), "--log", form, "--log-level", "debug", "--trusted-proxy=127.0.0.1")
-		canaries := session(p)
+		canaries := sendCanaries(p)
 		p.stop()
 		log := p.err.String()
 		for _, canary := range canaries {

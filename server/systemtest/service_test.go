@@ -41,8 +41,8 @@ func TestRestart_TurnsNoVisitorAway(t *testing.T) {
 	defer socket.Close()
 	db, at := filepath.Join(t.TempDir(), "callbook.db"), listener.Addr().String()
 	serve := func() *process {
-		p := shelled(t, "export LISTEN_FDS=1 LISTEN_PID=$$", []*os.File{socket}, "serve", "--addr", at, "--db", db, "--limits=off")
-		p.logs("callbook is serving", 1)
+		p := spawnByShell(t, "export LISTEN_FDS=1 LISTEN_PID=$$", []*os.File{socket}, "serve", "--addr", at, "--db", db, "--limits=off")
+		p.waitLog("callbook is serving", 1)
 		return p
 	}
 	p := serve()
@@ -51,7 +51,7 @@ func TestRestart_TurnsNoVisitorAway(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	for range 4 {
 		calling.Go(func() {
-			client := fresh()
+			client := newUnpooledClient()
 			for ctx.Err() == nil {
 				a, err := client.Get("http://" + at + "/api")
 				if err != nil {
@@ -69,9 +69,9 @@ func TestRestart_TurnsNoVisitorAway(t *testing.T) {
 	restarts := proof.Rounds(3, 20, 100)
 	for range restarts {
 		before := answered.Load()
-		p.ends()
+		p.stopCleanly()
 		p = serve()
-		until(t, "visitors are answered", func() bool { return answered.Load() > before+8 })
+		waitFor(t, "visitors are answered", func() bool { return answered.Load() > before+8 })
 	}
 	stop()
 	calling.Wait()
@@ -92,10 +92,10 @@ func TestShutdown_LosesNothing(t *testing.T) {
 		var began atomic.Int64
 		for i := range 24 {
 			calling.Go(func() {
-				client := fresh()
+				client := newUnpooledClient()
 				for n := 0; ; n++ {
 					handle := fmt.Sprintf("agent-%d-%d-%d", round, i, n)
-					a, err := client.Post(p.base+"/api/agents", "application/json", strings.NewReader(registrationFor(handle, handle+"@example.org")))
+					a, err := client.Post(p.base+"/api/agents", "application/json", strings.NewReader(registrationJSON(handle, handle+"@example.org")))
 					if err != nil {
 						return // turned away before it began
 					}
@@ -113,8 +113,8 @@ func TestShutdown_LosesNothing(t *testing.T) {
 				}
 			})
 		}
-		until(t, "agents are registered", func() bool { return began.Load() > 40 })
-		p.ends()
+		waitFor(t, "agents are registered", func() bool { return began.Load() > 40 })
+		p.stopCleanly()
 		calling.Wait()
 		if info, err := os.Stat(db + "-wal"); err == nil && info.Size() > 0 {
 			t.Errorf("the log is left with %d bytes", info.Size())
@@ -157,13 +157,13 @@ func TestWatchdog_NotifiesServiceManager(t *testing.T) {
 	t.Parallel()
 	name, hears := serviceManager(t)
 	db := newDB(t)
-	p := shelled(t, "export NOTIFY_SOCKET="+name+" WATCHDOG_USEC=100000 WATCHDOG_PID=$$", nil, "serve", "--addr=127.0.0.1:0", "--db", db)
+	p := spawnByShell(t, "export NOTIFY_SOCKET="+name+" WATCHDOG_USEC=100000 WATCHDOG_PID=$$", nil, "serve", "--addr=127.0.0.1:0", "--db", db)
 	if !hears("READY=1", patience) || !hears("WATCHDOG=1", patience) || !hears("WATCHDOG=1", patience) {
 		t.Fatalf("it does not tell that it answers: %s", p.err)
 	}
-	release := holdWriting(t, db)
-	p.serves()
-	until(t, "readiness says that writes fail", func() bool {
+	release := lockForWriting(t, db)
+	p.wantServing()
+	waitFor(t, "readiness says that writes fail", func() bool {
 		status, text := p.call("GET", "/readyz", "")
 		return status == 200 && strings.Contains(text, `"status":"degraded"`) && strings.Contains(text, `"code":"writes"`)
 	})
@@ -178,7 +178,7 @@ func TestWatchdog_NotifiesServiceManager(t *testing.T) {
 	if !hears("STOPPING=1", patience) {
 		t.Error("it does not tell that it stops")
 	}
-	p.ends()
+	p.stopCleanly()
 }
 
 // TestService_ListensOnSocket: for a reverse proxy on this machine, of another user. A socket that a killed process has
@@ -188,7 +188,7 @@ func TestService_ListensOnSocket(t *testing.T) {
 	socket := filepath.Join(folder, "s")
 	for range 2 {
 		p := newProcess(t, "serve", "--addr=unix:"+socket, "--base-url="+site, "--db="+filepath.Join(folder, "callbook.db"))
-		p.logs("callbook is serving", 1)
+		p.waitLog("callbook is serving", 1)
 		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		}}}
@@ -212,14 +212,14 @@ func TestService_OutlivesItsTerminal(t *testing.T) {
 	if status, body := p.call("GET", "/api/agents", ""); status != 200 {
 		t.Errorf("%d, %s", status, body)
 	}
-	p.ends()
+	p.stopCleanly()
 }
 
 func TestConnections_MoreThanDescriptors(t *testing.T) {
 	t.Parallel()
-	p := shelled(t, "ulimit -n 64", nil, "serve", "--addr=127.0.0.1:0", "--limits=off", "--db", filepath.Join(t.TempDir(), "callbook.db"))
-	p.serves()
-	join(p.program, "tide-reader")
+	p := spawnByShell(t, "ulimit -n 64", nil, "serve", "--addr=127.0.0.1:0", "--limits=off", "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	p.wantServing()
+	register(p.program, "tide-reader")
 	var held []net.Conn
 	for range 200 { // the kernel takes what the program does not
 		conn, err := net.DialTimeout("tcp", strings.TrimPrefix(p.base, "http://"), patience)
@@ -228,15 +228,15 @@ func TestConnections_MoreThanDescriptors(t *testing.T) {
 		}
 		held = append(held, conn)
 	}
-	p.logs("too many open files", 1)
+	p.waitLog("too many open files", 1)
 	for _, conn := range held {
 		_ = conn.Close()
 	}
 	if status, text := p.call("GET", "/api/agents/tide-reader", ""); status != 200 {
 		t.Errorf("afterwards: %d %s", status, text)
 	}
-	p.object("POST", "/api/agents", registrationFor("wave-reader", "wave@example.org"))
-	p.ends()
+	p.object("POST", "/api/agents", registrationJSON("wave-reader", "wave@example.org"))
+	p.stopCleanly()
 }
 
 func TestReadiness_DescribesDatabase(t *testing.T) {
@@ -251,7 +251,7 @@ func TestReadiness_DescribesDatabase(t *testing.T) {
 	if ready["status"] != "ok" {
 		t.Errorf("it is not: %v", ready)
 	}
-	until(t, "the first copy is made", func() bool { return p.object("GET", "/readyz", "")["backup_at"] != nil })
+	waitFor(t, "the first copy is made", func() bool { return p.object("GET", "/readyz", "")["backup_at"] != nil })
 	if live := p.object("GET", "/healthz", ""); live["status"] != "ok" || live["durability"] != "normal" {
 		t.Errorf("health: %v", live)
 	}
@@ -271,7 +271,7 @@ func TestConnections_ClosedByClients(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			body := registrationFor(fmt.Sprintf("leaver-%d", i), "leaver@example.org")
+			body := registrationJSON(fmt.Sprintf("leaver-%d", i), "leaver@example.org")
 			sent := fmt.Sprintf("POST /api/agents HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 			_, _ = io.WriteString(conn, sent[:len(sent)-i%3*20]) // whole, or not
 			_ = conn.Close()
@@ -279,13 +279,13 @@ func TestConnections_ClosedByClients(t *testing.T) {
 	}
 	for i := range stayers {
 		calling.Go(func() {
-			p.object("POST", "/api/agents", registrationFor(fmt.Sprintf("stayer-%d", i), "stayer@example.org"))
+			p.object("POST", "/api/agents", registrationJSON(fmt.Sprintf("stayer-%d", i), "stayer@example.org"))
 		})
 	}
 	calling.Wait()
 	p.stop()
 	for _, failure := range []string{`"status":500`, `"error":`, `"level":"error"`} {
-		if line := lineOf(p.err.String(), failure); line != "" {
+		if line := firstLine(p.err.String(), failure); line != "" {
 			t.Errorf("a failure is logged: %s", line)
 		}
 	}
@@ -306,7 +306,7 @@ func TestPrivacy_StoresNoClientAddress(t *testing.T) {
 	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db, "--trusted-proxy=127.0.0.1")
 	const address, address6 = "203.0.113.77", "2001:db8:77::5"
 	from := "X-Forwarded-For: " + address
-	agent := p.object("POST", "/api/agents", registrationFor("tide-reader", "tide@example.org"), from)
+	agent := p.object("POST", "/api/agents", registrationJSON("tide-reader", "tide@example.org"), from)
 	auth := "Authorization: Bearer " + agent["api_key"].(string)
 	post := p.object("POST", "/api/posts", `{"kind":"announce","title":"T","body":"B"}`, auth, from)["post"].(map[string]any)["id"].(string)
 	for _, forwarded := range []string{from, "X-Forwarded-For: " + address6} {
@@ -335,13 +335,13 @@ func TestLog_HasPrioritiesUnderTheJournal(t *testing.T) {
 	} {
 		folder := t.TempDir()
 		log := filepath.Join(folder, "log")
-		lay(t, log, nil)
+		writeFile(t, log, nil)
 		info, err := os.Stat(log)
 		if err != nil {
 			t.Fatal(err)
 		}
 		at := info.Sys().(*syscall.Stat_t)
-		p := shelled(t, fmt.Sprintf("set -- %d:%d \"$@\"\n%s\nshift\nexec 2>>'%s'", at.Dev, at.Ino, tt.stream, log), nil,
+		p := spawnByShell(t, fmt.Sprintf("set -- %d:%d \"$@\"\n%s\nshift\nexec 2>>'%s'", at.Dev, at.Ino, tt.stream, log), nil,
 			"serve", "--addr", "127.0.0.1:0", "--db", filepath.Join(folder, "missing", "callbook.db"))
 		if status := <-p.status; status == 0 {
 			t.Errorf("%s: it serves without a folder", name)

@@ -24,17 +24,17 @@ const (
 	allowance     = 5 * time.Second
 )
 
-// sluggish is a connection that sends or reads as little as possible.
-type sluggish struct {
+// slowConn is a connection that sends or reads as little as possible.
+type slowConn struct {
 	net.Conn
-	at, atOnce, slowly string // where it leads to, and what it says there
-	opened             time.Time
-	next               string // is sent byte by byte
+	at, atOnce, byteByByte string // where it leads to, and what it says there
+	opened                 time.Time
+	unsent                 string // is sent byte by byte
 }
 
 // open opens the connection, again if the server has closed it, and sends the part of its request that is sent at
 // once.
-func (s *sluggish) open() error {
+func (s *slowConn) open() error {
 	if s.Conn != nil {
 		_ = s.Close()
 	}
@@ -42,15 +42,15 @@ func (s *sluggish) open() error {
 	if err != nil {
 		return err
 	}
-	s.Conn, s.opened, s.next = conn, time.Now(), s.slowly
+	s.Conn, s.opened, s.unsent = conn, time.Now(), s.byteByByte
 	_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	_, err = io.WriteString(conn, s.atOnce)
 	return err
 }
 
-// closed waits until the server closes the connection, and returns how long it was open.
-func (s *sluggish) closed() (time.Duration, error) {
+// waitClosed waits until the server closes the connection, and returns how long it was open.
+func (s *slowConn) waitClosed() (time.Duration, error) {
 	_, err := io.Copy(io.Discard, s.Conn)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return 0, err
@@ -63,23 +63,23 @@ func (s *sluggish) closed() (time.Duration, error) {
 // whose sockets are limited in total only, from eight addresses.
 func TestSlowSockets_DoNotDelayOthers(t *testing.T) {
 	p := spawn(t, newDB(t), "--trusted-proxy=127.0.0.1")
-	agent := p.agent("tide-reader", "tide@example.org")
+	agent := p.registerAgent("tide-reader", "tide@example.org")
 	others, _ := p.descriptors()
 	sockets, calls := proof.Rounds(50, 1000, 1000), proof.Rounds(100, 2000, 2000)
-	body := registrationFor("never-there", "never@example.org") + strings.Repeat(" ", 1000)
-	var inHeaders, all []*sluggish
+	body := registrationJSON("never-there", "never@example.org") + strings.Repeat(" ", 1000)
+	var inHeaders, all []*slowConn
 	for i := range sockets * 8 / 5 { // a third is closed at once if there is no memory for a response, and opened again
-		s := &sluggish{at: strings.TrimPrefix(p.base, "http://")}
+		s := &slowConn{at: strings.TrimPrefix(p.base, "http://")}
 		from := fmt.Sprintf("Host: x\r\nX-Forwarded-For: 192.0.2.%d\r\n", i%8)
 		switch i % 3 {
 		case 0:
-			s.atOnce, s.slowly = "GET /api HTTP/1.1\r\n"+from+"X-Slow: ", strings.Repeat("a", 1000)
+			s.atOnce, s.byteByByte = "GET /api HTTP/1.1\r\n"+from+"X-Slow: ", strings.Repeat("a", 1000)
 			inHeaders = append(inHeaders, s)
 		case 1:
-			s.atOnce, s.slowly = fmt.Sprintf("POST /api/agents HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n", from, len(body)), body
+			s.atOnce, s.byteByByte = fmt.Sprintf("POST /api/agents HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n", from, len(body)), body
 		case 2:
 			many := strings.Repeat("GET /openapi.json HTTP/1.1\r\n"+from+"\r\n", 40)
-			s.atOnce, s.slowly = many, many
+			s.atOnce, s.byteByByte = many, many
 		}
 		if err := s.open(); err != nil {
 			t.Fatal(err)
@@ -91,16 +91,16 @@ func TestSlowSockets_DoNotDelayOthers(t *testing.T) {
 	stop := make(chan struct{})
 	hush := sync.OnceFunc(func() { close(stop); talk.Wait() })
 	defer hush()
-	talk.Go(func() { speakSlowly(t, all, stop) })
+	talk.Go(func() { sendSlowly(t, all, stop) })
 	slow := func() int { // as the service has them open
 		n, _ := p.descriptors()
 		return n - others
 	}
-	until(t, "the sockets are open", func() bool { return slow() >= sockets })
+	waitFor(t, "the sockets are open", func() bool { return slow() >= sockets })
 	fewest, took := slow(), make([]time.Duration, calls)
 	for i := range took {
 		begun := time.Now()
-		p.callsAsUsual(i, agent)
+		p.sendTypical(i, agent)
 		took[i] = time.Since(begun)
 		if i%(calls/20) == 0 || i == calls-1 {
 			fewest = min(fewest, slow())
@@ -122,7 +122,7 @@ func TestSlowSockets_DoNotDelayOthers(t *testing.T) {
 	}
 	var last time.Time
 	for _, s := range inHeaders {
-		open, err := s.closed()
+		open, err := s.waitClosed()
 		if err != nil || open < headerTimeout-time.Second {
 			t.Fatalf("a socket in its headers is open for %s, %v", open, err)
 		}
@@ -135,18 +135,18 @@ func TestSlowSockets_DoNotDelayOthers(t *testing.T) {
 	}
 }
 
-// speakSlowly sends one byte on each connection in turn until ctx ends, and reopens those that the server has
+// sendSlowly sends one byte on each connection in turn until ctx ends, and reopens those that the server has
 // closed.
-func speakSlowly(t testing.TB, sockets []*sluggish, stop <-chan struct{}) {
+func sendSlowly(t testing.TB, sockets []*slowConn, stop <-chan struct{}) {
 	pace := time.NewTicker(250 * time.Millisecond)
 	defer pace.Stop()
 	for {
 		for _, s := range sockets {
-			if len(s.next) == 0 {
+			if len(s.unsent) == 0 {
 				continue
 			}
-			_, err := io.WriteString(s, s.next[:1])
-			s.next = s.next[1:]
+			_, err := io.WriteString(s, s.unsent[:1])
+			s.unsent = s.unsent[1:]
 			if err != nil {
 				err = s.open()
 			}
@@ -163,8 +163,8 @@ func speakSlowly(t testing.TB, sockets []*sluggish, stop <-chan struct{}) {
 	}
 }
 
-// callsAsUsual sends one of the requests that agents send.
-func (p *process) callsAsUsual(i int, a agent) {
+// sendTypical sends one of the requests that agents send.
+func (p *process) sendTypical(i int, a agent) {
 	p.Helper()
 	path := []string{"/api/agents", "/api/agents/tide-reader", "/api/agents?q=tide", "/api/me", "/", "/api/posts"}[i%6]
 	if i%6 == 5 {

@@ -25,18 +25,18 @@ import (
 	"callbook/testdata/proof"
 )
 
-// besieged is a site behind a proxy, with the memory limit of the unit, and clients that do not
+// stalledServer is a site behind a proxy, with the memory limit of the unit, and clients that do not
 // read what they ask for.
-type besieged struct {
+type stalledServer struct {
 	*process
 	at, figures string
 	trusted     *x509.CertPool
-	attack      sync.WaitGroup
+	clients     sync.WaitGroup
 	stop        chan struct{}
 }
 
-// besiege serves a directory with that many agents.
-func besiege(t testing.TB, agents int) *besieged {
+// startStalledServer serves a directory with that many agents.
+func startStalledServer(t testing.TB, agents int) *stalledServer {
 	t.Helper()
 	unit, err := os.ReadFile(filepath.Join(root, "server/cli/callbook.service"))
 	limit := regexp.MustCompile(`GOMEMLIMIT=\w+`).Find(unit)
@@ -45,18 +45,18 @@ func besiege(t testing.TB, agents int) *besieged {
 		t.Fatalf("the unit sets no limit: %v", err)
 	}
 	group := memoryGroup(t, string(most[1]))
-	db := peopled(t, agents)
+	db := newDBWithAgents(t, agents)
 	directory, kept := unreachableAuthority()
 	begin := time.Now().Add(-time.Hour)
-	made, trusted := selfMade(t, begin, begin.Add(90*24*time.Hour), aDomain), x509.NewCertPool()
+	made, trusted := newSelfSignedCert(t, begin, begin.Add(90*24*time.Hour), testDomain), x509.NewCertPool()
 	trusted.AppendCertsFromPEM(made)
-	lay(t, filepath.Join(filepath.Dir(db), kept, aDomain), made)
+	writeFile(t, filepath.Join(filepath.Dir(db), kept, testDomain), made)
 	s := newSockets(t)
-	p := s.serve(t, group+"export "+string(limit), "--domain", aDomain, "--acme-directory", directory, "--http-addr=off", "--limits=off", "--log-level=info", "--trusted-proxy=127.0.0.1", "--db", db)
-	b := &besieged{process: p, at: s.addr, figures: s.figures, trusted: trusted, stop: make(chan struct{})}
-	t.Cleanup(func() { close(b.stop); b.attack.Wait() })
-	until(t, "the name is served", func() bool {
-		_, err := greet(s.addr, &tls.Config{ServerName: aDomain, RootCAs: trusted})
+	p := s.serve(t, group+"export "+string(limit), "--domain", testDomain, "--acme-directory", directory, "--http-addr=off", "--limits=off", "--log-level=info", "--trusted-proxy=127.0.0.1", "--db", db)
+	b := &stalledServer{process: p, at: s.addr, figures: s.figures, trusted: trusted, stop: make(chan struct{})}
+	t.Cleanup(func() { close(b.stop); b.clients.Wait() })
+	waitFor(t, "the name is served", func() bool {
+		_, err := tlsHandshake(s.addr, &tls.Config{ServerName: testDomain, RootCAs: trusted})
 		return err == nil
 	})
 	return b
@@ -90,17 +90,17 @@ func memoryGroup(t testing.TB, megabytes string) (enter string) {
 	return ""
 }
 
-// hold has a client send bytes over a new connection and then hold it for longer than the
+// stallClient has a client send bytes over a new connection and then hold it for longer than the
 // service waits for it to read, again and again.
-func (b *besieged) hold(protocol string, sent []byte, then func(conn io.Reader)) {
-	b.attack.Go(func() {
+func (b *stalledServer) stallClient(protocol string, sent []byte, then func(conn io.Reader)) {
+	b.clients.Go(func() {
 		for {
 			conn, err := net.Dial("tcp", b.at)
 			if err == nil {
 				_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-				encrypted := tls.Client(conn, &tls.Config{ServerName: aDomain, RootCAs: b.trusted, NextProtos: []string{protocol}})
+				encrypted := tls.Client(conn, &tls.Config{ServerName: testDomain, RootCAs: b.trusted, NextProtos: []string{protocol}})
 				_, err = encrypted.Write(sent)
-				b.attack.Go(func() { then(encrypted) })
+				b.clients.Go(func() { then(encrypted) })
 			}
 			select {
 			case <-time.After(12 * time.Second):
@@ -121,11 +121,13 @@ func (b *besieged) hold(protocol string, sent []byte, then func(conn io.Reader))
 	})
 }
 
-// page returns a path of which each number has another response of 200 KB.
-func page(n int) string { return fmt.Sprintf("/api/agents?limit=%d&offset=%d", 100-n%10, n/10) }
+// largePagePath returns a path of which each number has another response of 200 KB.
+func largePagePath(n int) string {
+	return fmt.Sprintf("/api/agents?limit=%d&offset=%d", 100-n%10, n/10)
+}
 
-// streams returns the bytes of an HTTP/2 client with a window of 0 and that many requests.
-func streams(t testing.TB, n, first int, address string) []byte {
+// http2Requests returns the bytes of an HTTP/2 client with a window of 0 and that many requests.
+func http2Requests(t testing.TB, n, first int, address string) []byte {
 	t.Helper()
 	sent := bytes.NewBufferString(http2.ClientPreface)
 	framer := http2.NewFramer(sent, nil)
@@ -136,7 +138,7 @@ func streams(t testing.TB, n, first int, address string) []byte {
 	encoder := hpack.NewEncoder(head)
 	for i := range n {
 		head.Reset()
-		for _, field := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", aDomain}, {":path", page(first + i)}, {"x-forwarded-for", address}} {
+		for _, field := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", testDomain}, {":path", largePagePath(first + i)}, {"x-forwarded-for", address}} {
 			if err := encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +151,7 @@ func streams(t testing.TB, n, first int, address string) []byte {
 }
 
 // inFlight returns the bytes of bodies that the service counts.
-func (b *besieged) inFlight() int {
+func (b *stalledServer) inFlight() int {
 	_, text := fetch(b, http.DefaultClient, "GET", "http://"+b.figures+"/metrics")
 	n, err := strconv.Atoi(regexp.MustCompile(`(?m)^callbook_memory_in_flight_bytes (\d+)$`).FindStringSubmatch(text)[1])
 	if err != nil {
@@ -164,31 +166,31 @@ func (b *besieged) inFlight() int {
 // It holds promise 1 of SECURITY.md.
 func TestStalledClients_DoNotExhaustMemory(t *testing.T) {
 	t.Parallel()
-	b := besiege(t, 1000)
+	b := startStalledServer(t, 1000)
 	const perConnection, networks = 100, 8
 	stalledStreams, connections := proof.Rounds(200, 600, 600), proof.Rounds(300, 1000, 1000)
 	for i := range stalledStreams / perConnection {
-		b.hold("h2", streams(t, perConnection, perConnection*i, "192.0.2.1"), func(conn io.Reader) { _, _ = io.Copy(io.Discard, conn) })
+		b.stallClient("h2", http2Requests(t, perConnection, perConnection*i, "192.0.2.1"), func(conn io.Reader) { _, _ = io.Copy(io.Discard, conn) })
 	}
 	for i := range connections {
-		request := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\nX-Forwarded-For: 198.51.100.%d\r\n\r\n", page(stalledStreams+i), aDomain, i%networks)
-		b.hold("http/1.1", []byte(strings.Repeat(request, 3)), func(io.Reader) {})
+		request := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\nX-Forwarded-For: 198.51.100.%d\r\n\r\n", largePagePath(stalledStreams+i), testDomain, i%networks)
+		b.stallClient("http/1.1", []byte(strings.Repeat(request, 3)), func(io.Reader) {})
 	}
 	const share, size = 4 << 20, 250 << 10
-	until(t, "nine networks hold about what they can", func() bool { return b.inFlight() > 9*(share-2*size) })
+	waitFor(t, "nine networks hold about what they can", func() bool { return b.inFlight() > 9*(share-2*size) })
 	client, took, most, rejected := httpsClient(t, b.at, b.trusted), []time.Duration{}, 0, 0
 	end := time.Now().Add(time.Duration(proof.Rounds(0, 20, 120)) * time.Second)
 	for i := 0; i < 60 || time.Now().Before(end); i++ {
 		path := []string{"/api/agents", "/api/agents/agent-1", "/api/agents?q=tide1", "/", "/api/posts", "/agents/agent-1"}[i%6]
 		begun := time.Now()
-		a, _ := fetch(t, client, "GET", "https://"+aDomain+path, "X-Forwarded-For: 203.0.113.1")
+		a, _ := fetch(t, client, "GET", "https://"+testDomain+path, "X-Forwarded-For: 203.0.113.1")
 		took = append(took, time.Since(begun))
 		if a.StatusCode != 200 { // when all stalled clients come again at once
 			took[i] = patience
 			rejected++
 		}
 		if i%20 == 0 {
-			most = max(most, b.anonymous())
+			most = max(most, b.anonymousMB())
 		}
 		<-time.After(5 * time.Millisecond)
 	}

@@ -29,12 +29,12 @@ var needStrace = func() func(testing.TB) {
 	}
 }()
 
-// faulty runs the program under strace, which injects faults into its system calls. Signals go to the program
+// spawnWithFaults runs the program under strace, which injects faults into its system calls. Signals go to the program
 // itself.
-func faulty(t testing.TB, db string, faults ...string) *process {
+func spawnWithFaults(t testing.TB, db string, faults ...string) *process {
 	t.Helper()
 	needStrace(t)
-	p := newProcessBy(t, func(self string) *exec.Cmd {
+	p := newProcessVia(t, func(self string) *exec.Cmd {
 		args := append([]string{"-f", "-qq", "-y", "-o", db + ".trace", "-e", "signal=none"}, faults...)
 		return exec.Command("strace", append(args, self, "serve", "--addr=127.0.0.1:0", "--limits=off", "--db", db)...)
 	})
@@ -42,9 +42,9 @@ func faulty(t testing.TB, db string, faults ...string) *process {
 	return p
 }
 
-// servesUntil sends a signal to the program under strace that serves a database. Its process id may belong to
+// signalServer sends a signal to the program under strace that serves a database. Its process id may belong to
 // another process once it has exited.
-func (p *process) servesUntil(end syscall.Signal, db string) {
+func (p *process) signalServer(end syscall.Signal, db string) {
 	p.Helper()
 	pid, err := strconv.Atoi(strings.SplitN(readText(p, db+".lock"), "\n", 2)[0])
 	if err != nil {
@@ -57,8 +57,8 @@ func (p *process) servesUntil(end syscall.Signal, db string) {
 	p.cancel = func() { _ = served.Signal(end) }
 }
 
-// wantNoSyncAfterAFault checks that a failed sync is not retried. SQLite ignores failed syncs of folders.
-func wantNoSyncAfterAFault(t testing.TB, db string) {
+// wantNoSyncAfterFailure checks that a failed sync is not retried. SQLite ignores failed syncs of folders.
+func wantNoSyncAfterFailure(t testing.TB, db string) {
 	t.Helper()
 	trace := readFile(t, db+".trace")
 	var syncs []string
@@ -76,8 +76,8 @@ func wantNoSyncAfterAFault(t testing.TB, db string) {
 	}
 }
 
-// imageFolder returns a folder for images, in memory if possible.
-func imageFolder(t testing.TB) string {
+// newImageFolder returns a folder for images, in memory if possible.
+func newImageFolder(t testing.TB) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("/dev/shm", "callbook-power-")
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 // unit returns the output of callbook unit.
 func unit(t testing.TB, args ...string) string {
 	t.Helper()
-	status, text, errors := finished(append([]string{"unit"}, args...)...)
+	status, text, errors := runCommand(append([]string{"unit"}, args...)...)
 	if status != 0 || errors != "" {
 		t.Fatalf("status %d: %s", status, errors)
 	}
 	return text
 }
 
-// systemdAnalyze runs systemd-analyze on a unit, with this program in place of the installed one.
-func systemdAnalyze(t testing.TB, name string, args ...string) (string, error) {
+// runSystemdAnalyze runs systemd-analyze on a unit, with this program in place of the installed one.
+func runSystemdAnalyze(t testing.TB, name string, args ...string) (string, error) {
 	t.Helper()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("there is no systemd-analyze here")
@@ -35,7 +35,7 @@ func systemdAnalyze(t testing.TB, name string, args ...string) (string, error) {
 	folder := t.TempDir()
 	for name, args := range map[string][]string{"callbook.service": nil, "callbook.socket": {"--socket"}} {
 		text := strings.ReplaceAll(unit(t, args...), "/usr/local/bin/callbook", program)
-		lay(t, filepath.Join(folder, name), []byte(text))
+		writeFile(t, filepath.Join(folder, name), []byte(text))
 	}
 	out, err := exec.Command("systemd-analyze", append(args, filepath.Join(folder, name))...).CombinedOutput()
 	return string(out), err
@@ -44,14 +44,14 @@ func systemdAnalyze(t testing.TB, name string, args ...string) (string, error) {
 func TestUnit_PassesSystemdVerify(t *testing.T) {
 	for _, name := range []string{"callbook.service", "callbook.socket"} {
 		// Whatever it finds odd about a unit, it prints, and often ends well all the same.
-		if out, err := systemdAnalyze(t, name, "verify", "--man=no"); err != nil || strings.Contains(out, name) {
+		if out, err := runSystemdAnalyze(t, name, "verify", "--man=no"); err != nil || strings.Contains(out, name) {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
 }
 
 func TestUnit_IsConfined(t *testing.T) {
-	out, err := systemdAnalyze(t, "callbook.service", "security", "--no-pager", "--offline=true", "--threshold=15")
+	out, err := runSystemdAnalyze(t, "callbook.service", "security", "--no-pager", "--offline=true", "--threshold=15")
 	if err != nil {
 		t.Errorf("more than 1.5 of 10 is exposed: %v\n%s", err, out)
 	}
@@ -80,7 +80,7 @@ func TestUnit_CommandLineWorks(t *testing.T) {
 		t.Fatalf("the command is %q", line)
 	}
 	db := newDB(t)
-	settings := settingsFile(t, "addr = \"127.0.0.1:0\"\ndb = '"+db+"'\n")
+	settings := newSettingsFile(t, "addr = \"127.0.0.1:0\"\ndb = '"+db+"'\n")
 	if status, body := start(t, strings.Fields(strings.Replace(line, file, settings, 1))...).call("GET", "/readyz", ""); status != 200 {
 		t.Errorf("%d %s", status, body)
 	}

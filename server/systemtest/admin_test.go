@@ -177,8 +177,8 @@ func TestAdmin_SaysThatAListGoesOn(t *testing.T) {
 	admin("suspend", "spam-2")
 	admin("verify", "spam-1")
 	for command, want := range map[string]struct {
-		lines int
-		says  string
+		lines  int
+		stderr string
 	}{
 		"agents --limit 2":         {2, "more than 2: --limit 1000 shows more\n"},
 		"agents --limit 3":         {3, ""},
@@ -190,7 +190,7 @@ func TestAdmin_SaysThatAListGoesOn(t *testing.T) {
 		"log --limit 1":            {1, "more than 1: --limit 1000 shows more\n"},
 		"log":                      {2, ""},
 	} {
-		if status, out, err := runCommand(append([]string{"admin", "--db", db}, strings.Fields(command)...)...); status != 0 || strings.Count(out, "\n") != want.lines || err != want.says {
+		if status, out, err := runCommand(append([]string{"admin", "--db", db}, strings.Fields(command)...)...); status != 0 || strings.Count(out, "\n") != want.lines || err != want.stderr {
 			t.Errorf("%s: %d\n%s%s", command, status, out, err)
 		}
 	}

@@ -26,7 +26,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// The service under more than it can do, and after a year.
+// The service under overload, and after a simulated year.
 
 // loadResult counts useful responses, and rejections for overload.
 type loadResult struct{ served, tooLate, rejected atomic.Int64 }
@@ -112,14 +112,14 @@ func (c *loadResult) addResponse(r *bufio.Reader, sent time.Time) error {
 
 // isError checks that an error has the form of all errors.
 func isError(body []byte, code string) bool {
-	var refusal struct {
+	var response struct {
 		Error struct {
 			Code string `json:"code"`
 			EN   string `json:"message_en"`
 			ZH   string `json:"message_zh"`
 		} `json:"error"`
 	}
-	return json.Unmarshal(body, &refusal) == nil && refusal.Error.Code == code && refusal.Error.EN != "" && refusal.Error.ZH != ""
+	return json.Unmarshal(body, &response) == nil && response.Error.Code == code && response.Error.EN != "" && response.Error.ZH != ""
 }
 
 // overloadKind is a kind of request that many clients send at once.
@@ -236,7 +236,7 @@ func (p *process) wantOverloadRejected(db string, author agent) {
 type agingLoad struct {
 	*process
 	client    *http.Client
-	load      sync.RWMutex // held whole when nobody shall call
+	load      sync.RWMutex // locked while no client may send requests
 	requests  atomic.Int64 // that were served: to refuse one is no work
 	failures  atomic.Int64
 	kinds     []string // of calls
@@ -248,7 +248,7 @@ type agingLoad struct {
 func startAging(t testing.TB, db, collector string) *agingLoad {
 	t.Helper()
 	p := spawnByShell(t, "export "+collector, nil, "dev", "--addr=127.0.0.1:0", "--empty", "--log-level=error", "--db="+db)
-	waitFor(t, "it tells its address", func() bool { return printedAddress.MatchString(p.out.String()) })
+	waitFor(t, "it prints its address", func() bool { return printedAddress.MatchString(p.out.String()) })
 	p.base = "http://" + printedAddress.FindStringSubmatch(p.out.String())[1]
 	return &agingLoad{
 		process: p, client: &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
@@ -311,32 +311,32 @@ func (a *agingLoad) send(method, path, auth, body string) (status int, object ma
 	if auth != "" {
 		r.Header.Set("Authorization", "Bearer "+auth)
 	}
-	answer, err := a.client.Do(r)
+	response, err := a.client.Do(r)
 	if err != nil {
 		a.failures.Add(1)
 		a.Errorf("%s %s: %v", method, path, err)
 		return 0, nil
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
 	switch {
-	case err != nil || answer.StatusCode >= 500:
+	case err != nil || response.StatusCode >= 500:
 		a.failures.Add(1)
-		a.Errorf("%s %s: %d %v %.300s", method, path, answer.StatusCode, err, text)
-	case answer.StatusCode < 300:
+		a.Errorf("%s %s: %d %v %.300s", method, path, response.StatusCode, err, text)
+	case response.StatusCode < 300:
 		a.requests.Add(1)
 		a.mu.Lock()
 		a.succeeded[operationKind(method, path)] = true
 		a.mu.Unlock()
 	}
 	_ = json.Unmarshal(text, &object) // pages have none
-	return answer.StatusCode, object
+	return response.StatusCode, object
 }
 
 // create sends a request that creates a record, and returns its id.
 func (a *agingLoad) create(path, auth, body, what string) (id string) {
-	_, answer := a.send("POST", path, auth, body)
-	made, _ := answer[what].(map[string]any)
+	_, response := a.send("POST", path, auth, body)
+	made, _ := response[what].(map[string]any)
 	id, _ = made["id"].(string)
 	return id
 }
@@ -346,11 +346,11 @@ type loadAgent struct{ handle, key, post string }
 
 // sendForKey sends a request whose response has a new key of the agent.
 func (a *agingLoad) sendForKey(d *loadAgent, path, auth, body string) {
-	status, answer := a.send("POST", path, auth, body)
-	if key, ok := answer["api_key"].(string); ok {
+	status, response := a.send("POST", path, auth, body)
+	if key, ok := response["api_key"].(string); ok {
 		d.key = key
 	} else if d.key == "" {
-		a.Errorf("%s has no key: %d %v", d.handle, status, answer)
+		a.Errorf("%s has no key: %d %v", d.handle, status, response)
 	}
 }
 
@@ -439,11 +439,11 @@ func (a *agingLoad) act(d, other *loadAgent, turn, act int) {
 	case 5:
 		id := a.create("/api/agents/"+other.handle+"/requests", d.key, `{"purpose":"Tides","deliverable":"A table","compensation":"none"}`, "request")
 		a.send("GET", "/api/requests/"+id, other.key, "")
-		answer, by := []string{"accept", "withdraw", "decline", "report"}[turn%4], other
-		if answer == "withdraw" {
+		response, by := []string{"accept", "withdraw", "decline", "report"}[turn%4], other
+		if response == "withdraw" {
 			by = d
 		}
-		a.send("POST", "/api/requests/"+id+"/"+answer, by.key, "{}")
+		a.send("POST", "/api/requests/"+id+"/"+response, by.key, "{}")
 	case 6:
 		a.sendForKey(d, "/api/me/rotate-key", d.key, "")
 	case 7:
@@ -516,7 +516,7 @@ func (a *agingLoad) countGoroutines() int {
 		a.Fatalf("status %d", status)
 	}
 	if before != "" {
-		a.Errorf("the log tells of failures: %.2000s", before)
+		a.Errorf("failures are logged: %.2000s", before)
 	}
 	waiting := 0
 	for _, state := range goroutineState.FindAllStringSubmatch(a.err.String(), -1) {
@@ -609,7 +609,7 @@ func TestAging_YearOfUse(t *testing.T) {
 	if !proof.Asked() {
 		t.Skip("measures what the service holds after a while: set PROOF")
 	}
-	const collector = "GOGC=10" // what waits to be collected is little, to be told from what is held
+	const collector = "GOGC=10" // little garbage, so that memory is what the service holds
 	fresh := startAging(t, newDB(t), collector)
 	fresh.measureIdle()
 	bornWith := fresh.countGoroutines()

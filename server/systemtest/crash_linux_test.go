@@ -34,7 +34,7 @@ func TestCrash_KillAtSystemCall(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
 	wanted, tally := proof.Rounds(3, 60, 2000), &crashCounts{}
-	var reached sync.Map // points, told apart by how many such calls came before
+	var reached sync.Map // points, by script, call and the number of such calls before
 	points := 0
 	for script := 0; points < wanted && script < 30 && !t.Failed(); script++ {
 		var image crashImage
@@ -102,7 +102,7 @@ func TestCrash_RetryAfterFailedSync(t *testing.T) {
 // crashImage is a database that runs are started from again and again: with the log that a killed service has left.
 type crashImage struct {
 	files map[string][]byte // by what follows the database's name
-	run   *crashRun         // nil where nobody calls
+	run   *crashRun         // nil without clients
 	seed  uint64
 	want  map[string][]string // rows by table, once nothing was in its way; nil where the session knows them
 }
@@ -245,8 +245,8 @@ var tracedCall = regexp.MustCompile(`(?m)^(\d+) +(\w+)\(`)
 func (d crashResult) checkRecovery(i crashImage) {
 	d.Helper()
 	copies, _ := filepath.Glob(filepath.Join(d.copies(), "callbook-*.db"))
-	kept, _ := filepath.Glob(d.db + ".pre-migrate-*.db")
-	for _, name := range append(copies, kept...) {
+	preMigration, _ := filepath.Glob(d.db + ".pre-migrate-*.db")
+	for _, name := range append(copies, preMigration...) {
 		if _, err := store.VerifyFile(d.Context(), name, false); err != nil {
 			d.reportDamage("a copy that has its name: %v", err)
 		}
@@ -270,7 +270,7 @@ func (d crashResult) checkRecovery(i crashImage) {
 	c := &crashClient{crashDirectory: d.crashDirectory}
 	c.connect(p.base)
 	if d.run.unanswered && !c.next(d.run, p) {
-		d.Errorf("a repeat is not answered: %s", p.err)
+		d.Errorf("a repeated request has no response: %s", p.err)
 	}
 	d.read(settle)
 	p.kill()

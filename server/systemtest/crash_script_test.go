@@ -22,13 +22,13 @@ import (
 )
 
 // The service is killed while clients send the requests of a session, which holds every writing operation. What is
-// stored after each of these requests is known from a session in whose way nothing came. So a killed service has to
+// stored after each of these requests is known from an uninterrupted session. So a killed service has to
 // leave what is stored after the last request with a response, or all of the one without. That one is sent again, and
 // then is stored once.
 
 // crashStep is a request of the session.
 type crashStep struct {
-	operation    string // its id in the API's description, where it stands there
+	operation    string // its id in the OpenAPI document, if it is there
 	agent        string // agent whose key it carries; empty for none
 	request      string // method, path and body; values of the run are in braces
 	value        string // value of the run that the response gives
@@ -228,8 +228,8 @@ func (c *crashClient) fill(r *crashRun, p *process, request string) (text string
 		what, to, _ := strings.Cut(strings.Trim(name, "{}"), " for ")
 		switch what {
 		case "code", "link":
-			l, came := c.mails.wait(p, r.mailbox(to), c.mailTimeout)
-			ok, r.mail = ok && came, l
+			l, received := c.mails.wait(p, r.mailbox(to), c.mailTimeout)
+			ok, r.mail = ok && received, l
 			page = strings.TrimPrefix(mailedLink.FindString(l.text), site)
 			if what == "link" {
 				return page
@@ -290,13 +290,13 @@ func (m *crashMails) setVoid(l message) {
 }
 
 // wait waits for a mail to an address. It returns false if the service ends first, or the mail is too late.
-func (m *crashMails) wait(p *process, address string, most time.Duration) (l message, came bool) {
+func (m *crashMails) wait(p *process, address string, most time.Duration) (l message, received bool) {
 	for late := time.After(cmp.Or(most, patience)); ; {
 		l = m.newest(address)
 		m.mu.Lock()
-		came = l.to != "" && l.text != m.void[l.to]
+		received = l.to != "" && l.text != m.void[l.to]
 		m.mu.Unlock()
-		if came {
+		if received {
 			return l, true
 		}
 		select {
@@ -362,7 +362,7 @@ func (r *crashRun) storedRows(t testing.TB, st *store.Store, file *sql.DB) strin
 		if err = errors.Join(err, json.Unmarshal(api.Marshal(exported), &tables)); err != nil {
 			t.Fatal(err)
 		}
-		delete(tables, "mail_log") // the service adds a mail that nobody waits for when it goes out
+		delete(tables, "mail_log") // notices, which no client waits for, are logged when they are sent
 		for table, all := range tables {
 			for _, row := range all {
 				text := agent + " " + table
@@ -402,7 +402,7 @@ var crashStates struct {
 	after []string // what is stored after so many steps
 }
 
-// crashStatesAfterSteps returns what is stored after each step of a session in whose way nothing comes.
+// crashStatesAfterSteps returns what is stored after each step of an uninterrupted session.
 func crashStatesAfterSteps(t testing.TB) []string {
 	t.Helper()
 	skipUnlessRacing(t) // not within Do, which would count as done
@@ -422,7 +422,7 @@ func crashStatesAfterSteps(t testing.TB) []string {
 		p.stopCleanly()
 	})
 	if len(crashStates.after) != len(crashScript)+1 {
-		t.Fatal("the session did not come to its end where nothing was in its way")
+		t.Fatal("the uninterrupted session did not finish")
 	}
 	return crashStates.after
 }

@@ -133,7 +133,7 @@ func expectedResponses(t testing.TB, whole []byte) (right []expectedResponse) {
 	}
 	p.stopCleanly()
 	if len(right) < 70 {
-		t.Fatalf("only %d answers", len(right))
+		t.Fatalf("only %d responses", len(right))
 	}
 	return right
 }
@@ -191,7 +191,7 @@ func (d damage) check(t testing.TB, data []byte, right []expectedResponse) (noti
 		t.Fatal(err)
 	}
 	p := newProcess(t, "serve", "--addr=127.0.0.1:0", "--limits=off", "--base-url="+site, "--db="+db)
-	var others, refusals []string // answers that are not the whole file's
+	var others, rejections []string // responses that are not those of the undamaged file
 	if p.waitServing() && (!d.killed || p.waitFileCheck()) {
 		for _, e := range right {
 			status, text := p.tryGet(e.path)
@@ -199,7 +199,7 @@ func (d damage) check(t testing.TB, data []byte, right []expectedResponse) (noti
 			switch {
 			case status == 200 && text == e.body:
 			case status == 0 || status >= 500:
-				refusals = append(refusals, other)
+				rejections = append(rejections, other)
 			default:
 				others = append(others, other)
 			}
@@ -207,8 +207,8 @@ func (d damage) check(t testing.TB, data []byte, right []expectedResponse) (noti
 		p.cancel()
 	}
 	status := p.stop()
-	if status == 0 { // to whoever runs it, all was well
-		others = append(others, refusals...)
+	if status == 0 { // a clean exit reports that all was well
+		others = append(others, rejections...)
 	}
 	for _, other := range others {
 		t.Errorf("seed %d, after a kill %v: %s", d.seed, d.killed, other)

@@ -113,15 +113,15 @@ func TestDev_ShownCommandsWork(t *testing.T) {
 	commands := shownCommand.FindAllStringSubmatch(page, -1)
 	for _, m := range commands {
 		command := html.UnescapeString(m[1])
-		var answer map[string]any
+		var response map[string]any
 		text, err := exec.Command("sh", "-c", command).Output()
 		if err == nil {
-			err = json.Unmarshal(text, &answer)
+			err = json.Unmarshal(text, &response)
 		}
-		if list, ok := answer["agents"].([]any); ok && len(list) == 0 {
+		if list, ok := response["agents"].([]any); ok && len(list) == 0 {
 			err = errors.New("it finds nothing")
 		}
-		if err != nil || answer["error"] != nil || answer["notice"] == nil {
+		if err != nil || response["error"] != nil || response["notice"] == nil {
 			t.Errorf("%s\n%s\n%v", command, text, err)
 		}
 	}

@@ -129,15 +129,15 @@ func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 // interrupt reads.
 func TestFullDisk_KeepsWatchdogAlive(t *testing.T) {
 	t.Parallel()
-	name, hears := serviceManager(t)
+	name, received := serviceManager(t)
 	r := newQuota(t)
 	p := spawnByShell(t, "export NOTIFY_SOCKET="+name+" WATCHDOG_USEC=100000 WATCHDOG_PID=$$", nil, "serve", "--addr=127.0.0.1:0", "--db", r.db)
 	p.wantServing()
 	r.fill(t, p)
 	waitFor(t, "it is full", func() bool { return p.object("GET", "/readyz", "")["status"] == "degraded" })
-	hears("nothing", time.Millisecond) // passes over what it told before
+	received("nothing", time.Millisecond) // skips earlier notifications
 	for range 2 {
-		if !hears("WATCHDOG=1", patience) {
+		if !received("WATCHDOG=1", patience) {
 			t.Error("it is silent")
 		}
 	}
@@ -305,15 +305,15 @@ func TestReadError_StopsStartup(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
 	for from, want := range map[string]struct {
-		status int
-		says   string
+		status  int
+		message string
 	}{"1": {74, "start again"}, "4": {65, "callbook restore COPY --db "}} {
 		t.Run("from read "+from, func(t *testing.T) {
 			db := filepath.Join(t.TempDir(), "callbook.db")
 			before := spawn(t, db)
 			before.tryRegister("from-before")
 			before.stopCleanly()
-			spawnWithFaults(t, db, "-P", db, "-e", "trace=pread64", "-e", "inject=pread64:error=EIO:when="+from+"+").wantExit(want.status, want.says)
+			spawnWithFaults(t, db, "-P", db, "-e", "trace=pread64", "-e", "inject=pread64:error=EIO:when="+from+"+").wantExit(want.status, want.message)
 			again := spawn(t, db)
 			again.wantAgents([]string{"from-before"})
 			again.stopCleanly()
@@ -335,20 +335,20 @@ func TestWriteError_RejectsWritesMeanwhile(t *testing.T) {
 	}
 	p.signalServer(syscall.SIGTERM, db)
 	var acknowledged []string
-	last, refused := 0, 0
-	for i := 0; i < 1000 && (refused == 0 || last != 201); i++ {
+	last, rejected := 0, 0
+	for i := 0; i < 1000 && (rejected == 0 || last != 201); i++ {
 		handle := fmt.Sprintf("agent-%d", i)
 		switch last = p.tryRegister(handle); last {
 		case 201:
 			acknowledged = append(acknowledged, handle)
 		case 503:
-			refused++
+			rejected++
 		default:
 			t.Errorf("%s: %d", handle, last)
 		}
 	}
-	if refused == 0 || last != 201 {
-		t.Errorf("%d are refused, and the last is %d", refused, last)
+	if rejected == 0 || last != 201 {
+		t.Errorf("%d are rejected, and the last status is %d", rejected, last)
 	}
 	p.stopCleanly()
 	p = spawn(t, db)
@@ -362,7 +362,7 @@ func TestWriteError_RejectsWritesMeanwhile(t *testing.T) {
 func TestFailedSync_OfCheckpointStopsService(t *testing.T) {
 	t.Parallel()
 	for name, until := range map[string]func(p *process) (acknowledged []string){
-		"beside what is answered": func(p *process) (acknowledged []string) {
+		"during requests": func(p *process) (acknowledged []string) {
 			for i := range 1000 {
 				handle := fmt.Sprintf("agent-%d", i)
 				if p.tryRegister(handle) != 201 {
@@ -373,7 +373,7 @@ func TestFailedSync_OfCheckpointStopsService(t *testing.T) {
 			t.Error("the log is not written to the file")
 			return acknowledged
 		},
-		"at the end": func(p *process) []string {
+		"at shutdown": func(p *process) []string {
 			if status := p.tryRegister("only"); status != 201 {
 				t.Errorf("status %d", status)
 			}

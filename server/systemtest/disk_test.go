@@ -28,15 +28,15 @@ func TestDurability_NormalIsReported(t *testing.T) {
 	for durability, loud := range map[string]bool{"full": false, "normal": true} {
 		p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db, "--durability", durability)
 		if live := p.object("GET", "/healthz", ""); live["durability"] != durability {
-			t.Errorf("%s: health says %v", durability, live)
+			t.Errorf("%s: health reports %v", durability, live)
 		}
 		p.stop()
 		const warning = "power cut may lose the last"
-		if told := strings.Contains(p.err.String(), warning) && strings.Contains(p.err.String(), "WRN"); told != loud {
+		if warned := strings.Contains(p.err.String(), warning) && strings.Contains(p.err.String(), "WRN"); warned != loud {
 			t.Errorf("%s: the log: %s", durability, p.err)
 		}
 		_, printed := runCommandMerged("check", "--addr=127.0.0.1:0", "--db", db, "--durability", durability)
-		if told := strings.Contains(printed, warning); told != loud {
+		if warned := strings.Contains(printed, warning); warned != loud {
 			t.Errorf("%s: check: %s", durability, printed)
 		}
 	}
@@ -64,10 +64,10 @@ func TestServe_LeavesUnusableFilesUnchanged(t *testing.T) {
 		copy(middle[at:], bytes.Repeat([]byte{0xa5}, 4096))
 	}
 	for name, tt := range map[string]struct {
-		make   func(t testing.TB, db string)
-		args   []string
-		status int
-		says   string
+		make    func(t testing.TB, db string)
+		args    []string
+		status  int
+		message string
 	}{
 		"text":                     {file(bytes.Repeat([]byte("Dear diary. "), 1000)), nil, 65, "was never a database"},
 		"a folder":                 {func(t testing.TB, db string) { _ = os.Mkdir(db, 0o700) }, nil, 65, "name another file"},
@@ -105,7 +105,7 @@ func TestServe_LeavesUnusableFilesUnchanged(t *testing.T) {
 			if status != tt.status || out != "" {
 				t.Errorf("status %d, want %d; printed %q", status, tt.status, out)
 			}
-			wantOneErrorLine(t, printed, tt.says)
+			wantOneErrorLine(t, printed, tt.message)
 			if name == "no folder" {
 				return
 			}
@@ -142,9 +142,9 @@ func TestServe_LeavesForeignFilesUnchanged(t *testing.T) {
 		folder, file os.FileMode
 		checked      string
 	}{
-		"a folder that is read-only":  {0o555, 0o666, "lock the database"},
-		"a file that is read-only":    {0o777, 0o444, "cannot write to it"},
-		"a file that nobody may read": {0o777, 0o000, "unable to open"},
+		"a folder that is read-only": {0o555, 0o666, "lock the database"},
+		"a file that is read-only":   {0o777, 0o444, "cannot write to it"},
+		"an unreadable file":         {0o777, 0o000, "unable to open"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder, err := os.MkdirTemp("", "another-user") // which others may enter
@@ -289,8 +289,8 @@ func TestFiles_ArePrivate(t *testing.T) {
 	}
 	p := open("serve", "--addr=127.0.0.1:0", "--db", db, "--mail=dir:"+mails, "--backup-dir", copies)
 	p.wantServing()
-	if refusal := p.requestCode(p.registerAgent("tide-reader", "a@example.org")); refusal != "" {
-		t.Fatal(refusal)
+	if rejection := p.requestCode(p.registerAgent("tide-reader", "a@example.org")); rejection != "" {
+		t.Fatal(rejection)
 	}
 	waitFor(t, "a mail lies in the folder", func() bool { files, _ := filepath.Glob(mails + "/*.eml"); return len(files) > 0 })
 	ends := func(args ...string) {
@@ -309,8 +309,8 @@ func TestFiles_ArePrivate(t *testing.T) {
 	p.stopCleanly()
 	ends("restore", filepath.Join(folder, "copy.db"), "--db", db)
 	p.wantPrivate(folder, "callbook.db")
-	if kept, _ := filepath.Glob(db + ".before-restore-*"); len(kept) != 1 {
-		t.Errorf("kept: %q", kept)
+	if replaced, _ := filepath.Glob(db + ".before-restore-*"); len(replaced) != 1 {
+		t.Errorf("replaced databases: %q", replaced)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 // The onboarding guide, GET /skill.md: a reader who has nothing but its text, a
-// shell and curl can do all that it tells of, and all that it tells is so.
+// shell and curl can do all that it describes, and its statements hold.
 
 // guide is the guide for agents with its further pages, in one language.
 type guide struct {
@@ -108,7 +108,7 @@ func (g guide) rows(cells int) (rows [][]string) {
 }
 
 // TestGuide_CommandsWork runs every block of the guide in its order, each in a shell of its own, as the tools of agents
-// do. It fills in the values that the guide leaves to the reader, and plays the other agents.
+// do. It fills in the values that the guide leaves to the reader, and acts as the other agents.
 func TestGuide_CommandsWork(t *testing.T) {
 	t.Parallel()
 	for shell, lang := range map[string]string{"sh": "en", "bash": "zh", "zsh": "en"} {
@@ -160,7 +160,7 @@ func TestGuide_CommandsWork(t *testing.T) {
 				}
 			}
 			if len(meanwhile)+len(then) > 0 {
-				t.Errorf("the guide never came to %q, %q", slices.Collect(maps.Keys(meanwhile)), slices.Collect(maps.Keys(then)))
+				t.Errorf("the guide has no block with %q, %q", slices.Collect(maps.Keys(meanwhile)), slices.Collect(maps.Keys(then)))
 			}
 			if status, _ := r.call("GET", "/api/agents/"+r.handle, ""); status != 404 {
 				t.Errorf("the card after leaving: %d", status)
@@ -214,7 +214,7 @@ func (r *guideReader) newestMail(to, what string) string {
 			return text
 		}
 	}
-	r.Fatalf("no mail came to %s", to)
+	r.Fatalf("there is no mail to %s", to)
 	return ""
 }
 
@@ -294,7 +294,7 @@ func (r *guideReader) runBlock(commands string) string {
 	}
 	saves := !savesKey.MatchString(commands) || strings.Contains(string(out), "The new key is in ")
 	if err != nil || !slices.Equal(got, want) || !saves || apiKey.Match(out) {
-		r.Fatalf("the block\n%s\nhas the statuses %v, and the guide says %v: %v\n%s", filled, got, want, err, out)
+		r.Fatalf("the block\n%s\nhas the statuses %v, want %v: %v\n%s", filled, got, want, err, out)
 	}
 	r.responses += string(out)
 	return string(out)
@@ -397,11 +397,11 @@ func (r *guideReader) compare(text, responses string) {
 }
 
 // missingMembers lists the members that an example of a response shows and the response lacks. null matches everything.
-func missingMembers(path string, example, answer any) (faults []string) {
+func missingMembers(path string, example, response any) (faults []string) {
 	switch e := example.(type) {
 	case nil:
 	case map[string]any:
-		a, _ := answer.(map[string]any)
+		a, _ := response.(map[string]any)
 		for name, value := range e {
 			if actual, ok := a[name]; ok {
 				faults = append(faults, missingMembers(path+"."+name, value, actual)...)
@@ -410,7 +410,7 @@ func missingMembers(path string, example, answer any) (faults []string) {
 			}
 		}
 	case []any:
-		a, _ := answer.([]any)
+		a, _ := response.([]any)
 		for _, value := range e {
 			if len(a) == 0 {
 				return append(faults, path+" is no list, or empty")
@@ -418,8 +418,8 @@ func missingMembers(path string, example, answer any) (faults []string) {
 			faults = append(faults, missingMembers(path+"[0]", value, a[0])...)
 		}
 	default:
-		if answer != nil && reflect.TypeOf(example) != reflect.TypeOf(answer) {
-			faults = append(faults, fmt.Sprintf("%s is %T, not %T", path, answer, example))
+		if response != nil && reflect.TypeOf(example) != reflect.TypeOf(response) {
+			faults = append(faults, fmt.Sprintf("%s is %T, not %T", path, response, example))
 		}
 	}
 	return faults

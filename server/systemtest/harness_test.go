@@ -260,7 +260,7 @@ func (p *process) stopCleanly() {
 }
 
 // wantExit waits until a process has exited by itself, and checks its status and its one line of error.
-func (p *process) wantExit(status int, says ...string) {
+func (p *process) wantExit(status int, texts ...string) {
 	p.Helper()
 	select {
 	case got := <-p.status:
@@ -271,19 +271,19 @@ func (p *process) wantExit(status int, says ...string) {
 	case <-time.After(patience):
 		p.Fatalf("it goes on: %s", p.err)
 	}
-	wantOneErrorLine(p, p.err.String(), says...)
+	wantOneErrorLine(p, p.err.String(), texts...)
 }
 
 // wantOneErrorLine checks the last output of a failed command.
-func wantOneErrorLine(t testing.TB, printed string, says ...string) {
+func wantOneErrorLine(t testing.TB, printed string, texts ...string) {
 	t.Helper()
 	before, line, found := strings.Cut("\n"+printed, "\ncallbook: ")
 	if !found || strings.Count(line, "\n") != 1 || strings.Contains(before+line, "goroutine ") {
-		t.Errorf("it does not end with one line that says why: %s", printed)
+		t.Errorf("the output does not end with one line of error: %s", printed)
 	}
-	for _, text := range says {
+	for _, text := range texts {
 		if !strings.Contains(line, text) {
-			t.Errorf("%q is not in what it says: %s", text, line)
+			t.Errorf("no %q in the error: %s", text, line)
 		}
 	}
 }
@@ -324,7 +324,7 @@ func waitAtMost(t testing.TB, most time.Duration, what string, is func() bool) {
 	t.Helper()
 	for late := time.Now().Add(most); !is(); {
 		if time.Now().After(late) {
-			t.Fatalf("it never comes that %s", what)
+			t.Fatalf("timeout: waiting until %s", what)
 		}
 		<-time.After(5 * time.Millisecond)
 	}

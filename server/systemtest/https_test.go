@@ -135,7 +135,7 @@ func newSockets(t testing.TB) *siteSockets {
 func (s *siteSockets) serve(t testing.TB, lines string, args ...string) *process {
 	t.Helper()
 	files := s.files
-	if slices.Contains(args, "--http-addr=off") { // a socket that nothing serves is refused
+	if slices.Contains(args, "--http-addr=off") { // the program rejects a socket that it does not serve
 		files = files[:2]
 	}
 	p := spawnByShell(t, fmt.Sprintf("export LISTEN_FDS=%d LISTEN_PID=$$\n", len(files))+lines, files, append([]string{
@@ -175,13 +175,13 @@ func tlsHandshake(at string, config *tls.Config) (tls.ConnectionState, error) {
 func TestHTTPS_ServesSavedCertificates(t *testing.T) {
 	t.Parallel()
 	folder, other := t.TempDir(), "www."+testDomain
-	directory, kept, calls := silentAuthority(t)
+	directory, certs, calls := silentAuthority(t)
 	begin := time.Now().Add(-time.Hour)
 	trusted := x509.NewCertPool()
 	for _, name := range []string{testDomain, other} {
 		made := newSelfSignedCert(t, begin, begin.Add(90*24*time.Hour), name)
 		trusted.AppendCertsFromPEM(made)
-		writeFile(t, filepath.Join(folder, kept, name), made)
+		writeFile(t, filepath.Join(folder, certs, name), made)
 	}
 	s := newSockets(t)
 	p := s.serve(t, "", "--domain", testDomain, "--domain", other, "--acme-directory", directory, "--http-addr", s.plain, "--db", filepath.Join(folder, "callbook.db"))
@@ -237,19 +237,19 @@ func TestHTTPS_ServesSavedCertificates(t *testing.T) {
 	}
 }
 
-// TestCertificate_LogsOverdueRenewal checks that the log tells of it, and that the operator gets an alert.
+// TestCertificate_LogsOverdueRenewal checks the log and the alert.
 func TestCertificate_LogsOverdueRenewal(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	directory, kept := unreachableAuthority()
+	directory, certs := unreachableAuthority()
 	begin := time.Now().Add(-28 * time.Second) // the second look, after a tenth of the lifetime, is in its last quarter
-	writeFile(t, filepath.Join(folder, kept, testDomain), newSelfSignedCert(t, begin, begin.Add(40*time.Second), testDomain))
+	writeFile(t, filepath.Join(folder, certs, testDomain), newSelfSignedCert(t, begin, begin.Add(40*time.Second), testDomain))
 	url, alerts := alertReceiver(t)
 	p := start(t, "serve", "--domain", testDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--alert-url", url, "--db", filepath.Join(folder, "callbook.db"))
 	if a := receive(t, alerts); !strings.Contains(string(a.body), ": no valid certificate") {
 		t.Errorf("the alert: %s", a.body)
 	}
-	waitFor(t, "the log tells of it", func() bool { return strings.Contains(p.err.String(), "renewal of the certificate is overdue") })
+	waitFor(t, "it is logged", func() bool { return strings.Contains(p.err.String(), "renewal of the certificate is overdue") })
 	p.stop()
 	if line := firstLine(p.err.String(), "renewal of the certificate is overdue"); !strings.Contains(line, "ERR") || !strings.Contains(line, "the name must point to this machine") {
 		t.Errorf("the log: %s", line)
@@ -291,7 +291,7 @@ func rawRequest(t testing.TB, at, text string) (*http.Response, string) {
 	return a, readBody(t, a)
 }
 
-// TestHTTPS_RedirectsPlainHTTP checks all kinds of requests. The authority is unreachable meanwhile: the log says
+// TestHTTPS_RedirectsPlainHTTP checks all kinds of requests. The authority is unreachable meanwhile: the log reports
 // so, with the remedy.
 func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 	t.Parallel()
@@ -299,7 +299,7 @@ func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 	s := newSockets(t)
 	plain := s.plain
 	p := s.serve(t, "", "--domain", testDomain, "--acme-directory", directory, "--http-addr", plain, "--db", filepath.Join(t.TempDir(), "callbook.db"))
-	const refused = "POST /api/me/rotate-key"
+	const forbidden = "POST /api/me/rotate-key"
 	for _, tt := range []struct{ name, request, want string }{ // want is where it leads, or a part of the body
 		{"the home page", "GET / HTTP/1.1\r\nHost: " + testDomain + "\r\n\r\n", "https://" + testDomain + "/"},
 		{"path and query", "GET /agents/a%2Fb?q=%E6%BD%AE&x=1 HTTP/1.1\r\nHost: " + testDomain + "\r\n\r\n", "https://" + testDomain + "/agents/a%2Fb?q=%E6%BD%AE&x=1"},
@@ -315,13 +315,13 @@ func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 		{"an asterisk", "GET * HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + testDomain + "/"},
 		{"encoded line breaks", "GET /%0d%0aSet-Cookie:%20a=b?%0d%0aX:%20y HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + testDomain + "/%0d%0aSet-Cookie:%20a=b?%0d%0aX:%20y"},
 		{"bytes of no script", "GET /\xff?\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n", "https://" + testDomain + "/%FF?%ff%fe"},
-		{"POST", "POST /api/agents HTTP/1.1\r\nHost: " + testDomain + "\r\nContent-Length: 2\r\n\r\n{}", refused},
-		{"DELETE", "DELETE /api/me?confirm=a HTTP/1.1\r\nHost: x\r\n\r\n", refused},
-		{"OPTIONS", "OPTIONS /api HTTP/1.1\r\nHost: x\r\n\r\n", refused},
-		{"a method of its own", "BREW / HTTP/1.1\r\nHost: x\r\n\r\n", refused},
-		{"GET with a key", "GET /api/me HTTP/1.1\r\nHost: x\r\nauthorization: Bearer cq_secret\r\n\r\n", refused},
-		{"GET with an empty key", "GET /api/me HTTP/1.1\r\nHost: x\r\nAuthorization:\r\n\r\n", refused},
-		{"a challenge with a key", "GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: " + testDomain + "\r\nAuthorization: x\r\n\r\n", refused},
+		{"POST", "POST /api/agents HTTP/1.1\r\nHost: " + testDomain + "\r\nContent-Length: 2\r\n\r\n{}", forbidden},
+		{"DELETE", "DELETE /api/me?confirm=a HTTP/1.1\r\nHost: x\r\n\r\n", forbidden},
+		{"OPTIONS", "OPTIONS /api HTTP/1.1\r\nHost: x\r\n\r\n", forbidden},
+		{"a method of its own", "BREW / HTTP/1.1\r\nHost: x\r\n\r\n", forbidden},
+		{"GET with a key", "GET /api/me HTTP/1.1\r\nHost: x\r\nauthorization: Bearer cq_secret\r\n\r\n", forbidden},
+		{"GET with an empty key", "GET /api/me HTTP/1.1\r\nHost: x\r\nAuthorization:\r\n\r\n", forbidden},
+		{"a challenge with a key", "GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: " + testDomain + "\r\nAuthorization: x\r\n\r\n", forbidden},
 		{"no such challenge", "GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: " + testDomain + "\r\n\r\n", "not_found"},
 		{"a file for a challenge", "GET /.well-known/acme-challenge/..%2f..%2f..%2fcallbook.db HTTP/1.1\r\nHost: " + testDomain + "\r\n\r\n", "not_found"},
 		{"a challenge for another", "GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: elsewhere.example.org\r\n\r\n", "not_found"},
@@ -337,7 +337,7 @@ func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 			}
 			continue
 		}
-		status := map[string]int{refused: 403, "not_found": 404}[tt.want]
+		status := map[string]int{forbidden: 403, "not_found": 404}[tt.want]
 		if a.StatusCode != status || to != "" || !strings.Contains(body, `"message_zh":"`) || !strings.Contains(body, tt.want) || strings.Contains(body, "secret") {
 			t.Errorf("%s: %d to %q, %s", tt.name, a.StatusCode, to, body)
 		}
@@ -413,10 +413,10 @@ func TestCheck_ReportsCertificates(t *testing.T) {
 		{"open to others", newSelfSignedCert(t, now.Add(-day), now.Add(89*day), testDomain), 0o755, "chmod 700"},
 	} {
 		folder := t.TempDir()
-		kept := filepath.Join(folder, "certificates", "acme-v02.api.letsencrypt.org")
+		certs := filepath.Join(folder, "certificates", "acme-v02.api.letsencrypt.org")
 		if tt.file != nil {
-			writeFile(t, filepath.Join(kept, testDomain), tt.file)
-			if err := os.Chmod(kept, tt.mode); err != nil {
+			writeFile(t, filepath.Join(certs, testDomain), tt.file)
+			if err := os.Chmod(certs, tt.mode); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -433,7 +433,7 @@ func TestCheck_ReportsCertificates(t *testing.T) {
 	defer taken.Close()
 	status, printed := runCommandMerged("check", "--domain", testDomain, "--addr=127.0.0.1:0", "--http-addr", taken.Addr().String(), "--db", filepath.Join(t.TempDir(), "callbook.db"))
 	if status != 1 || !strings.Contains(printed, "give another --http-addr") {
-		t.Errorf("plain http where somebody is: %d, %s", status, printed)
+		t.Errorf("plain HTTP on an address in use: %d, %s", status, printed)
 	}
 }
 
@@ -441,7 +441,7 @@ func TestCheck_ReportsCertificates(t *testing.T) {
 func TestCertificate_FilesArePrivate(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	directory, kept := unreachableAuthority()
+	directory, certs := unreachableAuthority()
 	url, alerts := alertReceiver(t)
 	p := spawnByShell(t, "umask 0", nil, "serve", "--domain", testDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--alert-url", url, "--db", filepath.Join(folder, "callbook.db"))
 	p.waitLog("https has no certificate yet", 1) // the account's key is made by then
@@ -450,7 +450,7 @@ func TestCertificate_FilesArePrivate(t *testing.T) {
 	}
 	p.stopCleanly()
 	modes := fmt.Sprint(fileModes(t, filepath.Join(folder, "certificates")))
-	if want := fmt.Sprint([]string{"certificates drwx------", filepath.Base(kept) + " drwx------", "acme_account+key -rw-------"}); modes != want {
+	if want := fmt.Sprint([]string{"certificates drwx------", filepath.Base(certs) + " drwx------", "acme_account+key -rw-------"}); modes != want {
 		t.Errorf("%s, want %s", modes, want)
 	}
 }
@@ -542,7 +542,7 @@ func newDNSServer(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// serveDNS answers the first question of a connection.
+// serveDNS responds to the first question of a connection.
 func serveDNS(conn net.Conn) {
 	defer conn.Close()
 	var length uint16
@@ -677,12 +677,12 @@ func TestAuthority_LogsFailedValidation(t *testing.T) {
 		t.Errorf("plain http: %d", a.StatusCode)
 	}
 	p.stopCleanly()
-	var said struct{ Level, Domain, Error, Message string }
-	if err := json.Unmarshal([]byte(firstLine(p.err.String(), "https has no certificate yet")), &said); err != nil {
+	var entry struct{ Level, Domain, Error, Message string }
+	if err := json.Unmarshal([]byte(firstLine(p.err.String(), "https has no certificate yet")), &entry); err != nil {
 		t.Fatal(err)
 	}
-	if said.Level != "error" || !strings.Contains(said.Error, "no viable challenge type found") || said.Domain != testDomain || !strings.Contains(said.Message, "the name must point to this machine") {
-		t.Errorf("the log: %+v", said)
+	if entry.Level != "error" || !strings.Contains(entry.Error, "no viable challenge type found") || entry.Domain != testDomain || !strings.Contains(entry.Message, "the name must point to this machine") {
+		t.Errorf("the log: %+v", entry)
 	}
 	if now := c.orders(); asked == 0 || now != asked {
 		t.Errorf("%d orders, and %d after visitors", asked, now)

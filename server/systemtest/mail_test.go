@@ -33,8 +33,8 @@ func TestMail_DeliversBySMTP(t *testing.T) {
 	setting := []string{"--mail-file=" + file, "--mail-from=Callbook <callbook@example.org>"}
 	p := spawn(t, db, setting...)
 	a := p.registerAgent("harbour-pilot", "canary-mailbox@example.org")
-	if refusal := p.requestCode(a); refusal != "" {
-		t.Fatal(refusal)
+	if rejection := p.requestCode(a); rejection != "" {
+		t.Fatal(rejection)
 	}
 	code := o.nextMail()
 	if code.to != "<canary-mailbox@example.org>" || code.from != `"Callbook" <callbook@example.org>` || code.code() == "" {
@@ -45,8 +45,8 @@ func TestMail_DeliversBySMTP(t *testing.T) {
 	p.stopCleanly()
 	shiftTimes(t, db, retryDelay)
 	again := spawn(t, db, setting...)
-	if refusal := again.requestMail("/api/me/owner-claim", `{"owner_email":"canary-owner@example.org"}`, a.auth); refusal != "" {
-		t.Fatal(refusal)
+	if rejection := again.requestMail("/api/me/owner-claim", `{"owner_email":"canary-owner@example.org"}`, a.auth); rejection != "" {
+		t.Fatal(rejection)
 	}
 	claim := o.nextMail()
 	link := mailedLink.FindString(claim.text)
@@ -57,8 +57,8 @@ func TestMail_DeliversBySMTP(t *testing.T) {
 	again.stopCleanly()
 	shiftTimes(t, db, retryDelay)
 	last := spawn(t, db, setting...)
-	if refusal := last.requestMail("/api/recover", `{"handle":"harbour-pilot"}`); refusal != "" {
-		t.Fatal(refusal)
+	if rejection := last.requestMail("/api/recover", `{"handle":"harbour-pilot"}`); rejection != "" {
+		t.Fatal(rejection)
 	}
 	lost := o.nextMail()
 	key := last.object("POST", "/api/recover/confirm", `{"handle":"harbour-pilot","code":"`+lost.code()+`"}`)["api_key"].(string)
@@ -73,7 +73,7 @@ func TestMail_DeliversBySMTP(t *testing.T) {
 	}
 }
 
-// Limits of time: a call is answered without the mail server, and the program
+// Limits of time: a request does not wait for the mail server, and the program
 // stops within its own time.
 const (
 	promptly = time.Second
@@ -85,12 +85,12 @@ const (
 func TestMail_FailingServerDelaysNothing(t *testing.T) {
 	fails := func(code int) error { return &smtp.SMTPError{Code: code, Message: "canary words of a server"} }
 	for name, tt := range map[string]struct {
-		at     smtpStep
-		err    error  // nil: the server hangs
-		log    string // after an attempt; empty where it hangs
-		kept   int    // of 3 mails, those that still wait
-		unsure int    // those with an unknown outcome
-		copies int    // those that arrived
+		at      smtpStep
+		err     error  // nil: the server hangs
+		log     string // after an attempt; empty where it hangs
+		waiting int    // of 3 mails, those that still wait
+		unsure  int    // those with an unknown outcome
+		copies  int    // those that arrived
 	}{
 		"no greeting":          {atConnect, nil, "", 3, 0, 0},
 		"hangs after the text": {atData, nil, "", 3, 1, 0},
@@ -117,8 +117,8 @@ func TestMail_FailingServerDelaysNothing(t *testing.T) {
 			for i := range 3 {
 				a := p.registerAgent(fmt.Sprintf("agent-%d", i), fmt.Sprintf("canary-%d@example.org", i))
 				begun := time.Now()
-				if refusal := p.requestCode(a); refusal != "" {
-					t.Errorf("the request is rejected: %s", refusal)
+				if rejection := p.requestCode(a); rejection != "" {
+					t.Errorf("the request is rejected: %s", rejection)
 				}
 				quickest = min(quickest, time.Since(begun))
 				if i == 0 {
@@ -137,8 +137,8 @@ func TestMail_FailingServerDelaysNothing(t *testing.T) {
 				t.Errorf("stopping takes %s", took)
 			}
 			p.wantSecretsUnprinted("canary")
-			if n, unsure := outboxCounts(t, db); n != tt.kept || unsure != tt.unsure || len(o.deliveries()) != tt.copies {
-				t.Errorf("%d mails wait, %d are uncertain, %v arrived; want %d, %d, %d", n, unsure, o.deliveries(), tt.kept, tt.unsure, tt.copies)
+			if n, unsure := outboxCounts(t, db); n != tt.waiting || unsure != tt.unsure || len(o.deliveries()) != tt.copies {
+				t.Errorf("%d mails wait, %d are uncertain, %v arrived; want %d, %d, %d", n, unsure, o.deliveries(), tt.waiting, tt.unsure, tt.copies)
 			}
 			o.acceptAll()
 			deliverAll(t, o, db)
@@ -147,8 +147,8 @@ func TestMail_FailingServerDelaysNothing(t *testing.T) {
 					t.Errorf("%s: it arrived %d times", to, n)
 				}
 			}
-			if n := len(o.deliveries()); n != tt.kept {
-				t.Errorf("%d mailboxes have their mail, not %d", n, tt.kept)
+			if n := len(o.deliveries()); n != tt.waiting {
+				t.Errorf("%d mailboxes have their mail, not %d", n, tt.waiting)
 			}
 		})
 	}
@@ -188,13 +188,13 @@ func TestMail_KillDuringDelivery(t *testing.T) {
 			})
 			p := spawn(t, db, o.flags()...)
 			a := p.registerAgent("harbour-pilot", "a@example.org")
-			if refusal := p.requestCode(a); refusal != "" {
-				t.Fatal(refusal)
+			if rejection := p.requestCode(a); rejection != "" {
+				t.Fatal(rejection)
 			}
 			receive(t, met)
 			p.kill()
 			close(killed)
-			if where == atData { // its server takes what it has, whoever is gone
+			if where == atData { // the server delivers a whole text although the client is gone
 				o.nextMail()
 			}
 			deliverAll(t, o, db)

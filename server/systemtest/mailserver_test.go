@@ -26,8 +26,8 @@ var (
 
 func (l message) code() string { return mailedCode.FindString(l.text) }
 
-// isNotice reports whether a mail only tells what somebody did with an agent. The post office takes such mails and
-// shows them to no test.
+// isNotice reports whether a mail is a notice of a change. The server accepts notices, and
+// does not pass them to tests.
 func (l message) isNotice() bool {
 	return strings.Contains(l.text, "If that was you, do nothing.") || strings.Contains(l.text, "If you asked that person to, do nothing.")
 }
@@ -48,7 +48,7 @@ const (
 	atConnect smtpStep = "the connection"
 	atMail    smtpStep = "MAIL"
 	atRcpt    smtpStep = "RCPT"
-	atData    smtpStep = "the whole text" // has come and counts as delivered; not yet answered
+	atData    smtpStep = "the whole text" // is received and counts as delivered; without a reply yet
 	atQuit    smtpStep = "QUIT"           // or a broken connection
 )
 
@@ -129,8 +129,7 @@ func (o *mailServer) nextMail() message {
 	return receive(o, o.delivered)
 }
 
-// deliveries counts the mails that came, by recipient; one whose copies differ fails
-// the test.
+// deliveries counts the received mails by recipient, and fails the test if two copies differ.
 func (o *mailServer) deliveries() map[string]int {
 	o.Helper()
 	o.mu.Lock()
@@ -151,7 +150,7 @@ func (noLog) Printf(string, ...any) {}
 
 func (noLog) Println(...any) {}
 
-// acceptor lets connections in as the post office says.
+// acceptor closes connections at once if the behavior is an error.
 type acceptor struct {
 	net.Listener
 	mails *mailServer
@@ -205,9 +204,9 @@ func (d *smtpSession) Data(r io.Reader) error {
 	if err != nil {
 		d.server.Errorf("a mail cannot be read: %v\n%s", err, data)
 	}
-	answer := d.server.behave(atData)
-	if refusal := (*smtp.SMTPError)(nil); errors.As(answer, &refusal) {
-		return answer
+	reply := d.server.behave(atData)
+	if rejection := (*smtp.SMTPError)(nil); errors.As(reply, &rejection) {
+		return reply
 	}
 	if !l.isNotice() {
 		d.server.mu.Lock()
@@ -215,10 +214,10 @@ func (d *smtpSession) Data(r io.Reader) error {
 		d.server.mu.Unlock()
 		d.server.delivered <- l
 	}
-	if answer == errDrop {
+	if reply == errDrop {
 		_ = d.conn.Conn().Close()
 	}
-	return answer
+	return reply
 }
 
 func (d *smtpSession) AuthMechanisms() []string { return []string{sasl.Plain} }

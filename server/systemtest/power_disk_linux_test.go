@@ -31,14 +31,14 @@ const (
 	effectLink      effect = "links"
 	effectBeginSync effect = "begins to sync" // what follows may be left out
 	effectSync      effect = "has synced"
-	effectAck       effect = "answers"
+	effectAck       effect = "acknowledges"
 )
 
 // diskCall is one system call.
 type diskCall struct {
 	effect   effect
 	thread   string
-	name, to string // of files; of a promise when answered
+	name, to string // of files; of a write when acknowledged
 	at       int64  // in the file, or its new size; -1 for its end
 	data     []byte
 }
@@ -161,15 +161,15 @@ func (r *recorder) begin(thread, text string) {
 		r.add(diskCall{effect: effectBeginSync, thread: thread, name: path})
 		return
 	}
-	for _, told := range []*regexp.Regexp{ackLine, backupLine} {
-		if m := told.FindSubmatch(quoted[0]); m != nil && !r.isRelevant(path) {
+	for _, pattern := range []*regexp.Regexp{ackLine, backupLine} {
+		if m := pattern.FindSubmatch(quoted[0]); m != nil && !r.isRelevant(path) {
 			r.add(diskCall{effect: effectAck, name: string(m[1])})
 		}
 	}
 }
 
 func (r *recorder) end(thread, text string) {
-	// The program was killed during a call without a result, so nobody knows yet whether it was done.
+	// The program was killed during a call without a result, so it is unknown whether it was done.
 	if m := unknownResult.FindStringIndex(text); m != nil {
 		r.unfinished[thread] = text[:m[0]]
 		return

@@ -35,7 +35,7 @@ import (
 // the sync of its folder does. With --durability=normal the same run must lose acknowledged writes, otherwise the
 // test proves nothing.
 //
-// Not promised, and not tried: disks that tell of a sync before it is done.
+// Not promised, and not tested: disks that report a sync before it is done.
 func TestPowerCut_LosesNothing(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
@@ -53,7 +53,7 @@ func TestPowerCut_LosesNothing(t *testing.T) {
 		}
 	}
 	if lost+broken > 0 {
-		t.Errorf("of %d states %d lose what was answered, and %d are broken", states, lost, broken)
+		t.Errorf("of %d states %d lose acknowledged writes, and %d are broken", states, lost, broken)
 	}
 	proof.Figure(t, "states", states)
 	proof.Figure(t, "lost", lost)
@@ -61,7 +61,7 @@ func TestPowerCut_LosesNothing(t *testing.T) {
 	if proof.Asked() {
 		_, lost, broken = record(t, "normal", nil).checkStates(proof.Rounds(0, 60, 600))
 		if lost == 0 || broken > 0 {
-			t.Errorf("with --durability=normal %d states lose what was answered, and %d are broken", lost, broken)
+			t.Errorf("with --durability=normal %d states lose acknowledged writes, and %d are broken", lost, broken)
 		}
 		proof.Figure(t, "control lost", lost)
 	}
@@ -70,8 +70,8 @@ func TestPowerCut_LosesNothing(t *testing.T) {
 // ackedWrite is the effect of an acknowledged request on the directory.
 type ackedWrite struct {
 	name     string
-	acked    int         // when it was answered: the number of a call of the system
-	after    *ackedWrite // whose answer came before the call was made
+	acked    int         // when it was acknowledged: the index of a system call
+	after    *ackedWrite // acknowledged before the request was sent
 	undoneBy *ackedWrite // the call that takes it back
 	visible  []observation
 	erases   string // what no file may hold then
@@ -84,8 +84,8 @@ type observation struct {
 	contains  string
 }
 
-// mustHold reports whether a promise must hold in a state that was taken between two calls. A promise that is being undone
-// may hold or not.
+// mustHold reports whether a write must be visible in a state between two system calls. A write that is being
+// undone may be visible or not.
 func (p *ackedWrite) mustHold(from, to int) bool {
 	return p.acked <= from && (p.undoneBy == nil || p.undoneBy.after.acked > to)
 }
@@ -98,7 +98,7 @@ type recording struct {
 	calls      []diskCall
 	writes     []*ackedWrite
 	copies     map[string]*copied
-	firstWrite int   // answer
+	firstWrite int   // index of its acknowledgement
 	nonWrites  []int // calls that write nothing
 	restoreAt  int   // the first call of a restore
 	restored   *copied
@@ -116,7 +116,7 @@ type copied struct{ started, logged int }
 // again, stopped, started again and killed; in the end the first copy is restored.
 func record(t testing.TB, durability string, before map[string][]byte) *recording {
 	t.Helper()
-	temporary, err := filepath.EvalSymlinks(t.TempDir()) // the system tells of paths without links
+	temporary, err := filepath.EvalSymlinks(t.TempDir()) // strace prints paths without links
 	folder := filepath.Join(temporary, "data")
 	if err = errors.Join(err, os.Mkdir(folder, 0o700)); err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func (f *recording) runService(r *recorder, act int, end syscall.Signal, durabil
 	r.readTrace()
 }
 
-// writeTo writes a file of the film to a folder.
+// writeTo writes a file of the recording to a folder.
 func (f *recording) writeTo(folder, name string, data []byte) {
 	path := filepath.Join(folder, strings.TrimPrefix(name, f.folder))
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
@@ -177,13 +177,13 @@ func (f *recording) writeTo(folder, name string, data []byte) {
 
 var draftOf = regexp.MustCompile(`/\.(callbook-\w+\.db)\.\d+$`)
 
-// indexWrites finds the time of each promise.
+// indexWrites finds when each write was acknowledged.
 func (f *recording) indexWrites() {
 	f.Helper()
-	told := map[string]int{}
+	logged := map[string]int{}
 	for i, c := range f.calls {
 		if c.effect == effectAck {
-			told[c.name] = i
+			logged[c.name] = i
 		}
 		if c.effect != effectWrite {
 			f.nonWrites = append(f.nonWrites, i)
@@ -193,8 +193,8 @@ func (f *recording) indexWrites() {
 		}
 	}
 	for name, c := range f.copies {
-		if c.logged = told[name]; c.logged == 0 {
-			f.Fatalf("what is told of %s is not recorded", name)
+		if c.logged = logged[name]; c.logged == 0 {
+			f.Fatalf("the log line of %s is not recorded", name)
 		}
 		if strings.Contains(name, "copies-0") {
 			f.restored = c
@@ -206,8 +206,8 @@ func (f *recording) indexWrites() {
 			continue
 		}
 		var found bool
-		if p.acked, found = told[p.name]; !found {
-			f.Fatalf("the answer to %s is not recorded", p.name)
+		if p.acked, found = logged[p.name]; !found {
+			f.Fatalf("the response to %s is not recorded", p.name)
 		}
 		f.firstWrite = min(f.firstWrite, p.acked)
 	}
@@ -221,7 +221,7 @@ type powerClient struct {
 }
 
 // runPowerClients lets agents write, four at a time.
-func runPowerClients(p *process, act int) (promises []*ackedWrite) {
+func runPowerClients(p *process, act int) (writes []*ackedWrite) {
 	users := make([]*powerClient, 4)
 	var writing sync.WaitGroup
 	for i := range users {
@@ -234,12 +234,12 @@ func runPowerClients(p *process, act int) (promises []*ackedWrite) {
 	}
 	writing.Wait()
 	for _, u := range users {
-		promises = append(promises, u.writes...)
+		writes = append(writes, u.writes...)
 	}
-	return promises
+	return writes
 }
 
-// send sends a request whose response promises something, and undoes earlier promises.
+// send sends a request that writes, and that undoes earlier writes.
 func (u *powerClient) send(key, method, path, body string, undone ...*ackedWrite) (made *ackedWrite, text string) {
 	made = &ackedWrite{name: fmt.Sprintf("power-%s-%d", u.name, len(u.writes))}
 	headers := []string{"X-Request-Id: " + made.name}
@@ -266,28 +266,28 @@ func (u *powerClient) run(n int) {
 	mailbox, card := handle+"@example.org", "/api/agents/"+handle
 	words := func(n int) string { return fmt.Sprintf("words %d of %s", n, handle) }
 
-	came, text := u.send("", "POST", "/api/agents", registrationJSON(handle, mailbox))
+	registered, text := u.send("", "POST", "/api/agents", registrationJSON(handle, mailbox))
 	key := firstSubmatch(apiKeyInJSON, text)
-	came.visible = []observation{{"/api/me", key, 200, mailbox}}
+	registered.visible = []observation{{"/api/me", key, 200, mailbox}}
 	tagline, _ := u.send(key, "PATCH", "/api/me", `{"tagline":"`+words(1)+`"}`)
 	tagline.visible = []observation{{card, "", 200, words(1)}}
 	menu, _ := u.send(key, "PUT", "/api/me/offerings", `{"offerings":[{"title":"`+words(2)+`","deliverable":"Levels","mode":"free"}]}`)
 	menu.visible = []observation{{card, "", 200, words(2)}}
-	called, text := u.send(key, "POST", "/api/posts", `{"kind":"seeking","title":"`+words(3)+`","body":"`+strings.Repeat("Hourly levels. ", 50)+`"}`)
+	posted, text := u.send(key, "POST", "/api/posts", `{"kind":"seeking","title":"`+words(3)+`","body":"`+strings.Repeat("Hourly levels. ", 50)+`"}`)
 	post := "/api/posts/" + firstSubmatch(postIDInJSON, text)
-	called.visible = []observation{{post, "", 200, words(3)}}
+	posted.visible = []observation{{post, "", 200, words(3)}}
 	replied, _ := u.send(key, "POST", post+"/replies", `{"body":"`+words(4)+`"}`)
 	replied.visible = []observation{{post, "", 200, words(4)}}
 	switch n % 4 {
 	case 0:
-		left, _ := u.send(key, "DELETE", "/api/me?confirm="+handle, "", came, tagline, menu, called, replied)
+		left, _ := u.send(key, "DELETE", "/api/me?confirm="+handle, "", registered, tagline, menu, posted, replied)
 		left.visible = []observation{{card, "", 404, ""}, {post, "", 404, ""}, {"/api/me", key, 401, ""}}
 		left.erases = mailbox
 	case 1:
-		rotated, text := u.send(key, "POST", "/api/me/rotate-key", "", came)
+		rotated, text := u.send(key, "POST", "/api/me/rotate-key", "", registered)
 		rotated.visible = []observation{{"/api/me", firstSubmatch(apiKeyInJSON, text), 200, mailbox}, {"/api/me", key, 401, ""}}
 	case 2:
-		gone, _ := u.send(key, "DELETE", post, "", called, replied)
+		gone, _ := u.send(key, "DELETE", post, "", posted, replied)
 		gone.visible = []observation{{post, "", 404, ""}}
 	case 3:
 		again, _ := u.send(key, "PATCH", "/api/me", `{"tagline":"`+words(5)+`"}`, tagline)
@@ -334,7 +334,7 @@ func (f *recording) checkStates(states int) (n, lost, broken int) {
 	return len(met), lost, broken
 }
 
-// maxPasses is the maximum number of passes through a film.
+// maxPasses is the maximum number of passes through a recording.
 const maxPasses = 20
 
 // checkPass cuts the power at that many moments of one pass, each with one kind of loss, and checks the new states.
@@ -464,8 +464,7 @@ func (f *recording) isNewCopy(data []byte) bool {
 	return !known
 }
 
-// checkDatabase opens a database as a start does, and checks its integrity and the promises of a state that was taken between
-// two calls.
+// checkDatabase opens a database as a start does, and checks its integrity and the writes of a state between two calls.
 func (f *recording) checkDatabase(v *verdict, db string, at, to int, open openFunc) {
 	get, end, err := open(db)
 	for range 2 {
@@ -506,13 +505,13 @@ func removeLeftover(db string, cause error) bool {
 	return false
 }
 
-// lostWrites returns the broken promises of a state that was taken between two calls.
+// lostWrites returns the missing writes of a state between two calls.
 func (f *recording) lostWrites(get getFunc, from, to int) (lost []string) {
-	type answer struct {
+	type response struct {
 		status int
 		text   string
 	}
-	seen := map[[2]string]answer{}
+	seen := map[[2]string]response{}
 	for _, p := range f.writes {
 		for _, s := range p.visible {
 			if !p.mustHold(from, to) {
@@ -547,17 +546,17 @@ func (f *recording) restoreFaults(get getFunc) []string {
 }
 
 // unerased returns the erased data that a database still contains.
-func (f *recording) unerased(db string, from, to int) (kept []string) {
+func (f *recording) unerased(db string, from, to int) (remains []string) {
 	data, err := os.ReadFile(db)
 	if err != nil {
 		return []string{err.Error()}
 	}
 	for _, p := range f.writes {
 		if p.erases != "" && p.mustHold(from, to) && bytes.Contains(data, []byte(p.erases)) {
-			kept = append(kept, p.erases+" is not erased")
+			remains = append(remains, p.erases+" is not erased")
 		}
 	}
-	return kept
+	return remains
 }
 
 // openInTest opens a database within the test, as a start of the program does.

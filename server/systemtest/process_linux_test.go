@@ -60,7 +60,7 @@ func (p *process) anonymousMB() int {
 	}
 	found := regexp.MustCompile(`(?m)^Anonymous: +(\d+) kB$`).FindSubmatch(text)
 	if found == nil {
-		p.Fatalf("no line tells of it: %s", text)
+		p.Fatalf("no line Anonymous: %s", text)
 	}
 	n, err := strconv.Atoi(string(found[1]))
 	if err != nil {

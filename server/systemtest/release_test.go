@@ -35,7 +35,7 @@ func TestRelease_RejectsWrongVersions(t *testing.T) {
 		t.Skip("there is no bash here")
 	}
 	for _, version := range []string{"1 2", "../v1", "-v1", "v1/2", "v1\n"} {
-		// What is refused comes before anything is built or removed.
+		// The version is checked before anything is built or removed.
 		if out, err := exec.Command("bash", root+".release/build", version).CombinedOutput(); err == nil || !strings.Contains(string(out), "is no version") {
 			t.Errorf("%q: %v, %s", version, err, out)
 		}

@@ -117,13 +117,13 @@ func (p *process) tryRegister(handle string) (status int) {
 }
 
 // requestCode requests a code; it returns the status and the body of a rejection.
-func (p *process) requestCode(a agent) (refusal string) {
+func (p *process) requestCode(a agent) (rejection string) {
 	p.Helper()
 	return p.requestMail("/api/me/verify", "", a.auth)
 }
 
 // requestMail sends a request that sends a mail.
-func (p *process) requestMail(path, body string, headers ...string) (refusal string) {
+func (p *process) requestMail(path, body string, headers ...string) (rejection string) {
 	p.Helper()
 	if status, text := p.call("POST", path, body, headers...); status != 202 {
 		return fmt.Sprint(status, " ", text)

@@ -47,7 +47,7 @@ func TestServe_LogsNewDatabase(t *testing.T) {
 	for i, want := range []bool{true, false} {
 		p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db)
 		p.stop()
-		if said := strings.Contains(p.err.String(), "creating one db="+db); said != want {
+		if logged := strings.Contains(p.err.String(), "creating one db="+db); logged != want {
 			t.Errorf("start %d: %s", i, p.err)
 		}
 	}

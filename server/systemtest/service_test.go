@@ -46,7 +46,7 @@ func TestRestart_TurnsNoVisitorAway(t *testing.T) {
 		return p
 	}
 	p := serve()
-	var answered atomic.Int64
+	var responses atomic.Int64
 	var calling sync.WaitGroup
 	ctx, stop := context.WithCancel(t.Context())
 	for range 4 {
@@ -55,28 +55,28 @@ func TestRestart_TurnsNoVisitorAway(t *testing.T) {
 			for ctx.Err() == nil {
 				a, err := client.Get("http://" + at + "/api")
 				if err != nil {
-					t.Errorf("a visitor is turned away: %v", err)
+					t.Errorf("a request fails: %v", err)
 					return
 				}
 				_, err = io.Copy(io.Discard, a.Body)
 				if a.Body.Close(); err != nil || a.StatusCode != 200 {
 					t.Errorf("%d, %v", a.StatusCode, err)
 				}
-				answered.Add(1)
+				responses.Add(1)
 			}
 		})
 	}
 	restarts := proof.Rounds(3, 20, 100)
 	for range restarts {
-		before := answered.Load()
+		before := responses.Load()
 		p.stopCleanly()
 		p = serve()
-		waitFor(t, "visitors are answered", func() bool { return answered.Load() > before+8 })
+		waitFor(t, "clients get responses", func() bool { return responses.Load() > before+8 })
 	}
 	stop()
 	calling.Wait()
 	proof.Figure(t, "restarts", restarts)
-	proof.Figure(t, "answered", int(answered.Load()))
+	proof.Figure(t, "answered", int(responses.Load()))
 }
 
 // TestShutdown_LosesNothing checks that acknowledged writes are stored, responses are complete, and the log is
@@ -97,7 +97,7 @@ func TestShutdown_LosesNothing(t *testing.T) {
 					handle := fmt.Sprintf("agent-%d-%d-%d", round, i, n)
 					a, err := client.Post(p.base+"/api/agents", "application/json", strings.NewReader(registrationJSON(handle, handle+"@example.org")))
 					if err != nil {
-						return // turned away before it began
+						return // rejected before it began
 					}
 					body, err := io.ReadAll(a.Body)
 					a.Body.Close()
@@ -129,7 +129,7 @@ func TestShutdown_LosesNothing(t *testing.T) {
 }
 
 // serviceManager returns the name of a socket for notifications, and a function that waits for one of them.
-func serviceManager(t testing.TB) (name string, hears func(want string, in time.Duration) bool) {
+func serviceManager(t testing.TB) (name string, received func(want string, in time.Duration) bool) {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "notify") // a socket's path is short
 	if err != nil {
@@ -155,28 +155,28 @@ func serviceManager(t testing.TB) (name string, hears func(want string, in time.
 // TestWatchdog_NotifiesServiceManager checks the notifications at startup, while the database can be read, and at shutdown.
 func TestWatchdog_NotifiesServiceManager(t *testing.T) {
 	t.Parallel()
-	name, hears := serviceManager(t)
+	name, received := serviceManager(t)
 	db := newDB(t)
 	p := spawnByShell(t, "export NOTIFY_SOCKET="+name+" WATCHDOG_USEC=100000 WATCHDOG_PID=$$", nil, "serve", "--addr=127.0.0.1:0", "--db", db)
-	if !hears("READY=1", patience) || !hears("WATCHDOG=1", patience) || !hears("WATCHDOG=1", patience) {
-		t.Fatalf("it does not tell that it answers: %s", p.err)
+	if !received("READY=1", patience) || !received("WATCHDOG=1", patience) || !received("WATCHDOG=1", patience) {
+		t.Fatalf("no notification that it is ready and alive: %s", p.err)
 	}
 	release := lockForWriting(t, db)
 	p.wantServing()
-	waitFor(t, "readiness says that writes fail", func() bool {
+	waitFor(t, "/readyz reports failing writes", func() bool {
 		status, text := p.call("GET", "/readyz", "")
 		return status == 200 && strings.Contains(text, `"status":"degraded"`) && strings.Contains(text, `"code":"writes"`)
 	})
-	hears("nothing", time.Millisecond) // passes over what it told before
+	received("nothing", time.Millisecond) // skips earlier notifications
 	for range 2 {
-		if !hears("WATCHDOG=1", patience) {
+		if !received("WATCHDOG=1", patience) {
 			t.Error("it is silent while it cannot write")
 		}
 	}
 	release()
 	_ = p.command.Process.Signal(os.Interrupt)
-	if !hears("STOPPING=1", patience) {
-		t.Error("it does not tell that it stops")
+	if !received("STOPPING=1", patience) {
+		t.Error("no notification that it stops")
 	}
 	p.stopCleanly()
 }
@@ -315,14 +315,14 @@ func TestPrivacy_StoresNoClientAddress(t *testing.T) {
 	p.call("GET", "/api/agents/tide-reader", "", from)
 	p.stop()
 	file := readFile(t, db)
-	for _, kept := range []string{address, address6, string(net.ParseIP(address).To4()), string(net.ParseIP(address6))} {
-		if strings.Contains(string(file), kept) || strings.Contains(p.err.String(), kept) {
-			t.Errorf("%q is kept", kept)
+	for _, form := range []string{address, address6, string(net.ParseIP(address).To4()), string(net.ParseIP(address6))} {
+		if strings.Contains(string(file), form) || strings.Contains(p.err.String(), form) {
+			t.Errorf("%q is stored", form)
 		}
 	}
 }
 
-// TestLog_HasPrioritiesUnderTheJournal: systemd says in a variable which file leads to its journal.
+// TestLog_HasPrioritiesUnderTheJournal: a variable of systemd names the file that is its journal.
 func TestLog_HasPrioritiesUnderTheJournal(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

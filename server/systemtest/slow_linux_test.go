@@ -15,7 +15,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// The service under those who are slow.
+// The service with slow clients.
 
 // Bounds that the server publishes for those who send the head of a request, and some
 // time for a busy machine.
@@ -27,7 +27,7 @@ const (
 // slowConn is a connection that sends or reads as little as possible.
 type slowConn struct {
 	net.Conn
-	at, atOnce, byteByByte string // where it leads to, and what it says there
+	at, atOnce, byteByByte string // its address, and the bytes that it sends
 	opened                 time.Time
 	unsent                 string // is sent byte by byte
 }

@@ -46,11 +46,11 @@ func startStalledServer(t testing.TB, agents int) *stalledServer {
 	}
 	group := memoryGroup(t, string(most[1]))
 	db := newDBWithAgents(t, agents)
-	directory, kept := unreachableAuthority()
+	directory, certs := unreachableAuthority()
 	begin := time.Now().Add(-time.Hour)
 	made, trusted := newSelfSignedCert(t, begin, begin.Add(90*24*time.Hour), testDomain), x509.NewCertPool()
 	trusted.AppendCertsFromPEM(made)
-	writeFile(t, filepath.Join(filepath.Dir(db), kept, testDomain), made)
+	writeFile(t, filepath.Join(filepath.Dir(db), certs, testDomain), made)
 	s := newSockets(t)
 	p := s.serve(t, group+"export "+string(limit), "--domain", testDomain, "--acme-directory", directory, "--http-addr=off", "--limits=off", "--log-level=info", "--trusted-proxy=127.0.0.1", "--db", db)
 	b := &stalledServer{process: p, at: s.addr, figures: s.figures, trusted: trusted, stop: make(chan struct{})}

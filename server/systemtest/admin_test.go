@@ -26,11 +26,11 @@ func adminOf(t *testing.T, db string) func(args ...string) string {
 func TestAdmin_CommandsWorkBesideServer(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
-	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off")
-	register(p, "spammer")
-	bearer := "Authorization: Bearer " + register(p, "tide-reader")
-	post := p.object("POST", "/api/posts", `{"kind":"seeking","title":"Buy \"this\" now","body":"B"}`, bearer)["post"].(map[string]any)["id"].(string)
-	reply := p.object("POST", "/api/posts/"+post+"/replies", `{"body":"B"}`, bearer)["reply"].(map[string]any)["id"].(string)
+	p := startServe(t, db, "--limits", "off")
+	p.register("spammer")
+	bearer := "Authorization: Bearer " + p.register("tide-reader")
+	post := p.create("/api/posts", `{"kind":"seeking","title":"Buy \"this\" now","body":"B"}`, bearer)
+	reply := p.create("/api/posts/"+post+"/replies", `{"body":"B"}`, bearer)
 	p.call("POST", "/api/posts/"+post+"/report", `{"reason":"spam"}`)
 	admin := adminOf(t, db)
 	report := regexp.MustCompile(`rpt_\w+`).FindString(admin("reports"))
@@ -107,10 +107,10 @@ func withInput(t *testing.T, text string, f func()) {
 // others to their end.
 func TestAdmin_RegistrationModes(t *testing.T) {
 	t.Parallel()
-	db := filepath.Join(t.TempDir(), "callbook.db")
+	db := newDB(t)
 	admin := adminOf(t, db)
 	serve := func(mode string) *program {
-		return start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off", "--registration", mode)
+		return startServe(t, db, "--limits", "off", "--registration", mode)
 	}
 	p := serve("invite")
 	if status, body := p.call("POST", "/api/agents", registrationJSON("early", "a@b.example.org")); status != 403 || !strings.Contains(body, "invite_required") {
@@ -125,7 +125,7 @@ func TestAdmin_RegistrationModes(t *testing.T) {
 	admin("revoke-invite", invite[:12])
 	p = serve("approve")
 	for _, handle := range []string{"spam-1", "spam-2", "spam-3"} {
-		register(p, handle)
+		p.register(handle)
 	}
 	p.stop()
 	admin("reject", "spam-1")
@@ -167,10 +167,10 @@ func TestAdmin_RegistrationModes(t *testing.T) {
 
 // TestAdmin_SaysThatAListGoesOn on the standard error, so that the list can be the input of an act.
 func TestAdmin_SaysThatAListGoesOn(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "callbook.db")
-	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off")
+	db := newDB(t)
+	p := startServe(t, db, "--limits", "off")
 	for _, handle := range []string{"spam-1", "spam-2", "spam-3"} {
-		register(p, handle)
+		p.register(handle)
 		p.call("POST", "/api/agents/"+handle+"/report", `{"reason":"spam"}`)
 	}
 	admin := adminOf(t, db)
@@ -198,12 +198,12 @@ func TestAdmin_SaysThatAListGoesOn(t *testing.T) {
 
 // TestAdmin_SaysWhatItSkipped of many handles or ids, and fails if that is all.
 func TestAdmin_SaysWhatItSkipped(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "callbook.db")
-	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off")
+	db := newDB(t)
+	p := startServe(t, db, "--limits", "off")
 	reports := map[string]string{}
 	admin := adminOf(t, db)
 	for _, handle := range []string{"one-agent", "two-agent", "six-agent"} {
-		register(p, handle)
+		p.register(handle)
 		p.call("POST", "/api/agents/"+handle+"/report", `{"reason":"spam"}`)
 		reports[handle] = regexp.MustCompile(`(rpt_\w+)  agent  ` + handle).FindStringSubmatch(admin("reports"))[1]
 	}
@@ -236,9 +236,9 @@ func TestAdmin_SaysWhatItSkipped(t *testing.T) {
 
 func TestAdmin_ExplainsMistakes(t *testing.T) {
 	t.Parallel()
-	db := filepath.Join(t.TempDir(), "callbook.db")
-	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db)
-	register(p, "tide-reader")
+	db := newDB(t)
+	p := startServe(t, db)
+	p.register("tide-reader")
 	for _, tt := range []struct{ command, want string }{
 		{"verify nobody", "not found"},
 		{"remove-post pst_0", "not found"},

@@ -22,8 +22,7 @@ func TestBackup_SyncsBeforeRename(t *testing.T) {
 		p := newProcessVia(t, func(self string) *exec.Cmd {
 			return exec.Command("strace", append([]string{"-f", "-qq", "-y", "-o", trace, "-e", "signal=none", "-e", "trace=fsync,?link,linkat,?rename,renameat,renameat2", self}, args...)...)
 		})
-		status := <-p.status
-		if p.status <- status; status != 0 {
+		if status := p.wait(); status != 0 {
 			t.Fatalf("%s ended with %d: %s", args[0], status, p.err)
 		}
 		text := readFile(t, trace)

@@ -12,8 +12,8 @@ func TestBackup_RestoresLostFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	db, copied := filepath.Join(folder, "callbook.db"), filepath.Join(folder, "copy.db")
-	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db)
-	register(p, "tide-reader")
+	p := startServe(t, db)
+	p.register("tide-reader")
 	status, printed := runCommandMerged("backup", copied, "--db", db)
 	if status != 0 || !strings.Contains(printed, "copy.db holds 1 agents, 0 calls") {
 		t.Fatalf("backup: %d, %s", status, printed)
@@ -21,13 +21,11 @@ func TestBackup_RestoresLostFile(t *testing.T) {
 	if status, printed = runCommandMerged("backup", copied, "--db", db); status == 0 || !strings.Contains(printed, "name that is free") {
 		t.Errorf("a second backup: %d, %s", status, printed)
 	}
-	register(p, "quiet-hours")
+	p.register("quiet-hours")
 	if status, printed = runCommandMerged("restore", copied, "--db", db); status == 0 || !strings.Contains(printed, "another process serves this database (process ") {
 		t.Errorf("restoring what is served: %d, %s", status, printed)
 	}
-	if status := p.stop(); status != 0 {
-		t.Fatalf("stopped with %d", status)
-	}
+	p.stopCleanly()
 	if status, printed = runCommandMerged("restore", copied, "--db", db); status != 0 || !strings.Contains(printed, ".before-restore-") {
 		t.Fatalf("restore: %d, %s", status, printed)
 	}
@@ -40,7 +38,7 @@ func TestBackup_RestoresLostFile(t *testing.T) {
 	if status, printed = runCommandMerged("restore", copied, "--db", db); status != 0 || strings.Contains(printed, ".before-restore-") {
 		t.Fatalf("restore of what is gone: %d, %s", status, printed)
 	}
-	p = start(t, "serve", "--addr", "127.0.0.1:0", "--db", db)
+	p = startServe(t, db)
 	if _, list := p.call("GET", "/api/agents", ""); !strings.Contains(list, `"handle":"tide-reader"`) || !strings.Contains(list, `"total":1,`) {
 		t.Errorf("the restored directory: %s", list)
 	}

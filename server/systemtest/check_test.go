@@ -18,8 +18,8 @@ func TestCheck_ReportsProblems(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	whole := filepath.Join(folder, "whole.db")
-	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", whole)
-	key := register(p, "tide-reader")
+	p := startServe(t, whole)
+	key := p.register("tide-reader")
 	p.object("POST", "/api/me/verify", "", "Authorization: Bearer "+key)
 	for copies, want := range map[string]string{"none though the service runs": "there is none in", "some": "the newest is of"} {
 		folder := t.TempDir()
@@ -118,7 +118,7 @@ func TestCheck_ReportsMissingAuthorities(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		t.Skip("the system verifies certificates itself: run this on Linux; SSL_CERT_FILE has no effect here")
 	}
-	command := exec.Command(os.Args[0], "check", "--addr=127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	command := exec.Command(os.Args[0], "check", "--addr=127.0.0.1:0", "--db", newDB(t))
 	command.Env = append(os.Environ(), asProgram+"=1", "SSL_CERT_FILE="+os.DevNull, "SSL_CERT_DIR="+t.TempDir())
 	printed, err := command.CombinedOutput()
 	if want := "install the package ca-certificates"; err != nil || !strings.Contains(string(printed), want) {

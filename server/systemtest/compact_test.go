@@ -2,7 +2,6 @@ package systemtest
 
 import (
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -13,8 +12,8 @@ import (
 // the service has stopped.
 func TestCompact_ErasesDeletedRows(t *testing.T) {
 	t.Parallel()
-	db := filepath.Join(t.TempDir(), "callbook.db")
-	p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--limits", "off")
+	db := newDB(t)
+	p := startServe(t, db, "--limits", "off")
 	for i := range 60 {
 		handle := fmt.Sprintf("tide-reader-%d", i)
 		body := registrationJSON(handle, handle+"@gone.example.org")
@@ -57,9 +56,7 @@ func TestCompact_ErasesDeletedRows(t *testing.T) {
 			t.Errorf("agent %d afterwards: %d, want %d: %s", i, status, want, text)
 		}
 	}
-	if status := p.stop(); status != 0 {
-		t.Fatalf("stopped with %d", status)
-	}
+	p.stopCleanly()
 	if status, printed := runCommandMerged("compact", "--db", db); status != 0 {
 		t.Errorf("while nobody serves it: %d, %s", status, printed)
 	}

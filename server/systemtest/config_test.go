@@ -25,7 +25,7 @@ reads = 7
 `)
 	t.Setenv("CALLBOOK_CONTACT", "variable@example.org")
 	t.Setenv("CALLBOOK_SITE_NAME", "Variable")
-	db := filepath.Join(t.TempDir(), "callbook.db")
+	db := newDB(t)
 	for _, from := range []struct {
 		name string
 		args []string
@@ -54,7 +54,7 @@ func TestConfig_SharedByAllCommands(t *testing.T) {
 	db := filepath.Join(folder, "elsewhere.db")
 	file := newSettingsFile(t, "db = '"+db+"'\naddr = '127.0.0.1:0'\nlimits = 'off'\n")
 	p := start(t, "serve", "--config", file)
-	register(p, "tide-reader")
+	p.register("tide-reader")
 	for _, args := range [][]string{
 		{"admin", "verify", "tide-reader"}, {"backup", filepath.Join(folder, "copy.db")}, {"admin", "log"}, {"check"},
 	} {
@@ -191,7 +191,7 @@ func TestConfig_RejectsWrongSettings(t *testing.T) {
 
 // TestConfig_ReportsAllErrors checks that all errors are reported at once, before anything is opened.
 func TestConfig_ReportsAllErrors(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "callbook.db")
+	db := newDB(t)
 	status, _, errors := runCommand("serve", "--db", db, "--contact=a b", "--base-url=ftp://x", "--mail=smtp:/", "--backup-keep=0", "--trusted-proxy=x")
 	for _, want := range []string{"--contact: give", "--base-url: give", "--mail is not", "--backup-every must be at least", "--trusted-proxy: give"} {
 		if !strings.Contains(errors, "\ncallbook: "+want) {
@@ -211,7 +211,7 @@ func TestConfig_ReportsAllErrors(t *testing.T) {
 func TestConfig_EmptyPathIsUnset(t *testing.T) {
 	t.Setenv("CALLBOOK_BACKUP_DIR", "")
 	t.Setenv("CALLBOOK_CONFIG", "")
-	status, out, errors := runCommand("check", "--addr=127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	status, out, errors := runCommand("check", "--addr=127.0.0.1:0", "--db", newDB(t))
 	if status != 0 || !strings.Contains(out, "CALLBOOK_BACKUP_DIR=\n") || !strings.Contains(out, "the service makes none") {
 		t.Errorf("%d, %s%s", status, out, errors)
 	}

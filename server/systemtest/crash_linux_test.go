@@ -120,7 +120,7 @@ func newCrashUpgrade(t testing.TB) crashImage {
 // newKilledFiles returns the files of a directory that was killed, by what follows the database's name.
 func newKilledFiles(t testing.TB) map[string][]byte {
 	t.Helper()
-	db := filepath.Join(t.TempDir(), "callbook.db")
+	db := newDB(t)
 	p := spawn(t, db)
 	p.registerAgent("harbour-pilot", "pilot@example.org")
 	p.stopCleanly()

@@ -300,8 +300,7 @@ func (m *crashMails) wait(p *process, address string, most time.Duration) (l mes
 			return l, true
 		}
 		select {
-		case status := <-p.status:
-			p.status <- status
+		case <-p.exited:
 			return l, false
 		case <-late:
 			if most == 0 {

@@ -146,7 +146,7 @@ func (d *crashDirectory) cycle(clients []*crashWorker, random *rand.Rand) {
 		d.prepareRuns(clients)
 	}
 	if d.killed && random.IntN(4) == 0 { // in the middle of the start after a kill
-		p := newProcess(d, append([]string{"serve", "--addr=127.0.0.1:0", "--db=" + d.db}, d.mails.flags()...)...)
+		p := newServeProcess(d, d.db, d.mails.flags()...)
 		<-time.After(time.Duration(random.IntN(int(60 * time.Millisecond))))
 		p.kill()
 	}

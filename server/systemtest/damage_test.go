@@ -190,7 +190,7 @@ func (d damage) check(t testing.TB, data []byte, right []expectedResponse) (noti
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newProcess(t, "serve", "--addr=127.0.0.1:0", "--limits=off", "--base-url="+site, "--db="+db)
+	p := newServeProcess(t, db, "--limits=off", "--base-url="+site)
 	var others, rejections []string // responses that are not those of the undamaged file
 	if p.waitServing() && (!d.killed || p.waitFileCheck()) {
 		for _, e := range right {
@@ -226,14 +226,8 @@ func (d damage) check(t testing.TB, data []byte, right []expectedResponse) (noti
 func (p *process) waitFileCheck() (whole bool) {
 	p.Helper()
 	waitFor(p, "the file is checked", func() bool {
-		select {
-		case status := <-p.status:
-			p.status <- status
-			return true
-		default:
-			whole = strings.Contains(p.err.String(), "the database is not damaged")
-			return whole
-		}
+		whole = strings.Contains(p.err.String(), "the database is not damaged")
+		return whole || p.hasExited()
 	})
 	return whole
 }

@@ -80,7 +80,7 @@ func TestDev_KeepsDatabase(t *testing.T) {
 	args := []string{"dev", "--addr=127.0.0.1:0", "--empty", "--db=" + newDB(t)}
 	p := start(t, args...)
 	p.object("POST", "/dev/reset", `{"counterparts":true}`)
-	register(p, "harbour-pilot")
+	p.register("harbour-pilot")
 	p.stop()
 	p = start(t, args...)
 	total, known := p.object("GET", "/api/agents", "")["total"], p.object("GET", "/dev/agents", "")["agents"].([]any)
@@ -162,9 +162,7 @@ func TestDev_PrintsKeys(t *testing.T) {
 			t.Errorf("the key of %s at level %d is that of %v", m[1], level, agent)
 		}
 	}
-	if status := p.stop(); status != 0 {
-		t.Errorf("status %d: %s", status, p.err)
-	}
+	p.stopCleanly()
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,18 +23,21 @@ type limitedDisk struct {
 	fill, empty func(t testing.TB, p *process)
 }
 
-// newSmallDisk returns a disk of a few megabytes, filled by another file.
-func newSmallDisk(t testing.TB) limitedDisk {
-	t.Helper()
-	folder := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=11M", "tmpfs", folder).CombinedOutput(); err != nil {
-		t.Skipf("needs root, to mount a small disk: %v: %s", err, out)
-	}
+// unmountAfter unmounts a folder after the test.
+func unmountAfter(t testing.TB, folder string) {
 	t.Cleanup(func() {
 		if out, err := exec.Command("umount", "--lazy", folder).CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
+}
+
+// newSmallDisk returns a disk of a few megabytes, filled by another file.
+func newSmallDisk(t testing.TB) limitedDisk {
+	t.Helper()
+	folder := t.TempDir()
+	needCommand(t, "root, to mount a small disk", "mount", "-t", "tmpfs", "-o", "size=11M", "tmpfs", folder)
+	unmountAfter(t, folder)
 	ballast := filepath.Join(folder, "ballast")
 	return limitedDisk{filepath.Join(folder, "callbook.db"), func(t testing.TB, _ *process) {
 		t.Helper()
@@ -54,7 +56,7 @@ func newSmallDisk(t testing.TB) limitedDisk {
 // newQuota returns a place in which no file of the process may grow beyond the size of its log, as with a quota.
 func newQuota(t testing.TB) limitedDisk {
 	t.Helper()
-	db := filepath.Join(t.TempDir(), "callbook.db")
+	db := newDB(t)
 	limit := func(t testing.TB, p *process, bytes uint64) {
 		t.Helper()
 		if err := unix.Prlimit(p.command.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}, nil); err != nil {
@@ -79,28 +81,21 @@ func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 			r := place(t)
 			p := spawn(t, r.db)
 			author := p.registerAgent("tide-reader", "a@example.org")
-			old := p.object("POST", "/api/posts", `{"kind":"seeking","title":"Currents","body":"Daily."}`, author.auth)["post"].(map[string]any)["id"].(string)
+			old := p.create("/api/posts", `{"kind":"seeking","title":"Currents","body":"Daily."}`, author.auth)
 			call := `{"kind":"seeking","title":"Tides","body":"` + strings.Repeat("Hourly levels. ", 100) + `"}`
 			r.fill(t, p)
 			for path, body := range map[string]string{"/api/agents": registrationJSON("newcomer", "b@example.org"), "/api/posts": call} {
-				r, err := http.NewRequest("POST", p.base+path, strings.NewReader(body))
+				a, err := newUnpooledClient().Do(newRequest(t, "POST", p.base+path, body, author.auth))
 				if err != nil {
 					t.Fatal(err)
 				}
-				r.Header.Set("Authorization", strings.TrimPrefix(author.auth, "Authorization: "))
-				a, err := newUnpooledClient().Do(r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var text bytes.Buffer
-				_, err = text.ReadFrom(a.Body)
-				a.Body.Close()
-				if err != nil || a.StatusCode != 503 || a.Header.Get("Retry-After") == "" {
-					t.Errorf("POST %s: %d, Retry-After %q, %v", path, a.StatusCode, a.Header.Get("Retry-After"), err)
+				text := readBody(t, a)
+				if a.StatusCode != 503 || a.Header.Get("Retry-After") == "" {
+					t.Errorf("POST %s: %d, Retry-After %q", path, a.StatusCode, a.Header.Get("Retry-After"))
 				}
 				for _, part := range []string{`"code":"storage_full"`, `"message_en":"The service has no room`, `"message_zh":"服务存储空间已满`} {
-					if !strings.Contains(text.String(), part) {
-						t.Errorf("POST %s: no %s in %s", path, part, &text)
+					if !strings.Contains(text, part) {
+						t.Errorf("POST %s: no %s in %s", path, part, text)
 					}
 				}
 			}
@@ -167,17 +162,13 @@ func survivesReadOnlyDisk(t *testing.T) (goesOn bool) {
 	writeFile(t, image, nil)
 	disk := filepath.Join(folder, "disk")
 	for _, command := range []string{"truncate -s 64M " + image, "mkfs.ext4 -q -F " + image, "mkdir " + disk, "mount -o loop " + image + " " + disk} {
-		if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
-			t.Skipf("needs root and ext4, to mount a disk: %v: %s", err, out)
-		}
+		needCommand(t, "root and ext4, to mount a disk", "sh", "-c", command)
 	}
-	t.Cleanup(func() { _ = exec.Command("umount", "--lazy", disk).Run() })
+	unmountAfter(t, disk)
 	db := filepath.Join(disk, "callbook.db")
 	p := spawn(t, db)
 	p.call("POST", "/api/agents", registrationJSON("early-bird", "early@example.org"))
-	if out, err := exec.Command("mount", "-o", "remount,abort", disk).CombinedOutput(); err != nil {
-		t.Skipf("needs a file system that stops: %v: %s", err, out)
-	}
+	needCommand(t, "a file system that stops", "mount", "-o", "remount,abort", disk)
 	status, text := p.call("POST", "/api/agents", registrationJSON("newcomer", "a@example.org"))
 	if strings.Contains(text, "shutting down") {
 		return false
@@ -195,13 +186,11 @@ func survivesReadOnlyDisk(t *testing.T) (goesOn bool) {
 func TestReadOnlyDisk_IsNamedAtTheStart(t *testing.T) {
 	t.Parallel()
 	disk := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "tmpfs", disk).CombinedOutput(); err != nil {
-		t.Skipf("needs root, to mount a disk: %v: %s", err, out)
-	}
-	t.Cleanup(func() { _ = exec.Command("umount", "--lazy", disk).Run() })
+	needCommand(t, "root, to mount a disk", "mount", "-t", "tmpfs", "tmpfs", disk)
+	unmountAfter(t, disk)
 	db := filepath.Join(disk, "callbook.db")
 	p := spawn(t, db)
-	register(p.program, "early-bird")
+	p.register("early-bird")
 	p.stopCleanly()
 	if out, err := exec.Command("mount", "-o", "remount,ro", disk).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -218,7 +207,7 @@ func TestReadOnlyDisk_IsNamedAtTheStart(t *testing.T) {
 }
 
 // registerUntilFull registers agents until the disk is full, and returns the acknowledged ones.
-func (p *process) registerUntilFull(prefix string) (acknowledged []string) {
+func (p *program) registerUntilFull(prefix string) (acknowledged []string) {
 	p.Helper()
 	for i := 0; ; i++ {
 		handle := fmt.Sprintf("%s-%d", prefix, i)
@@ -235,7 +224,7 @@ func (p *process) registerUntilFull(prefix string) (acknowledged []string) {
 }
 
 // wantAgents reads all agents, and checks that the acknowledged ones are among them.
-func (p *process) wantAgents(acknowledged []string) {
+func (p *program) wantAgents(acknowledged []string) {
 	p.Helper()
 	there := map[any]bool{}
 	for next := any("/api/agents?limit=100&view=brief"); next != nil; {
@@ -292,7 +281,7 @@ func TestFullDisk_KeepsAcknowledgedWrites(t *testing.T) {
 
 	// After a stop in good order there is no log, and no room to make one.
 	r.fill(t, p)
-	newProcess(t, "serve", "--addr=127.0.0.1:0", "--db", r.db).wantExit(74, "the disk takes no writes", "make room")
+	newServeProcess(t, r.db).wantExit(74, "the disk takes no writes", "make room")
 	r.empty(t, p)
 	p = spawn(t, r.db)
 	p.wantAgents(acknowledged)
@@ -309,7 +298,7 @@ func TestReadError_StopsStartup(t *testing.T) {
 		message string
 	}{"1": {74, "start again"}, "4": {65, "callbook restore COPY --db "}} {
 		t.Run("from read "+from, func(t *testing.T) {
-			db := filepath.Join(t.TempDir(), "callbook.db")
+			db := newDB(t)
 			before := spawn(t, db)
 			before.tryRegister("from-before")
 			before.stopCleanly()
@@ -327,7 +316,7 @@ func TestReadError_StopsStartup(t *testing.T) {
 func TestWriteError_RejectsWritesMeanwhile(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
-	db := filepath.Join(t.TempDir(), "callbook.db")
+	db := newDB(t)
 	spawn(t, db).stopCleanly()
 	p := spawnWithFaults(t, db, "-P", db, "-P", db+"-wal", "-e", "trace=pwrite64", "-e", "inject=pwrite64:error=EIO:when=20..30")
 	if !p.waitServing() {
@@ -382,7 +371,7 @@ func TestFailedSync_OfCheckpointStopsService(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := filepath.Join(t.TempDir(), "callbook.db")
+			db := newDB(t)
 			spawn(t, db).stopCleanly()
 			p := spawnWithFaults(t, db, "-P", db, "-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:error=EIO")
 			if !p.waitServing() {
@@ -405,7 +394,7 @@ func TestFailedSync_OfANewFileStopsTheStart(t *testing.T) {
 	t.Parallel()
 	for name, created := range map[string]bool{".callbook.db.new": false, "": true} {
 		t.Run("sync of "+name, func(t *testing.T) {
-			db := filepath.Join(t.TempDir(), "callbook.db")
+			db := newDB(t)
 			p := spawnWithFaults(t, db, "-P", filepath.Join(filepath.Dir(db), name), "-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:error=EIO")
 			if p.waitServing() {
 				t.Error("it serves")
@@ -433,16 +422,10 @@ func TestNetworkDisk_NeedsFlag(t *testing.T) {
 		t.Skip("needs FUSE:", err)
 	}
 	below, folder := t.TempDir(), t.TempDir()
-	if out, err := exec.Command("bindfs", below, folder).CombinedOutput(); err != nil {
-		t.Skipf("needs bindfs, and root to mount with it: %v: %s", err, out)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("umount", "--lazy", folder).CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, out)
-		}
-	})
+	needCommand(t, "bindfs, and root to mount with it", "bindfs", below, folder)
+	unmountAfter(t, folder)
 	db := filepath.Join(folder, "callbook.db")
-	newProcess(t, "serve", "--addr=127.0.0.1:0", "--db", db).wantExit(64, "FUSE", "--network-disk")
+	newServeProcess(t, db).wantExit(64, "FUSE", "--network-disk")
 	waitFor(t, "nothing is left behind", func() bool { // FUSE removes what was open a moment later
 		left, _ := os.ReadDir(below)
 		return len(left) == 0
@@ -452,7 +435,7 @@ func TestNetworkDisk_NeedsFlag(t *testing.T) {
 	}
 	link := filepath.Join(t.TempDir(), "link.db")
 	p := spawn(t, db, "--network-disk")
-	register(p.program, "tide-reader")
+	p.register("tide-reader")
 	if status, printed := runCommandMerged("admin", "suspend", "tide-reader", "--reason=spam", "--db", db); status != 0 {
 		t.Errorf("admin beside the server: %d, %s", status, printed)
 	}
@@ -460,7 +443,7 @@ func TestNetworkDisk_NeedsFlag(t *testing.T) {
 	if err := os.Symlink(db, link); err != nil {
 		t.Fatal(err)
 	}
-	newProcess(t, "serve", "--addr=127.0.0.1:0", "--db", link).wantExit(64, "--network-disk")
+	newServeProcess(t, link).wantExit(64, "--network-disk")
 
 	local := newSampleDB(t)
 	if status, printed := runCommandMerged("backup", filepath.Join(folder, "copy.db"), "--db", local); status != 0 {

@@ -24,9 +24,9 @@ import (
 // The service when its disk or its file is at fault, as the operator sees it.
 
 func TestDurability_NormalIsReported(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "callbook.db")
+	db := newDB(t)
 	for durability, loud := range map[string]bool{"full": false, "normal": true} {
-		p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db, "--durability", durability)
+		p := startServe(t, db, "--durability", durability)
 		if live := p.object("GET", "/healthz", ""); live["durability"] != durability {
 			t.Errorf("%s: health reports %v", durability, live)
 		}
@@ -222,14 +222,14 @@ func TestDamage_StopsService(t *testing.T) {
 // TestMovedFile_StopsService also checks that the next start does not create a database in its place.
 func TestMovedFile_StopsService(t *testing.T) {
 	t.Parallel()
-	db := filepath.Join(t.TempDir(), "callbook.db")
+	db := newDB(t)
 	p := spawn(t, db)
 	p.object("POST", "/api/agents", registrationJSON("tide-reader", "a@example.org"))
 	if err := os.Rename(db, db+".old"); err != nil {
 		t.Fatal(err)
 	}
 	p.wantExit(74, db, "move it back")
-	p = newProcess(t, "serve", "--addr=127.0.0.1:0", "--db", db)
+	p = newServeProcess(t, db)
 	p.wantExit(73, "callbook restore COPY --db "+db)
 	if err := os.Rename(db+".old", db); err != nil {
 		t.Fatal(err)
@@ -244,7 +244,7 @@ func TestMaxSize_RejectsOnlyWrites(t *testing.T) {
 	t.Parallel()
 	db := newSampleDB(t)
 	execDatabase(t, db, `INSERT INTO site (name, value) VALUES ('big', zeroblob(9400000))`)
-	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db, "--max-size=10MB", "--limits=off")
+	p := startServe(t, db, "--max-size=10MB", "--limits=off")
 	status, body := 201, ""
 	var keys []string
 	for i := 0; i < 300 && status == 201; i++ { // until the records take 10 MB
@@ -296,8 +296,7 @@ func TestFiles_ArePrivate(t *testing.T) {
 	ends := func(args ...string) {
 		t.Helper()
 		p := open(args...)
-		status := <-p.status
-		if p.status <- status; status != 0 {
+		if status := p.wait(); status != 0 {
 			t.Errorf("%q: status %d, %s", args, status, p.err)
 		}
 	}

@@ -79,7 +79,7 @@ func skipUnlessRacing(t testing.TB) {
 	}
 }
 
-// output records the output of a program.
+// output collects what a program writes; tests read it meanwhile.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -97,71 +97,49 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// program is a run of the program within the test.
+// program is a run of the program, within the test or, with process, in a process of its own.
 type program struct {
 	testing.TB
-	out, err *output
-	cancel   context.CancelFunc
-	status   chan int
-	base     string
+	out, err *output       // standard output and standard error
+	cancel   func()        // asks it to stop
+	exited   chan struct{} // closed when status is set
+	status   int           // exit status; -1 after a signal that it does not handle
+	base     string        // URL of the site, such as http://127.0.0.1:41234
 }
 
-var printedAddress = regexp.MustCompile(`(?:address=|"address":"|agents: http://)([0-9.]+:[0-9]+|\[[0-9a-f:]+\]:[0-9]+)`)
+func newProgram(t testing.TB) *program {
+	skipUnlessRacing(t)
+	return &program{TB: t, out: &output{}, err: &output{}, exited: make(chan struct{})}
+}
 
-// start runs a serving command and returns once it prints its address.
+// exit records that the program has exited.
+func (p *program) exit(status int) {
+	p.status = status
+	close(p.exited)
+}
+
+// start runs a serving command within the test, and returns once it prints its address.
 func start(t testing.TB, args ...string) *program {
 	t.Helper()
-	skipUnlessRacing(t)
+	p := newProgram(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &program{TB: t, out: &output{}, err: &output{}, cancel: cancel, status: make(chan int, 1)}
-	go func() { p.status <- run(ctx, args, p.out, p.err) }()
+	p.cancel = cancel
+	go func() { p.exit(run(ctx, args, p.out, p.err)) }()
 	t.Cleanup(func() { p.stop() })
+
 	if !p.waitOutput("its address", p.readAddress) {
-		t.Fatalf("callbook %q ended with status %d: %s", args, p.stop(), p.err)
+		t.Fatalf("callbook %q ended with status %d: %s", args, p.status, p.err)
 	}
 	return p
 }
 
-// readAddress reports whether the program has printed its address, which is its base from now on.
-func (p *program) readAddress() bool {
-	m := printedAddress.FindStringSubmatch(p.err.String() + p.out.String())
-	if m != nil {
-		p.base = "http://" + m[1]
-	}
-	return m != nil
+// startServe runs callbook serve on a database within the test.
+func startServe(t testing.TB, db string, args ...string) *program {
+	t.Helper()
+	return start(t, append([]string{"serve", "--addr=127.0.0.1:0", "--db=" + db}, args...)...)
 }
 
-// waitOutput waits until the output fulfils a condition, and reports whether it does so before the program ends.
-func (p *program) waitOutput(what string, is func() bool) bool {
-	p.Helper()
-	for late := time.After(patience); !is(); {
-		select {
-		case status := <-p.status:
-			p.status <- status
-			return is()
-		case <-late:
-			p.Fatalf("it does not print %s: %s%s", what, p.out, p.err)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-	return true
-}
-
-// stop stops the program and returns its exit status.
-func (p *program) stop() int {
-	p.Helper()
-	p.cancel()
-	select {
-	case status := <-p.status:
-		p.status <- status
-		return status
-	case <-time.After(patience):
-		p.Fatal("the program does not stop")
-		return -1
-	}
-}
-
-// process is a run of the program in a process of its own.
+// process is a run of the program in a process of its own, which can be killed.
 type process struct {
 	*program
 	command *exec.Cmd
@@ -172,25 +150,26 @@ func newProcess(t testing.TB, args ...string) *process {
 	return newProcessVia(t, func(self string) *exec.Cmd { return exec.Command(self, args...) })
 }
 
-// newProcessVia starts the program through another program.
+// newProcessVia starts the program through the command that by returns for the path of the program.
 func newProcessVia(t testing.TB, by func(self string) *exec.Cmd) *process {
 	t.Helper()
-	skipUnlessRacing(t)
+	p := newProgram(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	command := by(self)
 	command.Env = append(os.Environ(), asProgram+"=1")
-	p := &program{TB: t, out: &output{}, err: &output{}, status: make(chan int, 1)}
-	p.cancel = func() { _ = command.Process.Signal(syscall.SIGTERM) }
 	command.Stdout, command.Stderr = p.out, p.err
+	p.cancel = func() { _ = command.Process.Signal(syscall.SIGTERM) }
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
+
 	go func() {
 		_ = command.Wait()
-		p.status <- command.ProcessState.ExitCode()
+		p.exit(command.ProcessState.ExitCode())
 	}()
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
@@ -199,11 +178,18 @@ func newProcessVia(t testing.TB, by func(self string) *exec.Cmd) *process {
 	return &process{p, command}
 }
 
-// spawn starts the program on a database, and returns once it prints its address. Rate limits are off, but not the
-// caps on mails.
+// newServeProcess starts callbook serve on a database, which may fail: see waitServing and wantExit.
+func newServeProcess(t testing.TB, db string, args ...string) *process {
+	t.Helper()
+	return newProcess(t, append([]string{"serve", "--addr=127.0.0.1:0", "--db=" + db}, args...)...)
+}
+
+// spawn starts callbook serve on a database, and returns once it serves. Rate limits are off, but not
+// the limits of mails.
 func spawn(t testing.TB, db string, args ...string) *process {
 	t.Helper()
-	p := newProcess(t, append([]string{"serve", "--addr=127.0.0.1:0", "--limits=off", "--log-level=debug", "--base-url=" + site, "--db=" + db}, args...)...)
+	common := []string{"--limits=off", "--log-level=debug", "--base-url=" + site}
+	p := newServeProcess(t, db, append(common, args...)...)
 	p.wantServing()
 	return p
 }
@@ -218,27 +204,94 @@ func spawnByShell(t testing.TB, lines string, files []*os.File, args ...string) 
 	})
 }
 
-// waitServing waits until a process serves or has exited.
-func (p *process) waitServing() bool {
-	p.Helper()
-	defer p.readAddress()
-	return p.waitOutput("that it serves", func() bool { return strings.Contains(p.err.String(), "callbook is serving") })
+// readAddress reports whether the program has printed its address, which is its base from now on.
+func (p *program) readAddress() bool {
+	m := printedAddress.FindStringSubmatch(p.err.String() + p.out.String())
+	if m != nil {
+		p.base = "http://" + m[1]
+	}
+	return m != nil
 }
 
-// wantServing waits until a process serves.
-func (p *process) wantServing() {
+var printedAddress = regexp.MustCompile(
+	`(?:address=|"address":"|agents: http://)([0-9.]+:[0-9]+|\[[0-9a-f:]+\]:[0-9]+)`,
+)
+
+// hasExited reports whether the program has exited.
+func (p *program) hasExited() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// waitOutput waits until the output fulfils a condition, and reports whether it does so before the
+// program exits.
+func (p *program) waitOutput(what string, is func() bool) bool {
+	p.Helper()
+	for late := time.After(patience); !is(); {
+		select {
+		case <-p.exited:
+			return is() // its last output
+		case <-late:
+			p.Fatalf("it does not print %s: %s%s", what, p.out, p.err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return true
+}
+
+// waitServing waits until the program serves, and returns false if it exits instead.
+func (p *program) waitServing() bool {
+	p.Helper()
+	defer p.readAddress()
+	return p.waitOutput("that it serves", func() bool {
+		return strings.Contains(p.err.String(), "callbook is serving")
+	})
+}
+
+// wantServing waits until the program serves.
+func (p *program) wantServing() {
 	p.Helper()
 	if !p.waitServing() {
-		p.Fatalf("it ends with status %d: %s", p.stop(), p.err)
+		p.Fatalf("it ends with status %d: %s", p.status, p.err)
 	}
 }
 
 // waitLog returns once the log contains a text that many times.
-func (p *process) waitLog(text string, times int) {
+func (p *program) waitLog(text string, times int) {
 	p.Helper()
 	what := fmt.Sprintf("%q %d times", text, times)
 	if !p.waitOutput(what, func() bool { return strings.Count(p.err.String(), text) >= times }) {
-		p.Fatalf("it ends with status %d and does not log %s: %s", p.stop(), what, p.err)
+		p.Fatalf("it ends with status %d and does not log %s: %s", p.status, what, p.err)
+	}
+}
+
+// wait waits until the program exits by itself, and returns its exit status.
+func (p *program) wait() int {
+	p.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(patience):
+		p.Fatalf("it does not exit: %s", p.err)
+	}
+	return p.status
+}
+
+// stop stops the program, and returns its exit status.
+func (p *program) stop() int {
+	p.Helper()
+	p.cancel()
+	return p.wait()
+}
+
+// stopCleanly stops the program, which must report success.
+func (p *program) stopCleanly() {
+	p.Helper()
+	if status := p.stop(); status != 0 {
+		p.Errorf("status %d: %s", status, p.err)
 	}
 }
 
@@ -251,25 +304,11 @@ func (p *process) kill() {
 	}
 }
 
-// stopCleanly stops the process normally.
-func (p *process) stopCleanly() {
+// wantExit waits until the program exits by itself, and checks its status and its one line of error.
+func (p *program) wantExit(status int, texts ...string) {
 	p.Helper()
-	if status := p.stop(); status != 0 {
-		p.Errorf("status %d: %s", status, p.err)
-	}
-}
-
-// wantExit waits until a process has exited by itself, and checks its status and its one line of error.
-func (p *process) wantExit(status int, texts ...string) {
-	p.Helper()
-	select {
-	case got := <-p.status:
-		p.status <- got
-		if got != status {
-			p.Errorf("status %d, want %d: %s", got, status, p.err)
-		}
-	case <-time.After(patience):
-		p.Fatalf("it goes on: %s", p.err)
+	if got := p.wait(); got != status {
+		p.Errorf("status %d, want %d: %s", got, status, p.err)
 	}
 	wantOneErrorLine(p, p.err.String(), texts...)
 }
@@ -289,7 +328,7 @@ func wantOneErrorLine(t testing.TB, printed string, texts ...string) {
 }
 
 // wantSecretsUnprinted checks that the output contains none of the secrets.
-func (p *process) wantSecretsUnprinted(secrets ...string) {
+func (p *program) wantSecretsUnprinted(secrets ...string) {
 	p.Helper()
 	for _, secret := range secrets {
 		if secret == "" || strings.Contains(p.out.String()+p.err.String(), secret) {
@@ -307,10 +346,18 @@ func runCommand(args ...string) (status int, out, err string) {
 	return status, stdout.String(), stderr.String()
 }
 
-// runCommandMerged runs a command that ends by itself, and returns all that it prints.
+// runCommandMerged runs a command that exits by itself, and returns all that it prints.
 func runCommandMerged(args ...string) (status int, printed string) {
 	status, out, err := runCommand(args...)
 	return status, out + err
+}
+
+// needCommand runs a command of the system that a test needs, such as mount, and skips the test if it fails.
+func needCommand(t testing.TB, what, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Skipf("needs %s: %v: %s", what, err, out)
+	}
 }
 
 // waitFor waits for something that happens in another process.
@@ -319,7 +366,7 @@ func waitFor(t testing.TB, what string, is func() bool) {
 	waitAtMost(t, patience, what, is)
 }
 
-// waitAtMost is until with its own timeout.
+// waitAtMost is waitFor with its own timeout.
 func waitAtMost(t testing.TB, most time.Duration, what string, is func() bool) {
 	t.Helper()
 	for late := time.Now().Add(most); !is(); {

@@ -259,7 +259,7 @@ func TestCertificate_LogsOverdueRenewal(t *testing.T) {
 func TestAuthority_DelaysNeitherVisitorsNorShutdown(t *testing.T) {
 	t.Parallel()
 	directory, _, calls := silentAuthority(t)
-	p := start(t, "serve", "--domain", testDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	p := start(t, "serve", "--domain", testDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--db", newDB(t))
 	waitFor(t, "the authority is asked", func() bool { return calls.Load() > 0 })
 	for range 3 {
 		if _, err := tlsHandshake(strings.TrimPrefix(p.base, "http://"), &tls.Config{ServerName: testDomain}); err == nil || !strings.Contains(err.Error(), "internal error") {
@@ -298,7 +298,7 @@ func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 	directory, _ := unreachableAuthority()
 	s := newSockets(t)
 	plain := s.plain
-	p := s.serve(t, "", "--domain", testDomain, "--acme-directory", directory, "--http-addr", plain, "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	p := s.serve(t, "", "--domain", testDomain, "--acme-directory", directory, "--http-addr", plain, "--db", newDB(t))
 	const forbidden = "POST /api/me/rotate-key"
 	for _, tt := range []struct{ name, request, want string }{ // want is where it leads, or a part of the body
 		{"the home page", "GET / HTTP/1.1\r\nHost: " + testDomain + "\r\n\r\n", "https://" + testDomain + "/"},
@@ -370,7 +370,7 @@ func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 // TestHTTPS_ReadsSettings checks the defaults that depend on --domain.
 func TestHTTPS_ReadsSettings(t *testing.T) {
 	t.Parallel()
-	db := filepath.Join(t.TempDir(), "callbook.db")
+	db := newDB(t)
 	for _, tt := range []struct {
 		name string
 		args []string
@@ -431,7 +431,7 @@ func TestCheck_ReportsCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	status, printed := runCommandMerged("check", "--domain", testDomain, "--addr=127.0.0.1:0", "--http-addr", taken.Addr().String(), "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	status, printed := runCommandMerged("check", "--domain", testDomain, "--addr=127.0.0.1:0", "--http-addr", taken.Addr().String(), "--db", newDB(t))
 	if status != 1 || !strings.Contains(printed, "give another --http-addr") {
 		t.Errorf("plain HTTP on an address in use: %d, %s", status, printed)
 	}
@@ -581,7 +581,7 @@ const ninetyDays = 90 * 24 * 60 * 60
 // them.
 func TestAuthority_IssuesByTLSChallenge(t *testing.T) {
 	t.Parallel()
-	s, db, other := newSockets(t), filepath.Join(t.TempDir(), "callbook.db"), "www."+testDomain
+	s, db, other := newSockets(t), newDB(t), "www."+testDomain
 	c := newACMEServer(t, s.addr, s.plain, ninetyDays)
 	began := time.Now()
 	p := c.startSite(t, s, db, "--domain", testDomain, "--domain", other, "--http-addr", s.plain)
@@ -631,7 +631,7 @@ func TestAuthority_IssuesByHTTPChallenge(t *testing.T) {
 	t.Parallel()
 	s := newSockets(t)
 	c := newACMEServer(t, closedAddress, s.plain, ninetyDays)
-	p := c.startSite(t, s, filepath.Join(t.TempDir(), "callbook.db"), "--domain", testDomain, "--http-addr", s.plain)
+	p := c.startSite(t, s, newDB(t), "--domain", testDomain, "--http-addr", s.plain)
 	p.waitLog("https has a certificate", 1)
 	if a, _ := fetch(t, httpsClient(t, s.addr, c.trusted), "GET", "https://"+testDomain+"/healthz"); a.StatusCode != 200 {
 		t.Errorf("the site: %d", a.StatusCode)
@@ -646,7 +646,7 @@ func TestAuthority_RenewsWithoutVisitors(t *testing.T) {
 	t.Parallel()
 	s := newSockets(t)
 	c := newACMEServer(t, s.addr, s.plain, 6)
-	p := c.startSite(t, s, filepath.Join(t.TempDir(), "callbook.db"), "--domain", testDomain, "--http-addr=off")
+	p := c.startSite(t, s, newDB(t), "--domain", testDomain, "--http-addr=off")
 	p.waitLog("https has a certificate", 2)
 	state, err := tlsHandshake(s.addr, &tls.Config{ServerName: testDomain, RootCAs: c.trusted})
 	if err != nil {
@@ -665,7 +665,7 @@ func TestAuthority_LogsFailedValidation(t *testing.T) {
 	t.Parallel()
 	s := newSockets(t)
 	c := newACMEServer(t, closedAddress, closedAddress, ninetyDays)
-	p := c.startSite(t, s, filepath.Join(t.TempDir(), "callbook.db"), "--domain", testDomain, "--http-addr", s.plain)
+	p := c.startSite(t, s, newDB(t), "--domain", testDomain, "--http-addr", s.plain)
 	p.waitLog("https has no certificate yet", 1)
 	asked := c.orders()
 	for range 3 {

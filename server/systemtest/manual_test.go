@@ -45,13 +45,10 @@ func newManualSite(t *testing.T, command string) *manualSite {
 		return s
 	}
 	metrics := freeAddress(t)
-	s.program = start(t, "serve", "--addr", "127.0.0.1:0", "--metrics-addr", metrics, "--db", filepath.Join(s.folder, "callbook.db"))
-	author, other := "Authorization: Bearer "+register(s.program, "tide-reader"), "Authorization: Bearer "+register(s.program, "harbour-pilot")
-	made := func(what, path, body, key string) string {
-		return s.object("POST", path, body, key)[what].(map[string]any)["id"].(string)
-	}
-	post := made("post", "/api/posts", `{"kind":"announce","title":"T","body":"B"}`, author)
-	reply := made("reply", "/api/posts/"+post+"/replies", `{"body":"B"}`, other)
+	s.program = startServe(t, filepath.Join(s.folder, "callbook.db"), "--metrics-addr", metrics)
+	author, other := "Authorization: Bearer "+s.register("tide-reader"), "Authorization: Bearer "+s.register("harbour-pilot")
+	post := s.create("/api/posts", `{"kind":"announce","title":"T","body":"B"}`, author)
+	reply := s.create("/api/posts/"+post+"/replies", `{"body":"B"}`, other)
 	s.object("POST", "/api/posts/"+post+"/report", `{"reason":"Spam"}`)
 	report := regexp.MustCompile(`rpt_[0-9a-v]+`).FindString(s.runShell("callbook admin reports"))
 	receiver, _ := alertReceiver(t)
@@ -151,7 +148,7 @@ func TestManual_ShowsTheSuites(t *testing.T) {
 // another version.
 func TestManual_IsFreshAfterARestart(t *testing.T) {
 	t.Parallel()
-	db := filepath.Join(t.TempDir(), "callbook.db")
+	db := newDB(t)
 	tags := map[string]string{}
 	for run := range 2 {
 		p := spawn(t, db)

@@ -16,8 +16,8 @@ func TestPromtool_AcceptsMetricsAndRules(t *testing.T) {
 		t.Skip("set PROMTOOL to the path of promtool of Prometheus: Debian has it in the package prometheus")
 	}
 	folder, metrics := t.TempDir(), freeAddress(t)
-	p := start(t, "serve", "--addr", "127.0.0.1:0", "--metrics-addr", metrics, "--db", filepath.Join(folder, "callbook.db"), "--backup-dir", filepath.Join(folder, "backups"))
-	key := "Authorization: Bearer " + register(p, "tide-reader")
+	p := startServe(t, filepath.Join(folder, "callbook.db"), "--metrics-addr", metrics, "--backup-dir", filepath.Join(folder, "backups"))
+	key := "Authorization: Bearer " + p.register("tide-reader")
 	p.call("POST", "/api/me/verify", "", key)
 	p.call("GET", "/api/me", "", key)
 	p.call("BREW", "/api/nowhere", "")

@@ -1,10 +1,8 @@
 package systemtest
 
 import (
-	"context"
 	"io"
 	"net"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,19 +20,17 @@ func TestOperatorPage_HasItsOwnListener(t *testing.T) {
 	left.SetUnlinkOnClose(false)
 	left.Close()
 	for _, addr := range []string{tcp, "unix:" + socket} {
-		p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", db, "--operator-addr", addr)
+		p := startServe(t, db, "--operator-addr", addr)
 		status, printed := runCommandMerged("admin", "page", "--db", db, "--operator-addr", addr)
 		link := strings.TrimSpace(printed)
 		_, path, found := strings.Cut(link, "/operator/")
 		if status != 0 || !found {
 			t.Fatalf("%d, %s", status, printed)
 		}
-		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
-			if addr != tcp {
-				network, to = "unix", socket
-			}
-			return (&net.Dialer{}).DialContext(ctx, network, to)
-		}}}
+		client := newUnpooledClient()
+		if addr != tcp {
+			client = newSocketClient(socket)
+		}
 		response, err := client.Get(link)
 		if err != nil {
 			t.Fatal(err)

@@ -138,10 +138,9 @@ func record(t testing.TB, durability string, before map[string][]byte) *recordin
 	f.restoreAt = len(r.calls)
 	if made, _ := filepath.Glob(filepath.Join(folder, "copies-0", "daily", "*.db")); len(acts) > 1 {
 		p := r.start(append(f.settings, "restore", made[0], "--db="+f.db)...)
-		if status := receive(t, p.status); status != 0 {
+		if status := p.wait(); status != 0 {
 			t.Fatalf("restore: %d, %s", status, p.err)
 		}
-		p.status <- 0
 		r.readTrace()
 	}
 	f.calls = r.calls

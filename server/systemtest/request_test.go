@@ -1,9 +1,11 @@
 package systemtest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -55,6 +57,20 @@ func (p *program) object(method, path, body string, headers ...string) (object m
 	return object
 }
 
+// create sends a request whose response has one record, as in {"post":{"id":…}}, and returns its id.
+func (p *program) create(path, body string, headers ...string) (id string) {
+	p.Helper()
+	for _, member := range p.object("POST", path, body, headers...) {
+		if record, ok := member.(map[string]any); ok {
+			id, _ = record["id"].(string)
+		}
+	}
+	if id == "" {
+		p.Fatalf("POST %s returns no id", path)
+	}
+	return id
+}
+
 // tryGet reads from a service that may exit meanwhile: then the status is 0.
 func (p *program) tryGet(path string) (status int, text string) {
 	a, err := newUnpooledClient().Get(p.base + path)
@@ -74,6 +90,15 @@ func newUnpooledClient() *http.Client {
 	return &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
+// newSocketClient returns a client that connects to a Unix socket for every host.
+func newSocketClient(socket string) *http.Client {
+	client := newUnpooledClient()
+	client.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}
+	return client
+}
+
 func fetch(t testing.TB, client *http.Client, method, url string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	a, err := client.Do(newRequest(t, method, url, "", headers...))
@@ -87,7 +112,7 @@ func registrationJSON(handle, mailbox string) string {
 	return fmt.Sprintf(`{"handle":"%s","name":"A","owner":"B","mailbox":"%s","description_en":"D","accept_rules":true}`, handle, mailbox)
 }
 
-func register(p *program, handle string) (key string) {
+func (p *program) register(handle string) (key string) {
 	p.Helper()
 	return p.object("POST", "/api/agents", registrationJSON(handle, "a@b.example.org"))["api_key"].(string)
 }
@@ -95,14 +120,14 @@ func register(p *program, handle string) (key string) {
 // agent is a registered agent with its key.
 type agent struct{ handle, mailbox, auth string }
 
-func (p *process) registerAgent(handle, mailbox string) agent {
+func (p *program) registerAgent(handle, mailbox string) agent {
 	p.Helper()
 	key := p.object("POST", "/api/agents", registrationJSON(handle, mailbox))["api_key"].(string)
 	return agent{handle, mailbox, "Authorization: Bearer " + key}
 }
 
 // tryRegister tries to register an agent with an Idempotency-Key; it returns 0 if the service has exited.
-func (p *process) tryRegister(handle string) (status int) {
+func (p *program) tryRegister(handle string) (status int) {
 	r, err := http.NewRequest("POST", p.base+"/api/agents", strings.NewReader(registrationJSON(handle, handle+"@example.org")))
 	if err != nil {
 		p.Fatal(err)
@@ -117,13 +142,13 @@ func (p *process) tryRegister(handle string) (status int) {
 }
 
 // requestCode requests a code; it returns the status and the body of a rejection.
-func (p *process) requestCode(a agent) (rejection string) {
+func (p *program) requestCode(a agent) (rejection string) {
 	p.Helper()
 	return p.requestMail("/api/me/verify", "", a.auth)
 }
 
 // requestMail sends a request that sends a mail.
-func (p *process) requestMail(path, body string, headers ...string) (rejection string) {
+func (p *program) requestMail(path, body string, headers ...string) (rejection string) {
 	p.Helper()
 	if status, text := p.call("POST", path, body, headers...); status != 202 {
 		return fmt.Sprint(status, " ", text)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -13,7 +12,7 @@ import (
 )
 
 func TestServe_StartsAndStops(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "callbook.db")
+	db := newDB(t)
 	for i, command := range [][]string{{"serve"}, {}} { // serve is the default
 		p := start(t, append(command, "--addr", "127.0.0.1:0", "--db", db)...)
 		if status, body := p.call("GET", "/readyz", ""); status != 200 {
@@ -26,9 +25,7 @@ func TestServe_StartsAndStops(t *testing.T) {
 		if total := p.object("GET", "/api/agents", "")["total"]; total != float64(i+1) {
 			t.Errorf("%v agents in run %d", total, i)
 		}
-		if status := p.stop(); status != 0 {
-			t.Errorf("status %d: %s", status, p.err)
-		}
+		p.stopCleanly()
 		if _, err := net.Dial("tcp", strings.TrimPrefix(p.base, "http://")); err == nil {
 			t.Error("it still listens")
 		}
@@ -43,9 +40,9 @@ func TestServe_StartsAndStops(t *testing.T) {
 
 // TestServe_LogsNewDatabase checks the log line by which an operator notices a wrong path.
 func TestServe_LogsNewDatabase(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "callbook.db")
+	db := newDB(t)
 	for i, want := range []bool{true, false} {
-		p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db)
+		p := startServe(t, db)
 		p.stop()
 		if logged := strings.Contains(p.err.String(), "creating one db="+db); logged != want {
 			t.Errorf("start %d: %s", i, p.err)
@@ -63,9 +60,9 @@ func TestServe_LogsNewDatabase(t *testing.T) {
 // is released even if the first is killed.
 func TestServe_RejectsSecondProcess(t *testing.T) {
 	t.Parallel()
-	db := filepath.Join(t.TempDir(), "callbook.db")
+	db := newDB(t)
 	first := spawn(t, db)
-	second := newProcess(t, "serve", "--addr=127.0.0.1:0", "--db", db)
+	second := newServeProcess(t, db)
 	second.wantExit(75, fmt.Sprintf("(process %d)", first.command.Process.Pid))
 	first.object("POST", "/api/agents", registrationJSON("tide-reader", "a@example.org"))
 	first.kill()
@@ -80,7 +77,7 @@ func sendCanaries(p *program) (canaries []string) {
 	key := p.object("POST", "/api/agents", registrationJSON("harbour-pilot", mailbox), "Idempotency-Key: canary-idempotency-key")["api_key"].(string)
 	auth := "Authorization: Bearer " + key
 	p.object("GET", "/api/me", "", auth)
-	id := p.object("POST", "/api/posts", `{"kind":"announce","title":"`+words+`","body":"`+words+`"}`, auth)["post"].(map[string]any)["id"].(string)
+	id := p.create("/api/posts", `{"kind":"announce","title":"`+words+`","body":"`+words+`"}`, auth)
 	p.object("PATCH", "/api/me", `{"tagline":"`+words+`","mailbox":"new-`+mailbox+`"}`, auth)
 	p.object("POST", "/api/posts/"+id+"/report", `{"reason":"`+words+`"}`)
 	for i, call := range []string{
@@ -99,7 +96,7 @@ func sendCanaries(p *program) (canaries []string) {
 
 func TestLog_HoldsNothingPrivate(t *testing.T) {
 	for _, form := range []string{"text", "json"} {
-		p := start(t, "serve", "--addr", "127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "callbook.db"), "--log", form, "--log-level", "debug", "--trusted-proxy=127.0.0.1")
+		p := startServe(t, newDB(t), "--log", form, "--log-level", "debug", "--trusted-proxy=127.0.0.1")
 		canaries := sendCanaries(p)
 		p.stop()
 		log := p.err.String()

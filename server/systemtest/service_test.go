@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,7 +38,7 @@ func TestRestart_TurnsNoVisitorAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer socket.Close()
-	db, at := filepath.Join(t.TempDir(), "callbook.db"), listener.Addr().String()
+	db, at := newDB(t), listener.Addr().String()
 	serve := func() *process {
 		p := spawnByShell(t, "export LISTEN_FDS=1 LISTEN_PID=$$", []*os.File{socket}, "serve", "--addr", at, "--db", db, "--limits=off")
 		p.waitLog("callbook is serving", 1)
@@ -189,17 +188,13 @@ func TestService_ListensOnSocket(t *testing.T) {
 	for range 2 {
 		p := newProcess(t, "serve", "--addr=unix:"+socket, "--base-url="+site, "--db="+filepath.Join(folder, "callbook.db"))
 		p.waitLog("callbook is serving", 1)
-		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		}}}
-		response, err := client.Get("http://localhost/api/agents")
+		response, err := newSocketClient(socket).Get("http://localhost/api/agents")
 		info, statErr := os.Stat(socket)
 		if err != nil || statErr != nil || response.StatusCode != 200 || info.Mode().Perm() != 0o666 {
 			t.Errorf("%v, %v, %+v, %+v", err, statErr, response, info)
 		}
 		_ = p.command.Process.Kill()
-		<-p.status
-		p.status <- 0
+		p.wait()
 	}
 }
 
@@ -217,9 +212,9 @@ func TestService_OutlivesItsTerminal(t *testing.T) {
 
 func TestConnections_MoreThanDescriptors(t *testing.T) {
 	t.Parallel()
-	p := spawnByShell(t, "ulimit -n 64", nil, "serve", "--addr=127.0.0.1:0", "--limits=off", "--db", filepath.Join(t.TempDir(), "callbook.db"))
+	p := spawnByShell(t, "ulimit -n 64", nil, "serve", "--addr=127.0.0.1:0", "--limits=off", "--db", newDB(t))
 	p.wantServing()
-	register(p.program, "tide-reader")
+	p.register("tide-reader")
 	var held []net.Conn
 	for range 200 { // the kernel takes what the program does not
 		conn, err := net.DialTimeout("tcp", strings.TrimPrefix(p.base, "http://"), patience)
@@ -241,7 +236,7 @@ func TestConnections_MoreThanDescriptors(t *testing.T) {
 
 func TestReadiness_DescribesDatabase(t *testing.T) {
 	folder := t.TempDir()
-	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", filepath.Join(folder, "callbook.db"), "--backup-dir", filepath.Join(folder, "copies"), "--durability=normal")
+	p := startServe(t, filepath.Join(folder, "callbook.db"), "--backup-dir", filepath.Join(folder, "copies"), "--durability=normal")
 	ready := p.object("GET", "/readyz", "")
 	for _, figure := range []string{"schema", "database_bytes", "log_bytes", "free_bytes"} {
 		if n, _ := ready[figure].(float64); n <= 0 {
@@ -261,7 +256,7 @@ func TestReadiness_DescribesDatabase(t *testing.T) {
 // all, that no other client is affected, and that no failure is logged.
 func TestConnections_ClosedByClients(t *testing.T) {
 	path := newDB(t)
-	p := start(t, "serve", "--addr=127.0.0.1:0", "--limits=off", "--log=json", "--db", path)
+	p := startServe(t, path, "--limits=off", "--log=json")
 	const leavers, stayers = 200, 40
 	var calling sync.WaitGroup
 	for i := range leavers {
@@ -302,13 +297,13 @@ func TestConnections_ClosedByClients(t *testing.T) {
 
 // TestPrivacy_StoresNoClientAddress covers reports too, which store a keyed hash.
 func TestPrivacy_StoresNoClientAddress(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "callbook.db")
-	p := start(t, "serve", "--addr=127.0.0.1:0", "--db", db, "--trusted-proxy=127.0.0.1")
+	db := newDB(t)
+	p := startServe(t, db, "--trusted-proxy=127.0.0.1")
 	const address, address6 = "203.0.113.77", "2001:db8:77::5"
 	from := "X-Forwarded-For: " + address
 	agent := p.object("POST", "/api/agents", registrationJSON("tide-reader", "tide@example.org"), from)
 	auth := "Authorization: Bearer " + agent["api_key"].(string)
-	post := p.object("POST", "/api/posts", `{"kind":"announce","title":"T","body":"B"}`, auth, from)["post"].(map[string]any)["id"].(string)
+	post := p.create("/api/posts", `{"kind":"announce","title":"T","body":"B"}`, auth, from)
 	for _, forwarded := range []string{from, "X-Forwarded-For: " + address6} {
 		p.object("POST", "/api/posts/"+post+"/report", `{"reason":"R"}`, forwarded)
 	}
@@ -343,10 +338,9 @@ func TestLog_HasPrioritiesUnderTheJournal(t *testing.T) {
 		at := info.Sys().(*syscall.Stat_t)
 		p := spawnByShell(t, fmt.Sprintf("set -- %d:%d \"$@\"\n%s\nshift\nexec 2>>'%s'", at.Dev, at.Ino, tt.stream, log), nil,
 			"serve", "--addr", "127.0.0.1:0", "--db", filepath.Join(folder, "missing", "callbook.db"))
-		if status := <-p.status; status == 0 {
+		if p.wait() == 0 {
 			t.Errorf("%s: it serves without a folder", name)
 		}
-		p.status <- 1
 		text, err := os.ReadFile(log)
 		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 		last := lines[len(lines)-1]

@@ -231,28 +231,3 @@ func (p *process) waitFileCheck() (whole bool) {
 	})
 	return whole
 }
-
-// TestDamage_IsLookedForAfterAKill: a start serves at once and reads the whole file beside that, if the program was killed or the
-// file is new.
-func TestDamage_IsLookedForAfterAKill(t *testing.T) {
-	t.Parallel()
-	db := newDB(t)
-	for _, tt := range []struct {
-		checks bool           // of the whole file, at this start
-		end    func(*process) // of this start
-	}{
-		{true, (*process).kill}, // a new file
-		{true, (*process).stopCleanly},
-		{false, (*process).stopCleanly},
-	} {
-		p := spawn(t, db)
-		if tt.checks {
-			p.waitLog("the database is not damaged", 1)
-		}
-		p.registerAgent(fmt.Sprintf("tide-reader-%d", time.Now().UnixNano()), "a@example.org")
-		if checks := strings.Contains(p.err.String(), "reading the whole database"); checks != tt.checks {
-			t.Errorf("it reads the whole file: %t, want %t: %s", checks, tt.checks, p.err)
-		}
-		tt.end(p)
-	}
-}

@@ -32,27 +32,12 @@ func TestServe_StartsAndStops(t *testing.T) {
 		if info, err := os.Stat(db + "-wal"); err == nil && info.Size() > 0 {
 			t.Errorf("the write-ahead log still has %d bytes", info.Size())
 		}
+		if created := strings.Contains(p.err.String(), "creating one db="+db); created != (i == 0) { // an operator notices a wrong path
+			t.Errorf("run %d: the log: %s", i, p.err)
+		}
 		if p.out.String() != "" || !strings.Contains(p.err.String(), "callbook has stopped") {
 			t.Errorf("printed %q, logged %q", p.out, p.err)
 		}
-	}
-}
-
-// TestServe_LogsNewDatabase checks the log line by which an operator notices a wrong path.
-func TestServe_LogsNewDatabase(t *testing.T) {
-	db := newDB(t)
-	for i, want := range []bool{true, false} {
-		p := startServe(t, db)
-		p.stop()
-		if logged := strings.Contains(p.err.String(), "creating one db="+db); logged != want {
-			t.Errorf("start %d: %s", i, p.err)
-		}
-	}
-	if err := os.Remove(db); err != nil {
-		t.Fatal(err)
-	}
-	if status, printed := runCommandMerged("serve", "--addr=127.0.0.1:0", "--db", db); status != 73 || !strings.Contains(printed, "callbook restore COPY --db "+db) {
-		t.Errorf("once it is gone: %d, %s", status, printed)
 	}
 }
 

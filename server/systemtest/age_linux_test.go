@@ -303,34 +303,23 @@ func (a *agingLoad) waitAllKinds() {
 
 // send sends a request of the load, and returns its status and JSON.
 func (a *agingLoad) send(method, path, auth, body string) (status int, object map[string]any) {
-	r, err := http.NewRequest(method, a.base+path, strings.NewReader(body))
-	if err != nil {
-		a.Error(err)
-		return 0, nil
-	}
+	var headers []string
 	if auth != "" {
-		r.Header.Set("Authorization", "Bearer "+auth)
+		headers = append(headers, "Authorization: Bearer "+auth)
 	}
-	response, err := a.client.Do(r)
-	if err != nil {
-		a.failures.Add(1)
-		a.Errorf("%s %s: %v", method, path, err)
-		return 0, nil
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
+	status, text, err := exchange(a.client, method, a.base+path, body, headers...)
 	switch {
-	case err != nil || response.StatusCode >= 500:
+	case err != nil || status >= 500:
 		a.failures.Add(1)
-		a.Errorf("%s %s: %d %v %.300s", method, path, response.StatusCode, err, text)
-	case response.StatusCode < 300:
+		a.Errorf("%s %s: %d %v %.300s", method, path, status, err, text)
+	case status < 300:
 		a.requests.Add(1)
 		a.mu.Lock()
 		a.succeeded[operationKind(method, path)] = true
 		a.mu.Unlock()
 	}
-	_ = json.Unmarshal(text, &object) // pages have none
-	return response.StatusCode, object
+	_ = json.Unmarshal([]byte(text), &object) // pages have none
+	return status, object
 }
 
 // create sends a request that creates a record, and returns its id.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -137,26 +136,17 @@ func (c *crashClient) connect(base string) {
 }
 
 func (c *crashClient) send(method, path, key, body, once string) (status int, text string, err error) {
-	r, err := http.NewRequest(method, c.base+path, strings.NewReader(body))
-	if err != nil {
-		return 0, "", err
-	}
+	var headers []string
 	if strings.HasPrefix(body, "form=") {
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		headers = append(headers, "Content-Type: application/x-www-form-urlencoded")
 	}
 	if key != "" {
-		r.Header.Set("Authorization", "Bearer "+key)
+		headers = append(headers, "Authorization: Bearer "+key)
 	}
 	if once != "" {
-		r.Header.Set("Idempotency-Key", once)
+		headers = append(headers, "Idempotency-Key: "+once)
 	}
-	a, err := c.http.Do(r)
-	if err != nil {
-		return 0, "", err
-	}
-	defer a.Body.Close()
-	data, err := io.ReadAll(a.Body)
-	return a.StatusCode, string(data), err
+	return exchange(c.http, method, c.base+path, body, headers...)
 }
 
 var idempotentStep = regexp.MustCompile(`^(register|send|record|create)`)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -104,24 +103,15 @@ func (p *process) maxMemoryUnderLoad(length time.Duration, agents int) (most int
 					method, path, wanted = "POST", "/api/agents", http.StatusCreated
 					body = registrationJSON(fmt.Sprintf("visitor-%d", n), fmt.Sprintf("v%d@example.org", n))
 				}
-				r, err := http.NewRequest(method, p.base+path, strings.NewReader(body))
-				if err != nil {
-					p.Error(err)
-					return
-				}
-				a, err := client.Do(r)
-				if err != nil {
-					p.Error(err)
-					return
-				}
+				status, _, err := exchange(client, method, p.base+path, body)
 				calls.Add(1)
-				_, err = io.Copy(io.Discard, a.Body)
-				if a.StatusCode == http.StatusServiceUnavailable && strings.Contains(path, "q=") {
+				switch {
+				case status == http.StatusServiceUnavailable && strings.Contains(path, "q="):
 					slow.Add(1)
-				} else if err != nil || a.StatusCode != wanted {
-					p.Errorf("%s %s: %d, %v", method, path, a.StatusCode, err)
+				case err != nil || status != wanted:
+					p.Errorf("%s %s: %d, %v", method, path, status, err)
+					return
 				}
-				a.Body.Close()
 			}
 		})
 	}

@@ -19,21 +19,43 @@ func newRequest(t testing.TB, method, url, body string, headers ...string) *http
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Set(name, value)
-	}
+	setHeaders(r, headers)
 	return r
 }
 
 // call sends a request and returns status and body.
 func (p *program) call(method, path, body string, headers ...string) (int, string) {
 	p.Helper()
-	a, err := http.DefaultClient.Do(newRequest(p, method, p.base+path, body, headers...))
+	status, text, err := exchange(http.DefaultClient, method, p.base+path, body, headers...)
 	if err != nil {
 		p.Fatal(err)
 	}
-	return a.StatusCode, readBody(p, a)
+	return status, text
+}
+
+// exchange sends a request and reads the whole response.
+func exchange(
+	client *http.Client, method, url, body string, headers ...string,
+) (status int, text string, err error) {
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	setHeaders(r, headers)
+	a, err := client.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer a.Body.Close()
+	data, err := io.ReadAll(a.Body)
+	return a.StatusCode, string(data), err
+}
+
+func setHeaders(r *http.Request, headers []string) {
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
 }
 
 // readBody reads the body of a response to its end.
@@ -73,16 +95,11 @@ func (p *program) create(path, body string, headers ...string) (id string) {
 
 // tryGet reads from a service that may exit meanwhile: then the status is 0.
 func (p *program) tryGet(path string) (status int, text string) {
-	a, err := newUnpooledClient().Get(p.base + path)
+	status, text, err := exchange(newUnpooledClient(), "GET", p.base+path, "")
 	if err != nil {
 		return 0, err.Error()
 	}
-	defer a.Body.Close()
-	body, err := io.ReadAll(a.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return a.StatusCode, string(body)
+	return status, text
 }
 
 // newUnpooledClient returns a client that opens a connection for each request.
@@ -128,17 +145,9 @@ func (p *program) registerAgent(handle, mailbox string) agent {
 
 // tryRegister tries to register an agent with an Idempotency-Key; it returns 0 if the service has exited.
 func (p *program) tryRegister(handle string) (status int) {
-	r, err := http.NewRequest("POST", p.base+"/api/agents", strings.NewReader(registrationJSON(handle, handle+"@example.org")))
-	if err != nil {
-		p.Fatal(err)
-	}
-	r.Header.Set("Idempotency-Key", "registration-of-"+handle)
-	a, err := newUnpooledClient().Do(r)
-	if err != nil {
-		return 0
-	}
-	a.Body.Close()
-	return a.StatusCode
+	status, _, _ = exchange(newUnpooledClient(), "POST", p.base+"/api/agents",
+		registrationJSON(handle, handle+"@example.org"), "Idempotency-Key: registration-of-"+handle)
+	return status
 }
 
 // requestCode requests a code; it returns the status and the body of a rejection.

@@ -52,14 +52,10 @@ func TestRestart_TurnsNoVisitorAway(t *testing.T) {
 		calling.Go(func() {
 			client := newUnpooledClient()
 			for ctx.Err() == nil {
-				a, err := client.Get("http://" + at + "/api")
-				if err != nil {
-					t.Errorf("a request fails: %v", err)
+				status, _, err := exchange(client, "GET", "http://"+at+"/api", "")
+				if err != nil || status != 200 {
+					t.Errorf("a request fails: %d, %v", status, err)
 					return
-				}
-				_, err = io.Copy(io.Discard, a.Body)
-				if a.Body.Close(); err != nil || a.StatusCode != 200 {
-					t.Errorf("%d, %v", a.StatusCode, err)
 				}
 				responses.Add(1)
 			}
@@ -94,20 +90,17 @@ func TestShutdown_LosesNothing(t *testing.T) {
 				client := newUnpooledClient()
 				for n := 0; ; n++ {
 					handle := fmt.Sprintf("agent-%d-%d-%d", round, i, n)
-					a, err := client.Post(p.base+"/api/agents", "application/json", strings.NewReader(registrationJSON(handle, handle+"@example.org")))
-					if err != nil {
-						return // rejected before it began
-					}
-					body, err := io.ReadAll(a.Body)
-					a.Body.Close()
+					status, body, err := exchange(client, "POST", p.base+"/api/agents", registrationJSON(handle, handle+"@example.org"))
 					switch {
-					case a.StatusCode == 201 && err == nil && json.Valid(body):
+					case status == 0:
+						return // rejected before it began
+					case status == 201 && err == nil && json.Valid([]byte(body)):
 						mu.Lock()
 						acknowledged[handle] = true
 						mu.Unlock()
 						began.Add(1)
-					case a.StatusCode != 503 || err != nil:
-						t.Errorf("%d, %v: %s", a.StatusCode, err, body)
+					case status != 503 || err != nil:
+						t.Errorf("%d, %v: %s", status, err, body)
 					}
 				}
 			})

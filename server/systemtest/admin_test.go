@@ -103,8 +103,8 @@ func withInput(t *testing.T, text string, f func()) {
 	f()
 }
 
-// TestAdmin_RegistrationModes follows an agent from its rejected registration to its approval, and a wave of
-// others to their end.
+// TestAdmin_RegistrationModes follows an agent from its rejected registration to its approval, and many
+// others to their deletion.
 func TestAdmin_RegistrationModes(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
@@ -165,8 +165,9 @@ func TestAdmin_RegistrationModes(t *testing.T) {
 	}
 }
 
-// TestAdmin_SaysThatAListGoesOn on the standard error, so that the list can be the input of an act.
-func TestAdmin_SaysThatAListGoesOn(t *testing.T) {
+// TestAdmin_ReportsFurtherEntries checks that a shortened list says so on the standard error, so that the list itself
+// can be the input of another command.
+func TestAdmin_ReportsFurtherEntries(t *testing.T) {
 	db := newDB(t)
 	p := startServe(t, db, "--limits", "off")
 	for _, handle := range []string{"spam-1", "spam-2", "spam-3"} {
@@ -196,8 +197,8 @@ func TestAdmin_SaysThatAListGoesOn(t *testing.T) {
 	}
 }
 
-// TestAdmin_SaysWhatItSkipped of many handles or ids, and fails if that is all.
-func TestAdmin_SaysWhatItSkipped(t *testing.T) {
+// TestAdmin_ListsSkippedEntries checks that unknown handles and ids are named, and that a command fails if it skips all.
+func TestAdmin_ListsSkippedEntries(t *testing.T) {
 	db := newDB(t)
 	p := startServe(t, db, "--limits", "off")
 	reports := map[string]string{}

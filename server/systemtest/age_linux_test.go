@@ -34,8 +34,8 @@ type loadResult struct{ served, tooLate, rejected atomic.Int64 }
 // usefulWithin is the time within which a response is useful.
 const usefulWithin = 5 * time.Second
 
-// rate is how many were served in a second that went by, and in one that the processors
-// gave to the service: those who call take theirs of the same machine.
+// rate is the number of responses in a second of wall time, and in a second of the processor time of the service: the
+// clients use the same processors.
 type rate struct{ wall, processor float64 }
 
 // run sends requests over n connections for a time, each again after its response.
@@ -51,7 +51,7 @@ func (c *loadResult) run(p *process, n int, within time.Duration, request func(c
 		defer conn.Close()
 		conns[i] = conn
 	}
-	for _, conn := range conns { // is accepted
+	for _, conn := range conns { // each connection is accepted before the measurement
 		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 			p.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func isError(body []byte, code string) bool {
 // overloadKind is a kind of request that many clients send at once.
 type overloadKind struct {
 	name          string
-	clientsAtPeak int // callers that keep the service fully busy
+	clientsAtPeak int // clients that keep the service fully busy
 	request       func(caller, call int) string
 }
 
@@ -148,11 +148,11 @@ func TestOverload_KeepsServing(t *testing.T) {
 	} {
 		new(loadResult).run(p, o.clientsAtPeak, time.Second, o.request) // warms up
 		var ofProcessor, ofWall []float64
-		for range rounds { // by turns, and of these the middle one: the machine is not always as fast
+		for range rounds { // alternating, and then the median: the speed of the machine varies
 			var few, many loadResult
 			best, now := few.run(p, o.clientsAtPeak, time.Second, o.request), many.run(p, 4*o.clientsAtPeak, time.Second, o.request)
 			ofProcessor, ofWall = append(ofProcessor, now.processor/best.processor), append(ofWall, now.wall/best.wall)
-			t.Logf("%s: %.0f a second at best, %.0f with 4 times the callers; %d too late, %d turned away", o.name, best, now, many.tooLate.Load(), many.rejected.Load())
+			t.Logf("%s: %.0f a second at best, %.0f with 4 times the clients; %d too late, %d turned away", o.name, best, now, many.tooLate.Load(), many.rejected.Load())
 		}
 		proof.Figure(t, "goodput percent of "+o.name, int(100*min(1, median(ofProcessor))))
 		proof.Figure(t, "wall percent of "+o.name, int(100*min(1, median(ofWall))))
@@ -183,15 +183,15 @@ func TestDurability_WritesPerSecond(t *testing.T) {
 		p := spawn(t, newDB(t), "--durability="+durability)
 		defer p.stopCleanly()
 		author := p.registerAgent("tide-reader", "tide@example.org")
-		for what, callers := range map[string]int{"commits": 1, "writes": 256} {
+		for what, clients := range map[string]int{"commits": 1, "writes": 256} {
 			figure := durability + " " + what + " a second"
 			turn = append(turn, func() {
-				r := new(loadResult).run(p, callers, 2*time.Second, func(int, int) string { return postRequest(author) })
+				r := new(loadResult).run(p, clients, 2*time.Second, func(int, int) string { return postRequest(author) })
 				rates[figure] = append(rates[figure], r.wall)
 			})
 		}
 	}
-	for range 3 { // by turns, and of these the middle one: a disk is not always as fast
+	for range 3 { // alternating, and then the median: the speed of a disk varies
 		for _, measure := range turn {
 			measure()
 		}
@@ -201,14 +201,14 @@ func TestDurability_WritesPerSecond(t *testing.T) {
 	}
 }
 
-var postCount atomic.Int64 // calls, of which no two are alike
+var postCount atomic.Int64 // makes the text of each post unique
 
 func postRequest(author agent) string {
 	post := fmt.Sprintf(`{"kind":"announce","title":"Tides %d","body":"Hourly levels."}`, postCount.Add(1))
 	return fmt.Sprintf("POST /api/posts HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\n\r\n%s", author.auth, len(post), post)
 }
 
-// wantOverloadRejected holds the writer, as a slow disk does: some of the writes wait and succeed, the others are rejected with
+// wantOverloadRejected locks the database, as a slow disk does: some of the writes wait and succeed, the others are rejected with
 // Retry-After.
 func (p *process) wantOverloadRejected(db string, author agent) {
 	p.Helper()
@@ -232,16 +232,16 @@ func (p *process) wantOverloadRejected(db string, author agent) {
 	proof.Figure(p, "turned away", int(c.rejected.Load()))
 }
 
-// agingLoad is a directory that agents use in every way while a year goes by.
+// agingLoad is a directory that agents use in every way during a simulated year.
 type agingLoad struct {
 	*process
 	client    *http.Client
 	load      sync.RWMutex // locked while no client may send requests
-	requests  atomic.Int64 // that were served: to refuse one is no work
+	requests  atomic.Int64 // with success; rejections do not count
 	failures  atomic.Int64
-	kinds     []string // of calls
+	kinds     []string // of requests
 	mu        sync.Mutex
-	succeeded map[string]bool // kinds, of late
+	succeeded map[string]bool // kinds since the last waitAllKinds
 }
 
 // startAging starts callbook dev, whose clock can be moved, with a setting of Go's garbage collector.
@@ -550,11 +550,11 @@ func growth(before, after int) int { return max(0, 100*(after-before)/before) }
 func resourcesAfter(t testing.TB, n int) (r resources) {
 	t.Helper()
 	a := startAging(t, newDB(t), "GOGC=100")
-	on := func() bool { // a few calls are not yet of every kind
+	on := func() bool { // few requests do not include every kind
 		done := int(a.requests.Load())
 		return !t.Failed() && (done < n || done < 50*n && len(a.missingKinds()) > 0)
 	}
-	var looks atomic.Int64 // served to those who look on
+	var looks atomic.Int64 // successful reads of public pages
 	var working sync.WaitGroup
 	for caller := range 8 {
 		working.Go(func() {
@@ -584,8 +584,8 @@ func resourcesAfter(t testing.TB, n int) (r resources) {
 	return r
 }
 
-// A WAL is folded into the file long before it has as much. The file of a directory whose
-// agents come and go holds what a year's calls leave behind.
+// Bounds of the write-ahead log, which is checkpointed long before, and of the file, which keeps what a year of
+// requests leaves behind.
 const (
 	maxLog  = 32 << 20
 	maxFile = 256 << 20
@@ -642,7 +642,7 @@ func TestAging_YearOfUse(t *testing.T) {
 	working.Wait()
 	a.measureIdle()
 	a.checkGrowth(samples[months/3:])
-	const startedLater = 12 // with the first call that needs them
+	const startedLater = 12 // goroutines of the first request that needs them
 	if now := a.countGoroutines(); now > bornWith+startedLater {
 		t.Errorf("%d goroutines at rest, %d at the start:\n%s", now, bornWith, a.err.String())
 	}
@@ -660,7 +660,7 @@ func TestAging_YearOfUse(t *testing.T) {
 const maxMemory = 100
 
 // checkGrowth compares the first half of some samples with the second. Caches take long to
-// fill, so that the memory of a short trial is held to what it may be at all.
+// fill, so that the memory of a short run is compared with maxMemory only.
 func (a *agingLoad) checkGrowth(samples []resources) {
 	a.Helper()
 	a.Logf("at rest: %+v", samples)
@@ -669,7 +669,7 @@ func (a *agingLoad) checkGrowth(samples []resources) {
 		megabytes, descriptors = append(megabytes, r.megabytes), append(descriptors, r.descriptors)
 	}
 	halves := func(all []int) (before, after int) { return median(all[:len(all)/2]), median(all[len(all)/2:]) }
-	if percent := growth(halves(descriptors)); percent > proof.Rounds(0, 10, 5) { // connections that read are opened as they are needed
+	if percent := growth(halves(descriptors)); percent > proof.Rounds(0, 10, 5) { // connections for reads are opened on demand
 		a.Errorf("descriptors grow by %d percent", percent)
 	}
 	most := slices.Max(megabytes)

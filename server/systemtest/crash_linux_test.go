@@ -22,12 +22,11 @@ import (
 	"callbook/testdata/proof"
 )
 
-// The service is killed at its calls of the system, one after the other: strace does it
+// The service is killed at one system call after another: strace does it
 // in the middle of a session that writes through every operation, and of an upgrade.
 
-// crashCalls are those that change files, and those that open them. A machine may lack
-// the ones with a question mark. A kill within a restore leaves what a power cut may that
-// keeps everything: those are tried with the cuts.
+// crashCalls are the system calls that change or open files. A machine may lack
+// those with a question mark. TestPowerCut_LosesNothing covers restores.
 const crashCalls = "pwrite64,fsync,fdatasync,ftruncate,copy_file_range,openat,?mkdir,mkdirat,?unlink,unlinkat,?rename,renameat,?link,linkat"
 
 func TestCrash_KillAtSystemCall(t *testing.T) {
@@ -87,7 +86,7 @@ func TestCrash_RetryAfterFailedSync(t *testing.T) {
 						if log := left.log; !strings.Contains(log, "the disk fails") || ofDatabase && !strings.Contains(log, "start again") {
 							t.Errorf("it ends, and logs %s", log)
 						}
-					case left.status == 0 && ofDatabase: // else of a copy, or of a folder, of which SQLite takes no notice
+					case left.status == 0 && ofDatabase: // otherwise a sync of a copy, or of a folder, which SQLite ignores
 						t.Error("it goes on after a failed sync of the database")
 					}
 					left.checkRecovery(image)
@@ -99,12 +98,12 @@ func TestCrash_RetryAfterFailedSync(t *testing.T) {
 	proof.Figure(t, "failed", int(failed.Load()))
 }
 
-// crashImage is a database that runs are started from again and again: with the log that a killed service has left.
+// crashImage is a database that runs are started from again and again: with the write-ahead log of a killed service.
 type crashImage struct {
-	files map[string][]byte // by what follows the database's name
+	files map[string][]byte // by the suffix of the database's name
 	run   *crashRun         // nil without clients
 	seed  uint64
-	want  map[string][]string // rows by table, once nothing was in its way; nil where the session knows them
+	want  map[string][]string // rows by table after an uninterrupted run; nil for a session
 }
 
 // newCrashUpgrade returns a database of this version with its log, for the next version to upgrade.
@@ -117,7 +116,7 @@ func newCrashUpgrade(t testing.TB) crashImage {
 	return i
 }
 
-// newKilledFiles returns the files of a directory that was killed, by what follows the database's name.
+// newKilledFiles returns the files of a directory that was killed, by the suffix of the database's name.
 func newKilledFiles(t testing.TB) map[string][]byte {
 	t.Helper()
 	db := newDB(t)
@@ -159,7 +158,7 @@ type crashResult struct {
 	*crashDirectory
 	run    *crashRun
 	status int
-	calls  [][]string // of the system, as traced
+	calls  [][]string // system calls in the trace
 	log    string
 }
 
@@ -197,7 +196,7 @@ func (i crashImage) runTraced(t testing.TB, tally *crashCounts, faults ...string
 	return crashResult{d, r, status, tracedCall.FindAllStringSubmatch(string(readFile(t, trace)), -1), p.err.String()}
 }
 
-// flags returns what a run on the image has: mails and copies, or the next version, whose copies this one cannot read.
+// flags returns the flags of a run: mails and backups, or the next version, whose backups this one cannot read.
 func (i crashImage) flags(d *crashDirectory) []string {
 	if i.run == nil {
 		return []string{asNextVersion}

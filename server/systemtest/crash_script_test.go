@@ -21,9 +21,9 @@ import (
 )
 
 // The service is killed while clients send the requests of a session, which holds every writing operation. What is
-// stored after each of these requests is known from an uninterrupted session. So a killed service has to
-// leave what is stored after the last request with a response, or all of the one without. That one is sent again, and
-// then is stored once.
+// stored after each of these requests is known from an uninterrupted session. So a killed service must
+// leave what is stored after the last request with a response, and the request without a response completely or not at
+// all. That request is sent again, and then is stored once.
 
 // crashStep is a request of the session.
 type crashStep struct {
@@ -86,10 +86,10 @@ type crashRun struct {
 	name       string
 	values     map[string]string // keys and ids
 	done       int               // steps with a response
-	checked    int               // of these, at the last look
+	checked    int               // of these, when they were last checked
 	unanswered bool              // the next step was sent, and has no response
 	mail       message           // the last one from which a code or a link was taken
-	keyLost    bool              // a key was lost with a response: it ends here
+	keyLost    bool              // a key was lost with a response: the run ends
 }
 
 func (r *crashRun) handle(agent string) string { return r.name + "-" + agent }
@@ -128,7 +128,7 @@ type crashClient struct {
 	*crashDirectory
 	http        *http.Client
 	base        string
-	mailTimeout time.Duration // when it no longer waits for a mail; 0: such a mail is missing
+	mailTimeout time.Duration // how long it waits for a mail; 0: a mail that does not arrive is an error
 }
 
 func (c *crashClient) connect(base string) {
@@ -210,7 +210,7 @@ var (
 	crashForm   = regexp.MustCompile(`name="form" value="(\w+)"`)
 )
 
-// fill puts the values of a run into a request. It returns false if a mail, or the owner's page, does not come.
+// fill puts the values of a run into a request. It returns false if a mail, or the owner's page, does not arrive.
 func (c *crashClient) fill(r *crashRun, p *process, request string) (text string, ok bool) {
 	ok = true
 	page := ""
@@ -246,7 +246,7 @@ func (r *crashRun) mailbox(of string) string {
 
 // crashMails holds the delivered mails by address. A request that is repeated after a kill mails another code or link
 // while the first mail is on its way, or after it has been delivered and before that was stored. The code or link of the
-// first mail is void then, and that of the second one is to come.
+// first mail is void then, and that of the second one is valid.
 type crashMails struct {
 	*mailServer
 	mu       sync.Mutex
@@ -272,7 +272,7 @@ func (m *crashMails) newest(address string) message {
 	}
 }
 
-// setVoid records that the code of a mail is void, so that waits waits for another one.
+// setVoid records that the code of a mail is void, so that wait waits for another one.
 func (m *crashMails) setVoid(l message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -294,7 +294,7 @@ func (m *crashMails) wait(p *process, address string, most time.Duration) (l mes
 			return l, false
 		case <-late:
 			if most == 0 {
-				m.Errorf("a mail to %s does not come: %s", address, p.err)
+				m.Errorf("a mail to %s does not arrive: %s", address, p.err)
 			}
 			return l, false
 		case <-time.After(2 * time.Millisecond):

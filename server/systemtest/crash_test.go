@@ -19,8 +19,8 @@ import (
 
 const (
 	crashClients = 8
-	crashCycles  = 50 // of a directory, before another is begun: so that a look at all of it stays cheap
-	crashAhead   = 8  // runs that a client has for some cycles
+	crashCycles  = 50 // of a directory; then another is created, so that checking all of it stays cheap
+	crashAhead   = 8  // runs that a client has ready
 )
 
 func TestCrash_KillUnderLoad(t *testing.T) {
@@ -80,7 +80,7 @@ func wantEveryWrite(t testing.TB) {
 	}
 }
 
-// crashWorker is a client that begins runs again and again.
+// crashWorker is a client that starts one run after another.
 type crashWorker struct {
 	crashClient
 	name       string
@@ -88,7 +88,7 @@ type crashWorker struct {
 	runs, done []*crashRun
 }
 
-// sendAll sends the requests of its runs until one has no response. A run whose mail does not come goes on in a later cycle.
+// sendAll sends the requests of its runs until one has no response. A run whose mail does not arrive continues in a later cycle.
 func (c *crashWorker) sendAll(p *process) {
 	for _, r := range c.runs {
 		for waits := false; !r.finished() && !waits; {
@@ -114,7 +114,7 @@ func newCrashDirectory(t testing.TB, tally *crashCounts) *crashDirectory {
 	return &crashDirectory{TB: t, counts: tally, db: newDB(t), mails: newCrashMails(t)}
 }
 
-// read reads the file beside the service: only the service itself folds in the log that a kill has left.
+// read reads the file beside the service: only the service checkpoints the write-ahead log of a killed process.
 func (d *crashDirectory) read(read func(*store.Store, *sql.DB)) {
 	d.Helper()
 	d.withStore(store.Options{Path: d.db, Beside: true}, read)
@@ -133,14 +133,14 @@ func (d *crashDirectory) withStore(o store.Options, use func(*store.Store, *sql.
 	}
 }
 
-// newRun begins a run in a directory that no process serves.
+// newRun starts a run in a directory that no process serves.
 func (d *crashDirectory) newRun(name string) (r *crashRun) {
 	d.Helper()
 	d.withStore(store.Options{Path: d.db, Normal: true}, func(st *store.Store, _ *sql.DB) { r = newCrashRun(d, st, name) })
 	return r
 }
 
-// cycle starts the service, looks at what the last kill has left, sends requests, and kills it.
+// cycle starts the service, checks what the last kill left, sends requests, and kills it.
 func (d *crashDirectory) cycle(clients []*crashWorker, random *rand.Rand) {
 	if !d.killed || random.IntN(4) == 0 {
 		d.prepareRuns(clients)
@@ -171,7 +171,7 @@ func (d *crashDirectory) cycle(clients []*crashWorker, random *rand.Rand) {
 	d.counts.cycles.Add(1)
 }
 
-// prepareRuns begins runs, and has mails that were on their way go again at once.
+// prepareRuns starts runs, and makes undelivered mails due at once.
 func (d *crashDirectory) prepareRuns(clients []*crashWorker) {
 	d.Helper()
 	d.withStore(store.Options{Path: d.db, Normal: true}, func(st *store.Store, _ *sql.DB) {
@@ -191,7 +191,7 @@ func (d *crashDirectory) prepareRuns(clients []*crashWorker) {
 	shiftTimes(d, d.db, retryDelay)
 }
 
-// checkRuns compares what is stored about the present runs, or about all, with what has to be.
+// checkRuns compares what is stored about the current runs, or about all, with the expected rows.
 func (d *crashDirectory) checkRuns(clients []*crashWorker, all bool) {
 	d.Helper()
 	d.read(func(st *store.Store, file *sql.DB) {

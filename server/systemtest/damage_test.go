@@ -151,7 +151,7 @@ func (d damage) apply(whole []byte) []byte {
 	r := rand.New(rand.NewPCG(uint64(d.seed), 0))
 	var rows []int
 	for at := 0; at < len(whole); at += pageBytes {
-		if at == 0 || bytes.IndexByte([]byte{2, 5, 10, 13}, whole[at]) >= 0 { // pages of a tree; of the others SQLite sees nothing
+		if at == 0 || bytes.IndexByte([]byte{2, 5, 10, 13}, whole[at]) >= 0 { // pages of a tree; SQLite does not interpret others
 			rows = append(rows, at)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A full disk, one that fails, one that is elsewhere: what only Linux lets a test make.
+// Full, failing and network disks, which a test can make on Linux only.
 
 // limitedDisk is a place for a database that can be filled and emptied.
 type limitedDisk struct {
@@ -146,7 +146,7 @@ func TestFullDisk_KeepsWatchdogAlive(t *testing.T) {
 // TestReadOnlyDisk_IsReported checks that reads go on from a file system that stopped after an error, as ext4 does.
 func TestReadOnlyDisk_IsReported(t *testing.T) {
 	t.Parallel()
-	for range 5 { // a commit of the service itself may meet the failure: then it stops, as it must
+	for range 5 { // a commit of a background job may fail first: then the service stops, as it must
 		if survivesReadOnlyDisk(t) {
 			return
 		}
@@ -154,7 +154,7 @@ func TestReadOnlyDisk_IsReported(t *testing.T) {
 	t.Error("the service stopped each time")
 }
 
-// survivesReadOnlyDisk tries the service on such a disk. It reports whether the service goes on.
+// survivesReadOnlyDisk runs the service on such a disk. It reports whether the service goes on.
 func survivesReadOnlyDisk(t *testing.T) (goesOn bool) {
 	t.Helper()
 	folder := t.TempDir()
@@ -182,7 +182,8 @@ func survivesReadOnlyDisk(t *testing.T) (goesOn bool) {
 	return true
 }
 
-// TestReadOnlyDisk_IsNamedAtTheStart after a clean stop, by the command itself and by check; the service manager retries.
+// TestReadOnlyDisk_IsNamedAtTheStart checks the error of each command after a clean stop, whose status lets the service
+// manager retry.
 func TestReadOnlyDisk_IsNamedAtTheStart(t *testing.T) {
 	t.Parallel()
 	disk := t.TempDir()

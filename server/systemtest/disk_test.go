@@ -21,7 +21,7 @@ import (
 	"callbook/store"
 )
 
-// The service when its disk or its file is at fault, as the operator sees it.
+// Faults of the disk or the file, as the operator sees them.
 
 func TestDurability_NormalIsReported(t *testing.T) {
 	db := newDB(t)
@@ -239,7 +239,7 @@ func TestMovedFile_StopsService(t *testing.T) {
 	p.stopCleanly()
 }
 
-// TestMaxSize_RejectsOnlyWrites checks that agents can delete themselves, and that others find room again then.
+// TestMaxSize_RejectsOnlyWrites checks that agents can delete themselves, and that others can register again then.
 func TestMaxSize_RejectsOnlyWrites(t *testing.T) {
 	t.Parallel()
 	db := newSampleDB(t)
@@ -284,7 +284,7 @@ func TestFiles_ArePrivate(t *testing.T) {
 	folder := t.TempDir()
 	db, mails, copies := filepath.Join(folder, "callbook.db"), filepath.Join(folder, "mails"), filepath.Join(folder, "copies")
 	open := func(args ...string) *process { return spawnByShell(t, "umask 000", nil, args...) }
-	if err := os.Mkdir(mails, 0o700); err != nil { // which the program does not make
+	if err := os.Mkdir(mails, 0o700); err != nil { // the program does not create it
 		t.Fatal(err)
 	}
 	p := open("serve", "--addr=127.0.0.1:0", "--db", db, "--mail=dir:"+mails, "--backup-dir", copies)

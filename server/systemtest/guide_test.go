@@ -177,7 +177,7 @@ type guideReader struct {
 	handle, mailbox, owner string
 	folder                 string // its home
 	page                   string // a web page of its owner
-	partner                agent  // the demo agent whom it asks for contact
+	partner                agent  // the demo agent that it sends a contact request to
 	responses              string // all responses
 }
 
@@ -366,7 +366,7 @@ func (r *guideReader) wantStateKept(first string) {
 	}
 }
 
-// checkFiles checks that what the reader has stored is for its own account alone.
+// checkFiles checks that what the reader has stored is readable by its own account only.
 func (r *guideReader) checkFiles() {
 	r.Helper()
 	err := filepath.Walk(filepath.Join(r.folder, ".callbook"), func(path string, info os.FileInfo, err error) error {

@@ -383,7 +383,7 @@ func receive[T any](t testing.TB, from <-chan T) (v T) {
 	select {
 	case v = <-from:
 	case <-time.After(patience):
-		t.Fatal("what is waited for does not come")
+		t.Fatal("timeout: waiting for a value")
 	}
 	return v
 }

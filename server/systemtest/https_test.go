@@ -35,8 +35,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// HTTPS by itself, first without a certificate authority: the certificates lie there
-// already, or there is none. Then with a real one.
+// HTTPS without a reverse proxy: first with saved certificates or none, then with a certificate authority.
 
 // testDomain is the name of the sites in these tests.
 const testDomain = "directory.example.org"
@@ -225,7 +224,7 @@ func TestHTTPS_ServesSavedCertificates(t *testing.T) {
 			t.Errorf("no %s in %s", line, text)
 		}
 	}
-	client.CloseIdleConnections() // the end would wait for them
+	client.CloseIdleConnections() // shutdown would wait for them
 	p.stopCleanly()
 	log := p.err.String()
 	if strings.Contains(log, `"level":"error"`) || calls.Load() > 0 {
@@ -242,7 +241,7 @@ func TestCertificate_LogsOverdueRenewal(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	directory, certs := unreachableAuthority()
-	begin := time.Now().Add(-28 * time.Second) // the second look, after a tenth of the lifetime, is in its last quarter
+	begin := time.Now().Add(-28 * time.Second) // the second check, after a tenth of the lifetime, is in its last quarter
 	writeFile(t, filepath.Join(folder, certs, testDomain), newSelfSignedCert(t, begin, begin.Add(40*time.Second), testDomain))
 	url, alerts := alertReceiver(t)
 	p := start(t, "serve", "--domain", testDomain, "--acme-directory", directory, "--addr=127.0.0.1:0", "--http-addr=off", "--alert-url", url, "--db", filepath.Join(folder, "callbook.db"))
@@ -300,7 +299,7 @@ func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 	plain := s.plain
 	p := s.serve(t, "", "--domain", testDomain, "--acme-directory", directory, "--http-addr", plain, "--db", newDB(t))
 	const forbidden = "POST /api/me/rotate-key"
-	for _, tt := range []struct{ name, request, want string }{ // want is where it leads, or a part of the body
+	for _, tt := range []struct{ name, request, want string }{ // want is the Location, or a part of the body
 		{"the home page", "GET / HTTP/1.1\r\nHost: " + testDomain + "\r\n\r\n", "https://" + testDomain + "/"},
 		{"path and query", "GET /agents/a%2Fb?q=%E6%BD%AE&x=1 HTTP/1.1\r\nHost: " + testDomain + "\r\n\r\n", "https://" + testDomain + "/agents/a%2Fb?q=%E6%BD%AE&x=1"},
 		{"HEAD", "HEAD /api HTTP/1.1\r\nHost: " + testDomain + "\r\n\r\n", "https://" + testDomain + "/api"},
@@ -361,7 +360,7 @@ func TestHTTPS_RedirectsPlainHTTP(t *testing.T) {
 	if line := firstLine(log, "https has no certificate yet"); !strings.Contains(line, "connection refused") || !strings.Contains(line, "this machine must reach the authority") || !strings.Contains(line, `"again_in":"1m5s"`) || !strings.Contains(line, testDomain) {
 		t.Errorf("the log does not say what is wrong: %q", line)
 	}
-	const requests, unknown = 24, 3 // of those to unknown paths, a network has one line a second
+	const requests, unknown = 24, 3 // requests to unknown paths are logged once a second for a network
 	if n := strings.Count(log, `"request_id"`); n > requests || n < requests-unknown+1 || strings.Contains(log, "secret") || !strings.Contains(log, `"code":"forbidden"`) {
 		t.Errorf("%d calls are logged: %s", n, log)
 	}

@@ -87,10 +87,10 @@ func TestMail_FailingServerDelaysNothing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		at      smtpStep
 		err     error  // nil: the server hangs
-		log     string // after an attempt; empty where it hangs
-		waiting int    // of 3 mails, those that still wait
-		unsure  int    // those with an unknown outcome
-		copies  int    // those that arrived
+		log     string // after an attempt; empty if the server hangs
+		waiting int    // mails of 3 that still wait
+		unsure  int    // mails with an unknown outcome
+		copies  int    // mails that arrived
 	}{
 		"no greeting":          {atConnect, nil, "", 3, 0, 0},
 		"hangs after the text": {atData, nil, "", 3, 1, 0},
@@ -198,7 +198,7 @@ func TestMail_KillDuringDelivery(t *testing.T) {
 				o.nextMail()
 			}
 			deliverAll(t, o, db)
-			if where == atQuit { // whether the end was noted before the kill
+			if where == atQuit { // whether the delivery was stored before the kill
 				want = min(max(o.deliveries()["<a@example.org>"], 1), 2)
 			}
 			if diff := cmp.Diff(map[string]int{"<a@example.org>": want}, o.deliveries()); diff != "" {

@@ -48,11 +48,11 @@ const (
 	atConnect smtpStep = "the connection"
 	atMail    smtpStep = "MAIL"
 	atRcpt    smtpStep = "RCPT"
-	atData    smtpStep = "the whole text" // is received and counts as delivered; without a reply yet
+	atData    smtpStep = "the whole text" // received, and counts as delivered; not yet acknowledged
 	atQuit    smtpStep = "QUIT"           // or a broken connection
 )
 
-// mailServer is a mail server in this process. At each step it calls act.
+// mailServer is a mail server in this process. At each step it calls behavior.
 type mailServer struct {
 	testing.TB
 	server    *smtp.Server
@@ -61,7 +61,7 @@ type mailServer struct {
 
 	mu       sync.Mutex
 	behavior func(smtpStep) error
-	changed  chan struct{} // closed once it does something else
+	changed  chan struct{} // closed when behavior changes
 	mails    []message
 }
 
@@ -88,7 +88,7 @@ func newMailServer(t testing.TB) *mailServer {
 	return o
 }
 
-// setBehavior sets what happens at each step from now on, and ends what hangs.
+// setBehavior sets what happens at each step from now on, and ends waitForChange.
 func (o *mailServer) setBehavior(act func(at smtpStep) error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,7 +106,7 @@ func (o *mailServer) behave(at smtpStep) error {
 	return act(at)
 }
 
-// waitForChange waits until it is to do something else.
+// waitForChange waits until the behavior changes.
 func (o *mailServer) waitForChange() {
 	o.mu.Lock()
 	changed := o.changed

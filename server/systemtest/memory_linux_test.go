@@ -16,7 +16,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// newDBWithAgents returns a database with that many agents, each with a menu and a call.
+// newDBWithAgents returns a database with that many agents, each with offerings and a post.
 func newDBWithAgents(t testing.TB, agents int) (db string) {
 	t.Helper()
 	skipUnlessRacing(t)
@@ -43,7 +43,7 @@ func newDBWithAgents(t testing.TB, agents int) (db string) {
 	return db
 }
 
-// registerNth registers the n-th agent, with all that it publishes.
+// registerNth registers the n-th agent, with its offerings and its post.
 func registerNth(ctx context.Context, st *store.Store, n int) error {
 	words := fmt.Sprintf("Berth%d and tide%d of harbour%d, hourly levels, charts and forecasts for pilots. 潮汐数据，港口%d。", n%977, n%89, n%7, n%53)
 	r := domain.Registration{
@@ -83,7 +83,7 @@ func TestMemory_StaysBounded(t *testing.T) {
 // that one of a hundred may get the 503 of a search that takes longer than 250 ms: other work on the machine can cause that.
 func (p *process) maxMemoryUnderLoad(length time.Duration, agents int) (most int) {
 	p.Helper()
-	const offsets = 10_001 // further on, lists are read by their cursors
+	const offsets = 10_001 // pages beyond need a cursor
 	paths := []string{"/api/agents/agent-%d", "/api/agents?q=tide%d", "/api/posts?q=harbour%d+levels", "/api/agents?limit=100&offset=%d", "/agents/agent-%d", "/api/posts?limit=100&q=berth%d"}
 	ctx, stop := context.WithTimeout(p.Context(), length)
 	defer stop()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestOperatorPage_HasItsOwnListener: the page is at the address of --operator-addr alone, a socket too, also if a killed
-// process has left one.
+// TestOperatorPage_HasItsOwnListener checks that only the address of --operator-addr serves the page: a TCP address,
+// or a socket, also if a killed process has left the file.
 func TestOperatorPage_HasItsOwnListener(t *testing.T) {
 	folder := t.TempDir()
 	socket, db, tcp := filepath.Join(folder, "s"), filepath.Join(folder, "callbook.db"), freeAddress(t)

@@ -46,14 +46,14 @@ type diskCall struct {
 // recorder parses the output of strace.
 type recorder struct {
 	testing.TB
-	folder     string            // whose files count
+	folder     string            // whose files are relevant
 	trace      string            // where strace writes
 	unfinished map[string]string // by thread: the first half of a line
 	calls      []diskCall
 	disk       *simulatedDisk
 }
 
-// recorded are the calls that the recorder knows, and those that it would have to know.
+// recorded are the calls that the recorder knows, and those that make the test fail because it does not.
 const recorded = "trace=open,openat,creat,write,writev,pwrite64,pwritev,pwritev2,copy_file_range,sendfile,splice,ftruncate,truncate,fallocate," +
 	"fsync,fdatasync,sync_file_range,msync,mkdir,mkdirat,rmdir,unlink,unlinkat,rename,renameat,renameat2,link,linkat,symlinkat,mmap"
 
@@ -262,9 +262,9 @@ func numbersIn(text string) (numbers []int64) {
 
 // simulatedDisk is a disk after some calls.
 type simulatedDisk struct {
-	names   map[string][]*inode // what each name has stood for; nil for nothing
-	durable map[string]int      // the first of those that a cut may leave
-	syncing map[string]func()   // by thread: what its sync does at its end
+	names   map[string][]*inode // the files that each name has had; nil for none
+	durable map[string]int      // index of the oldest of them that a cut may leave
+	syncing map[string]func()   // by thread: run when its sync ends
 }
 
 // inode is a file or a folder, whatever its name.
@@ -272,8 +272,8 @@ type inode struct {
 	folder  bool
 	size    int64
 	changes []diskCall
-	durable int    // how many of the changes a cut leaves
-	content []byte // with those
+	durable int    // the number of changes that every cut leaves
+	content []byte // with the durable changes
 }
 
 // newSimulatedDisk returns a disk with the files that existed before.
@@ -309,7 +309,7 @@ func (m *simulatedDisk) apply(c diskCall) {
 	case effectMkdir:
 		m.set(c.name, &inode{folder: true})
 	case effectWrite, effectResize:
-		if f != nil { // else it has no name any longer
+		if f != nil { // otherwise it has been removed
 			f.change(c)
 		}
 	case effectRemove:
@@ -397,7 +397,7 @@ const (
 )
 
 var (
-	lossesOfNames   = []loss{allLost, allKept, someKept} // by the last, each is as it was at any time since its folder's sync
+	lossesOfNames   = []loss{allLost, allKept, someKept} // with someKept, each name is as it was at any time since the sync of its folder
 	lossesOfContent = []loss{allLost, allKept, someKept, someReordered, someSectors, lastTorn}
 )
 
@@ -432,7 +432,7 @@ func (f *inode) contentAfter(l loss, r *rand.Rand) []byte {
 // image returns the files after a power cut: a file without its folder is not found.
 func (m *simulatedDisk) image(names, contents loss, r *rand.Rand) map[string][]byte {
 	image, made, lost := map[string][]byte{}, map[*inode][]byte{}, map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(m.names)) { // a folder before what is in it
+	for _, name := range slices.Sorted(maps.Keys(m.names)) { // a folder before its files
 		of := m.names[name][m.durable[name]:]
 		f := of[0]
 		switch names {

@@ -72,9 +72,9 @@ type ackedWrite struct {
 	name     string
 	acked    int         // when it was acknowledged: the index of a system call
 	after    *ackedWrite // acknowledged before the request was sent
-	undoneBy *ackedWrite // the call that takes it back
+	undoneBy *ackedWrite // the request that undoes it
 	visible  []observation
-	erases   string // what no file may hold then
+	erases   string // what the file must not contain afterwards
 }
 
 // observation is how a request is visible.
@@ -94,7 +94,7 @@ func (p *ackedWrite) mustHold(from, to int) bool {
 type recording struct {
 	testing.TB
 	folder, db string
-	before     map[string][]byte // files
+	before     map[string][]byte // files before the first start
 	calls      []diskCall
 	writes     []*ackedWrite
 	copies     map[string]*copied
@@ -102,11 +102,11 @@ type recording struct {
 	nonWrites  []int // calls that write nothing
 	restoreAt  int   // the first call of a restore
 	restored   *copied
-	migrations fs.FS    // of the program
-	settings   []string // for them
+	migrations fs.FS    // of the program that opens the database
+	settings   []string // flags for these migrations
 
 	mu            sync.Mutex
-	checkedCopies map[string]bool // copies that were looked at
+	checkedCopies map[string]bool // contents of checked copies
 }
 
 // copied holds when a copy was started, and when the log reported it.
@@ -317,8 +317,8 @@ func (f *recording) initialState() []*ackedWrite {
 	return []*ackedWrite{p}
 }
 
-// checkStates checks states in which power cuts leave the disk, no two of them equal after the same responses, until it has
-// met as many as wanted.
+// checkStates checks states in which power cuts leave the disk, no two of them equal after the same responses, until there
+// are as many as wanted.
 func (f *recording) checkStates(states int) (n, lost, broken int) {
 	f.Helper()
 	met := map[[sha256.Size]byte]bool{}
@@ -326,7 +326,7 @@ func (f *recording) checkStates(states int) (n, lost, broken int) {
 		if showing == maxPasses {
 			f.Fatalf("only %d states in %d showings", len(met), showing)
 		}
-		// The last ones that are missing may lie anywhere: a few moments would miss them.
+		// A few cuts would rarely find the last missing states, which may be anywhere.
 		l, b := f.checkPass(max(states-len(met), states/10), met)
 		lost, broken = lost+l, broken+b
 	}
@@ -402,7 +402,7 @@ func (f *recording) lastCall() int { return len(f.calls) - 1 }
 // calls that write nothing by turns, in the restore and after it, a third at calls that write nothing, a third anywhere.
 func (f *recording) cutPoints(n int, r *rand.Rand) map[int]int {
 	cuts := map[int]int{}
-	before, _ := slices.BinarySearch(f.nonWrites, f.firstWrite) // an upgrade changes names at few of them
+	before, _ := slices.BinarySearch(f.nonWrites, f.firstWrite) // an upgrade renames at few of them
 	turn := r.IntN(before)
 	for i := range n {
 		from, to := 0, len(f.calls)
@@ -472,7 +472,7 @@ func (f *recording) checkDatabase(v *verdict, db string, at, to int, open openFu
 		}
 	}
 	if errors.Is(err, sqlitedb.ErrGone) && at >= f.restoreAt && at < f.lastCall() {
-		return // it is set aside, and the copy is still there
+		return // the database is set aside, and the copy remains
 	}
 	if err != nil {
 		v.broken = append(v.broken, err.Error())

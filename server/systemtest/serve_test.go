@@ -56,7 +56,7 @@ func TestServe_RejectsSecondProcess(t *testing.T) {
 	third.stopCleanly()
 }
 
-// sendCanaries uses the directory like an agent, with values that the log must not contain.
+// sendCanaries sends requests like an agent, with values that the log must not contain, and returns these.
 func sendCanaries(p *program) (canaries []string) {
 	const mailbox, words, query = "canary-mailbox@example.org", "canary-text", "canary-query"
 	key := p.object("POST", "/api/agents", registrationJSON("harbour-pilot", mailbox), "Idempotency-Key: canary-idempotency-key")["api_key"].(string)

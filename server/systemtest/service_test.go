@@ -22,7 +22,7 @@ import (
 	"callbook/testdata/proof"
 )
 
-// The service from the outside: signals, sockets, system limits.
+// The service and the system: signals, sockets, limits, the service manager.
 
 // TestRestart_TurnsNoVisitorAway checks that a socket of the service manager queues visitors while the program
 // restarts.
@@ -173,8 +173,8 @@ func TestWatchdog_NotifiesServiceManager(t *testing.T) {
 	p.stopCleanly()
 }
 
-// TestService_ListensOnSocket: for a reverse proxy on this machine, of another user. A socket that a killed process has
-// left is replaced.
+// TestService_ListensOnSocket checks that a reverse proxy of another user can connect, and that a socket that a killed
+// process has left is replaced.
 func TestService_ListensOnSocket(t *testing.T) {
 	folder := t.TempDir()
 	socket := filepath.Join(folder, "s")
@@ -191,7 +191,7 @@ func TestService_ListensOnSocket(t *testing.T) {
 	}
 }
 
-// TestService_OutlivesItsTerminal: SIGHUP, which daemons are often sent to read their settings again.
+// TestService_OutlivesItsTerminal checks that SIGHUP, by which daemons often reload their settings, has no effect.
 func TestService_OutlivesItsTerminal(t *testing.T) {
 	p := spawn(t, newDB(t))
 	if err := p.command.Process.Signal(syscall.SIGHUP); err != nil {
@@ -209,7 +209,7 @@ func TestConnections_MoreThanDescriptors(t *testing.T) {
 	p.wantServing()
 	p.register("tide-reader")
 	var held []net.Conn
-	for range 200 { // the kernel takes what the program does not
+	for range 200 { // the kernel accepts connections for the program
 		conn, err := net.DialTimeout("tcp", strings.TrimPrefix(p.base, "http://"), patience)
 		if err != nil {
 			break
@@ -261,7 +261,7 @@ func TestConnections_ClosedByClients(t *testing.T) {
 			}
 			body := registrationJSON(fmt.Sprintf("leaver-%d", i), "leaver@example.org")
 			sent := fmt.Sprintf("POST /api/agents HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-			_, _ = io.WriteString(conn, sent[:len(sent)-i%3*20]) // whole, or not
+			_, _ = io.WriteString(conn, sent[:len(sent)-i%3*20]) // whole, or truncated
 			_ = conn.Close()
 		})
 	}
@@ -310,7 +310,8 @@ func TestPrivacy_StoresNoClientAddress(t *testing.T) {
 	}
 }
 
-// TestLog_HasPrioritiesUnderTheJournal: a variable of systemd names the file that is its journal.
+// TestLog_HasPrioritiesUnderTheJournal checks the priorities, which depend on whether the log is the file that a variable
+// of systemd names.
 func TestLog_HasPrioritiesUnderTheJournal(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

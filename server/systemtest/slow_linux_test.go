@@ -17,8 +17,7 @@ import (
 
 // The service with slow clients.
 
-// Bounds that the server publishes for those who send the head of a request, and some
-// time for a busy machine.
+// The timeout of the server for headers, and some time for a busy machine.
 const (
 	headerTimeout = 5 * time.Second
 	allowance     = 5 * time.Second
@@ -29,7 +28,7 @@ type slowConn struct {
 	net.Conn
 	at, atOnce, byteByByte string // its address, and the bytes that it sends
 	opened                 time.Time
-	unsent                 string // is sent byte by byte
+	unsent                 string // the bytes that are still to be sent
 }
 
 // open opens the connection, again if the server has closed it, and sends the part of its request that is sent at
@@ -55,7 +54,7 @@ func (s *slowConn) waitClosed() (time.Duration, error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return 0, err
 	}
-	return time.Since(s.opened), nil // by an end or by a reset
+	return time.Since(s.opened), nil // by FIN or by RST
 }
 
 // TestSlowSockets_DoNotDelayOthers opens a thousand slow connections (a third stall in their headers, a third in
@@ -92,7 +91,7 @@ func TestSlowSockets_DoNotDelayOthers(t *testing.T) {
 	hush := sync.OnceFunc(func() { close(stop); talk.Wait() })
 	defer hush()
 	talk.Go(func() { sendSlowly(t, all, stop) })
-	slow := func() int { // as the service has them open
+	slow := func() int { // as the service sees them
 		n, _ := p.descriptors()
 		return n - others
 	}
@@ -135,7 +134,7 @@ func TestSlowSockets_DoNotDelayOthers(t *testing.T) {
 	}
 }
 
-// sendSlowly sends one byte on each connection in turn until ctx ends, and reopens those that the server has
+// sendSlowly sends one byte on each connection in turn until stop is closed, and reopens those that the server has
 // closed.
 func sendSlowly(t testing.TB, sockets []*slowConn, stop <-chan struct{}) {
 	pace := time.NewTicker(250 * time.Millisecond)

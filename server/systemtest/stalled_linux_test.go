@@ -26,7 +26,7 @@ import (
 )
 
 // stalledServer is a site behind a proxy, with the memory limit of the unit, and clients that do not
-// read what they ask for.
+// read their responses.
 type stalledServer struct {
 	*process
 	at, figures string
@@ -62,9 +62,8 @@ func startStalledServer(t testing.TB, agents int) *stalledServer {
 	return b
 }
 
-// memoryGroup makes a group of processes that have that many MB of memory together, the page cache included: the
-// system kills one that needs more. It returns the command by which a shell enters the group; none where this
-// machine has no such groups.
+// memoryGroup makes a control group with a limit of memory, the page cache included: the system kills a process that
+// needs more. It returns the command by which a shell enters the group, or "" if this machine has no control groups.
 func memoryGroup(t testing.TB, megabytes string) (enter string) {
 	t.Helper()
 	size := []byte(megabytes + "M")
@@ -74,7 +73,7 @@ func memoryGroup(t testing.TB, megabytes string) (enter string) {
 			continue
 		}
 		t.Cleanup(func() { _ = os.Remove(folder) })                                     // after the process has ended
-		limit, err := os.OpenFile(filepath.Join(folder, version.limit), os.O_WRONLY, 0) // no new file
+		limit, err := os.OpenFile(filepath.Join(folder, version.limit), os.O_WRONLY, 0) // without creating one
 		if err != nil {
 			continue
 		}
@@ -150,7 +149,7 @@ func http2Requests(t testing.TB, n, first int, address string) []byte {
 	return sent.Bytes()
 }
 
-// inFlight returns the bytes of bodies that the service counts.
+// inFlight returns the bytes of response bodies that the service counts.
 func (b *stalledServer) inFlight() int {
 	_, text := fetch(b, http.DefaultClient, "GET", "http://"+b.figures+"/metrics")
 	n, err := strconv.Atoi(regexp.MustCompile(`(?m)^callbook_memory_in_flight_bytes (\d+)$`).FindStringSubmatch(text)[1])
@@ -160,7 +159,7 @@ func (b *stalledServer) inFlight() int {
 	return n
 }
 
-// TestStalledClients_DoNotExhaustMemory: one address has HTTP/2 streams with a window of 0, eight
+// TestStalledClients_DoNotExhaustMemory measures memory while one address has HTTP/2 streams with a window of 0, eight
 // others have connections from which they do not read. Each response is another one of 200 KB.
 // The proof bounds the response time of others.
 // It holds promise 1 of SECURITY.md.
@@ -185,7 +184,7 @@ func TestStalledClients_DoNotExhaustMemory(t *testing.T) {
 		begun := time.Now()
 		a, _ := fetch(t, client, "GET", "https://"+testDomain+path, "X-Forwarded-For: 203.0.113.1")
 		took = append(took, time.Since(begun))
-		if a.StatusCode != 200 { // when all stalled clients come again at once
+		if a.StatusCode != 200 { // when all stalled clients reconnect at once
 			took[i] = patience
 			rejected++
 		}

@@ -43,7 +43,7 @@ func runSystemdAnalyze(t testing.TB, name string, args ...string) (string, error
 
 func TestUnit_PassesSystemdVerify(t *testing.T) {
 	for _, name := range []string{"callbook.service", "callbook.socket"} {
-		// Whatever it finds odd about a unit, it prints, and often ends well all the same.
+		// It prints what it finds wrong with a unit, and often succeeds nevertheless.
 		if out, err := runSystemdAnalyze(t, name, "verify", "--man=no"); err != nil || strings.Contains(out, name) {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}

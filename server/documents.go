@@ -38,57 +38,48 @@ func (s *Server) mountDocuments(r *routes) {
 
 	for _, op := range s.engine.Operations {
 		if op.Reads() && !op.Keyed && len(op.Input.Path) == 0 {
-			site.Reads = append(
-				site.Reads,
-				documents.Link{
-					Name: op.Method + " " + op.Path,
-					Path: op.Path,
-					Note: op.Summary + ".",
-				},
-			)
+			link := documents.Link{Name: op.String(), Path: op.Path, Note: op.Summary + "."}
+			site.Reads = append(site.Reads, link)
 		}
 	}
 
+	openAPI := func(http.Header, *http.Request) *api.Cached { return s.openAPI() }
+	r.public(documents.OpenAPIPath, s.serveDocument(api.JSONType, openAPI))
 	for path, guide := range s.guides {
-		r.public(
-			path,
-			s.serveDocument(markdownType, func(h http.Header, r *http.Request) *api.Cached {
-				lang := web.Language(r)
-				h.Set("Content-Language", lang)
-				h["Vary"] = middleware.VaryByLanguage
-
-				return guide[lang]
-			}),
-		)
+		r.public(path, s.serveGuide(guide))
 	}
 
 	r.public("/llms.txt", s.serveStatic(plainType, site.LLMs()))
 	r.public("/robots.txt", s.serveStatic(plainType, site.Robots()))
+	r.public(documents.SkillsPath, s.serveStatic(api.JSONType, string(site.Skills())))
+
 	catalog := api.NewCached([]byte(site.Catalog()))
 	catalog.Link = "<" + s.options.BaseURL + documents.CatalogPath + `>; rel="api-catalog"`
-	r.public(
-		documents.CatalogPath,
-		s.serveDocument(
-			linksetType,
-			func(http.Header, *http.Request) *api.Cached { return catalog },
-		),
-	)
+	r.public(documents.CatalogPath, s.serveCached(linksetType, catalog))
+
 	card := site.ServerCard()
 	r.public(documents.CardPath, s.serveStatic(documents.CardType, card))
 	r.public(documents.CardOfSite, s.serveStatic(documents.CardType, card))
-	r.public(documents.SkillsPath, s.serveStatic(api.JSONType, string(site.Skills())))
 
 	if s.ard != nil {
 		s.mountARD(r)
 	}
 
-	// Generated for each request: it contains the date.
-	r.public(
-		documents.SecurityPath,
-		s.serveDocument(plainType, func(http.Header, *http.Request) *api.Cached {
-			return api.NewCached([]byte(site.Security(s.store.Now())))
-		}),
-	)
+	// Generated for each request, since it contains the date.
+	security := func(http.Header, *http.Request) *api.Cached {
+		return api.NewCached([]byte(site.Security(s.store.Now())))
+	}
+	r.public(documents.SecurityPath, s.serveDocument(plainType, security))
+}
+
+// serveGuide returns a handler for a page of the onboarding guide, whose languages are given.
+func (s *Server) serveGuide(languages map[string]*api.Cached) httprouter.Handle {
+	return s.serveDocument(markdownType, func(h http.Header, r *http.Request) *api.Cached {
+		lang := web.Language(r)
+		h.Set("Content-Language", lang)
+		h["Vary"] = middleware.VaryByLanguage
+		return languages[lang]
+	})
 }
 
 // mountARD adds the manifest and the registry of Agentic Resource Discovery.
@@ -104,6 +95,19 @@ func (s *Server) mountARD(r *routes) {
 	for path, search := range s.ard.Searches() {
 		r.search(path, search)
 	}
+}
+
+// serveStatic returns a handler for a document that never changes while the program runs.
+func (s *Server) serveStatic(contentType, content string) httprouter.Handle {
+	return s.serveCached(contentType, api.NewCached([]byte(content)))
+}
+
+// serveCached returns a handler for a document that is the same for each request.
+func (s *Server) serveCached(contentType string, document *api.Cached) httprouter.Handle {
+	return s.serveDocument(
+		contentType,
+		func(http.Header, *http.Request) *api.Cached { return document },
+	)
 }
 
 // serveDocument returns a handler for a document; choose selects its form and sets the headers
@@ -134,16 +138,15 @@ func makeGuides(
 	mails := map[string]string{"en": o.MailNote.EN, "zh": o.MailNote.ZH}
 	texts, err := documents.Guides(func(text, lang string) string {
 		return strings.NewReplacer(
-			"{base_url}",
-			o.BaseURL,
-			"{site_name}",
-			o.Operator.SiteName(),
-			"{registration}",
-			documents.Registration(mode, lang),
-			"{mails}",
-			mails[lang],
+			"{base_url}", o.BaseURL,
+			"{site_name}", o.Operator.SiteName(),
+			"{registration}", documents.Registration(mode, lang),
+			"{mails}", mails[lang],
 		).Replace(text)
 	})
+	if err != nil {
+		return nil, err
+	}
 
 	guides := map[string]map[string]*api.Cached{}
 	for path, languages := range texts {
@@ -153,7 +156,7 @@ func makeGuides(
 		}
 	}
 
-	return guides, err
+	return guides, nil
 }
 
 // guideText returns the onboarding guide in a language (en, zh), as /skill.md serves it.

@@ -43,32 +43,31 @@ func (s *Server) ready(ctx context.Context) (any, error) {
 	found := readiness{
 		Status:   "ok",
 		Health:   health,
-		BackupAt: s.newestBackup.Load(),
+		BackupAt: s.status.newestBackup.Load(),
 		Problems: []api.Problem{},
 	}
 
+	isFull := errors.Is(err, sqlitedb.ErrNoSpace)
+	writesFail := errors.Is(err, sqlitedb.ErrWrites)
 	for _, p := range []struct {
 		code string
 		is   bool
 	}{
-		{api.ProblemStorage, errors.Is(err, sqlitedb.ErrNoSpace)},
-		{api.ProblemWrites, errors.Is(err, sqlitedb.ErrWrites) && !errors.Is(err, sqlitedb.ErrNoSpace)},
-		{api.ProblemDisk, s.diskLow.Load()},
-		{api.ProblemBackup, s.backupFailed.Load()},
-		{api.ProblemMails, s.mailsSpent.Load()},
+		{api.ProblemStorage, isFull},
+		{api.ProblemWrites, writesFail && !isFull}, // a full disk is the reason
+		{api.ProblemDisk, s.status.diskLow.Load()},
+		{api.ProblemBackup, s.status.backupFailed.Load()},
+		{api.ProblemMails, s.status.mailsSpent.Load()},
 	} {
 		if p.is {
-			found.Status, found.Problems = "degraded", append(
-				found.Problems,
-				api.NewProblem(p.code),
-			)
+			found.Status = "degraded"
+			found.Problems = append(found.Problems, api.NewProblem(p.code))
 		}
 	}
 
-	if errors.Is(err, sqlitedb.ErrWrites) {
-		err = nil
+	if writesFail {
+		return found, nil
 	}
-
 	return found, err
 }
 

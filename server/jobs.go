@@ -16,15 +16,22 @@ import (
 	"callbook/store/sqlitedb"
 )
 
-// Background jobs.
-
 // job is a task that runs periodically.
 type job struct {
-	failure string                          // log message of a failed run
-	run     func(ctx context.Context) error // does the due work, in short transactions
-	every   time.Duration                   // 0: jobPeriod
-	atStart bool                            // runs at startup too
-	slow    bool                            // RunLocalJobs leaves it out
+	// failure is the log message of a failed run.
+	failure string
+
+	// run does the due work, in short transactions.
+	run func(ctx context.Context) error
+
+	// every is the period; 0 means jobPeriod.
+	every time.Duration
+
+	// atStart runs it at startup too.
+	atStart bool
+
+	// slow excludes it from RunLocalJobs.
+	slow bool
 }
 
 // jobs returns the periodic tasks. What a rule of the directory makes due belongs to RunJobs of
@@ -103,17 +110,30 @@ func (s *Server) startJobs(ctx context.Context) *sync.WaitGroup {
 func (s *Server) runPeriodically(ctx context.Context, j job) {
 	due := time.NewTicker(cmp.Or(j.every, jobPeriod))
 	defer due.Stop()
-	for now := j.atStart; ctx.Err() == nil; now = true {
-		if now {
-			if err := recovered(ctx, j.run); err != nil && ctx.Err() == nil {
-				s.options.Log.Error().Err(err).Msg(j.failure)
-			}
-		}
 
+	if j.atStart {
+		s.runJob(ctx, j)
+	}
+	for {
 		select {
 		case <-due.C:
+			s.runJob(ctx, j)
 		case <-ctx.Done():
+			return
 		}
+	}
+}
+
+// runJob runs a job once and logs its error.
+func (s *Server) runJob(ctx context.Context, j job) {
+	if ctx.Err() != nil { // the period may end together with the context
+		return
+	}
+
+	err := recovered(ctx, j.run)
+	// The end of the context interrupts a run, which is no failure of it.
+	if err != nil && ctx.Err() == nil {
+		s.options.Log.Error().Err(err).Msg(j.failure)
 	}
 }
 
@@ -185,15 +205,15 @@ const backupRetry = time.Hour
 // backUp makes a backup if one is due. It stores the time of the newest one, so that a probe
 // does not have to wait for another disk.
 func (s *Server) backUp(ctx context.Context) error {
-	now := s.store.Now()
-	if s.options.Backups.Folder == "" || now.UnixMilli() < s.nextBackupTry.Load() {
+	backups, now := s.options.Backups, s.store.Now()
+	if backups.Folder == "" || now.UnixMilli() < s.status.nextBackupTry.Load() {
 		return nil
 	}
 
-	name, contents, err := s.options.Backups.Run(ctx, now)
-	s.backupFailed.Store(err != nil)
+	name, contents, err := backups.Run(ctx, now)
+	s.status.backupFailed.Store(err != nil)
 	if err != nil {
-		s.nextBackupTry.Store(now.Add(backupRetry).UnixMilli())
+		s.status.nextBackupTry.Store(now.Add(backupRetry).UnixMilli())
 		s.options.Alerts.Raise(outbound.BackupAlert, 1)
 	}
 
@@ -205,8 +225,9 @@ func (s *Server) backUp(ctx context.Context) error {
 			Msg("wrote a backup")
 	}
 
-	if _, newest, newestErr := s.options.Backups.Newest(now); newestErr == nil && !newest.IsZero() {
-		s.newestBackup.Store(new(domain.Time(newest.UnixMilli())))
+	// Also if none was due or this one failed: a start knows nothing of those before.
+	if _, newest, newestErr := backups.Newest(now); newestErr == nil && !newest.IsZero() {
+		s.status.newestBackup.Store(new(domain.Time(newest.UnixMilli())))
 	}
 
 	return err
@@ -216,38 +237,47 @@ func (s *Server) backUp(ctx context.Context) error {
 func (s *Server) reportWrites(ctx context.Context) error {
 	_, err := s.store.Ready(ctx)
 	fail := errors.Is(err, sqlitedb.ErrWrites)
-	switch was := s.writesFail.Swap(fail); {
-	case fail && !was:
+	was := s.status.writesFail.Swap(fail)
+	if !fail {
+		// An error means that reads fail as well, which the caller logs.
+		if was && err == nil {
+			s.options.Log.Info().Msg("writes work again")
+		}
+		return err
+	}
+
+	if !was {
 		s.options.Log.Warn().Err(err).Msg("writes fail; reads work")
-
-	case was && err == nil:
-		s.options.Log.Info().Msg("writes work again")
 	}
-
-	if fail {
-		return nil
-	}
-
-	return err
+	return nil
 }
 
 // reportDiskSpace logs once that space on the disk of the database is low, and once that it is
 // sufficient again. It ignores a disk whose free space is unknown.
 func (s *Server) reportDiskSpace(context.Context) error {
 	d, err := s.disk()
-	low := d.Free < d.Least()
-	if err != nil || s.diskLow.Swap(low) == low {
+	if err != nil {
 		return nil
 	}
 
-	if low {
-		s.options.Alerts.Raise(outbound.DiskAlert, 1)
-		s.options.Log.Warn().Int64("free_bytes", d.Free).Int64("least_bytes", d.Least()).
-			Msg("the disk of the database is almost full: free some space; writes are rejected once it is full")
-	} else {
-		s.options.Log.Info().Int64("free_bytes", d.Free).Msg("the disk of the database has enough free space again")
+	low := d.Free < d.Least()
+	if s.status.diskLow.Swap(low) == low {
+		return nil
 	}
 
+	if !low {
+		s.options.Log.Info().
+			Int64("free_bytes", d.Free).
+			Msg("the disk of the database has enough free space again")
+		return nil
+	}
+
+	s.options.Alerts.Raise(outbound.DiskAlert, 1)
+	s.options.Log.Warn().
+		Int64("free_bytes", d.Free).
+		Int64("least_bytes", d.Least()).
+		Msg("the disk of the database is almost full: free some space; " +
+			"writes are rejected once it is full")
 	return nil
 }
 
@@ -258,23 +288,29 @@ func (s *Server) reportSpentMails(ctx context.Context) error {
 		return err
 	}
 
-	s.mailsSpent.Store(
-		slices.ContainsFunc(pools, func(p domain.PoolState) bool { return p.Until != 0 }),
-	)
+	isSpent := func(p domain.PoolState) bool { return p.Until != 0 }
+	s.status.mailsSpent.Store(slices.ContainsFunc(pools, isSpent))
+
 	now := s.store.Now()
 	for _, p := range pools {
-		if last, reported := s.spentMails.Load(p.Pool); p.Until == 0 ||
-			reported && now.Sub(last.(time.Time)) < domain.Day {
+		if !isSpent(p) {
 			continue
 		}
 
-		s.spentMails.Store(p.Pool, now)
+		// A pool is spent and has mails again all day long.
+		last, reported := s.status.spentMails.Load(p.Pool)
+		if reported && now.Sub(last.(time.Time)) < domain.Day {
+			continue
+		}
+
+		s.status.spentMails.Store(p.Pool, now)
 		s.options.Alerts.Raise(outbound.MailsAlert, 1)
 		s.options.Log.Warn().
 			Str("pool", string(p.Pool)).
 			Int("limit", p.Limit).
 			Stringer("until", p.Until).
-			Msg("the site has sent all mails of this pool in 24 hours: further ones are not sent; see mails in the table [limits] of the settings")
+			Msg("the site has sent all mails of this pool in 24 hours: further ones are not sent; " +
+				"see mails in the table [limits] of the settings")
 	}
 
 	return nil

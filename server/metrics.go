@@ -43,7 +43,7 @@ func (s *Server) writeMetrics(ctx context.Context, w io.Writer) {
 
 	if s.options.Backups.Folder != "" {
 		newest := uint64(0)
-		if at := s.newestBackup.Load(); at != nil {
+		if at := s.status.newestBackup.Load(); at != nil {
 			newest = uint64(at.Time().Unix())
 		}
 

@@ -13,7 +13,7 @@ import (
 )
 
 // newPages builds the pages for people.
-func newPages(s *Server) (*web.Site, error) {
+func (s *Server) newPages() (*web.Site, error) {
 	s.addHomeOperation()
 	manifest := ""
 	if s.ard != nil {
@@ -67,10 +67,10 @@ func (s *Server) mountPages(r *routes) {
 		r.handle(http.MethodPost, path, report)
 	}
 
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
-		// Everything below it, so that a mistyped link gets the same response.
-		r.handle(method, "/owner/*token", s.pages.OwnerRoute())
-	}
+	// Everything below it, so that a mistyped link gets the same response. Not public: a page of
+	// another site must not read it.
+	r.get("/owner/*token", s.pages.OwnerRoute())
+	r.handle(http.MethodPost, "/owner/*token", s.pages.OwnerRoute())
 }
 
 // reject responds to an unknown path or method: with a page for people, with JSON for programs.

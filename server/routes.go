@@ -59,53 +59,24 @@ func (s *Server) newHandler() http.Handler {
 	router.RedirectTrailingSlash = false
 	router.RedirectFixedPath = false
 	r := &routes{router, httprouter.New(), s.countRoute}
-	router.GlobalOPTIONS = s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
-		if req.URL.Path == documents.MCPPath {
-			s.mcp.Gate.Preflight(w, req)
-			return
-		}
-
-		shared := func(method string) bool { return !s.options.Private && r.isPublic(method, req.URL.Path) }
-		middleware.Preflight(w, shared(http.MethodGet), shared(http.MethodPost))
-	})
-
-	notFound := s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
-		if showsPage(req) {
-			s.pages.RenderError(w, req, api.NewError(domain.CodeNotFound, ""))
-			return
-		}
-
-		s.engine.WriteError(w, req, s.engine.UnknownPath(req))
-	})
-
+	router.GlobalOPTIONS = s.countUnrouted(
+		func(w http.ResponseWriter, req *http.Request) { s.preflight(w, req, r) },
+	)
+	notFound := s.countUnrouted(s.rejectPath)
 	router.NotFound = notFound
-	router.MethodNotAllowed = s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
-		// A program that takes a page for an operation sends a body.
-		if wantsHTML(req) || showsPage(req) && req.ContentLength == 0 {
-			s.pages.RenderError(w, req, api.NewError(api.CodeMethodNotAllowed, "page"))
-			return
-		}
-
-		s.engine.WriteError(w, req, s.engine.OtherMethod(req, w.Header().Get("Allow")))
-	})
+	router.MethodNotAllowed = s.countUnrouted(s.rejectMethod)
 
 	s.mountOperations(r)
-	r.public(
-		documents.OpenAPIPath,
-		s.serveDocument(
-			api.JSONType,
-			func(http.Header, *http.Request) *api.Cached { return s.openAPI() },
-		),
-	)
 	s.mountPages(r)
 	s.mountDocuments(r)
-	r.handle(
-		http.MethodPost,
-		documents.MCPPath,
-		func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) { s.mcp.ServeHTTP(w, req) },
-	)
+
+	serveMCP := func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) {
+		s.mcp.ServeHTTP(w, req)
+	}
+	r.handle(http.MethodPost, documents.MCPPath, serveMCP)
 	r.get("/healthz", s.health(s.live))
 	r.get("/readyz", s.health(s.ready))
+
 	foreignHost := s.countUnrouted(func(w http.ResponseWriter, req *http.Request) {
 		s.reject(w, req, api.NewError(domain.CodeForbidden, "host"))
 	})
@@ -123,6 +94,41 @@ func (s *Server) newHandler() http.Handler {
 
 		router.ServeHTTP(w, req)
 	})
+}
+
+// preflight responds to OPTIONS.
+func (s *Server) preflight(w http.ResponseWriter, req *http.Request, r *routes) {
+	// Browsers get what the gate allows: pages of other origins read it by configuration alone.
+	if req.URL.Path == documents.MCPPath {
+		s.mcp.Gate.Preflight(w, req)
+		return
+	}
+
+	isShared := func(method string) bool {
+		return !s.options.Private && r.isPublic(method, req.URL.Path)
+	}
+	middleware.Preflight(w, isShared(http.MethodGet), isShared(http.MethodPost))
+}
+
+// rejectPath responds to a path that no route has.
+func (s *Server) rejectPath(w http.ResponseWriter, r *http.Request) {
+	if showsPage(r) {
+		s.pages.RenderError(w, r, api.NewError(domain.CodeNotFound, ""))
+		return
+	}
+	s.engine.WriteError(w, r, s.engine.UnknownPath(r))
+}
+
+// rejectMethod responds to a method that the route of the path does not take.
+func (s *Server) rejectMethod(w http.ResponseWriter, r *http.Request) {
+	// A program that takes a page for an operation sends a body.
+	if wantsHTML(r) || showsPage(r) && r.ContentLength == 0 {
+		s.pages.RenderError(w, r, api.NewError(api.CodeMethodNotAllowed, "page"))
+		return
+	}
+
+	// The router has set the header.
+	s.engine.WriteError(w, r, s.engine.OtherMethod(r, w.Header().Get("Allow")))
 }
 
 // countUnrouted counts requests that reach no operation against the limit of their address.

@@ -15,9 +15,8 @@ import (
 
 // Timeouts of a connection, so that slow clients cannot exhaust the server.
 const (
-	readTimeout = 15 * time.Second
-	// Until the response begins: longer than the longest wait for events.
-	writeTimeout    = 45 * time.Second
+	readTimeout     = 15 * time.Second
+	writeTimeout    = 45 * time.Second // longer than the longest wait for events
 	shutdownTimeout = 12 * time.Second // longer than a check of a link
 	failedTimeout   = time.Second      // instead, when the database has failed
 	drainTimeout    = time.Second      // for a request to arrive on an open connection
@@ -28,8 +27,12 @@ const (
 // Front is a listener and its handler.
 type Front struct {
 	Listener net.Listener
-	Handler  http.Handler // nil: the Server
-	TLS      *tls.Config  // nil: plain HTTP
+
+	// Handler responds to its requests; nil: the Server does.
+	Handler http.Handler
+
+	// TLS is the configuration for HTTPS; nil: plain HTTP.
+	TLS *tls.Config
 }
 
 // Serve accepts connections on the fronts until ctx ends, then completes the running requests
@@ -39,9 +42,9 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	background := s.startJobs(ctx)
+
 	serving := &sync.WaitGroup{}
 	servers := make([]*http.Server, len(fronts))
-
 	for i, front := range fronts {
 		servers[i] = s.newHTTPServer(front)
 		front.Listener = s.connections.Limit(front.Listener)
@@ -59,6 +62,8 @@ func (s *Server) Serve(ctx context.Context, fronts ...Front) error {
 		_ = front.Listener.Close()
 	}
 
+	// No connection is accepted any longer when the running requests are counted. The jobs end
+	// after these, which may still wait for one of them.
 	serving.Wait()
 	s.shutDown(servers)
 	stop(nil)
@@ -131,9 +136,9 @@ func (s *Server) newHTTPServer(front Front) *http.Server {
 	if handler == nil {
 		handler = s
 	}
-	return &http.Server{
-		Handler: handler,
 
+	return &http.Server{
+		Handler:                      handler,
 		DisableGeneralOptionsHandler: true, // the router responds to OPTIONS *
 		ConnState:                    s.connections.Track,
 		TLSConfig:                    front.TLS,

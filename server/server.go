@@ -88,7 +88,6 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
-	"github.com/julienschmidt/httprouter"
 	"github.com/rs/zerolog"
 
 	"callbook/server/api"
@@ -107,67 +106,105 @@ import (
 
 // Options are the settings of a Server.
 type Options struct {
-	BaseURL    string           // public address of the site, without a trailing slash
-	Limits     ratelimit.Limits // zero: none
-	CacheBytes int64            // of cached responses; 0: 16 MiB, below 0: no cache
-	// For which shared caches may use a public response; 0: they revalidate it.
-	SharedCache    time.Duration
-	TrustedProxies middleware.TrustedProxies // peers whose X-Forwarded-For is trusted
-	Log            zerolog.Logger
-	// Requests are logged with a hash of the client's network and the agent's handle.
-	LogClients bool
-	Alerts     *outbound.AlertWorker // notifies the operator while Serve runs; nil: of nothing
-	// Of the mails of the site; nil: it sends none.
-	Mail mail.Sink
-	// Follows a sentence about a mailed code: where else mails are read; empty: nowhere.
-	MailNote api.Text
-	// Of the checks of profile links; zero: the defaults.
-	LinkCheck outbound.Options
-	Version   string // of the program, for the documents
-	// Of the operator, as documents.ParseContact returns it; empty: the home page names it.
-	Contact  string
-	Operator documents.Operator // name of the site, and who runs it
-	// From tools.ParseOrigins; their pages may use the MCP endpoint, like those of the site.
-	MCPOrigins []string
-	// Pages of other sites cannot read it, and requests must name its own host.
-	Private bool
-	// Reference of the settings of the program in Markdown, for the manual.
+	// BaseURL is the public address of the site, without a trailing slash.
+	BaseURL string
+
+	// Operator is the name of the site, and who runs it.
+	Operator documents.Operator
+
+	// Contact is the address of the operator, as documents.ParseContact returns it. Empty: the
+	// home page names it.
+	Contact string
+
+	// Version is that of the program, for the documents.
+	Version string
+
+	// Settings is the reference of the settings of the program in Markdown, for the manual.
 	Settings string
-	Backups  store.BackupSchedule // of the database; without a folder: none
-	// Middleware behind the request log; nil: none.
-	Wrap      func(routes http.Handler) http.Handler
-	Uncrawled []string // further paths that robots.txt disallows
+
+	// Limits are the limits of requests; none if zero.
+	Limits ratelimit.Limits
+
+	// CacheBytes is the size of the cache of responses; 0: 16 MiB, below 0: no cache.
+	CacheBytes int64
+
+	// SharedCache is how long shared caches may use a public response; 0: they revalidate it.
+	SharedCache time.Duration
+
+	// TrustedProxies are the peers whose X-Forwarded-For is trusted.
+	TrustedProxies middleware.TrustedProxies
+
+	// MCPOrigins are the origins, as tools.ParseOrigins returns them, whose pages may use the MCP
+	// endpoint, like those of the site.
+	MCPOrigins []string
+
+	// Private hides the site from pages of other sites; requests must name its own host.
+	Private bool
+
+	Log zerolog.Logger
+
+	// LogClients logs requests with a hash of the client's network and the agent's handle.
+	LogClients bool
+
+	// Alerts notifies the operator while Serve runs; nil: of nothing.
+	Alerts *outbound.AlertWorker
+
+	// Mail sends the mails of the site; nil: it sends none.
+	Mail mail.Sink
+
+	// MailNote follows a sentence about a mailed code: where else mails are read; empty: nowhere.
+	MailNote api.Text
+
+	// LinkCheck configures the checks of profile links; zero: the defaults.
+	LinkCheck outbound.Options
+
+	// Backups is when the database is copied; without a folder: never.
+	Backups store.BackupSchedule
+
+	// Wrap adds a middleware behind the request log; nil: none.
+	Wrap func(routes http.Handler) http.Handler
+
+	// Uncrawled are further paths that robots.txt disallows.
+	Uncrawled []string
 }
 
 // Server serves one directory.
 type Server struct {
-	options       Options
-	store         *store.Store
-	engine        *api.Engine
-	openAPI       func() *api.Cached
-	guides        map[string]map[string]*api.Cached // by path and language
-	waiters       *waiters
-	outbox        *mail.Outbox // nil: the site sends no mail
-	links         *outbound.LinkWorker
-	wakes         *outbound.WakeWorker
-	pages         *web.Site
-	mcp           *tools.Endpoint
-	ard           *ard.Registry                 // nil: the address of the site has no domain name
-	nextBackupTry atomic.Int64                  // in milliseconds, after a failed one
-	newestBackup  atomic.Pointer[domain.Time]   // time of the newest backup
-	disk          func() (sqlitedb.Disk, error) // of the database
-	backupFailed  atomic.Bool                   // the last one failed
-	writesFail    atomic.Bool                   // when the database was last probed by a job
-	mailsSpent    atomic.Bool                   // a pool of mails is spent
-	diskLow       atomic.Bool                   // space on it is low
-	spentMails    sync.Map                      // when each spent pool of mails was last reported
-	connections   *middleware.Connections
-	stopping      chan struct{} // closed at shutdown, which ends the waits for events
-	// How long running requests may take after the end of Serve's context.
-	shutdown time.Duration
+	options Options
+	store   *store.Store
+	engine  *api.Engine
+	openAPI func() *api.Cached
+	guides  map[string]map[string]*api.Cached // by path and language
+	pages   *web.Site
+	mcp     *tools.Endpoint
+	ard     *ard.Registry // nil: the address of the site has no domain name
+	handler http.Handler
+
+	waiters *waiters
+	outbox  *mail.Outbox // nil: the site sends no mail
+	links   *outbound.LinkWorker
+	wakes   *outbound.WakeWorker
+
+	connections *middleware.Connections
+	stopping    chan struct{} // closed at shutdown, which ends the waits for events
+	shutdown    time.Duration // for running requests, after the end of Serve's context
+
 	metrics  *metrics.Set
 	observer *middleware.Observer
-	handler  http.Handler
+	status   status
+
+	disk func() (sqlitedb.Disk, error) // of the database
+}
+
+// status is what the jobs have found, for probes and metrics, which must not wait for a disk.
+type status struct {
+	newestBackup  atomic.Pointer[domain.Time]
+	backupFailed  atomic.Bool  // the last one
+	nextBackupTry atomic.Int64 // in milliseconds, after a failed one
+	writesFail    atomic.Bool
+	diskLow       atomic.Bool
+	mailsSpent    atomic.Bool // a pool of mails is spent
+	spentMails    sync.Map    // when each spent pool was last reported
 }
 
 // New builds a server for an open store that has not been used yet.
@@ -176,44 +213,29 @@ func New(st *store.Store, o Options) (*Server, error) {
 		return nil, err
 	}
 
+	o.LinkCheck.UserAgent = "Callbook/" + o.Version + " (+" + o.BaseURL + ")"
+	o.LinkCheck.Blocked = st.Lists.HostBlocked
+
 	s := &Server{
 		options:     o,
 		store:       st,
 		disk:        st.Disk,
 		waiters:     newWaiters(),
+		links:       outbound.NewLinkWorker(st, o.BaseURL, o.LinkCheck),
 		connections: middleware.NewConnections(o.TrustedProxies),
 		stopping:    make(chan struct{}),
 		shutdown:    shutdownTimeout,
 		metrics:     metrics.NewSet(),
 	}
+	s.wakes = outbound.NewWakeWorker(st, o.LinkCheck, o.Log, s.metrics)
 
 	var err error
 	if s.guides, err = makeGuides(o, st.Registration()); err != nil {
 		return nil, err
 	}
-
-	origins := http.NewCrossOriginProtection()
-	if err := origins.AddTrustedOrigin(o.BaseURL); err != nil { // a proxy may forward another Host
-		return nil, fmt.Errorf("trust the base URL: %w", err)
+	if s.engine, err = s.newEngine(); err != nil {
+		return nil, err
 	}
-
-	s.engine = api.New(api.Config{
-		Clock:         st.Now,
-		Limiter:       ratelimit.New(o.Limits, st.Lists.NetworkExempt),
-		CheckNetwork:  s.checkNetwork,
-		Cache:         api.NewCache(int(max(cmp.Or(o.CacheBytes, defaultCacheBytes), 0))),
-		SharedCache:   o.SharedCache,
-		Proxies:       o.TrustedProxies,
-		Authenticate:  st.Authenticate,
-		Origins:       origins,
-		Foreign:       limitReads,
-		FailedKeys:    limitFailedKeys,
-		KeyLimits:     keyLimits,
-		NetworkWrites: limitNetworkWrites,
-		Document:      s.documentInfo(),
-		ErrorForm:     s.errorForm,
-		LoopbackLinks: o.LinkCheck.Loopback,
-	}, s.operations())
 
 	s.ard = ard.New(ard.Options{
 		Engine:  s.engine,
@@ -222,11 +244,68 @@ func New(st *store.Store, o Options) (*Server, error) {
 		Name:    o.Operator.SiteName(),
 		Limit:   limitReads,
 	})
+	s.observer = s.newObserver()
 
-	s.observer = &middleware.Observer{
-		Log: o.Log,
-		Metrics: middleware.NewMetrics(s.metrics, slices.Collect(maps.Keys(api.ErrorMessages)),
-			slices.Collect(maps.Keys(api.ErrorMessages[domain.CodeRateLimited].Texts))),
+	// Before the tools, whose schemas are taken from those of the document.
+	s.openAPI = s.engine.OpenAPI()
+	if s.mcp, err = s.newMCPEndpoint(); err != nil {
+		return nil, err
+	}
+	if s.pages, err = s.newPages(); err != nil {
+		return nil, err
+	}
+
+	// Called between a commit and the response to its writer, so that a client reads what it wrote.
+	st.OnCommit(s.invalidateCache)
+	st.OnCommit(s.waiters.notify)
+	st.OnCommit(s.wakes.Notify)
+	st.OnCommit(o.Alerts.Notify)
+	if o.Mail != nil {
+		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Operator.Name, o.Log, s.metrics)
+		st.OnCommit(s.outbox.Notify)
+	}
+
+	s.handler = s.wrap(s.newHandler())
+	return s, nil
+}
+
+// newEngine returns the engine of all operations.
+func (s *Server) newEngine() (*api.Engine, error) {
+	o := s.options
+	origins := http.NewCrossOriginProtection()
+	// A proxy may forward another Host, which the protection would compare the origin with.
+	if err := origins.AddTrustedOrigin(o.BaseURL); err != nil {
+		return nil, fmt.Errorf("trust the base URL: %w", err)
+	}
+
+	cacheBytes := max(cmp.Or(o.CacheBytes, defaultCacheBytes), 0)
+	return api.New(api.Config{
+		Clock:         s.store.Now,
+		Limiter:       ratelimit.New(o.Limits, s.store.Lists.NetworkExempt),
+		CheckNetwork:  s.checkNetwork,
+		Cache:         api.NewCache(int(cacheBytes)),
+		SharedCache:   o.SharedCache,
+		Proxies:       o.TrustedProxies,
+		Authenticate:  s.store.Authenticate,
+		Origins:       origins,
+		Foreign:       limitReads,
+		FailedKeys:    limitFailedKeys,
+		KeyLimits:     keyLimits,
+		NetworkWrites: limitNetworkWrites,
+		Document:      s.documentInfo(),
+		ErrorForm:     s.errorForm,
+		LoopbackLinks: o.LinkCheck.Loopback,
+	}, s.operations()), nil
+}
+
+// newObserver returns the outermost middleware.
+func (s *Server) newObserver() *middleware.Observer {
+	o := s.options
+	codes := slices.Collect(maps.Keys(api.ErrorMessages))
+	limits := slices.Collect(maps.Keys(api.ErrorMessages[domain.CodeRateLimited].Texts))
+	observer := &middleware.Observer{
+		Log:      o.Log,
+		Metrics:  middleware.NewMetrics(s.metrics, codes, limits),
 		Secure:   strings.HasPrefix(o.BaseURL, "https://"),
 		Secret:   "/owner",
 		Private:  o.Private,
@@ -238,47 +317,25 @@ func New(st *store.Store, o Options) (*Server, error) {
 	}
 
 	if o.LogClients {
-		// Of this run alone: later, no one can try addresses.
-		s.observer.Clients = []byte(rand.Text())
+		// The key of the hashes is of this run alone: later, no one can try addresses.
+		observer.Clients = []byte(rand.Text())
 	}
+	return observer
+}
 
-	s.openAPI = s.engine.OpenAPI()
-	if s.mcp, err = tools.New(tools.Config{
+// newMCPEndpoint returns the endpoint with the tools.
+func (s *Server) newMCPEndpoint() (*tools.Endpoint, error) {
+	return tools.New(tools.Config{
 		Engine:       s.engine,
-		Log:          o.Log,
-		BaseURL:      o.BaseURL,
-		Version:      o.Version,
-		Origins:      o.MCPOrigins,
+		Log:          s.options.Log,
+		BaseURL:      s.options.BaseURL,
+		Version:      s.options.Version,
+		Origins:      s.options.MCPOrigins,
 		Notice:       []string{notice.EN, notice.ZH},
 		NoticeMember: noticeMember,
 		Guide:        s.guideText,
 		Limit:        limitReads,
-	}); err != nil {
-		return nil, err
-	}
-
-	o.LinkCheck.UserAgent = "Callbook/" + o.Version + " (+" + o.BaseURL + ")"
-	o.LinkCheck.Blocked = st.Lists.HostBlocked
-	s.links = outbound.NewLinkWorker(st, o.BaseURL, o.LinkCheck)
-	s.wakes = outbound.NewWakeWorker(st, o.LinkCheck, o.Log, s.metrics)
-
-	// Called between a commit and the response to its writer, so that a client reads what it wrote.
-	st.OnCommit(s.invalidateCache)
-	st.OnCommit(s.waiters.notify)
-	st.OnCommit(s.wakes.Notify)
-	st.OnCommit(o.Alerts.Notify)
-
-	if o.Mail != nil {
-		s.outbox = mail.NewOutbox(st, o.Mail, o.BaseURL, o.Operator.Name, o.Log, s.metrics)
-		st.OnCommit(s.outbox.Notify)
-	}
-
-	if s.pages, err = newPages(s); err != nil {
-		return nil, err
-	}
-
-	s.handler = s.wrap(s.newHandler())
-	return s, nil
+	})
 }
 
 // defaultCacheBytes is the size of the response cache unless the operator sets another.
@@ -306,12 +363,13 @@ func (s *Server) errorForm(r *http.Request, status int, o api.ErrorObject) []byt
 // CheckBaseURL rejects a URL that is not the address of a site.
 func CheckBaseURL(base string) error {
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" ||
-		u.User != nil ||
-		strings.ContainsAny(base, "?#\"'<>\\ ") {
-		return errors.New(
-			"give the site's address without a slash at its end and without a path, such as https://directory.example.org",
-		)
+	isSite := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
+		u.Path == "" && u.User == nil
+
+	// The address stands in HTML, headers and texts, and paths follow it.
+	if !isSite || strings.ContainsAny(base, "?#\"'<>\\ ") {
+		return errors.New("give the site's address without a slash at its end and without a path, " +
+			"such as https://directory.example.org")
 	}
 	return nil
 }
@@ -327,15 +385,6 @@ func (s *Server) Operations() []*api.Operation { return s.engine.Operations }
 // ServeHTTP serves a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// serveStatic returns a handler for a document that never changes while the program runs.
-func (s *Server) serveStatic(contentType, content string) httprouter.Handle {
-	cached := api.NewCached([]byte(content))
-	return s.serveDocument(
-		contentType,
-		func(http.Header, *http.Request) *api.Cached { return cached },
-	)
-}
-
 // wrap adds the middleware that every request passes.
 func (s *Server) wrap(routes http.Handler) http.Handler {
 	if s.options.Wrap != nil {
@@ -346,20 +395,26 @@ func (s *Server) wrap(routes http.Handler) http.Handler {
 		routes,
 		s.options.TrustedProxies,
 		s.store.Now,
-		func(socket bool) {
-			if socket {
-				s.options.Log.Warn().
-					Msg("a request over the Unix socket has no X-Forwarded-For header: all visitors without it count as one address; have the proxy set it to the address of the client")
-				return
-			}
-
-			s.options.Log.Warn().
-				Msg("a request came through a proxy whose X-Forwarded-For header is not trusted: all visitors count as one address; set --trusted-proxy to the address of the proxy")
-			s.store.RecordUntrustedProxy()
-		},
+		s.reportUntrustedProxy,
 	)
 
 	return http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { s.observer.Observe(routes, w, r) },
 	)
+}
+
+// reportUntrustedProxy logs that all visitors count as one address, over a Unix socket or else
+// since no proxy is trusted.
+func (s *Server) reportUntrustedProxy(socket bool) {
+	if socket {
+		s.options.Log.Warn().Msg("a request over the Unix socket has no X-Forwarded-For header: " +
+			"all visitors without it count as one address; " +
+			"have the proxy set it to the address of the client")
+		return
+	}
+
+	s.options.Log.Warn().Msg("a request came through a proxy whose X-Forwarded-For header " +
+		"is not trusted: all visitors count as one address; " +
+		"set --trusted-proxy to the address of the proxy")
+	s.store.RecordUntrustedProxy()
 }

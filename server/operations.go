@@ -116,7 +116,7 @@ func (s *Server) operations() []*api.Operation {
 			domain.CodeWrongCode, domain.CodeCodeExpired),
 		api.Keyed("listEvents", get, "/api/me/events",
 			"What happened to you; holds the request open until something does",
-			limitEvents, s.listEvents).Waits(),
+			limitEvents, s.listEvents),
 		api.Keyed("getInbox", get, "/api/me/inbox",
 			"What waits for you, with the operations that answer it",
 			limitCalls, s.getInbox),

@@ -73,28 +73,45 @@ import (
 
 // Config connects an engine with the service around it.
 type Config struct {
-	Clock   func() time.Time
-	Limiter *ratelimit.Limiter
-	Cache   *Cache
-	// For which shared caches may use a public response; 0: they revalidate it.
-	SharedCache  time.Duration
-	Proxies      middleware.TrustedProxies // peers whose X-Forwarded-For counts
+	Clock    func() time.Time
+	Cache    *Cache
+	Document Document
+
+	// SharedCache is how long shared caches may use a public response; 0: they revalidate it.
+	SharedCache time.Duration
+
+	// Proxies are the peers whose X-Forwarded-For counts.
+	Proxies middleware.TrustedProxies
+
+	// Authenticate returns the caller of an API key.
 	Authenticate func(ctx context.Context, key string) (domain.Caller, error)
-	// Of pages that may send public writes.
+
+	// CheckNetwork rejects the writes of a client.
+	CheckNetwork func(client netip.Addr) error
+
+	// Origins knows the pages that may send public writes.
 	Origins *http.CrossOriginProtection
-	// Counts public writes from pages of other origins.
+
+	// Limiter counts requests against the limits of their operations, and the following ones.
+	Limiter *ratelimit.Limiter
+
+	// Foreign limits public writes from pages of other origins.
 	Foreign ratelimit.Class
-	// Counts invalid API keys of an address.
+
+	// FailedKeys limits the invalid API keys of an address.
 	FailedKeys ratelimit.Class
-	// All limits of a keyed operation, the widest first.
+
+	// KeyLimits returns all limits of a keyed operation, the widest first.
 	KeyLimits func(class ratelimit.Class) []ratelimit.Class
-	// Counts the writes of a network with all API keys.
+
+	// NetworkWrites limits the writes of a network with all API keys.
 	NetworkWrites ratelimit.Class
-	CheckNetwork  func(client netip.Addr) error // rejects writes
-	// Body of an error response in another form; nil: ErrorBody.
-	ErrorForm     func(r *http.Request, status int, o ErrorObject) []byte
-	Document      Document
-	LoopbackLinks bool // accept links to this machine
+
+	// ErrorForm returns the body of an error response in another form; nil: ErrorBody.
+	ErrorForm func(r *http.Request, status int, o ErrorObject) []byte
+
+	// LoopbackLinks accepts links to this machine.
+	LoopbackLinks bool
 }
 
 // Engine serves operations over HTTP.
@@ -166,6 +183,7 @@ func (e *Engine) Read(ctx context.Context, op *Operation, args url.Values) (*Cac
 		query.Del(f.Name)
 	}
 
+	// The same URL as that of a client, so that both share the cached response.
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
@@ -175,13 +193,14 @@ func (e *Engine) Read(ctx context.Context, op *Operation, args url.Values) (*Cac
 		return nil, fmt.Errorf("ask %s: %w", op.ID, err)
 	}
 
-	return (&Request{
+	req := &Request{
 		Request: r,
 		engine:  e,
 		op:      op,
 		params:  params,
 		now:     e.Clock(),
-	}).cachedResponse()
+	}
+	return req.cachedResponse()
 }
 
 // Submit runs a public write for a form that r has sent. params are the parameters of its path, and
@@ -196,13 +215,9 @@ func (e *Engine) Submit(
 ) error {
 	content := Marshal(body)
 	sent := r.Clone(r.Context())
-	sent.URL, sent.Body, sent.ContentLength = &url.URL{
-		Path: r.URL.Path,
-	}, io.NopCloser(
-		bytes.NewReader(content),
-	), int64(
-		len(content),
-	)
+	sent.URL = &url.URL{Path: r.URL.Path} // the query belongs to the page
+	sent.Body = io.NopCloser(bytes.NewReader(content))
+	sent.ContentLength = int64(len(content))
 	sent.Header.Set("Content-Type", JSONType)
 	req := &Request{
 		Request: sent,

@@ -91,7 +91,6 @@ func (c *Cache) Load(
 }
 
 // get returns the response that is cached for a key, or nil if there is none that may be used.
-// One from the future is not: the clock was set back, so nothing is known about its age.
 func (c *Cache) get(key string, generation uint64, now time.Time, stale time.Duration) *Cached {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +106,10 @@ func (c *Cache) get(key string, generation uint64, now time.Time, stale time.Dur
 	} else if e.generation != generation {
 		return nil
 	}
-	if age := now.Sub(e.readAt); age < 0 || age >= limit {
+
+	// The clock may have been set back: nothing is known about the age of a response of the future.
+	age := now.Sub(e.readAt)
+	if age < 0 || age >= limit {
 		return nil
 	}
 	return e.Cached
@@ -121,9 +123,11 @@ func (c *Cache) add(key string, e entry) {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.entries.Remove(key) // the LRU does not call back for an entry that Add replaces
+	// The LRU does not call back for an entry that Add replaces.
+	c.entries.Remove(key)
 	c.entries.Add(key, e)
-	for c.bytes += size; c.bytes > c.maxBytes; {
+	c.bytes += size
+	for c.bytes > c.maxBytes {
 		c.entries.RemoveOldest()
 	}
 }

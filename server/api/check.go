@@ -21,18 +21,20 @@ type Rule interface {
 
 // Checker collects the invalid fields of a query or a body.
 type Checker struct {
-	registry huma.Registry
-	op       string            // operation or tool, as texts name it
-	owners   map[string]string // operations by a field that only one takes
-	unknown  int               // fields that the operation does not take
-	now      time.Time
-	notPast  string // date field of the body that must not lie in the past
-	// Has an Idempotency-Key: an earlier response takes precedence over rules of time.
+	registry      huma.Registry
+	op            string            // operation or tool, as texts name it
+	owners        map[string]string // operations by a field that only one takes
+	now           time.Time
+	loopbackLinks bool   // accept links to this machine
+	notPast       string // date field of the body that must not lie in the past
+
+	// replayable is true with an Idempotency-Key: an earlier response takes precedence over rules
+	// of time.
 	replayable bool
-	// Details about these rules, which alone do not reject a replayable request.
-	pastDates     int
-	details       []Detail
-	loopbackLinks bool // accept links to this machine
+
+	details   []Detail
+	unknown   int // details about fields that the operation does not take
+	pastDates int // details about rules of time
 }
 
 // MaxDetails is the maximum number of details of an error: enough for every body within the
@@ -55,7 +57,8 @@ const maxListed = 8
 // unknownField adds a field or parameter that the operation does not take. The text lists the
 // names that it takes.
 func (c *Checker) unknownField(field, topic string, taken func() []string) {
-	if c.unknown++; c.unknown > maxListed {
+	c.unknown++
+	if c.unknown > maxListed {
 		c.Fault(field, domain.FaultUnknownField, "more", c.op)
 		return
 	}
@@ -63,12 +66,10 @@ func (c *Checker) unknownField(field, topic string, taken func() []string) {
 	names := taken()
 	values := []any{c.op, strings.Join(names, ", ")}
 	owner := c.owners[field]
-	inner := slices.IndexFunc(
-		names,
-		func(name string) bool { return strings.HasSuffix(name, "."+field) },
-	)
+	isInner := func(name string) bool { return strings.HasSuffix(name, "."+field) }
+	inner := slices.IndexFunc(names, isInner)
 	switch {
-	case inner >= 0:
+	case inner >= 0: // right name, wrong object
 		topic, values = "inside", append(values, names[inner])
 
 	case len(names) == 0:
@@ -110,7 +111,9 @@ func (c *Checker) add(d Detail) {
 
 // err returns an error with all invalid fields, and nil if there are none.
 func (c *Checker) err(code domain.Code) error {
-	if found := len(c.details); found == 0 || c.replayable && found == c.pastDates {
+	// A repeated request gets its first response even after a date in it has passed.
+	onlyPast := c.replayable && len(c.details) == c.pastDates
+	if len(c.details) == 0 || onlyPast {
 		return nil
 	}
 	return &wordedError{error: &domain.Error{Code: code}, details: c.details}
@@ -142,21 +145,20 @@ func (c *Checker) addDetail(schema *huma.Schema, d *huma.ErrorDetail) {
 		return // a format, which checkText checks
 	}
 
-	field, code := d.Location, domain.FieldCode(parts[0])
+	code := domain.FieldCode(parts[0])
+	field := d.Location
 	if len(parts) == 4 { // the location of a missing field is its object
 		field = join(field, parts[3])
 	}
 
-	about := func(codes ...domain.FieldCode) func(Detail) bool {
-		return func(d Detail) bool { return d.Field == field && slices.Contains(codes, d.Code) }
-	}
-
-	switch code { // the format of a text of the wrong length says nothing new
+	// The format of a text of the wrong length says nothing new.
+	switch code {
 	case domain.FaultTooLong:
-		c.details = slices.DeleteFunc(c.details, about(domain.FaultBadFormat))
+		c.details = slices.DeleteFunc(c.details, isAbout(field, domain.FaultBadFormat))
 
 	case domain.FaultBadFormat:
-		if slices.ContainsFunc(c.details, about(domain.FaultTooLong, domain.FaultTooShort)) {
+		isLength := isAbout(field, domain.FaultTooLong, domain.FaultTooShort)
+		if slices.ContainsFunc(c.details, isLength) {
 			return
 		}
 	}
@@ -168,7 +170,8 @@ func (c *Checker) addDetail(schema *huma.Schema, d *huma.ErrorDetail) {
 
 	if code == domain.FaultRequired {
 		if form := c.formOf(schema, field); form.EN != "" {
-			parts[1], parts[2] = parts[1]+". It "+form.EN, parts[2]+"；"+form.ZH
+			parts[1] += ". It " + form.EN
+			parts[2] += "；" + form.ZH
 		}
 	}
 
@@ -178,6 +181,11 @@ func (c *Checker) addDetail(schema *huma.Schema, d *huma.ErrorDetail) {
 		MessageEN: field + " " + parts[1],
 		MessageZH: field + " " + parts[2],
 	})
+}
+
+// isAbout returns a function that reports whether a detail has the field and one of the codes.
+func isAbout(field string, codes ...domain.FieldCode) func(Detail) bool {
+	return func(d Detail) bool { return d.Field == field && slices.Contains(codes, d.Code) }
 }
 
 // formOf returns the text about the values or the format of a field of a schema, such as
@@ -258,26 +266,27 @@ func (c *Checker) checkText(schema *huma.Schema, field, text string) {
 	}
 
 	format := schema.Format
-	r, position := storetext.ForbiddenRune(text, format == "multiline")
-	switch {
-	case format == "immutable":
+	if format == "immutable" {
 		c.Fault(field, domain.FaultImmutable, "")
 		return
+	}
 
-	case position > 0:
+	r, position := storetext.ForbiddenRune(text, format == "multiline")
+	if position > 0 {
 		topic := ""
 		if format == "multiline" {
 			topic = format
 		}
-
 		c.Fault(field, domain.FaultForbiddenCharacter, topic, fmt.Sprintf("U+%04X", r), position)
 		return
-
-	case text == "":
-		return // an optional text that is not given, or one that is too short
 	}
 
-	ok := true
+	// An optional text that is not given has no format; one that is too short has its own detail.
+	if text == "" {
+		return
+	}
+
+	var ok bool
 	switch format {
 	case "email":
 		_, ok = storetext.ParseMailbox(text)
@@ -298,11 +307,14 @@ func (c *Checker) checkText(schema *huma.Schema, field, text string) {
 		_, ok = ParseTime(text)
 
 	case "date":
-		if _, ok = storetext.ParseDate(text); ok && field == c.notPast &&
-			domain.DeadlinePassed(text, c.now) {
+		_, ok = storetext.ParseDate(text)
+		if ok && field == c.notPast && domain.DeadlinePassed(text, c.now) {
 			c.pastDates++
 			c.Fault(field, domain.FaultBadValue, "past", c.now.UTC().Format(time.DateOnly))
 		}
+
+	default:
+		return
 	}
 
 	if !ok {

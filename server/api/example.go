@@ -33,13 +33,18 @@ func (e *Engine) example(schema *huma.Schema) any {
 	case huma.TypeObject:
 		object := map[string]any{}
 		for name, property := range schema.Properties {
+			if property.Format == "immutable" {
+				continue
+			}
+
 			// An optional id refers to an existing record: an example has none, unless
 			// most requests without it are rejected.
-			named := name == "id" || strings.HasSuffix(name, "_id")
-			if property.Format != "immutable" &&
-				(!named || len(property.Examples) > 0 || slices.Contains(schema.Required, name)) {
-				object[name] = e.example(property)
+			isID := name == "id" || strings.HasSuffix(name, "_id")
+			optional := len(property.Examples) == 0 && !slices.Contains(schema.Required, name)
+			if isID && optional {
+				continue
 			}
+			object[name] = e.example(property)
 		}
 
 		return object
@@ -81,9 +86,11 @@ func (e *Engine) exampleError(code domain.Code, op *Operation) error {
 
 	if code == domain.CodeRateLimited {
 		class := op.Limit.Base()
-		rejection.Topic, rejection.Limit = string(class), e.Document.Limits[class].Requests
+		rejection.Topic = string(class)
+		rejection.Limit = e.Document.Limits[class].Requests
 		return rejection
 	}
+	// What a public write is most likely rejected for.
 	if !op.Keyed && !op.Reads() && code == domain.CodeForbidden {
 		rejection.Topic = domain.TopicOrigin
 		return rejection

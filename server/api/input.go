@@ -23,20 +23,22 @@ type Input struct {
 	Params []*huma.Param
 }
 
+// Field is a parameter of path or query.
 type Field struct {
 	Name   string
+	Schema *huma.Schema
 	index  []int
 	handle bool // tag of:"handle": capitals and an @ before the value are accepted
-	Schema *huma.Schema
 }
 
 // ParseHandle returns a handle of a request in lower case, without the @ that some write before it.
 func ParseHandle(s string) string { return strings.ToLower(strings.TrimPrefix(s, "@")) }
 
+// Body describes the body of a request.
 type Body struct {
-	index    int
-	raw      int // index of the field for the unparsed JSON; -1: none
 	Schema   *huma.Schema
+	index    int
+	raw      int    // index of the field for the unparsed JSON; -1: none
 	bareList string // member that a list in place of the object is taken for
 	notPast  string // date field that must not lie in the past
 }
@@ -65,17 +67,20 @@ func newInput(registry huma.Registry, t reflect.Type) *Input {
 		}
 	}
 
-	switch {
-	case in.Body == nil:
-	case in.Body.raw < 0: // null has a meaning in a merge patch only
-		walk(registry, in.Body.Schema, func(schema *huma.Schema) { schema.Nullable = false })
+	if in.Body == nil {
+		return in
+	}
 
-	default: // every field of a merge patch is optional
-		walk(registry, in.Body.Schema, func(schema *huma.Schema) {
+	// Null has a meaning in a merge patch only, where every field is optional.
+	isPatch := in.Body.raw >= 0
+	walk(registry, in.Body.Schema, func(schema *huma.Schema) {
+		if isPatch {
 			schema.Required = nil
 			schema.PrecomputeMessages()
-		})
-	}
+		} else {
+			schema.Nullable = false
+		}
+	})
 
 	return in
 }
@@ -147,7 +152,7 @@ func (in *Input) readQuery(c *Checker, rawQuery, unknown string, into reflect.Va
 		case len(given) == 1:
 			c.queryValue(f, given[0], into.FieldByIndex(f.index))
 
-		case slices.ContainsFunc(in.Params, func(p *huma.Param) bool { return p.Name == f.Name && p.Required }):
+		case in.requires(f.Name):
 			c.Fault(f.Name, domain.FaultRequired, f.Name)
 
 		case f.Schema.Default != nil:
@@ -161,6 +166,12 @@ func (in *Input) readQuery(c *Checker, rawQuery, unknown string, into reflect.Va
 	}
 
 	return c.err(domain.CodeInvalidQuery)
+}
+
+// requires reports whether a parameter is required.
+func (in *Input) requires(name string) bool {
+	isRequired := func(p *huma.Param) bool { return p.Name == name && p.Required }
+	return slices.ContainsFunc(in.Params, isRequired)
 }
 
 // namesOf returns the names of fields.
@@ -189,6 +200,7 @@ func (c *Checker) queryValue(f Field, raw string, into reflect.Value) {
 		value = raw == "true"
 
 	case reflect.Int:
+		// One spelling for each number, so that a page has one URL in caches.
 		n, err := strconv.Atoi(raw)
 		if err != nil || len(raw) > 9 || strconv.Itoa(n) != raw {
 			c.Fault(f.Name, domain.FaultWrongType, "integer")
@@ -230,10 +242,10 @@ func (in *Input) readBody(c *Checker, body []byte, into reflect.Value) error {
 		return err
 	}
 	object, ok := tree.(map[string]any)
-	switch {
-	case !ok:
+	if !ok {
 		return NewError(CodeInvalidJSON, "type")
-	case in.Body == nil:
+	}
+	if in.Body == nil {
 		return c.err(domain.CodeValidationFailed)
 	}
 
@@ -246,6 +258,8 @@ func (in *Input) readBody(c *Checker, body []byte, into reflect.Value) error {
 		return err
 	}
 
+	// Decoded from what was checked, and not from the body of the client, so that the handler sees
+	// normalized texts and no field beside those of the schema.
 	checked := Marshal(object)
 	if in.Body.raw >= 0 {
 		into.Field(in.Body.raw).SetBytes(checked)

@@ -135,9 +135,11 @@ func (c *Checker) normalizeObject(
 
 // syntaxError returns the error for invalid JSON, with the position if it is known.
 func syntaxError(body []byte, err error) error {
-	if number, ok := errors.AsType[*json.SemanticError](err); ok { // too large for any type
+	// A value of any type fits, except a number that is too large for float64.
+	if number, ok := errors.AsType[*json.SemanticError](err); ok {
 		return numberError(fieldPath(number.JSONPointer))
 	}
+
 	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
 	if !ok {
 		return NewError(CodeInvalidJSON, "")

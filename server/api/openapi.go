@@ -36,17 +36,27 @@ func newRegistry(names map[string]string) huma.Registry {
 
 // Document is the head of the OpenAPI document, with values for its examples.
 type Document struct {
-	Title, Version, Description string
-	URL                         string // of the site
-	Contact                     string
-	KeyFormat, KeyDescription   string // of bearer keys
-	Tags                        []DocumentTag
-	// Of examples of errors, by a part of the operation's path.
+	Title       string
+	Version     string
+	Description string
+	URL         string // of the site
+	Contact     string
+	Tags        []DocumentTag
+
+	// KeyFormat and KeyDescription describe API keys.
+	KeyFormat, KeyDescription string
+
+	// Topics are those of examples of errors, by a part of the operation's path.
 	Topics map[string]string
-	Limits ratelimit.Limits // that examples name
-	// Public names of schemas, by Go type, where they differ.
+
+	// Limits are the limits that examples name.
+	Limits ratelimit.Limits
+
+	// SchemaNames are the public names of schemas, by Go type, where they differ.
 	SchemaNames map[string]string
-	// Of inputs by format, which clients may check; errors of the service say more.
+
+	// Patterns are those of inputs by format, which clients may check; errors of the service say
+	// more.
 	Patterns map[string]string
 }
 
@@ -86,13 +96,15 @@ func (e *Engine) OpenAPI() func() *Cached {
 		doc.Tags = append(doc.Tags, &huma.Tag{Name: tag.Name, Description: tag.Description})
 	}
 
+	// Describing an operation adds its schemas to the registry. It must know all of them before one
+	// is completed, and before the tools and pages read it.
 	schemaOf(e.Registry, reflect.TypeFor[ErrorBody]())
 	described := make([]*huma.Operation, len(e.Operations))
 	for i, op := range e.Operations {
-		described[i] = e.Describe(op) // and so adds its schemas to the registry
+		described[i] = e.Describe(op)
 	}
-
 	e.completeSchemas()
+
 	return sync.OnceValue(func() *Cached {
 		names := map[string]string{}
 		for _, op := range described {
@@ -126,7 +138,8 @@ func shareErrors(d *huma.Operation, components map[string]*huma.Response, names 
 				name += "." + d.OperationID
 			}
 
-			components[name], names[content] = r, name
+			components[name] = r
+			names[content] = name
 		}
 
 		d.Responses[status] = &huma.Response{Ref: ResponsePrefix + names[content]}
@@ -212,13 +225,16 @@ func (e *Engine) params(op *Operation) (params []*huma.Param) {
 }
 
 var idempotencyKey = &huma.Param{
-	Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{
+	Name: "Idempotency-Key",
+	In:   "header",
+	Description: "16 to 128 printable ASCII characters. " +
+		"The same key with the same body gives the first answer again for 24 hours.",
+	Schema: &huma.Schema{
 		Type:      huma.TypeString,
 		MinLength: new(16),
 		MaxLength: new(128),
 		Pattern:   "^[!-~][ -~]*[!-~]$",
 	},
-	Description: "16 to 128 printable ASCII characters. The same key with the same body gives the first answer again for 24 hours.",
 }
 
 func (e *Engine) success(op *Operation) (int, *huma.Response) {
@@ -253,7 +269,8 @@ func (e *Engine) views(op *Operation) *huma.Schema {
 	for _, t := range []reflect.Type{op.out, op.brief.out} {
 		schema := schemaOf(e.Registry, t)
 		value := Resolve(e.Registry, schema).Properties[param].Enum[0].(string)
-		views.AnyOf, views.Discriminator.Mapping[value] = append(views.AnyOf, schema), schema.Ref
+		views.AnyOf = append(views.AnyOf, schema)
+		views.Discriminator.Mapping[value] = schema.Ref
 	}
 
 	return views
@@ -336,8 +353,9 @@ func (e *Engine) completeSchemas() {
 	for name, schema := range e.Registry.Map() {
 		orNull(schema, e.Registry.TypeFromRef(SchemaPrefix+name))
 		for _, property := range schema.Properties {
-			if property.Nullable && len(property.Enum) > 0 && !slices.Contains(property.Enum, nil) {
-				// JSON Schema checks null against enum too
+			// JSON Schema checks null against enum too.
+			lacksNull := len(property.Enum) > 0 && !slices.Contains(property.Enum, nil)
+			if property.Nullable && lacksNull {
 				property.Enum = append(property.Enum, nil)
 			}
 		}
@@ -369,6 +387,7 @@ func orNull(schema *huma.Schema, t reflect.Type) {
 
 		null := &huma.Schema{Type: "null"}
 		null.PrecomputeMessages()
-		property.AnyOf, property.Ref = []*huma.Schema{{Ref: property.Ref}, null}, ""
+		property.AnyOf = []*huma.Schema{{Ref: property.Ref}, null}
+		property.Ref = ""
 	}
 }

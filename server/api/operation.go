@@ -12,25 +12,26 @@ import (
 // Operation is one row of the list of operations. Router, authentication, limits, index, OpenAPI
 // document, tools and the matrices of the tests are generated from it.
 type Operation struct {
-	ID         string
-	Method     string
-	Path       string
-	Summary    string
-	Keyed      bool            // needs an API key
-	Limit      ratelimit.Class // of the address if public, of the key if keyed
-	Status     int             // of a successful response
-	Idempotent bool            // accepts an Idempotency-Key
-	DryRun     bool            // accepts dry_run
-	Suspended  bool            // a suspended agent may request it too
-	OnItself   bool            // a write that an agent may request that waits for approval
-	Errors     []domain.Code   // beside those of every operation of its kind
-	Tool       *Tool           // nil: not a tool
-	waits      bool            // holds a request open, without memory
-	stale      time.Duration   // how old a response may be although data has changed; 0: never
-	brief      *briefForm      // nil: no shorter response
-	in, out    reflect.Type
-	Input      *Input
-	Run        func(req *Request) (response any, err error)
+	ID      string
+	Method  string
+	Path    string
+	Summary string
+	Keyed   bool            // needs an API key
+	Limit   ratelimit.Class // of the address if public, of the key if keyed
+	Input   *Input
+	Run     func(req *Request) (response any, err error)
+	Status  int           // of a successful response
+	Errors  []domain.Code // beside those of every operation of its kind
+
+	Idempotent bool  // accepts an Idempotency-Key
+	DryRun     bool  // accepts dry_run
+	Suspended  bool  // a suspended agent may request it too
+	OnItself   bool  // a write that an agent may request that waits for approval
+	Tool       *Tool // nil: not a tool
+
+	stale   time.Duration // how old a response may be although data has changed; 0: never
+	brief   *briefForm    // nil: no shorter response
+	in, out reflect.Type
 }
 
 // Public returns an operation that anyone may request. Its handler has the types of the input and
@@ -107,9 +108,6 @@ func (o *Operation) TakesDryRun(created any) *Operation {
 	o.DryRun, o.out = true, reflect.TypeOf(created)
 	return o
 }
-
-// Waits declares that the operation holds requests open. Waiting takes no memory of responses.
-func (o *Operation) Waits() *Operation { o.waits = true; return o }
 
 // MayBeStale declares that a response may be used until it has this age, although data has changed
 // since. It is for counts that cost much to read.

@@ -23,16 +23,21 @@ import (
 // Request is an HTTP request to an operation. The engine completes it step by step.
 type Request struct {
 	*http.Request
-	engine      *Engine
-	op          *Operation
-	w           http.ResponseWriter
-	params      httprouter.Params
-	now         time.Time
-	address     netip.Addr
-	caller      domain.Caller
-	Key         string // API key of a keyed operation
-	body        []byte
-	Idempotency domain.IdempotencyKey // zero without an Idempotency-Key
+
+	// Key is the API key of a keyed operation.
+	Key string
+
+	// Idempotency is the key of a repeated request; zero without an Idempotency-Key.
+	Idempotency domain.IdempotencyKey
+
+	engine  *Engine
+	op      *Operation
+	w       http.ResponseWriter
+	params  httprouter.Params
+	now     time.Time
+	address netip.Addr
+	caller  domain.Caller
+	body    []byte
 
 	// What the handler says of its response, beside the body.
 	status   int // 0: that of the operation
@@ -72,12 +77,15 @@ func (req *Request) run() (any, error) {
 	}
 
 	response, err := req.op.Run(req)
-	rejection, _ := errors.AsType[*domain.Error](err)
-	if rejection != nil && rejection.Code == domain.CodeNotFound && rejection.Topic == "" &&
-		len(req.params) > 0 {
-		err = req.engine.notFound(req.op, req.params[0].Value)
+	if err == nil || len(req.params) == 0 {
+		return response, err
 	}
 
+	// A topic would say more about what is missing than the path can.
+	rejection, _ := errors.AsType[*domain.Error](err)
+	if rejection != nil && rejection.Code == domain.CodeNotFound && rejection.Topic == "" {
+		err = req.engine.notFound(req.op, req.params[0].Value)
+	}
 	return response, err
 }
 
@@ -111,7 +119,10 @@ func (req *Request) authorize() error {
 	h := req.w.Header()
 	if req.op.Keyed {
 		h.Set("Cache-Control", "no-store")
-		return cmp.Or(req.authenticate(), req.checkNetwork())
+		if err := req.authenticate(); err != nil {
+			return err
+		}
+		return req.checkNetwork()
 	}
 
 	if req.op.Reads() {
@@ -120,7 +131,10 @@ func (req *Request) authorize() error {
 		return err
 	}
 
-	return cmp.Or(req.engine.Allow(req.w, req.Request, req.op.Limit), req.checkNetwork())
+	if err := req.engine.Allow(req.w, req.Request, req.op.Limit); err != nil {
+		return err
+	}
+	return req.checkNetwork()
 }
 
 // checkNetwork rejects a write from a blocked network, except that an agent deletes itself.
@@ -132,49 +146,47 @@ func (req *Request) checkNetwork() error {
 }
 
 // checkOrigin rejects a public write that a page of another origin sends with the browser of its
-// visitor. It does not count against the visitor's limit of the operation.
+// visitor.
 func (req *Request) checkOrigin() error {
 	e := req.engine
 	if e.Origins.Check(req.Request) == nil {
 		return nil
 	}
+
+	// Not against the limit of the operation, which the page could use up for its visitor.
 	if err := e.Allow(req.w, req.Request, e.Foreign); err != nil {
 		return err
 	}
-
 	return NewError(domain.CodeForbidden, domain.TopicOrigin)
 }
 
 // cachedResponse returns the response of a public read from the cache, or runs the operation and
 // caches its response.
 func (req *Request) cachedResponse() (*Cached, error) {
-	e, uri := req.engine, req.RequestURI
+	uri := req.RequestURI
 	if uri == "" { // the program's own read
 		uri = req.URL.RequestURI()
 	}
+	return req.engine.Cache.Load(req.Context(), uri, req.now, req.op.stale, req.newResponse)
+}
 
-	return e.Cache.Load(
-		req.Context(),
-		uri,
-		req.now,
-		req.op.stale,
-		func(ctx context.Context) (*Cached, error) {
-			req.Request = req.WithContext(ctx)
-			response, err := req.run()
-			if err != nil {
-				return nil, err
-			}
+// newResponse runs a public read and returns its response for the cache.
+func (req *Request) newResponse(ctx context.Context) (*Cached, error) {
+	req.Request = req.WithContext(ctx)
+	response, err := req.run()
+	if err != nil {
+		return nil, err
+	}
 
-			body, err := encode(response)
-			if err != nil {
-				return nil, err
-			}
+	body, err := encode(response)
+	if err != nil {
+		return nil, err
+	}
 
-			cached := NewCached(body)
-			cached.Value, cached.Link = response, req.link
-			return cached, nil
-		},
-	)
+	cached := NewCached(body)
+	cached.Value = response
+	cached.Link = req.link
+	return cached, nil
 }
 
 func (req *Request) respond(response any) error {
@@ -248,15 +260,19 @@ func (req *Request) authenticate() error {
 			return limited
 		}
 	}
-
+	// A suspended agent is known, and counted like others.
 	if err != nil && req.caller.ID == 0 {
 		return err
 	}
 
-	req.Key, req.caller.Address = key, req.address
+	req.Key = key
+	req.caller.Address = req.address
 	middleware.RecordOf(req.w).Handle = req.caller.Handle
+
+	h := req.w.Header()
+	client := ratelimit.Client{Account: req.caller.ID}
 	for _, class := range e.KeyLimits(req.op.Limit) {
-		if limited := e.Limiter.Allow(req.w.Header(), class, ratelimit.Client{Account: req.caller.ID}, req.now); limited != nil {
+		if limited := e.Limiter.Allow(h, class, client, req.now); limited != nil {
 			return limited
 		}
 	}
@@ -264,23 +280,23 @@ func (req *Request) authenticate() error {
 	if req.op.Suspended && errors.Is(err, domain.NewError(domain.CodeSuspended)) {
 		err = nil
 	}
-
 	if req.op.Reads() {
-		return err // suspended
+		return err
 	}
 
-	// Writes over the limit of their key are not counted here, so that one key alone cannot use up
-	// the limit of its network.
-	return cmp.Or(
-		e.Limiter.AllowAddress(
-			req.w.Header(),
-			e.NetworkWrites,
-			req.address,
-			ratelimit.OfNetwork,
-			req.now,
-		),
-		err,
+	// After the limits of the key: writes over these are not counted here, so that one key alone
+	// cannot use up the limit of its network.
+	limited := e.Limiter.AllowAddress(
+		h,
+		e.NetworkWrites,
+		req.address,
+		ratelimit.OfNetwork,
+		req.now,
 	)
+	if limited != nil {
+		return limited
+	}
+	return err
 }
 
 // bearerKey returns the key of the only Authorization header.
@@ -319,14 +335,16 @@ func (req *Request) decode(into reflect.Value) error {
 	}
 
 	var err error
-	if req.body, err = ReadBody(req.w, req.Request); err == nil {
-		err = req.op.Input.readBody(check, req.body, into)
+	if req.body, err = ReadBody(req.w, req.Request); err != nil {
+		return e.withRequired(req.op, err)
 	}
-
-	if err != nil || !req.op.Idempotent {
+	if err := req.op.Input.readBody(check, req.body, into); err != nil {
 		return e.withRequired(req.op, err)
 	}
 
+	if !req.op.Idempotent {
+		return nil
+	}
 	return req.readIdempotencyKey()
 }
 
@@ -358,27 +376,28 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 
 // readBody reads a body of at most MaxBody bytes.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" &&
-		!strings.EqualFold(encoding, "identity") {
+	encoding := strings.Join(r.Header.Values("Content-Encoding"), ",")
+	if encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, NewError(CodeUnsupportedMediaType, "encoding")
 	}
+
+	// A client that waits for 100 Continue need not send a body that would be rejected.
 	if r.ContentLength > MaxBody {
 		return nil, NewError(CodeBodyTooLarge, "")
 	}
 
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return nil, NewError(CodeBodyTooLarge, "")
 	}
+	// The memory for bodies is used up.
 	if busy, ok := errors.AsType[*domain.Error](err); ok {
 		return nil, busy
 	}
+	// The body ended early, or its framing is broken.
 	if err != nil {
-		// It ended early, or its framing is broken.
 		return nil, errors.Join(NewError(CodeInvalidJSON, ""), err)
 	}
-
 	return body, nil
 }
 
@@ -408,15 +427,18 @@ func (req *Request) readIdempotencyKey() error {
 	}
 
 	key := values[0]
-	unprintable := func(r rune) bool { return r < ' ' || r >= 0x7f }
-	if len(values) != 1 || len(key) < 16 || len(key) > 128 ||
-		strings.ContainsFunc(key, unprintable) {
+	isUnprintable := func(r rune) bool { return r < ' ' || r >= 0x7f }
+	valid := len(values) == 1 && len(key) >= 16 && len(key) <= 128 &&
+		!strings.ContainsFunc(key, isUnprintable)
+	if !valid {
 		return &domain.Error{Code: domain.CodeValidationFailed, Fields: []domain.FieldError{
 			{Field: "Idempotency-Key", Code: domain.FaultBadFormat, Topic: "idempotency"},
 		}}
 	}
 
 	req.Idempotency = domain.NewIdempotencyKey(req.op.ID, key, req.uri(), string(req.body))
+	// Keys of an agent belong to it; those of the public to an address, so that nobody gets the
+	// response to another.
 	if !req.op.Keyed {
 		req.Idempotency = req.Idempotency.From(req.address)
 	}

@@ -15,10 +15,11 @@ import (
 	"callbook/store/domain"
 )
 
-const (
-	JSONType   = "application/json; charset=utf-8"
-	Revalidate = "public, max-age=0, must-revalidate" // without Config.SharedCache
-)
+// JSONType is the media type of responses.
+const JSONType = "application/json; charset=utf-8"
+
+// Revalidate is the Cache-Control of public responses without Config.SharedCache.
+const Revalidate = "public, max-age=0, must-revalidate"
 
 // tagSeed changes with each start of the program: agents choose much of the content, and must
 // not be able to change a response without changing its ETag.
@@ -44,12 +45,13 @@ func cacheControl(shared time.Duration) string {
 }
 
 // WriteCached sends a public response, compressed if the client accepts it, or 304 if the client
-// has it already. One that shared caches store has no headers that concern its first client only.
+// has it already.
 func (e *Engine) WriteCached(w http.ResponseWriter, r *http.Request, cached *Cached) error {
 	h := w.Header()
 	h["Etag"] = []string{cached.ETag}
 	h["Cache-Control"] = e.cacheControl
 
+	// What shared caches store must not have headers that concern its first client only.
 	if e.SharedCache > 0 {
 		delete(h, "X-Request-Id")
 		delete(h, "Ratelimit")
@@ -107,7 +109,10 @@ func WriteJSON(w http.ResponseWriter, status int, body []byte) error {
 // WriteError sends the response to an error.
 func (e *Engine) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status, object := e.ErrorResponse(w, r, err)
-	body := e.ErrorForm(r, status, object)
+	var body []byte
+	if e.ErrorForm != nil {
+		body = e.ErrorForm(r, status, object)
+	}
 	if body == nil {
 		body = Marshal(ErrorBody{Error: object})
 	}
@@ -123,9 +128,12 @@ func (e *Engine) ErrorResponse(
 ) (int, ErrorObject) {
 	id := w.Header().Get("X-Request-Id")
 	status, object, rejected := DescribeError(err, id)
-	if r.Context().Err() != nil && !rejected {
+	switch {
+	case rejected:
+	case r.Context().Err() != nil: // the client has gone, or the request took too long
 		status, object, _ = DescribeError(NewError(domain.CodeUnavailable, ""), id)
-	} else if !rejected {
+
+	default:
 		middleware.LogError(w, err)
 	}
 
@@ -136,14 +144,15 @@ func (e *Engine) ErrorResponse(
 		h.Set("WWW-Authenticate", "Bearer")
 
 	case object.RetryAt != nil:
-		wait := object.RetryAt.Time().Sub(e.Clock())
-		h.Set("Retry-After", strconv.Itoa(int((max(wait, 0)+time.Second-1)/time.Second)))
+		// Rounded up: a request a moment too early would be rejected again.
+		wait := max(object.RetryAt.Time().Sub(e.Clock()), 0)
+		h.Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
 
 	case status == http.StatusServiceUnavailable && !catalogue.Errors[object.Code].Permanent:
 		h.Set("Retry-After", "10")
 
 	case status == http.StatusRequestEntityTooLarge:
-		h.Set("Connection", "close")
+		h.Set("Connection", "close") // the rest of the body is still to come
 	}
 
 	record := middleware.RecordOf(w)

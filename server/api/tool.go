@@ -60,14 +60,14 @@ func (e *Engine) RunTool(
 	if err == nil {
 		response, err = e.Read(ctx, op, args)
 	}
-
 	if err == nil {
 		return response, nil, nil
 	}
 
-	if rejection, ok := errors.AsType[*domain.Error](err); ok &&
-		rejection.Code == domain.CodeInvalidQuery {
-		reworded := *rejection       // requests for the same response may share the error
+	rejection, ok := errors.AsType[*domain.Error](err)
+	if ok && rejection.Code == domain.CodeInvalidQuery {
+		// A copy, since requests for the same response may share the error.
+		reworded := *rejection
 		reworded.Topic = "arguments" // a tool has no query
 		err = errors.Join(&reworded, err)
 	}
@@ -96,7 +96,7 @@ func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
 	args := url.Values{}
 	for name, value := range members {
 		switch value.Kind() {
-		case 'n': // is absent
+		case 'n': // many clients send null for what they leave out
 		case '{', '[':
 			i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == name })
 			if i < 0 {
@@ -116,6 +116,7 @@ func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
 	}
 	completePage(fields, args)
 
+	// Also those that belong to the path, so that one pass finds every fault.
 	input := &Input{Query: fields, Params: op.Input.Params}
 	if err := input.readQuery(check, args.Encode(), "", reflect.New(op.in).Elem()); err != nil {
 		return nil, err
@@ -136,14 +137,13 @@ const toolLimit = 10
 // completePage takes the arguments that are not given from a cursor that is the whole next of a
 // page, and sets the default limit of tools.
 func completePage(fields []Field, args url.Values) {
-	next, _ := url.Parse(args.Get("cursor"))
-	if next != nil && next.Query().Has("cursor") {
-		args.Del("cursor")
-	} else {
-		next = &url.URL{}
+	more := url.Values{}
+	next, err := url.Parse(args.Get("cursor"))
+	if err == nil && next.Query().Has("cursor") {
+		more = next.Query()
+		args.Del("cursor") // more has it
 	}
 
-	more := next.Query()
 	if !more.Has("limit") {
 		more.Set("limit", strconv.Itoa(toolLimit))
 	}
@@ -157,8 +157,9 @@ func completePage(fields []Field, args url.Values) {
 // numberText returns a number in the form of a parameter, as a plain integer if it is one: some
 // clients write 20 as 20.0.
 func numberText(number string) string {
+	// Up to what a float64 holds exactly.
 	f, err := strconv.ParseFloat(number, 64)
-	if err == nil && f == math.Trunc(f) && math.Abs(f) < 1e15 {
+	if err == nil && f == math.Trunc(f) && math.Abs(f) < maxWhole {
 		return strconv.FormatInt(int64(f), 10)
 	}
 	return number

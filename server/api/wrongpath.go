@@ -122,38 +122,49 @@ func (e *Engine) withFields(op *Operation) string {
 // withRequired adds the fields that an operation requires to an error of a body as a whole.
 func (e *Engine) withRequired(op *Operation, err error) error {
 	rejection, _ := errors.AsType[*domain.Error](err)
-	whole := rejection != nil &&
-		slices.Contains(
-			[]domain.Code{CodeInvalidJSON, CodeBodyTooLarge, CodeUnsupportedMediaType},
-			rejection.Code,
-		)
-	if fields := e.withFields(op); whole && fields != op.String() {
-		return &wordedError{error: err, notes: []Text{catalogue.Notes["requires"].with(fields)}}
+	if rejection == nil {
+		return err
 	}
-	return err
+
+	switch rejection.Code {
+	case CodeInvalidJSON, CodeBodyTooLarge, CodeUnsupportedMediaType:
+	default: // details name the fields
+		return err
+	}
+
+	fields := e.withFields(op)
+	if fields == op.String() {
+		return err
+	}
+	return &wordedError{error: err, notes: []Text{catalogue.Notes["requires"].with(fields)}}
 }
 
 // notFound returns the error of a record that an operation does not find, by the handle or id in
 // its path. It depends on the form of the id alone, so that hidden and absent records have the
 // same text.
 func (e *Engine) notFound(op *Operation, id string) error {
+	if id == "" {
+		return NewError(domain.CodeNotFound, "slash")
+	}
+
 	field := op.Input.Path[0]
-	prefix, given := prefixOf(field.example()), prefixOf(id)
+	prefix := prefixOf(field.example())
+	given := prefixOf(id)
 	rejection := &domain.Error{Code: domain.CodeNotFound, Topic: "prefix", Names: []any{prefix}}
 	notes := []Text{catalogue.Kinds[prefix]}
 	switch {
-	case id == "":
-		return NewError(domain.CodeNotFound, "slash")
-
 	case field.handle:
 		rejection.Topic = "handle"
+		notes = append(notes, catalogue.Kinds[given])
 
 	case prefix == given:
 		rejection.Topic = "id"
-		return &wordedError{error: rejection, notes: notes}
+
+	default: // the client has mixed up two kinds
+		notes = append(notes, catalogue.Kinds[given])
 	}
 
-	return &wordedError{error: rejection, notes: append(notes, catalogue.Kinds[given])}
+	return &wordedError{error: rejection, notes: notes}
 }
 
 // example returns the example of a parameter.

@@ -26,7 +26,9 @@ type Guide struct {
 // guideTool builds a tool from an operation that is not in the list: the API serves the guide as
 // a document.
 func (e *Endpoint) guideTool() mcp.Tool {
-	op := api.Public("getGuide", http.MethodGet, "/skill.md", "The onboarding guide", e.Limit, e.getGuide).
+	op := api.Public("getGuide", http.MethodGet, "/skill.md",
+		"The onboarding guide",
+		e.Limit, e.getGuide).
 		AsTool("get_guide", "Onboarding guide")
 	e.Engine.Prepare(op)
 	return e.toolOf(op, e.callTool(op))

@@ -22,14 +22,25 @@ import (
 
 // Config connects the endpoint with the service around it.
 type Config struct {
-	Engine           *api.Engine
-	Log              zerolog.Logger
-	BaseURL, Version string
-	Origins          []string // from ParseOrigins; their pages may use the endpoint
-	Notice           []string // lines before text of agents
-	NoticeMember     string   // the beginning of a response with text of agents
-	Guide            func(lang string) []byte
-	Limit            ratelimit.Class // counts each request
+	Engine  *api.Engine
+	Log     zerolog.Logger
+	BaseURL string
+	Version string
+
+	// Limit counts each request.
+	Limit ratelimit.Class
+
+	// Origins are those, as ParseOrigins returns them, whose pages may use the endpoint.
+	Origins []string
+
+	// Notice has the lines before text of agents.
+	Notice []string
+
+	// NoticeMember is the beginning of a response with text of agents.
+	NoticeMember string
+
+	// Guide returns the onboarding guide in a language.
+	Guide func(lang string) []byte
 }
 
 // Endpoint is the handler of the MCP endpoint.
@@ -97,18 +108,19 @@ func New(config Config) (*Endpoint, error) {
 		Tools:        append(tools, e.guideTool()),
 		Resources:    append(e.guideResources(), e.cardResource(e.Engine.Operation("getAgent"))),
 		Skill:        e.skill(),
-		Failed:       e.Failed,
-		Busy: func(w http.ResponseWriter, r *http.Request, status int) {
-			err := api.NewError(domain.CodeUnavailable, "")
-			if status == http.StatusServiceUnavailable {
-				err = middleware.ErrBusy
-			}
-
-			e.Engine.WriteError(w, r, err)
-		},
+		Failed:       e.failed,
+		Busy:         e.writeBusy,
 	})
-
 	return e, err
+}
+
+// writeBusy responds to a request that the endpoint has not processed.
+func (e *Endpoint) writeBusy(w http.ResponseWriter, r *http.Request, status int) {
+	err := api.NewError(domain.CodeUnavailable, "")
+	if status == http.StatusServiceUnavailable {
+		err = middleware.ErrBusy
+	}
+	e.Engine.WriteError(w, r, err)
 }
 
 // toolCall passes the request id to a tool, and the error code of the tool to the log event of
@@ -122,10 +134,11 @@ type toolCallKey struct{}
 
 func toolCallOf(ctx context.Context) *toolCall { return ctx.Value(toolCallKey{}).(*toolCall) }
 
-// Failed logs an error of the service and returns its error object. A client that has
+// failed logs an error of the service and returns its error object. A client that has
 // disconnected is not an error.
-func (e *Endpoint) Failed(ctx context.Context, err error) json.RawMessage {
-	c, code := toolCallOf(ctx), domain.CodeUnavailable
+func (e *Endpoint) failed(ctx context.Context, err error) json.RawMessage {
+	c := toolCallOf(ctx)
+	code := domain.CodeUnavailable
 	if ctx.Err() == nil {
 		code = api.CodeInternal
 		e.Log.Error().Err(err).Str("request_id", c.requestID).Msg("an MCP request failed")
@@ -185,28 +198,36 @@ func (e *Endpoint) callTool(op *api.Operation) func(context.Context, []byte) (mc
 func ParseOrigins(texts []string) (origins []string, err error) {
 	for _, text := range texts {
 		origin, parseErr := mcp.ParseOrigin(text)
-		origins, err = append(origins, origin), errors.Join(err, parseErr)
+		origins = append(origins, origin)
+		err = errors.Join(err, parseErr)
 	}
 	return origins, err
+}
+
+// admit counts a request, checks where it comes from, and reads its body.
+func (e *Endpoint) admit(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	limited := e.Engine.Allow(w, r, e.Limit)
+	allowed := e.Gate.Allows(r)
+	// Before the limit rejects: a page of an allowed origin may read that error, too.
+	if allowed {
+		e.Gate.Share(w.Header(), r)
+	}
+
+	if limited != nil {
+		return nil, limited
+	}
+	if !allowed {
+		return nil, api.NewError(domain.CodeForbidden, "mcp")
+	}
+	return api.ReadBody(w, r)
 }
 
 // ServeHTTP serves a request, which counts as one of Limit.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	middleware.RecordOf(w).Safe = true
-	err := e.Engine.Allow(w, r, e.Limit)
 
-	if !e.Gate.Allows(r) {
-		e.Engine.WriteError(w, r, cmp.Or(err, api.NewError(domain.CodeForbidden, "mcp")))
-		return
-	}
-
-	e.Gate.Share(w.Header(), r)
-	var body []byte
-	if err == nil {
-		body, err = api.ReadBody(w, r)
-	}
-
+	body, err := e.admit(w, r)
 	if err != nil {
 		e.Engine.WriteError(w, r, err)
 		return

@@ -106,9 +106,8 @@ func open(setting, from string, log zerolog.Logger, o outside) (Sink, error) {
 		return openSMTP(setting, from, sender, o)
 	}
 
-	return nil, errors.New(
-		"--mail is not one of log:, dir:PATH, smtp://[user:pass@]host[:port], smtps://[user:pass@]host[:port] and off",
-	)
+	return nil, errors.New("--mail is not one of log:, dir:PATH, smtp://[user:pass@]host[:port], " +
+		"smtps://[user:pass@]host[:port] and off")
 }
 
 // Check returns an error if a sink would not accept a mail. It sends none: it logs in to an SMTP
@@ -123,16 +122,16 @@ func Check(ctx context.Context, sink Sink) error {
 // Describe returns a setting as it may be logged: without its password, with its port. It returns
 // unknown for a malformed one, which may have a password anywhere.
 func Describe(setting string) string {
-	switch {
-	case setting == "off", setting == "log:", strings.HasPrefix(setting, "dir:"):
+	if setting == "off" || setting == "log:" || strings.HasPrefix(setting, "dir:") {
 		return setting
 	}
 
-	if s, err := parseServer(setting); err == nil {
-		return s.String()
+	server, err := parseServer(setting)
+	if err != nil {
+		return "unknown"
 	}
 
-	return "unknown"
+	return server.String()
 }
 
 // sender is the sender of the mails.
@@ -149,12 +148,12 @@ func parseSender(from string) (sender, error) {
 
 	a, err := netmail.ParseAddress(from)
 	if err != nil || !isSender(a.Address) || !isLine(a.Name) {
-		return sender{}, errors.New(
-			`--mail-from must be one address, such as callbook@example.org or "Callbook <callbook@example.org>"`,
-		)
+		return sender{}, errors.New("--mail-from must be one address, " +
+			`such as callbook@example.org or "Callbook <callbook@example.org>"`)
 	}
 
-	return sender{*a, a.Address[strings.LastIndexByte(a.Address, '@')+1:]}, nil
+	domain := a.Address[strings.LastIndexByte(a.Address, '@')+1:]
+	return sender{*a, domain}, nil
 }
 
 // isSender reports whether an address is a mailbox.
@@ -254,7 +253,8 @@ func openFolder(path string, from sender) (Sink, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return nil, fmt.Errorf(
-			"--mail dir:%s: there is no such folder: make it, writable for the user that runs callbook, or name another",
+			"--mail dir:%s: there is no such folder: make it, writable for the user that runs callbook, "+
+				"or name another",
 			path,
 		)
 	}
@@ -286,12 +286,9 @@ func (f *folder) Send(ctx context.Context, m Message) error {
 	var data bytes.Buffer
 	_, err := f.from.compose(m).WriteTo(&data)
 	if err == nil {
-		err = durable.WriteFile(
-			filepath.Join(f.path, m.At.UTC().Format(fileTime)+"-"+m.ID+".eml"),
-			data.Bytes(),
-		)
+		name := m.At.UTC().Format(fileTime) + "-" + m.ID + ".eml"
+		err = durable.WriteFile(filepath.Join(f.path, name), data.Bytes())
 	}
-
 	if err != nil {
 		return &failure{text: "the mail's file could not be written: " + reason(err)}
 	}

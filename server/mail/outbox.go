@@ -116,20 +116,10 @@ func (o *Outbox) send(ctx context.Context, due domain.Mail) error {
 	}
 
 	err = o.sink.Send(ctx, message)
-	outcome, event := domain.MailDelivered, o.log.Debug()
-	switch {
-	case errors.Is(err, ErrRejected):
-		outcome, event = domain.MailRejected, o.log.Error()
-
-	case errors.Is(err, ErrUncertain):
-		outcome, event = domain.MailUncertain, o.log.Warn()
-
-	case err != nil:
-		outcome, event = domain.MailDelayed, o.log.Warn()
-	}
-
+	outcome, level := outcomeOf(err)
 	o.counts[outcome].Inc()
-	event.Err(err).
+	o.log.WithLevel(level).
+		Err(err).
 		Str("kind", due.Kind).
 		Str("handle", due.Handle).
 		Str("mail", due.ID).
@@ -138,6 +128,22 @@ func (o *Outbox) send(ctx context.Context, due domain.Mail) error {
 
 	// The outcome is stored even during a shutdown: otherwise the mail would be sent twice.
 	return o.store.FinishMail(context.WithoutCancel(ctx), due, outcome)
+}
+
+// outcomeOf returns the outcome of a mail by the error of Sink.Send, and its level in the log.
+func outcomeOf(err error) (domain.MailOutcome, zerolog.Level) {
+	switch {
+	case err == nil:
+		return domain.MailDelivered, zerolog.DebugLevel
+
+	case errors.Is(err, ErrRejected):
+		return domain.MailRejected, zerolog.ErrorLevel
+
+	case errors.Is(err, ErrUncertain):
+		return domain.MailUncertain, zerolog.WarnLevel
+	}
+
+	return domain.MailDelayed, zerolog.WarnLevel
 }
 
 // expired is the outcome of a mail that was not delivered in time.
@@ -154,10 +160,8 @@ var outcomes = [...]struct{ name, text string }{
 
 // mailName returns an agent's name without the characters that make a link or an address of it.
 func mailName(name, handle string) string {
-	words := strings.FieldsFunc(
-		name,
-		func(r rune) bool { return r == ' ' || strings.ContainsRune(":/@", r) },
-	)
+	separates := func(r rune) bool { return strings.ContainsRune(" :/@", r) }
+	words := strings.FieldsFunc(name, separates)
 	return cmp.Or(strings.Join(words, " "), handle)
 }
 
@@ -172,22 +176,16 @@ func (o *Outbox) compose(due domain.Mail) (Message, error) {
 
 	// A secret is a code or the token of a link, by the kind of the mail.
 	link := o.base + "/owner/" + due.Secret
-	filled := strings.NewReplacer(
-		"{handle}",
-		due.Handle,
-		"{name}",
-		mailName(due.Name, due.Handle),
-		"{base}",
-		o.base,
-		"{secret}",
-		due.Secret,
-		"{link}",
-		link,
-		"{stop}",
-		o.base+"/owner/mails/"+due.Stop,
-		"{expires}",
-		due.ExpiresAt.Time().Format("2006-01-02 15:04 UTC"),
-	).Replace(string(text) + "\n" + string(footer))
+	values := strings.NewReplacer(
+		"{handle}", due.Handle,
+		"{name}", mailName(due.Name, due.Handle),
+		"{base}", o.base,
+		"{secret}", due.Secret,
+		"{link}", link,
+		"{stop}", o.base+"/owner/mails/"+due.Stop,
+		"{expires}", due.ExpiresAt.Time().Format("2006-01-02 15:04 UTC"),
+	)
+	filled := values.Replace(string(text) + "\n" + string(footer))
 
 	// The first paragraph of a template is the subject.
 	message := Message{ID: due.ID, To: due.To, At: due.CreatedAt.Time()}

@@ -53,9 +53,14 @@ var errSetting = errors.New(
 // parseServer parses an SMTP setting. Its errors do not quote it, unlike those of url.Parse.
 func parseServer(setting string) (*mailServer, error) {
 	u, err := url.Parse(setting)
-	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Host == "" ||
-		u.Path != "" &&
-			u.Path != "/" || u.RawQuery != "" || u.ForceQuery || strings.Contains(setting, "#") {
+	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" {
+		return nil, errSetting
+	}
+
+	// Anything after the host would be a part of a password that is not percent-encoded.
+	hasPath := u.Path != "" && u.Path != "/"
+	hasQuery := u.RawQuery != "" || u.ForceQuery
+	if u.Host == "" || hasPath || hasQuery || strings.Contains(setting, "#") {
 		return nil, errSetting
 	}
 
@@ -66,8 +71,9 @@ func parseServer(setting string) (*mailServer, error) {
 	if s.host == "" || strings.ContainsAny(s.host, " %*") {
 		return nil, errSetting
 	}
-	if u.User != nil &&
-		(s.user == "" || s.password == "" || !isLine(s.user) || !isLine(s.password)) {
+
+	isComplete := s.user != "" && s.password != "" && isLine(s.user) && isLine(s.password)
+	if u.User != nil && !isComplete {
 		return nil, errSetting
 	}
 
@@ -75,7 +81,6 @@ func parseServer(setting string) (*mailServer, error) {
 	if port := u.Port(); port != "" {
 		s.port, err = strconv.Atoi(port)
 	}
-
 	if err != nil || s.port < 1 || s.port > 65535 {
 		return nil, errSetting
 	}
@@ -127,9 +132,8 @@ func openSMTP(setting, from string, sender sender, o outside) (Sink, error) {
 		return nil, err
 	}
 	if from == "" {
-		return nil, errors.New(
-			`--mail by SMTP needs --mail-from: the address that mails come from, such as "Callbook <callbook@example.org>"`,
-		)
+		return nil, errors.New("--mail by SMTP needs --mail-from: the address that mails come from, " +
+			`such as "Callbook <callbook@example.org>"`)
 	}
 
 	if o.dial == nil {
@@ -139,6 +143,13 @@ func openSMTP(setting, from string, sender sender, o outside) (Sink, error) {
 	// The setting alone decides whether the server is this machine: DNS must not decide whether a
 	// password is sent unencrypted.
 	loopback := text.IsLoopback(server.host)
+	policy := gomail.TLSMandatory
+	mechanisms := []gomail.SMTPAuthType{gomail.SMTPAuthPlain, gomail.SMTPAuthLogin}
+	if loopback {
+		policy = gomail.TLSOpportunistic
+		mechanisms = []gomail.SMTPAuthType{gomail.SMTPAuthPlainNoEnc, gomail.SMTPAuthLoginNoEnc}
+	}
+
 	config := &tls.Config{
 		ServerName: server.host,
 		RootCAs:    o.roots,
@@ -150,25 +161,15 @@ func openSMTP(setting, from string, sender sender, o outside) (Sink, error) {
 	}
 
 	options := []gomail.Option{
-		gomail.WithPort(
-			server.port,
-		), gomail.WithHELO(sender.domain), gomail.WithTLSConfig(config), gomail.WithoutSMTPUTF8(),
-		gomail.WithoutNoop(), gomail.WithoutRset(),
+		gomail.WithPort(server.port),
+		gomail.WithHELO(sender.domain),
+		gomail.WithTLSConfig(config),
+		gomail.WithTLSPolicy(policy),
+		gomail.WithoutSMTPUTF8(),
+		gomail.WithoutNoop(),
+		gomail.WithoutRset(),
 		gomail.WithTimeout(2 * sendTimeout), // of each step: the context of the whole ends before
 	}
-
-	policy, mechanisms := gomail.TLSMandatory, []gomail.SMTPAuthType{
-		gomail.SMTPAuthPlain,
-		gomail.SMTPAuthLogin,
-	}
-	if loopback {
-		policy, mechanisms = gomail.TLSOpportunistic, []gomail.SMTPAuthType{
-			gomail.SMTPAuthPlainNoEnc,
-			gomail.SMTPAuthLoginNoEnc,
-		}
-	}
-
-	options = append(options, gomail.WithTLSPolicy(policy))
 	if server.user != "" {
 		options = append(
 			options,
@@ -184,9 +185,9 @@ func openSMTP(setting, from string, sender sender, o outside) (Sink, error) {
 		options: options,
 		dial:    o.dial,
 	}
-
 	if server.implicit {
-		s.tls, s.options = config, append(s.options, gomail.WithSSL())
+		s.tls = config
+		s.options = append(s.options, gomail.WithSSL())
 	}
 
 	return s, nil
@@ -199,16 +200,13 @@ func (s *smtpSink) Send(ctx context.Context, m Message) error {
 	}
 
 	msg := s.from.compose(m)
-	return s.connect(
-		ctx,
-		func(ctx context.Context, client *gomail.Client, connection *smtp.Client) error {
-			if err := client.SendWithSMTPClient(connection, msg); err != nil {
-				return sendFailure(ctx, err)
-			}
-
-			return nil
-		},
-	)
+	send := func(ctx context.Context, client *gomail.Client, connection *smtp.Client) error {
+		if err := client.SendWithSMTPClient(connection, msg); err != nil {
+			return sendFailure(ctx, err)
+		}
+		return nil
+	}
+	return s.connect(ctx, send)
 }
 
 // check connects up to the point where mails may be sent.
@@ -242,9 +240,9 @@ func (s *smtpSink) connect(
 		return secure, secure.HandshakeContext(ctx)
 	}
 
-	client, err := gomail.NewClient(
-		s.server.host,
-		append(slices.Clip(s.options), gomail.WithDialContextFunc(dial))...)
+	// Clipped, since concurrent mails append to the same options.
+	options := append(slices.Clip(s.options), gomail.WithDialContextFunc(dial))
+	client, err := gomail.NewClient(s.server.host, options...)
 	if err != nil {
 		return err
 	}
@@ -272,12 +270,12 @@ var wantsLogin = []int{530, 534, 535, 538}
 // connectFailure returns the error for a connection that fails before a mail is sent. It says nothing
 // about the mail, which is retried.
 func connectFailure(ctx context.Context, host string, err error) error {
-	message, step := err.Error(), "the connection"
+	message := err.Error()
+	step := "the connection"
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		// The name of the setting is no secret, and may be mistyped.
 		step = fmt.Sprintf("the connection to %q", host)
 	}
-
 	if strings.HasPrefix(message, "SMTP AUTH failed") {
 		step = "the user and password"
 	}
@@ -288,15 +286,13 @@ func connectFailure(ctx context.Context, host string, err error) error {
 		return &failure{text: fmt.Sprintf("the server rejected %s with %d", step, reply.Code)}
 
 	case strings.HasSuffix(message, "does not support STARTTLS"):
-		return &failure{
-			text: "the server offers no STARTTLS, and mails do not leave this machine unencrypted: use smtps://, or another port",
-		}
+		return &failure{text: "the server offers no STARTTLS, " +
+			"and mails do not leave this machine unencrypted: use smtps://, or another port"}
 
 	case strings.HasSuffix(message, "does not support SMTP AUTH"),
 		errors.Is(err, gomail.ErrNoSupportedAuthDiscovered):
-		return &failure{
-			text: "the server offers neither AUTH PLAIN nor AUTH LOGIN: take user and password out of --mail, or use another port",
-		}
+		return &failure{text: "the server offers neither AUTH PLAIN nor AUTH LOGIN: " +
+			"take user and password out of --mail, or use another port"}
 	}
 
 	return unanswered(ctx, step, reason(err), nil)
@@ -304,8 +300,11 @@ func connectFailure(ctx context.Context, host string, err error) error {
 
 // steps names the step at which sending fails.
 var steps = map[gomail.SendErrReason]string{
-	gomail.ErrSMTPMailFrom: "the sender", gomail.ErrSMTPRcptTo: "the recipient",
-	gomail.ErrSMTPData: "the text", gomail.ErrWriteContent: "the text", gomail.ErrSMTPDataClose: "the mail",
+	gomail.ErrSMTPMailFrom:  "the sender",
+	gomail.ErrSMTPRcptTo:    "the recipient",
+	gomail.ErrSMTPData:      "the text",
+	gomail.ErrWriteContent:  "the text",
+	gomail.ErrSMTPDataClose: "the mail",
 }
 
 // sendFailure returns the error for a mail that was not accepted, or perhaps was.
@@ -316,30 +315,27 @@ func sendFailure(ctx context.Context, err error) error {
 	}
 
 	step := cmp.Or(steps[failed.Reason], "the mail")
-	switch code := failed.ErrorCode(); {
-	case code != 0:
-		f := &failure{
-			text: strings.TrimSpace(
-				fmt.Sprintf(
-					"the server rejected %s with %d %s",
-					step,
-					code,
-					failed.EnhancedStatusCode(),
-				),
-			),
-		}
+	if code := failed.ErrorCode(); code != 0 {
+		text := fmt.Sprintf(
+			"the server rejected %s with %d %s",
+			step,
+			code,
+			failed.EnhancedStatusCode(),
+		)
+		rejection := &failure{text: strings.TrimSpace(text)}
 		if code >= 500 && !slices.Contains(wantsLogin, code) {
-			f.kind = ErrRejected
+			rejection.kind = ErrRejected
 		}
 
-		return f
-
-	case failed.Reason == gomail.ErrSMTPDataClose:
-		// The whole mail was sent, with the dot at its end.
-		return unanswered(ctx, step, "no valid response came", ErrUncertain)
+		return rejection
 	}
 
-	return unanswered(ctx, step, "no valid response came", nil)
+	// With the dot at its end, the whole mail was sent.
+	var kind error
+	if failed.Reason == gomail.ErrSMTPDataClose {
+		kind = ErrUncertain
+	}
+	return unanswered(ctx, step, "no valid response came", kind)
 }
 
 // unanswered returns the error for a step without a response of the server.

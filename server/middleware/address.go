@@ -19,9 +19,8 @@ func ParseTrustedProxies(texts []string) (TrustedProxies, error) {
 	for _, text := range texts {
 		network, err := domain.ParseNetwork(text)
 		if err != nil {
-			return nil, errors.New(
-				"--trusted-proxy: give an address such as 127.0.0.1, without a zone, or a network such as 10.0.0.0/8",
-			)
+			return nil, errors.New("--trusted-proxy: give an address such as 127.0.0.1, " +
+				"without a zone, or a network such as 10.0.0.0/8")
 		}
 
 		proxies = append(proxies, network)
@@ -43,7 +42,8 @@ func ClientAddress(r *http.Request, trusted TrustedProxies) netip.Addr {
 	// socket, and trusted.
 	addr := thisMachine
 	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		if addr = peer.Addr().Unmap(); !trusted.contain(addr) {
+		addr = peer.Addr().Unmap()
+		if !trusted.contain(addr) {
 			return addr
 		}
 	}

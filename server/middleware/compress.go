@@ -33,9 +33,10 @@ func Compress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		whole := &wholeResponse{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(whole, r)
-		body, h := whole.body.Bytes(), w.Header()
-		h.Add("Vary", "Accept-Encoding")
 
+		body := whole.body.Bytes()
+		h := w.Header()
+		h.Add("Vary", "Accept-Encoding")
 		if len(body) >= MinCompressed && AcceptsGzip(r) {
 			h.Set("Content-Encoding", "gzip")
 			body = Gzip(body)
@@ -64,8 +65,9 @@ func (w *wholeResponse) Write(b []byte) (int, error) { return w.body.Write(b) }
 // of known length for clients that accept gzip, unless the handler has.
 func (r *responseRecorder) compress(body []byte) []byte {
 	h := r.Header()
-	if len(body) < MinCompressed || h["Content-Encoding"] != nil || !AcceptsGzip(r.request) ||
-		h.Get("Content-Length") != strconv.Itoa(len(body)) {
+	isWhole := h.Get("Content-Length") == strconv.Itoa(len(body))
+	if len(body) < MinCompressed || !isWhole || h["Content-Encoding"] != nil ||
+		!AcceptsGzip(r.request) {
 		return body
 	}
 

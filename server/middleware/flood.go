@@ -50,7 +50,9 @@ func (f *floods) log(network netip.Prefix, now time.Time) (unlogged int, ok bool
 		return 0, false
 	}
 
-	unlogged, of.logged, of.unlogged = of.unlogged, now, 0
+	unlogged = of.unlogged
+	of.logged = now
+	of.unlogged = 0
 	return unlogged, true
 }
 

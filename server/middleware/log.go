@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"io"
@@ -58,14 +57,18 @@ func RecordOf(w http.ResponseWriter) *Record {
 
 // LogError adds the cause of a failure to the log event of the request.
 func LogError(w http.ResponseWriter, err error) {
-	if r, ok := recorderOf(w); ok {
-		if err == error(ErrBusy) {
-			// A busy server is no failure, and a flood must not fill the log.
-			CountAbuse(w)
-		} else {
-			r.err = err
-		}
+	r, ok := recorderOf(w)
+	if !ok {
+		return
 	}
+
+	// A busy server is no failure, and a flood must not fill the log.
+	if err == error(ErrBusy) {
+		CountAbuse(w)
+		return
+	}
+
+	r.err = err
 }
 
 // Observe assigns the request id, sets the common headers, runs next, recovers from a panic, and
@@ -87,7 +90,8 @@ func (o *Observer) Observe(next http.Handler, w http.ResponseWriter, r *http.Req
 	switch {
 	case !rec.enter():
 		if r.ProtoMajor > 1 {
-			rec.status, rec.Code = http.StatusServiceUnavailable, ErrBusy.Code
+			rec.status = http.StatusServiceUnavailable
+			rec.Code = ErrBusy.Code
 			o.Metrics.count(rec, 0)
 			CountAbuse(rec)
 
@@ -184,8 +188,8 @@ func (o *Observer) logClient(event *zerolog.Event, rec *responseRecorder) {
 
 // methods are the methods that the log and the metrics name.
 var methods = []string{
-	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
-	http.MethodConnect, http.MethodOptions, http.MethodTrace,
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+	http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace,
 }
 
 // loggedMethod returns a method as the log shows it: a client can make up others, of any length.
@@ -210,8 +214,8 @@ const MaxPathSegment = 32
 func (o *Observer) loggedPath(u *url.URL) string {
 	// A path that begins like the secret one is hidden, however badly it was copied.
 	plain := path.Clean(strings.ReplaceAll(u.Path, `\`, "/"))
-	if begin := o.Secret; begin != "" && len(plain) > len(begin) &&
-		strings.EqualFold(plain[:len(begin)], begin) {
+	begin := o.Secret
+	if begin != "" && len(plain) > len(begin) && strings.EqualFold(plain[:len(begin)], begin) {
 		return o.Secret + "/{token}"
 	}
 
@@ -219,8 +223,8 @@ func (o *Observer) loggedPath(u *url.URL) string {
 	// that somebody has pasted.
 	parts := strings.Split(u.EscapedPath(), "/")
 	for i, part := range parts {
-		if len(part) > MaxPathSegment || strings.Contains(part, "@") ||
-			strings.Contains(part, "%40") {
+		hasAt := strings.Contains(part, "@") || strings.Contains(part, "%40")
+		if len(part) > MaxPathSegment || hasAt {
 			parts[i] = "{...}"
 		}
 	}
@@ -241,15 +245,15 @@ var peerAddress = regexp.MustCompile(`(\[[0-9a-z:.%]+\]|[0-9]+(\.[0-9]+){3}):[0-
 
 // Write logs one line.
 func (c connectionLog) Write(line []byte) (int, error) {
+	message := strings.TrimSpace(string(line))
 	level := zerolog.WarnLevel
-	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) ||
-		bytes.HasPrefix(line, []byte("http2: ")) {
+	if strings.HasPrefix(message, "http: TLS handshake error") ||
+		strings.HasPrefix(message, "http2: ") {
 		level = zerolog.DebugLevel
 	}
 
 	if c.log.GetLevel() <= level {
-		c.log.WithLevel(level).
-			Msg(peerAddress.ReplaceAllLiteralString(strings.TrimSpace(string(line)), "a caller"))
+		c.log.WithLevel(level).Msg(peerAddress.ReplaceAllLiteralString(message, "a caller"))
 	}
 
 	return len(line), nil

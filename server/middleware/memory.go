@@ -11,7 +11,8 @@ func (r *responseRecorder) enter() bool {
 		r.counted = r.networks
 	}
 
-	if r.entered = r.observer.Requests.Acquire(r.counted, 1); !r.entered {
+	r.entered = r.observer.Requests.Acquire(r.counted, 1)
+	if !r.entered {
 		return false
 	}
 

@@ -35,9 +35,8 @@ func NewMetrics(set *metrics.Set, codes []domain.Code, limits []string) *Metrics
 	}
 
 	for _, limit := range limits {
-		m.limits[limit] = set.NewCounter(
-			fmt.Sprintf(`callbook_rate_limited_total{limit=%q}`, limit),
-		)
+		name := fmt.Sprintf(`callbook_rate_limited_total{limit=%q}`, limit)
+		m.limits[limit] = set.NewCounter(name)
 	}
 
 	return m
@@ -65,14 +64,12 @@ func (m *Metrics) Route(method, name string) *RouteMetrics {
 	}
 
 	for class := range r.responses {
-		r.responses[class] = m.set.GetOrCreateCounter(
-			fmt.Sprintf(
-				`callbook_http_requests_total{method=%q,route=%q,status="%dxx"}`,
-				method,
-				name,
-				class+2,
-			),
-		)
+		r.responses[class] = m.set.GetOrCreateCounter(fmt.Sprintf(
+			`callbook_http_requests_total{method=%q,route=%q,status="%dxx"}`,
+			method,
+			name,
+			class+2,
+		))
 	}
 	return r
 }
@@ -109,9 +106,10 @@ func (m *Metrics) TakeAbuse() int64 { return m.abuse.Swap(0) }
 func (m *Metrics) count(rec *responseRecorder, took time.Duration) {
 	rec.Route.responses[min(max(rec.status/100, 2), 5)-2].Inc()
 	rec.Route.seconds.Update(took.Seconds())
-	for _, rejections := range []*metrics.Counter{m.rejections[rec.Code], m.limits[rec.Limit]} {
-		if rejections != nil {
-			rejections.Inc()
-		}
+	if rejections, ok := m.rejections[rec.Code]; ok {
+		rejections.Inc()
+	}
+	if rejections, ok := m.limits[rec.Limit]; ok {
+		rejections.Inc()
 	}
 }

@@ -24,12 +24,16 @@ func NoticeProxy(
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
 
 		// The peer of a Unix socket has no address.
-		addr, socket := peer.Addr().Unmap(), err != nil
-		if socket && !forwarded ||
-			len(trusted) == 0 && forwarded && (addr.IsLoopback() || addr.IsPrivate()) {
-			now, last := domain.TimeOf(clock()), noticed.Load()
-			if now >= domain.Time(last).Add(domain.Day) &&
-				noticed.CompareAndSwap(last, int64(now)) {
+		socket := err != nil
+		addr := peer.Addr().Unmap()
+		isNear := addr.IsLoopback() || addr.IsPrivate()
+		if socket && !forwarded || forwarded && isNear && len(trusted) == 0 {
+			last := noticed.Load()
+			now := domain.TimeOf(clock())
+
+			// Of requests at the same time, one swaps.
+			isDue := now >= domain.Time(last).Add(domain.Day)
+			if isDue && noticed.CompareAndSwap(last, int64(now)) {
 				notice(socket)
 			}
 		}

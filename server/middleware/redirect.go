@@ -10,7 +10,7 @@ import (
 func RedirectTo(base string, status int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A request can set only the path and the query of the target. x:@example.org is a path,
-		// too, and would make a host of the base a user.
+		// too, and would make the host of the base a user.
 		target := base + "/"
 		if path := r.URL.EscapedPath(); strings.HasPrefix(path, "/") {
 			target = base + path
@@ -35,7 +35,8 @@ type SuccessWriter struct {
 
 // WriteHeader sends the status of a success.
 func (s *SuccessWriter) WriteHeader(status int) {
-	if s.Failed = status >= 400; !s.Failed {
+	s.Failed = status >= 400
+	if !s.Failed {
 		s.ResponseWriter.WriteHeader(status)
 	}
 }

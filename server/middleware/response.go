@@ -63,7 +63,8 @@ func (r *responseRecorder) WriteHeader(status int) {
 func (r *responseRecorder) Write(b []byte) (int, error) {
 	r.WriteHeader(http.StatusOK)
 
-	part, head := b, r.request.Method == http.MethodHead
+	part := b
+	head := r.request.Method == http.MethodHead
 	if !r.sent {
 		part = r.compress(b)
 
@@ -128,7 +129,13 @@ func (r *responseRecorder) send(b []byte) error {
 
 // bodyHeaders are the headers that describe the response of a handler.
 var bodyHeaders = []string{
-	"Cache-Control", "Content-Encoding", "Content-Language", "Content-Length", "Content-Type", "Etag", "Link",
+	"Cache-Control",
+	"Content-Encoding",
+	"Content-Language",
+	"Content-Length",
+	"Content-Type",
+	"Etag",
+	"Link",
 }
 
 // reject sends an error response in place of that of the handler.
@@ -138,7 +145,8 @@ func (r *responseRecorder) reject(err error) {
 	}
 
 	r.Header().Set("Connection", "close") // it holds memory as well
-	r.status, r.Safe = 0, false           // an error response is always sent
+	r.status = 0
+	r.Safe = false // an error response is always sent
 	r.observer.Reject(r, r.request, err)
 	r.rejected = true
 }

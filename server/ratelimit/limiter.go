@@ -158,7 +158,8 @@ func (l *Limiter) allow(h http.Header, class Class, client Client, times int, no
 	// The policy is the documented one, without the multiple of a wider network.
 	policy := headerItem(name, "q", limit.Requests, "w", int(limit.Period.Seconds()))
 	limit.Requests *= times
-	bucket, now := l.bucket(class, limit, client), l.observe(now)
+	bucket := l.bucket(class, limit, client)
+	now = l.observe(now)
 	allowed := bucket.AllowN(now, 1)
 	left := bucket.TokensAt(now)
 	perSecond := float64(bucket.Limit())
@@ -194,10 +195,8 @@ func (l *Limiter) bucket(class Class, limit Limit, client Client) *rate.Limiter 
 		return bucket
 	}
 
-	bucket := rate.NewLimiter(
-		rate.Limit(float64(limit.Requests)/limit.Period.Seconds()),
-		limit.Requests,
-	)
+	perSecond := rate.Limit(float64(limit.Requests) / limit.Period.Seconds())
+	bucket := rate.NewLimiter(perSecond, limit.Requests)
 
 	// Another request of the client may have added one meanwhile.
 	if earlier, ok, _ := buckets.PeekOrAdd(key, bucket); ok {
@@ -211,18 +210,17 @@ func (l *Limiter) bucket(class Class, limit Limit, client Client) *rate.Limiter 
 // the policy, the remaining requests, and the seconds until the limit is full again.
 func setHeaders(h http.Header, policy, state string) {
 	if before := h.Get("Ratelimit-Policy"); before != "" {
-		policy, state = before+", "+policy, h.Get("Ratelimit")+", "+state
+		policy = before + ", " + policy
+		state = h.Get("Ratelimit") + ", " + state
 	}
-	h["Ratelimit-Policy"], h["Ratelimit"] = []string{policy}, []string{state}
+
+	h["Ratelimit-Policy"] = []string{policy}
+	h["Ratelimit"] = []string{state}
 }
 
 // headerItem formats a class with two of its figures for the headers.
 func headerItem(class Class, name string, n int, other string, m int) string {
-	return `"` + string(
-		class,
-	) + `";` + name + "=" + strconv.Itoa(
-		n,
-	) + ";" + other + "=" + strconv.Itoa(
-		m,
-	)
+	first := name + "=" + strconv.Itoa(n)
+	second := other + "=" + strconv.Itoa(m)
+	return `"` + string(class) + `";` + first + ";" + second
 }

@@ -47,7 +47,10 @@ func (p *Pool) Acquire(networks []netip.Prefix, n int) bool {
 	// Nothing is acquired before all networks are checked.
 	for level, network := range networks {
 		used := p.networks[network]
-		if used+n > p.share[level] || used+n > p.little && p.used+n > p.total-p.total/reservedPart {
+		if used+n > p.share[level] {
+			return false
+		}
+		if used+n > p.little && p.used+n > p.total-p.total/reservedPart {
 			return false
 		}
 	}

@@ -19,7 +19,7 @@ var DefaultMailCaps = MailCaps{
 	Pause:   time.Minute,
 	Agent:   5,
 	Mailbox: 3,
-	Site:    200,
+	Site:    DefaultQuotas[LimitMails],
 	Network: Share{5, 10, 20},
 	Repeat:  time.Hour,
 	Notices: 3,

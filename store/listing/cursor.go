@@ -35,7 +35,7 @@ func ParseCursor(name, cursor string) (Position, error) {
 		return p, nil
 	}
 
-	// Another text than base64 is not equal below.
+	// The comparison below finds what is no base64.
 	b, _ := base64.RawURLEncoding.DecodeString(cursor)
 	var numbers [3]uint64
 	for i := range numbers {
@@ -43,6 +43,7 @@ func ParseCursor(name, cursor string) (Position, error) {
 		numbers[i], b = n, b[max(0, size):]
 	}
 
+	// Only the text that Cursor returns for these numbers is a cursor, with the checksum of this list.
 	p.tier, p.Seq = int(numbers[1]), int64(numbers[2])
 	if p.tier < 0 || p.tier >= search.Tiers || p.Seq <= 0 || p.Cursor() != cursor {
 		return p, &domain.Error{

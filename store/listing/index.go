@@ -26,6 +26,7 @@ type Index struct {
 // NewIndex returns the queries of a full-text table. tokens is its fts5vocab table of the type
 // instance, and where is a condition that all matches meet, whose values are the bounds.
 func NewIndex(table, tokens, where string) Index {
+	// FTS5 takes the name of the table for all of its columns.
 	match := ` FROM ` + table + ` WHERE ` + table + ` MATCH `
 	given := match + `IFNULL(NULLIF(?, ''), '""')` // an empty expression would be a syntax error
 	page := given + ` AND rowid < ?` + where + ` ORDER BY rowid DESC LIMIT ?`
@@ -134,7 +135,7 @@ func (x *Index) answers(
 		values = append(values, i, q.count, q.exact, q.list, q.upper)
 		values = append(values, q.tokens.From, q.tokens.To, q.tokens.Length)
 	}
-	placeholders, values := padded(values, 8)
+	placeholders, values := padded(values, 8) // as many as a question has
 	query := `
 		WITH most (counted, tokens) AS (VALUES (?, ?)),
 		questions (n, counted, exactly, listed, upper, low, high, length) AS (

@@ -4,8 +4,8 @@
 //
 // A page is read with one query, which continues below the last row of the page before, so
 // that a page costs the same however far down it is and no record is listed twice. Totals are
-// counted up to [CountLimit]. A search has tiers of strict matches and
-// then partial matches; see package search.
+// counted up to [CountLimit]. A search has tiers of strict matches and then partial matches; see
+// package search.
 package listing
 
 import (
@@ -45,7 +45,7 @@ func (p Page) first() bool { return p.Cursor == "" && p.Offset == 0 }
 // List is one page of records.
 type List[T any] struct {
 	Items []T
-	// Search only: number of leading items that match every word; the others match some.
+	// Strict is the number of leading items of a search that match every word; others match some.
 	Strict       int
 	Total        int    // counted up to CountLimit; of a search, the records that match every word
 	TotalIsExact bool   // false if there are more than Total
@@ -91,6 +91,7 @@ func Read[T Record](ctx context.Context, r Reader, q *Query, page Page) (List[T]
 		page.Offset = 0
 	}
 
+	// One row more than the page has room for shows whether another page follows.
 	var rows []T
 	args := slices.Concat(q.Before, []any{from.Seq}, q.Bounds, []any{page.Limit + 1, page.Offset})
 	if err := r.Select(ctx, &rows, q.Rows, args...); err != nil {
@@ -105,6 +106,7 @@ func Read[T Record](ctx context.Context, r Reader, q *Query, page Page) (List[T]
 	}
 	list.Strict = len(list.Items)
 
+	// A list of one page, as most are, needs no second query.
 	if page.first() && list.Next == "" {
 		list.Total = len(list.Items)
 		list.TotalIsExact = true
@@ -115,6 +117,7 @@ func Read[T Record](ctx context.Context, r Reader, q *Query, page Page) (List[T]
 	args = slices.Concat(q.Before, q.Bounds, []any{CountLimit + 1})
 	err = r.Get(ctx, &total, q.Count, args...)
 	list.TotalIsExact = total <= CountLimit
+	// Between the two queries records may have been deleted.
 	list.Total = max(min(total, CountLimit), len(list.Items))
 	return list, err
 }
@@ -124,7 +127,7 @@ func fitting[T any](records []T, limit, maxBytes int) int {
 	size := 0
 	for i := range records {
 		size += sizeOf(records[i : i+1])
-		if i == limit || i > 0 && size > maxBytes {
+		if i == limit || i > 0 && size > maxBytes { // one fits always, or the list would never end
 			return i
 		}
 	}

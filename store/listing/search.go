@@ -26,7 +26,7 @@ type Search struct {
 // Hint explains why no record matches every word of a query.
 type Hint struct {
 	Words []HintWord // words of the query that the index has
-	// The query with its unknown words replaced by indexed ones; empty for none.
+	// DidYouMean is the query with its unknown words replaced by indexed ones; empty for none.
 	DidYouMean string
 }
 
@@ -86,6 +86,7 @@ func ReadSearch[T Record](ctx context.Context, r Reader, s Search, page Page) (L
 func (s *searchRun) readWords(ctx context.Context) error {
 	completions := s.query.Incomplete()
 	many := len(s.query.Words) > search.MaxWords
+	// A query of a few whole words with one facet at most, as most are, needs no facts.
 	if completions == (search.TokenRange{}) && !many && len(s.Facets) < 2 {
 		return nil
 	}
@@ -118,14 +119,14 @@ func (s *searchRun) readWords(ctx context.Context) error {
 
 // readStrict reads the strict matches of the page and the one behind it, and counts them all.
 func (s *searchRun) readStrict(ctx context.Context, from Position, page Page) error {
-	s.exact = true
+	s.exact = true // of none, unless they are counted below
 	if s.unheld || s.nowhere {
 		return nil
 	}
 
 	all := s.query.All(s.Facets)
 	tiers := s.query.Tiers(s.Facets, s.Exact)
-	if s.Newest {
+	if s.Newest { // all strict matches in one tier, which FTS5 reads newest first
 		tiers = [search.Tiers]string{all}
 	}
 	args := []any{s.Exact}
@@ -133,7 +134,7 @@ func (s *searchRun) readStrict(ctx context.Context, from Position, page Page) er
 		below := Last
 		switch {
 		case tier < from.tier:
-			expression = ""
+			expression = "" // the pages before have shown it
 		case tier == from.tier:
 			below = from.Seq
 		}
@@ -193,6 +194,7 @@ func (s *searchRun) readPartial(ctx context.Context, page Page) error {
 	for i, answer := range answers {
 		found = append(found, search.Found{Part: parts[i], Answer: answer})
 	}
+	// Only now is known how many records match each of the near words.
 	found = search.KeepNearest(found)
 	if s.total == 0 {
 		s.hint = s.newHint(found)
@@ -216,6 +218,7 @@ func (s *searchRun) nearWords(ctx context.Context) (words []*search.Near, err er
 	unknown := s.query.Unknown()
 	var questions []question
 	for _, w := range unknown {
+		// A word may have several ranges: each is a question, and all add to one Near.
 		near := search.NewNear(w.Text)
 		for _, tokens := range near.Tokens() {
 			words = append(words, near)
@@ -227,7 +230,7 @@ func (s *searchRun) nearWords(ctx context.Context) (words []*search.Near, err er
 	for i, a := range answers {
 		words[i].Add(a.Tokens)
 	}
-	return slices.Compact(words), err
+	return slices.Compact(words), err // one of each
 }
 
 // newHint explains why no record matches every word. It repeats words of the query only if the
@@ -288,6 +291,7 @@ func readRecords[T Record](
 
 	n := fitting(rows, page.Limit, s.MaxBytes)
 	found.Items = append(found.Items, rows[:n]...)
+	// The cursor continues the strict matches: partial ones have no second page.
 	strict := func(row T) bool { return order[row.Position()] < len(s.ids) }
 	for found.Strict < n && strict(rows[found.Strict]) {
 		found.Strict++

@@ -84,6 +84,7 @@ func (g *glossary) cut(text string) (pieces []string) {
 	}
 
 	for i := 0; i < len(chars); {
+		// The longest word that begins here, or nothing: n is then 1 or less.
 		n := min(g.longest, len(chars)-i)
 		for ; n > 1; n-- {
 			if w := strings.Join(chars[i:i+n], ""); g.byWord[w] != nil || stopWords[w] {

@@ -41,6 +41,7 @@ func (w Word) forms() []form {
 		others = append(others, g.same(piece)...)
 	}
 
+	// The word itself comes first: maxForms must not leave it out.
 	all := formsOf(w.Text, w.prefix)
 	for _, other := range others {
 		if len(all) >= maxForms {
@@ -159,6 +160,7 @@ func (h highlighter) matches(text string) bool {
 
 // appendPairs appends the characters and pairs of a run that match.
 func (h highlighter) appendPairs(spans []Span, r run) []Span {
+	// The tokens of a run are its characters and pairs, whatever words a reader sees in it.
 	before, beforeAt, at := "", 0, r.at
 	for _, c := range characters(r.text) {
 		end := at + len(c)

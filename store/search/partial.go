@@ -68,7 +68,7 @@ type partList struct {
 
 // add adds the part of a word, with those of near words and of the glossary.
 func (l *partList) add(word string, own Part) {
-	if l.used+2 > maxParts {
+	if l.used+2 > maxParts { // the word, and what the glossary has for it
 		return
 	}
 
@@ -102,9 +102,11 @@ func (l *partList) addRun(w Word, alone bool) {
 			continue
 		}
 
+		// What the glossary does not know may be several words: only its pairs are sure to match.
 		if g.byWord[piece] != nil || utf8.RuneCountInString(piece) <= 2 {
 			own := partOf(func(tier int) string { return anyOf(wholeWords(tier, piece)) })
 			if piece == w.Text && len(w.pairs) == 1 {
+				// A run of one token can be looked up, and repeated in a hint, like a word.
 				own.Word = piece
 				own.Exact = own.Expression
 			}
@@ -196,6 +198,7 @@ func Rank(found []Found, strict []int64) []int64 {
 	scores := map[int64]float64{}
 	var rarest float64
 	for from := 0; from < len(found); {
+		// The parts of a word stand behind each other.
 		to := from + 1
 		for to < len(found) && found[to].word == found[from].word {
 			to++
@@ -236,6 +239,7 @@ func addScores(scores map[int64]float64, parts []Found) (rare float64) {
 		rare = rarity(1, parts[0].Newest)
 	}
 
+	// A record with a word and its translation does not match better than one with the word.
 	best := map[int64]float64{}
 	for _, f := range parts {
 		for _, id := range f.IDs {
@@ -256,5 +260,6 @@ func addScores(scores map[int64]float64, parts []Found) (rare float64) {
 const fewRecords = 20
 
 func rarity(count, records int) float64 {
+	// As the inverse document frequency of BM25, with halves so that no count gives infinity.
 	return math.Log((float64(max(records, count, fewRecords)) + 1) / (float64(count) + 0.5))
 }

@@ -50,6 +50,7 @@ func Parse(text string) Query {
 			}
 		}
 
+		// The comparison below is quadratic.
 		if len(all) == maxParsed {
 			break
 		}
@@ -68,6 +69,8 @@ func Parse(text string) Query {
 		content = all
 	}
 
+	// Only what is being typed is a beginning: the last word, unless a stop word or a repeated word
+	// follows it.
 	if n := len(content); n > 0 && content[n-1].Text == last {
 		content[n-1].prefix = !content[n-1].unspaced
 	}
@@ -163,6 +166,7 @@ func (q Query) Learn(counts []int, completions []string) Query {
 		last.completions = completions
 	}
 
+	// Common words decide least: with too many words, they are left out, in the order of the query.
 	rarest := slices.SortedStableFunc(slices.Values(q.Words), func(a, b Word) int {
 		return a.held - b.held
 	})
@@ -247,6 +251,7 @@ func (q Query) Tiers(facets []string, exact string) (tiers [Tiers]string) {
 	}
 
 	tiers[1] = q.within(0, facets)
+	// Each tier without the matches of the one before: a record is listed once.
 	for n := 1; n < textTiers; n++ {
 		tiers[1+n] = "(" + q.within(n, facets) + " NOT " + q.within(n-1, facets) + ")"
 	}

@@ -44,6 +44,7 @@ func runs(text string) iter.Seq[run] {
 				end += signs(text[start:i], text[i:])
 			}
 
+			// A run ends here, and the character may begin another one.
 			if start >= 0 && !yield(run{text[start:end], start, kind == unspacedRun}) {
 				return
 			}
@@ -63,6 +64,7 @@ func runs(text string) iter.Seq[run] {
 // signs returns how many of the signs that follow a word belong to it: c++, c# and a+ are words of
 // their own, and the plus in r+d and the signs of longer words separate words.
 func signs(word, rest string) int {
+	// In "r+d" and "1+1" the plus stands between two words; in "a+ school" and "c++" it does not.
 	next, _ := utf8.DecodeRuneInString(rest[1:])
 	k := kindOf(next)
 	switch {

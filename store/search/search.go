@@ -62,8 +62,9 @@ type Row struct {
 func (r Row) Tokens() string {
 	var b strings.Builder
 	b.WriteString(strings.Join(r.Facets, " "))
-	added := newTokenSet()
 
+	// A token of a heavier text is written for every lighter tier as well: the set keeps it.
+	added := newTokenSet()
 	for tier, texts := range [textTiers][]string{r.First, r.Second, r.Third} {
 		added.add(texts)
 		for _, tok := range added.tokens {

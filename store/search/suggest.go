@@ -32,7 +32,7 @@ func NewNear(word string) *Near {
 	if len(n.to) < 5 {
 		n.most = 1
 	}
-	n.distance = n.most + 1
+	n.distance = n.most + 1 // farther than any word that counts
 	return n
 }
 
@@ -95,6 +95,7 @@ func Distance(a, b string, most int) int {
 		last[j] = j
 	}
 
+	// A row of the table of distances between the beginnings of both words depends on two others.
 	for i := range from {
 		row[0] = i + 1
 		least := row[0]
@@ -112,6 +113,7 @@ func Distance(a, b string, most int) int {
 			least = min(least, row[j+1])
 		}
 
+		// No later row has less than this one.
 		if least > most {
 			return most + 1
 		}

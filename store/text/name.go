@@ -53,6 +53,7 @@ func isVisible(r rune) bool {
 // not. That is a reserved word if it is that word as a whole, or the name of the service or of the
 // site if that can be read in it.
 func ReservedWord(s, site string) string {
+	// "A d m i n" reads like the word: blanks and signs between letters do not count.
 	whole := strings.Join(wordsOf(search.Fold(s)), "")
 	if slices.Contains(reservedWords, whole) {
 		return whole

@@ -1,5 +1,3 @@
-// Package backup makes, schedules, checks and restores backups of a directory, and counts what they
-// contain. It does with package sqlitedb what the operator's commands need.
 package store
 
 import (

@@ -1,9 +1,3 @@
-// Package blocklist holds the lists of the operator: what is not allowed here, and networks that
-// no limit counts. It checks drafts against them.
-//
-// Case, width, accents and what stands between words do not count. A word of letters matches as
-// a whole word; one with characters of a script without spaces, such as Chinese, also inside
-// others. A domain or a host matches with the names below it. Stored texts are not checked again.
 package store
 
 import (
@@ -23,6 +17,12 @@ import (
 	"callbook/store/sqlitedb"
 	"callbook/store/text"
 )
+
+// The lists of the operator are what is not allowed here, and networks that no limit counts.
+//
+// Case, width, accents and what stands between words do not count. A word of letters matches as
+// a whole word; one with characters of a script without spaces, such as Chinese, also inside
+// others. A domain or a host matches with the names below it. Stored texts are not checked again.
 
 // The limits of each list, and of a word in characters after folding. In a script without spaces,
 // one character can be a word; in others, one letter would match too much. So would a network with
@@ -86,10 +86,10 @@ func parseBlock(kind BlockKind, written string) (string, error) {
 		form := blockForm(written)
 		switch n := utf8.RuneCountInString(form); {
 		case n == 0, n < minBlockLength && !strings.ContainsFunc(form, search.IsUnspaced):
-			return form, fault(domain.FaultTooShort, "")
+			return form, blockFault(domain.FaultTooShort, "")
 
 		case n > maxBlockLength:
-			return form, fault(domain.FaultTooLong, "")
+			return form, blockFault(domain.FaultTooLong, "")
 		}
 
 		return form, nil
@@ -97,7 +97,7 @@ func parseBlock(kind BlockKind, written string) (string, error) {
 	case BlockDomain, BlockHost:
 		name := strings.ToLower(strings.TrimLeft(strings.TrimSpace(written), "@."))
 		if !text.IsHostName(name) {
-			return name, fault(domain.FaultBadFormat, "entry_name")
+			return name, blockFault(domain.FaultBadFormat, "entry_name")
 		}
 
 		return name, nil
@@ -109,13 +109,13 @@ func parseBlock(kind BlockKind, written string) (string, error) {
 	}
 
 	if err != nil || network.Bits() < minNetworkBits {
-		return written, fault(domain.FaultBadFormat, "entry_network")
+		return written, blockFault(domain.FaultBadFormat, "entry_network")
 	}
 
 	return network.String(), nil
 }
 
-func fault(code domain.FieldCode, topic string) error {
+func blockFault(code domain.FieldCode, topic string) error {
 	return domain.Invalid(domain.FieldError{Field: "entry", Code: code, Topic: topic})
 }
 
@@ -123,31 +123,35 @@ func fault(code domain.FieldCode, topic string) error {
 // are checked again soon. It returns validation_failed if the list would have more than 1000
 // entries.
 func (t *tx) addBlock(kind BlockKind, entry string) (added int64, err error) {
+	t.Changes.Lists = true
 	added, err = t.Change(`
 		INSERT INTO blocklist (kind, entry, created_at) VALUES (?, ?, ?)
 		ON CONFLICT (kind, entry) DO NOTHING`, kind, entry, t.Now)
+	if err != nil {
+		return 0, err
+	}
 
 	var n int
-	if err == nil {
-		err = t.Get(&n, `SELECT COUNT(*) FROM blocklist WHERE kind = ?`, kind)
+	if err := t.Get(&n, `SELECT COUNT(*) FROM blocklist WHERE kind = ?`, kind); err != nil {
+		return 0, err
 	}
-
-	if err == nil && n > maxBlocks {
-		err = fault(domain.FaultTooMany, "")
+	if n > maxBlocks {
+		return 0, blockFault(domain.FaultTooMany, "")
 	}
-
-	t.Changes.Lists = true
-	return added, err
+	return added, nil
 }
 
 // removeBlock removes an entry. It returns not_found if the list does not have it.
 func (t *tx) removeBlock(kind BlockKind, entry string) (removed int64, err error) {
-	removed, err = t.Change(`DELETE FROM blocklist WHERE kind = ? AND entry = ?`, kind, entry)
-	if err == nil && removed == 0 {
-		err = domain.NewError(domain.CodeNotFound)
-	}
 	t.Changes.Lists = true
-	return removed, err
+	removed, err = t.Change(`DELETE FROM blocklist WHERE kind = ? AND entry = ?`, kind, entry)
+	if err != nil {
+		return 0, err
+	}
+	if removed == 0 {
+		return 0, domain.NewError(domain.CodeNotFound)
+	}
+	return removed, nil
 }
 
 // listBlocks returns all entries, in alphabetical order of each list.
@@ -165,22 +169,22 @@ func listBlocks(ctx context.Context, db *sqlitedb.DB) (entries []BlockEntry, err
 // of them.
 func (t *tx) checkBlocks(draft any, errs ...domain.FieldError) error {
 	var entries []BlockEntry
-	if err := t.Select(&entries, `SELECT kind, entry FROM blocklist WHERE kind IN ('word', 'domain', 'host')`); err != nil {
+	err := t.Select(&entries, `SELECT kind, entry FROM blocklist WHERE kind IN (?, ?, ?)`,
+		BlockWord, BlockDomain, BlockHost)
+	if err != nil {
 		return fmt.Errorf("read the blocklist: %w", err)
 	}
 
-	if len(entries) > 0 {
-		lists := map[BlockKind][]string{}
-		for _, e := range entries {
-			lists[e.Kind] = append(lists[e.Kind], e.Entry)
-		}
-
+	lists := map[BlockKind][]string{}
+	for _, e := range entries {
+		lists[e.Kind] = append(lists[e.Kind], e.Entry)
+	}
+	if len(lists) > 0 {
 		eachText("", "", reflect.ValueOf(draft), func(field, format, written string) {
-			if topic := findBlocked(lists, format, written); topic != "" {
-				errs = append(
-					errs,
-					domain.FieldError{Field: field, Code: domain.FaultBadValue, Topic: topic},
-				)
+			fault := domain.FieldError{Field: field, Code: domain.FaultBadValue}
+			fault.Topic = findBlocked(lists, format, written)
+			if fault.Topic != "" {
+				errs = append(errs, fault)
 			}
 		})
 	}
@@ -188,7 +192,6 @@ func (t *tx) checkBlocks(draft any, errs ...domain.FieldError) error {
 	if len(errs) > 0 {
 		return domain.Invalid(errs...)
 	}
-
 	return nil
 }
 
@@ -235,10 +238,9 @@ func isAtHost(address, host string) bool {
 // holdsName reports whether a list has a name or one above it.
 func holdsName(list []string, name string) bool {
 	name = strings.ToLower(name)
-	return slices.ContainsFunc(
-		list,
-		func(entry string) bool { return name == entry || strings.HasSuffix(name, "."+entry) },
-	)
+	return slices.ContainsFunc(list, func(entry string) bool {
+		return name == entry || strings.HasSuffix(name, "."+entry)
+	})
 }
 
 // eachText calls f with path, format and value of each field of a draft that is a text; see isText.
@@ -317,7 +319,8 @@ func newLists(db *sqlitedb.DB) *BlockLists {
 func (l *BlockLists) Committed(c Changes) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stale = l.stale || c.All || c.Lists; !l.stale {
+	l.stale = l.stale || c.All || c.Lists
+	if !l.stale {
 		return
 	}
 

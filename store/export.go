@@ -1,4 +1,3 @@
-// Package export reads everything that is stored about an agent.
 package store
 
 import (
@@ -90,7 +89,11 @@ func exportRows(
 	id int64,
 ) ([]map[string]any, error) {
 	stored, err := db.SelectMaps(ctx, query, id)
-	rows := []map[string]any{}
+	if err != nil {
+		return nil, err
+	}
+
+	rows := []map[string]any{} // not nil, which would be null in JSON
 	for _, columns := range stored {
 		row := map[string]any{}
 		for column, value := range columns {
@@ -102,7 +105,7 @@ func exportRows(
 		rows = append(rows, row)
 	}
 
-	return rows, err
+	return rows, nil
 }
 
 // unexported are columns that follow from others.
@@ -125,19 +128,21 @@ func exportValue(column string, value any) (any, bool) {
 		return nil, false
 	}
 
+	// "created_at" has the kind "at", as "at" itself does.
+	kind := column[strings.LastIndexByte(column, '_')+1:]
 	switch v := value.(type) {
 	case []byte:
 		return nil, false
 
 	case int64:
 		switch {
-		case column == "at" || strings.HasSuffix(column, "_at") || strings.HasSuffix(column, "_until") || strings.HasSuffix(column, "_since"):
+		case kind == "at", kind == "until", kind == "since":
 			return domain.Time(v), true
 
 		case slices.Contains(flags, column):
 			return v != 0, true
 
-		case column == "seq" || column == "id" || strings.HasSuffix(column, "_id") || strings.HasSuffix(column, "_seq"):
+		case kind == "id", kind == "seq":
 			return nil, false
 		}
 

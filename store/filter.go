@@ -218,6 +218,10 @@ const maxFacet = 60
 // folding may have made one too long, and the beginning of a language need not be one.
 func (s *Store) facetValues(ctx context.Context, kind rune) ([]domain.FacetValue, error) {
 	counts, err := s.countFacets(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+
 	values := []domain.FacetValue{}
 	for _, c := range counts {
 		value := search.FacetText(c.Token)
@@ -225,18 +229,22 @@ func (s *Store) facetValues(ctx context.Context, kind rune) ([]domain.FacetValue
 			value, _ = text.ParseLanguage(value)
 		}
 
-		if utf8.RuneCountInString(value) <= maxFacet && text.CheckLine(value) &&
-			search.Facet(kind, text.NormalizeLine(value)) == c.Token {
+		isAccepted := utf8.RuneCountInString(value) <= maxFacet && text.CheckLine(value)
+		if isAccepted && search.Facet(kind, text.NormalizeLine(value)) == c.Token {
 			values = append(values, domain.FacetValue{Value: value, Agents: c.Agents})
 		}
 	}
 
-	return values, err
+	return values, nil
 }
 
 // levels counts the agents of each trust level. Facets say from which levels on an agent is.
 func (s *Store) levels(ctx context.Context) ([]domain.LevelFacet, error) {
 	counts, err := s.countFacets(ctx, facetLevel)
+	if err != nil {
+		return nil, err
+	}
+
 	by := map[string]int{}
 	for _, c := range counts {
 		by[search.FacetText(c.Token)] = c.Agents
@@ -245,5 +253,5 @@ func (s *Store) levels(ctx context.Context) ([]domain.LevelFacet, error) {
 		{Value: 0, Agents: by["0"]},
 		{Value: 1, Agents: by["from1"] - by["from2"]},
 		{Value: 2, Agents: by["from2"]},
-	}, err
+	}, nil
 }

@@ -55,7 +55,8 @@ func (s *Store) AddAbuse(ctx context.Context, requests int64) error {
 	return s.writeBackground(ctx, func(t *tx) error {
 		return t.Exec(`
 			INSERT INTO abuse_days (day, requests) VALUES (?, ?)
-			ON CONFLICT (day) DO UPDATE SET requests = requests + excluded.requests`, t.Now.StartOfDay(), requests)
+			ON CONFLICT (day) DO UPDATE SET requests = requests + excluded.requests`,
+			t.Now.StartOfDay(), requests)
 	})
 }
 
@@ -72,15 +73,12 @@ type Figures struct {
 func (s *Store) Figures(ctx context.Context) (f Figures, err error) {
 	f.Commits, f.Writes = s.db.Counts()
 	f.Health = s.db.Health()
-	if err = s.db.Get(ctx, &f.Mails, `SELECT COUNT(*) FROM outbox`); err == nil {
-		err = s.db.Get(ctx, &f.Reports, `SELECT COUNT(*) FROM reports WHERE closed_at IS NULL`)
+	if err := s.db.Get(ctx, &f.Mails, `SELECT COUNT(*) FROM outbox`); err != nil {
+		return f, err
 	}
-	return f, err
-}
 
-// MarkDev is markDev in a transaction of its own.
-func (s *Store) MarkDev(ctx context.Context, fresh bool) error {
-	return s.write(ctx, func(t *tx) error { return t.markDev(fresh) })
+	err = s.db.Get(ctx, &f.Reports, `SELECT COUNT(*) FROM reports WHERE closed_at IS NULL`)
+	return f, err
 }
 
 // Clear deletes everything in the directory, including handles, for tests of agents.
@@ -91,26 +89,33 @@ var ErrNotDev = errors.New(
 	"this directory was not made by callbook dev, which could empty it; give another --db",
 )
 
-// markDev marks a fresh directory as one of callbook dev. It returns ErrNotDev for another that is
+// MarkDev marks a fresh directory as one of callbook dev. It returns ErrNotDev for another that is
 // not marked.
-func (t *tx) markDev(fresh bool) error {
-	if fresh {
-		return t.Exec(`INSERT INTO site (name, value) VALUES ('dev', ?)`, []byte(t.Now.String()))
-	}
+func (s *Store) MarkDev(ctx context.Context, fresh bool) error {
+	return s.write(ctx, func(t *tx) error {
+		if fresh {
+			return t.setFirst(devName, []byte(t.Now.String()))
+		}
 
-	var since []byte
-	marked, err := t.Find(&since, `SELECT value FROM site WHERE name = 'dev'`)
-	if err == nil && !marked {
-		err = ErrNotDev
-	}
-
-	return err
+		var since []byte
+		marked, err := t.Find(&since, selectSiteValue, devName)
+		if err != nil {
+			return err
+		}
+		if !marked {
+			return ErrNotDev
+		}
+		return nil
+	})
 }
 
 // clearDirectory deletes everything in the directory, including handles, for tests of agents.
 func (t *tx) clearDirectory() error {
 	for _, table := range []string{
-		"outbox", "mail_log", "mail_networks", "mail_stops", "reports", "audit", "blocklist", "blocks", "network_usage", "invites", "operator_links", "abuse_days", "requests", "collabs",
+		"outbox", "mail_log", "mail_networks", "mail_stops",
+		"reports", "audit", "blocklist", "invites", "operator_links", "abuse_days",
+		"blocks", "network_usage", "requests", "collabs",
+		// The other tables of an agent are emptied with it. The numbers of records begin again.
 		"agents", "handles", "sqlite_sequence",
 	} {
 		if err := t.Exec(`DELETE FROM ` + table); err != nil {
@@ -118,7 +123,8 @@ func (t *tx) clearDirectory() error {
 		}
 	}
 
-	if err := t.Exec(`DELETE FROM site WHERE name LIKE 'matched_%'`); err != nil { // numbers of posts begin again
+	// They hold numbers of posts.
+	if err := t.Exec(`DELETE FROM site WHERE name LIKE 'matched_%'`); err != nil {
 		return err
 	}
 	if err := t.ClearSearch(); err != nil {

@@ -1,13 +1,34 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"callbook/store/domain"
 )
+
+// jobs are the jobs of RunJobs, in their order. A job handles up to jobBatch records, and returns how
+// many there were.
+var jobs = []struct {
+	name string // in errors
+	run  func(*tx) (records int, err error)
+}{
+	{"index posts", (*tx).indexStalePosts},
+	{"delete agents", (*tx).deleteDue},
+	{"end suspensions", (*tx).endSuspensions},
+	{"expire requests", func(t *tx) (int, error) { return t.expireRequests("") }},
+	{"expire links", (*tx).expireLinks},
+	{"expire mails", allAtOnce((*tx).deleteExpiredMails)},
+	{"forget former mailboxes", allAtOnce((*tx).forgetFormerMailboxes)},
+	{"delete old events", allAtOnce((*tx).deleteOldEvents)},
+	{"delete old records", allAtOnce((*tx).deleteOldRecords)},
+}
+
+// allAtOnce returns a job that handles all records in one transaction.
+func allAtOnce(job func(*tx) error) func(*tx) (int, error) {
+	return func(t *tx) (int, error) { return 0, job(t) }
+}
 
 // RunJobs runs the jobs that are due: it indexes posts whose deadline has passed, expires
 // requests, links and mails, deletes agents that their owners did not keep, ends suspensions,
@@ -17,21 +38,8 @@ import (
 // full-text tables within two days.
 func (s *Store) RunJobs(ctx context.Context) error {
 	var errs []error
-	// Each job has its own transactions, so that one that fails does not prevent the others.
-	for _, job := range []struct {
-		name string
-		run  func(*tx) (records int, err error)
-	}{
-		{"index posts", (*tx).indexStalePosts},
-		{"delete agents", (*tx).deleteDue},
-		{"end suspensions", (*tx).endSuspensions},
-		{"expire requests", func(t *tx) (int, error) { return t.expireRequests("") }},
-		{"expire links", (*tx).expireLinks},
-		{"expire mails", func(t *tx) (int, error) { return 0, t.deleteExpiredMails() }},
-		{"forget former mailboxes", func(t *tx) (int, error) { return 0, t.forgetFormerMailboxes() }},
-		{"delete old events", func(t *tx) (int, error) { return 0, t.deleteOldEvents() }},
-		{"delete old records", func(t *tx) (int, error) { return 0, t.deleteOld() }},
-	} {
+	for _, job := range jobs {
+		// Each job has its own transactions, so that one that fails does not prevent the others.
 		if err := s.runJob(ctx, job.run); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", job.name, err))
 		}
@@ -58,8 +66,9 @@ func (s *Store) runJob(ctx context.Context, job func(*tx) (records int, err erro
 	}
 }
 
-// deleteOld deletes records past their retention.
-func (t *tx) deleteOld() error {
+// deleteOldRecords deletes records past their retention, or what must not be stored in them any
+// longer.
+func (t *tx) deleteOldRecords() error {
 	for _, old := range []struct {
 		query string
 		since domain.Time
@@ -70,21 +79,29 @@ func (t *tx) deleteOld() error {
 		{`DELETE FROM usage WHERE at > ?`, t.Now.Add(domain.Day)},
 		{`DELETE FROM network_usage WHERE at <= ?`, t.Now.Add(-domain.UsageRetention)},
 		{`DELETE FROM network_usage WHERE at > ?`, t.Now.Add(domain.Day)},
-		{`UPDATE wakes SET due_at = 1 WHERE due_at > ?`, t.Now.Add(domain.WakeRetries[len(domain.WakeRetries)-1])}, // at once
+		// So would a wake be put off: it is due at once.
+		{`UPDATE wakes SET due_at = 1 WHERE due_at > ?`,
+			t.Now.Add(domain.WakeRetries[len(domain.WakeRetries)-1])},
 		{`DELETE FROM mail_log WHERE at <= ?`, t.Now.Add(-domain.Day)},
 		{`DELETE FROM mail_log WHERE at > ?`, t.Now.Add(domain.Day)},
 		{`DELETE FROM mail_networks WHERE at <= ?`, t.Now.Add(-domain.Day)},
 		{`DELETE FROM mail_networks WHERE at > ?`, t.Now.Add(domain.Day)},
 		// A code with too many wrong attempts stays until it is replaced.
 		{`DELETE FROM codes WHERE expires_at <= ? AND wrong_tries < 5`, t.Now.Add(-domain.Day)},
-		{`DELETE FROM owner_claims WHERE status = 'pending' AND expires_at <= ?`, t.Now.Add(-claimRetention)},
+		{`DELETE FROM owner_claims WHERE status = 'pending' AND expires_at <= ?`,
+			t.Now.Add(-claimRetention)},
 		{`DELETE FROM abuse_days WHERE day <= ?`, t.Now.Add(-domain.AbuseRetention)},
 		{`DELETE FROM operator_links WHERE expires_at <= ?`, t.Now},
 		{`DELETE FROM invites WHERE expires_at <= ?`, t.Now.Add(-domain.InviteRetention)},
-		{`UPDATE agents SET network = NULL WHERE network IS NOT NULL AND created_at <= ?`, t.Now.Add(-domain.NetworkRetention)},
+		{`UPDATE agents SET network = NULL WHERE network IS NOT NULL AND created_at <= ?`,
+			t.Now.Add(-domain.NetworkRetention)},
 		{`DELETE FROM reports WHERE closed_at <= ?`, t.Now.Add(-domain.ReportRetention)},
-		{`UPDATE reports SET reporter = NULL WHERE about IN ('post', 'reply', 'agent') AND reporter IS NOT NULL AND created_at <= ?`, t.Now.Add(-domain.ReportWindow)},
-		{`UPDATE reports SET reporter = NULL WHERE about = 'claim' AND reporter IS NOT NULL AND created_at <= ?`, t.Now.Add(-unwantedAge)},
+		{`UPDATE reports SET reporter = NULL
+			WHERE about IN ('post', 'reply', 'agent') AND reporter IS NOT NULL AND created_at <= ?`,
+			t.Now.Add(-domain.ReportWindow)},
+		{`UPDATE reports SET reporter = NULL
+			WHERE about = 'claim' AND reporter IS NOT NULL AND created_at <= ?`,
+			t.Now.Add(-unwantedAge)},
 	} {
 		if err := t.Exec(old.query, old.since); err != nil {
 			return err
@@ -97,11 +114,18 @@ func (t *tx) deleteOld() error {
 // deleteOldEvents deletes events past their retention.
 func (t *tx) deleteOldEvents() error {
 	before := t.Now.Add(-domain.EventRetention)
-	return cmp.Or(
-		t.Exec(`
-			UPDATE agents SET events_dropped = (SELECT MAX(seq) FROM events e WHERE e.agent_id = agents.id AND e.at <= ?1)
-			WHERE id IN (SELECT agent_id FROM events WHERE at <= ?1)`, before),
-		t.Exec(`DELETE FROM events WHERE at <= ?`, before))
+
+	// First, so that an agent that continues after one of these events learns that some are missing.
+	err := t.Exec(`
+		UPDATE agents
+		SET events_dropped = (
+			SELECT MAX(seq) FROM events e WHERE e.agent_id = agents.id AND e.at <= ?1
+		)
+		WHERE id IN (SELECT agent_id FROM events WHERE at <= ?1)`, before)
+	if err != nil {
+		return err
+	}
+	return t.Exec(`DELETE FROM events WHERE at <= ?`, before)
 }
 
 // dropBatch is how many agents one transaction drops: each may have many posts and replies.
@@ -113,10 +137,11 @@ const dropBatch = 20
 // handles the operator may want to stay taken.
 func (s *Store) DropUnverified(ctx context.Context, sendsMail bool) error {
 	since, err := s.siteTime(ctx, mailsSince)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
 
+	switch {
 	case sendsMail && since == 0:
 		return s.writeBackground(ctx, func(t *tx) error { return t.SetSiteTime(mailsSince, t.Now) })
 

@@ -132,8 +132,7 @@ func (s *Store) CheckFile(ctx context.Context) error {
 		return nil
 	}
 
-	err := s.checkAll(ctx)
-	if err != nil {
+	if err := s.checkAll(ctx); err != nil {
 		return err
 	}
 
@@ -171,9 +170,9 @@ func (s *Store) checkAll(ctx context.Context) error {
 
 	start, size := time.Now(), s.db.Size() //clock: of the check
 	s.checking(size, 0, false)
-	err := s.checkFile(ctx)
-	if err == nil {
-		s.checking(size, time.Since(start), true) //clock: of the check
+	if err := s.checkFile(ctx); err != nil {
+		return err
 	}
-	return err
+	s.checking(size, time.Since(start), true) //clock: of the check
+	return nil
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,24 +32,22 @@ func (s *Store) Suspend(ctx context.Context, handle, reason string, until time.T
 // suspension returns the act of Suspend.
 func suspension(reason string, until time.Time) (agentAct, error) {
 	reason = text.NormalizeLine(reason)
+	fault := domain.FieldError{Field: "reason"}
 	switch {
 	case utf8.RuneCountInString(reason) > reasonLength:
-		return agentAct{}, domain.Invalid(
-			domain.FieldError{Field: "reason", Code: domain.FaultTooLong},
-		)
+		fault.Code = domain.FaultTooLong
+		return agentAct{}, domain.Invalid(fault)
 
 	case !text.CheckLine(reason):
-		return agentAct{}, domain.Invalid(
-			domain.FieldError{Field: "reason", Code: domain.FaultForbiddenCharacter},
-		)
+		fault.Code = domain.FaultForbiddenCharacter
+		return agentAct{}, domain.Invalid(fault)
 	}
 
 	return agentAct{detail: reason, settles: true, do: func(t *tx, agent *agentRow) error {
 		var end *domain.Time
 		if !until.IsZero() {
-			if ms := domain.TimeOf(until); ms > t.Now {
-				end = &ms
-			} else {
+			end = new(domain.TimeOf(until))
+			if *end <= t.Now {
 				return domain.Invalid(domain.FieldError{Field: "until", Code: domain.FaultBadValue})
 			}
 		}
@@ -124,12 +121,11 @@ func (s *Store) moderate(
 ) error {
 	return s.write(ctx, func(t *tx) error {
 		agent, found, err := t.agentByHandle(handle)
-		if err == nil && !found {
-			err = domain.NewError(domain.CodeNotFound)
-		}
-
 		if err != nil {
 			return err
+		}
+		if !found {
+			return domain.NewError(domain.CodeNotFound)
 		}
 
 		return act.run(t, name, agent)
@@ -145,12 +141,12 @@ func (a agentAct) run(t *tx, name domain.OperatorAct, agent *agentRow) error {
 		return err
 	}
 
-	closed := int64(0)
-	if a.settles {
-		var err error
-		if closed, err = t.closeReports(`of_id = ?2`, agent.ID); err != nil {
-			return err
-		}
+	if !a.settles {
+		return t.audit(name, agent.Handle, a.detail)
+	}
+	closed, err := t.closeReports(`of_id = ?2`, agent.ID)
+	if err != nil {
+		return err
 	}
 	return t.audit(name, agent.Handle, withClosed(a.detail, closed))
 }
@@ -181,13 +177,12 @@ func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err 
 		return "", err
 	}
 
-	err = s.moderate(ctx, domain.OperatorNewKey, agentAct{do: func(t *tx, agent *agentRow) error {
+	act := agentAct{do: func(t *tx, agent *agentRow) error {
 		return t.restoreKey(agent.ID, key)
-	}}, handle)
-	if err != nil {
+	}}
+	if err := s.moderate(ctx, domain.OperatorNewKey, act, handle); err != nil {
 		return "", err
 	}
-
 	return key, nil
 }
 
@@ -195,11 +190,11 @@ func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err 
 // recorded. It returns not_found for an unknown handle.
 func (s *Store) ExportAgent(ctx context.Context, handle string) (tables ExportTables, err error) {
 	var id int64
-	err = s.moderate(ctx, domain.OperatorExport, agentAct{do: func(_ *tx, agent *agentRow) error {
+	act := agentAct{do: func(_ *tx, agent *agentRow) error {
 		id = agent.ID
 		return nil
-	}}, handle)
-	if err != nil {
+	}}
+	if err := s.moderate(ctx, domain.OperatorExport, act, handle); err != nil {
 		return nil, err
 	}
 
@@ -209,16 +204,13 @@ func (s *Store) ExportAgent(ctx context.Context, handle string) (tables ExportTa
 // Unblock allows the blocked agent to send the other contact requests again. It returns not_found
 // for unknown handles, and if there is no block.
 func (s *Store) Unblock(ctx context.Context, handle, blocked string) error {
-	return s.moderate(
-		ctx,
-		domain.OperatorUnblock,
-		agentAct{detail: blocked, do: func(t *tx, agent *agentRow) error {
-			return t.ExecOr(domain.NewError(domain.CodeNotFound), `
+	act := agentAct{detail: blocked, do: func(t *tx, agent *agentRow) error {
+		return t.ExecOr(domain.NewError(domain.CodeNotFound), `
 			DELETE FROM blocks
-			WHERE blocker_id = ? AND blocked_id = (SELECT id FROM handles WHERE handle = ?)`, agent.ID, blocked)
-		}},
-		handle,
-	)
+			WHERE blocker_id = ? AND blocked_id = (SELECT id FROM handles WHERE handle = ?)`,
+			agent.ID, blocked)
+	}}
+	return s.moderate(ctx, domain.OperatorUnblock, act, handle)
 }
 
 // RemovePost deletes a post with its replies, and closes the open reports of them. It returns
@@ -232,15 +224,20 @@ func (s *Store) RemovePost(ctx context.Context, id string) error {
 
 		var author string
 		err := t.Get(&author, `SELECT handle FROM handles WHERE id = ?`, p.AuthorID)
-		closed, closeErr := t.closeReports(`about = 'post' AND subject = ?2
-			OR about = 'reply' AND subject IN (SELECT id FROM replies WHERE post_seq = ?3)`, id, p.Seq)
+		if err != nil {
+			return err
+		}
 
-		return cmp.Or(
-			err,
-			closeErr,
-			t.deletePost(&p),
-			t.audit(domain.OperatorRemovePost, id, withClosed("by "+author, closed)),
-		)
+		closed, err := t.closeReports(`about = ?2 AND subject = ?3
+			OR about = ?4 AND subject IN (SELECT id FROM replies WHERE post_seq = ?5)`,
+			domain.AboutPost, id, domain.AboutReply, p.Seq)
+		if err != nil {
+			return err
+		}
+		if err := t.deletePost(&p); err != nil {
+			return err
+		}
+		return t.audit(domain.OperatorRemovePost, id, withClosed("by "+author, closed))
 	})
 }
 
@@ -253,22 +250,24 @@ func (s *Store) RemoveReply(ctx context.Context, id string) error {
 			return err
 		}
 
-		closed, err := t.closeReports(`about = 'reply' AND subject = ?2`, id)
-		return cmp.Or(
-			err,
-			t.deleteReply(&reply),
-			t.audit(domain.OperatorRemoveReply, id, withClosed("by "+reply.Author, closed)),
-		)
+		closed, err := t.closeReports(`about = ?2 AND subject = ?3`, domain.AboutReply, id)
+		if err != nil {
+			return err
+		}
+		if err := t.deleteReply(&reply); err != nil {
+			return err
+		}
+		return t.audit(domain.OperatorRemoveReply, id, withClosed("by "+reply.Author, closed))
 	})
 }
 
 // ChangeBlocklist adds an entry to a list of the operator or removes one, by the name of the act,
-// such as block-word or unblock-word, and returns the form in which it is stored. Package
-// blocklist says which texts match. From then on agents cannot use a blocked word in handles,
+// such as block-word or unblock-word, and returns the form in which it is stored; blocklist.go
+// says which texts match. From then on agents cannot use a blocked word in handles,
 // names, cards, menus, posts, replies, contact requests and collaborations, and no mailbox or
 // owner's address at a blocked domain; links to a blocked host are not verified; and clients in a
 // blocked network change nothing. Stored records stay. It returns validation_failed for an entry
-// that blocklist.Parse rejects, and if the list has 1000 entries; not_found for an entry to remove
+// that has not the form of its list, and if the list has 1000 entries; not_found for an entry to remove
 // that the list does not have; and invalid_query for another act.
 func (s *Store) ChangeBlocklist(
 	ctx context.Context,
@@ -279,13 +278,12 @@ func (s *Store) ChangeBlocklist(
 		return "", domain.NewError(domain.CodeInvalidQuery)
 	}
 
+	// The rules for new entries may have changed since an entry was added.
 	entry, err = parseBlock(kind, written)
 	change := (*tx).addBlock
 	if undo {
-		change, err = (*tx).removeBlock, nil
-	}
-
-	if err != nil {
+		change = (*tx).removeBlock
+	} else if err != nil {
 		return "", err
 	}
 
@@ -428,29 +426,33 @@ func (a agentAct) runOn(
 	if err != nil {
 		return err
 	}
+	if !found {
+		result.Rejected = append(result.Rejected, handle)
+		return nil
+	}
 
+	// Before the act, which may delete them.
 	var counts struct {
 		Posts   int `db:"posts"`
 		Replies int `db:"replies"`
 		Reports int `db:"reports"`
 	}
-	if found {
-		err = t.Get(&counts, `
-			SELECT
-				(SELECT COUNT(*) FROM posts WHERE author_id = ?1) AS posts,
-				(SELECT COUNT(*) FROM replies WHERE author_id = ?1) AS replies,
-				(SELECT COUNT(*) FROM reports WHERE of_id = ?1 AND closed_at IS NULL) AS reports`, agent.ID)
-		if err == nil {
-			err = a.run(t, name, agent)
-		}
+	err = t.Get(&counts, `
+		SELECT
+			(SELECT COUNT(*) FROM posts WHERE author_id = ?1) AS posts,
+			(SELECT COUNT(*) FROM replies WHERE author_id = ?1) AS replies,
+			(SELECT COUNT(*) FROM reports WHERE of_id = ?1 AND closed_at IS NULL) AS reports`,
+		agent.ID)
+	if err != nil {
+		return err
 	}
 
-	switch {
-	case !found, errors.Is(err, domain.NewError(domain.CodeInvalidState)):
+	err = a.run(t, name, agent)
+	if errors.Is(err, domain.NewError(domain.CodeInvalidState)) {
 		result.Rejected = append(result.Rejected, handle)
 		return nil
-
-	case err != nil:
+	}
+	if err != nil {
 		return err
 	}
 

@@ -71,58 +71,65 @@ func (s *Store) Reports(
 	closed bool,
 	limit int,
 ) (reports []domain.Report, err error) {
-	err = s.db.Select(
-		ctx,
-		&reports,
-		selectReports+` WHERE r.closed_at IS NULL ORDER BY r.seq LIMIT ?`,
-		limit,
-	)
+	err = s.db.Select(ctx, &reports, selectReports+`
+		WHERE r.closed_at IS NULL
+		ORDER BY r.seq
+		LIMIT ?`, limit)
 	if err != nil || !closed {
 		return reports, err
 	}
+
 	var ended []domain.Report
-	err = s.db.Select(
-		ctx,
-		&ended,
-		selectReports+` WHERE r.closed_at IS NOT NULL ORDER BY r.closed_at DESC, r.seq DESC LIMIT ?`,
-		limit-len(reports),
-	)
+	err = s.db.Select(ctx, &ended, selectReports+`
+		WHERE r.closed_at IS NOT NULL
+		ORDER BY r.closed_at DESC, r.seq DESC
+		LIMIT ?`, limit-len(reports))
 	return append(reports, ended...), err
 }
 
 const selectReports = `
-	SELECT r.id, r.about, r.subject, h.handle AS of, r.text, rh.handle AS reporter, r.reason, r.created_at, r.closed_at
+	SELECT r.id, r.about, r.subject, h.handle AS of, r.text, rh.handle AS reporter,
+		r.reason, r.created_at, r.closed_at
 	FROM reports r
 	LEFT JOIN handles h ON h.id = r.of_id
 	LEFT JOIN handles rh ON rh.id = r.reporter_id`
 
 // Acts returns the operator's acts, newest first, at most limit.
 func (s *Store) Acts(ctx context.Context, limit int) (acts []domain.Act, err error) {
-	err = s.db.Select(
-		ctx,
-		&acts,
-		`SELECT act, subject, detail, at FROM audit ORDER BY seq DESC LIMIT ?`,
-		limit,
-	)
+	err = s.db.Select(ctx, &acts, `
+		SELECT act, subject, detail, at
+		FROM audit
+		ORDER BY seq DESC
+		LIMIT ?`, limit)
 	return acts, err
 }
 
 // Invites returns the invitations that the operator made, newest first.
 func (s *Store) Invites(ctx context.Context) (invites []domain.Invite, err error) {
-	err = s.db.Select(
-		ctx,
-		&invites,
-		`SELECT id, uses, used, created_at, expires_at FROM invites ORDER BY created_at DESC, id`,
-	)
+	err = s.db.Select(ctx, &invites, `
+		SELECT id, uses, used, created_at, expires_at
+		FROM invites
+		ORDER BY created_at DESC, id`)
 	return invites, err
 }
 
 // countByDay counts the records of a kind since ?1 by day.
 var countByDay = map[domain.Counted]string{
-	domain.CountedAgents:   `SELECT (created_at - ?1) / ?2 AS day, COUNT(*) AS records FROM agents WHERE created_at >= ?1 GROUP BY 1`,
-	domain.CountedPosts:    `SELECT (created_at - ?1) / ?2 AS day, COUNT(*) AS records FROM posts WHERE created_at >= ?1 GROUP BY 1`,
-	domain.CountedRequests: `SELECT (created_at - ?1) / ?2 AS day, COUNT(*) AS records FROM requests WHERE created_at >= ?1 GROUP BY 1`,
-	domain.CountedAbuse:    `SELECT (day - ?1) / ?2 AS day, requests AS records FROM abuse_days WHERE day >= ?1`,
+	domain.CountedAgents:   countRowsByDay("agents"),
+	domain.CountedPosts:    countRowsByDay("posts"),
+	domain.CountedRequests: countRowsByDay("requests"),
+	domain.CountedAbuse: `
+		SELECT (day - ?1) / ?2 AS day, requests AS records
+		FROM abuse_days
+		WHERE day >= ?1`,
+}
+
+func countRowsByDay(table string) string {
+	return `
+		SELECT (created_at - ?1) / ?2 AS day, COUNT(*) AS records
+		FROM ` + table + `
+		WHERE created_at >= ?1
+		GROUP BY 1`
 }
 
 // CountByDay returns how many of the stored records of a kind were created, or requests rejected,
@@ -132,22 +139,23 @@ func (s *Store) CountByDay(
 	kind domain.Counted,
 	days int,
 ) (first domain.Time, counts []int, err error) {
+	first = s.now().StartOfDay().Add(-time.Duration(days-1) * domain.Day)
 	var rows []struct {
 		Day     int `db:"day"`
 		Records int `db:"records"`
 	}
-
-	first = s.now().StartOfDay().Add(-time.Duration(days-1) * domain.Day)
 	err = s.db.Select(ctx, &rows, countByDay[kind], first, domain.Day.Milliseconds())
-	counts = make([]int, days)
+	if err != nil {
+		return first, nil, err
+	}
 
+	counts = make([]int, days)
 	for _, row := range rows {
 		if row.Day < days { // else by a clock that ran ahead
 			counts[row.Day] = row.Records
 		}
 	}
-
-	return first, counts, err
+	return first, counts, nil
 }
 
 // CreatePageLink makes a token for the operator's page, which is valid for PageLinkAge. Others
@@ -159,12 +167,9 @@ func (s *Store) CreatePageLink(ctx context.Context) (token string, err error) {
 
 	return token, s.write(ctx, func(t *tx) error {
 		end := t.Now.Add(domain.PageLinkAge)
-		err := t.Exec(
-			`INSERT INTO operator_links (token_hash, created_at, expires_at) VALUES (?, ?, ?)`,
-			domain.HashKey(token),
-			t.Now,
-			end,
-		)
+		err := t.Exec(`
+			INSERT INTO operator_links (token_hash, created_at, expires_at)
+			VALUES (?, ?, ?)`, domain.HashKey(token), t.Now, end)
 		if err != nil {
 			return err
 		}
@@ -186,17 +191,17 @@ func (s *Store) RevokePageLinks(ctx context.Context) error {
 // CheckPageLink returns not_found unless a token opens the operator's page now.
 func (s *Store) CheckPageLink(ctx context.Context, token string) error {
 	var valid bool
-	err := s.db.Get(
-		ctx,
-		&valid,
-		`SELECT EXISTS (SELECT 1 FROM operator_links WHERE token_hash = ? AND expires_at > ?)`,
-		domain.HashKey(token),
-		s.now(),
-	)
-	if err == nil && !valid {
-		err = domain.NewError(domain.CodeNotFound)
+	err := s.db.Get(ctx, &valid, `
+		SELECT EXISTS (
+			SELECT 1 FROM operator_links WHERE token_hash = ? AND expires_at > ?
+		)`, domain.HashKey(token), s.now())
+	if err != nil {
+		return err
 	}
-	return err
+	if !valid {
+		return domain.NewError(domain.CodeNotFound)
+	}
+	return nil
 }
 
 // CreateInvite makes an invitation, with which as many agents may register until a time. The
@@ -227,23 +232,16 @@ func (s *Store) CreateInvite(
 			return domain.Invalid(domain.FieldError{Field: "until", Code: domain.FaultBadValue})
 		}
 
-		err := t.Exec(
-			`INSERT INTO invites (id, secret_hash, uses, used, created_at, expires_at) VALUES (?, ?, ?, 0, ?, ?)`,
-			invite.ID,
-			domain.HashKey(secret),
-			uses,
-			t.Now,
-			invite.ExpiresAt,
-		)
+		err := t.Exec(`
+			INSERT INTO invites (id, secret_hash, uses, used, created_at, expires_at)
+			VALUES (?, ?, ?, 0, ?, ?)`,
+			invite.ID, domain.HashKey(secret), uses, t.Now, invite.ExpiresAt)
 		if err != nil {
 			return err
 		}
 
-		return t.audit(
-			domain.OperatorInvite,
-			invite.ID,
-			fmt.Sprintf("for %d until %s", uses, until.UTC().Format(time.DateOnly)),
-		)
+		detail := fmt.Sprintf("for %d until %s", uses, until.UTC().Format(time.DateOnly))
+		return t.audit(domain.OperatorInvite, invite.ID, detail)
 	})
 
 	return secret, invite, err
@@ -253,7 +251,8 @@ func (s *Store) CreateInvite(
 // an unknown id.
 func (s *Store) RevokeInvite(ctx context.Context, id string) error {
 	return s.write(ctx, func(t *tx) error {
-		if err := t.ExecOr(domain.NewError(domain.CodeNotFound), `DELETE FROM invites WHERE id = ?`, id); err != nil {
+		unknown := domain.NewError(domain.CodeNotFound)
+		if err := t.ExecOr(unknown, `DELETE FROM invites WHERE id = ?`, id); err != nil {
 			return err
 		}
 		return t.audit(domain.OperatorRevokeInvite, id, "")

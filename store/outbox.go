@@ -9,6 +9,14 @@ import (
 	"callbook/store/domain"
 )
 
+// The outbox has the site's own mails until they are delivered, so that a slow mail server delays no
+// request and a restart loses no code. The files beside this one count mails against the caps, store
+// the hashes of the codes in them, and end mails to those who want none.
+//
+// A mail is sent at least once and at most twice: before each try its row records that a delivery
+// has started. A mail whose delivery may or may not have succeeded is tried once more and then given
+// up.
+
 // FinishMail records the outcome of a delivery. A mail that was delivered or rejected is deleted;
 // a delivered link to an owner's page replaces the link before.
 func (s *Store) FinishMail(
@@ -31,9 +39,11 @@ func (s *Store) FinishMail(
 // insertMail puts a mail into the outbox. It replaces one of the same kind to the same agent,
 // which may have another recipient unless it is a notice.
 func (t *tx) insertMail(agentID int64, kind, recipient, secret string, expires domain.Time) error {
-	replaced, args := `agent_id = ? AND kind = ?`, []any{agentID, kind}
-	if isNotice(kind) {
-		replaced, args = replaced+` AND recipient = ?`, append(args, recipient)
+	replaced := `agent_id = ? AND kind = ?`
+	args := []any{agentID, kind}
+	if isNotice(kind) { // each of several mailboxes gets its own
+		replaced += ` AND recipient = ?`
+		args = append(args, recipient)
 	}
 
 	if _, err := t.giveUp(replaced, args...); err != nil {
@@ -108,7 +118,7 @@ func (s *Store) NextMailAt(ctx context.Context) (next domain.Time, err error) {
 }
 
 // StartMail returns a mail to send now, if there is one, and records that its delivery has
-// started. It must be followed by FinishMail of package store. If it is not, as when the program is
+// started. It must be followed by FinishMail. If it is not, as when the program is
 // killed, the mail is tried once more.
 func (s *Store) StartMail(ctx context.Context) (mail domain.Mail, found bool, err error) {
 	if next, err := s.NextMailAt(ctx); err != nil || next == 0 || next > s.now() {
@@ -164,15 +174,12 @@ func (t *tx) finishMail(mail domain.Mail, outcome domain.MailOutcome) error {
 		err = t.Exec(`
 			UPDATE mail_log SET agent_id = NULL
 			WHERE seq = (SELECT MAX(seq) FROM mail_log WHERE agent_id = ? AND at = ?)`, mail.AgentID, mail.CreatedAt)
-		if err == nil && !isNotice(mail.Kind) {
-			err = t.InsertEvent(
-				mail.AgentID,
-				domain.EventMailFailed,
-				domain.EventSubject{Handle: mail.Handle},
-			)
+		if err != nil || isNotice(mail.Kind) {
+			return err
 		}
 
-		return err
+		subject := domain.EventSubject{Handle: mail.Handle}
+		return t.InsertEvent(mail.AgentID, domain.EventMailFailed, subject)
 
 	case domain.MailDelayed:
 		return t.Exec(

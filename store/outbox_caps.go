@@ -1,14 +1,6 @@
-// Package outbox stores the site's own mails until they are delivered, so that a slow mail
-// server delays no request and a restart loses no code. It also counts mails against the caps, and
-// stores the hashes of the codes in them.
-//
-// A mail is sent at least once and at most twice: before each try its row records that a
-// delivery has started. A mail whose delivery may or may not have succeeded is tried once more
-// and then given up.
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -30,8 +22,12 @@ type mailOrder struct {
 // reached. If others have used up the mailbox's mails, or its holder wants none, it reports false
 // without an error, since the response must not tell whether a mailbox is in use here.
 func (t *tx) allowMail(o mailOrder) (allowed bool, err error) {
-	if rejection, err := t.checkLimits(t.limitsOf(o)); err != nil || rejection != nil {
-		return false, cmp.Or[error](err, rejection)
+	rejection, err := t.checkLimits(t.limitsOf(o))
+	if err != nil {
+		return false, err
+	}
+	if rejection != nil {
+		return false, rejection
 	}
 	return t.mailboxAllowed(o)
 }
@@ -60,7 +56,9 @@ func (t *tx) countNetwork(client netip.Addr) error {
 	}
 
 	for _, network := range domain.Networks(client) {
-		if err := t.Exec(`INSERT INTO mail_networks (network, at) VALUES (?, ?)`, t.NetworkHash(network), t.Now); err != nil {
+		err := t.Exec(`INSERT INTO mail_networks (network, at) VALUES (?, ?)`,
+			t.NetworkHash(network), t.Now)
+		if err != nil {
 			return err
 		}
 	}
@@ -80,9 +78,7 @@ func (t *tx) nextMailAllowed(o mailOrder) (domain.Time, error) {
 // spendRecovery counts a request for recovery mails against the networks of the client. It
 // reports false if their cap is reached, and then counts nothing. next is the time from which
 // the client may request another mail. Neither depends on the agent that the request is for.
-func (t *tx) spendRecovery(
-	client netip.Addr,
-) (next domain.Time, allowed bool, err error) {
+func (t *tx) spendRecovery(client netip.Addr) (next domain.Time, allowed bool, err error) {
 	networks := t.networkLimits(client)
 	reached, err := t.checkLimits(networks)
 	if err != nil {
@@ -128,8 +124,8 @@ func (s *Store) MailPools(ctx context.Context) ([]domain.PoolState, error) {
 	return pools, nil
 }
 
-// limit is a number of mails within a time.
-type limit struct {
+// mailLimit is a number of mails within a time.
+type mailLimit struct {
 	topic  string // of the rejection
 	mails  int    // 0: no limit
 	window time.Duration
@@ -138,7 +134,7 @@ type limit struct {
 }
 
 // reached reports whether no further mail is allowed, and returns when one is.
-func (l limit) reached(t *tx) (end domain.Time, reached bool, err error) {
+func (l mailLimit) reached(t *tx) (end domain.Time, reached bool, err error) {
 	if l.mails == 0 {
 		return 0, false, nil
 	}
@@ -150,55 +146,46 @@ func (l limit) reached(t *tx) (end domain.Time, reached bool, err error) {
 	return oldest.Add(l.window), reached, err
 }
 
+// mailsPerDay returns a limit of mails a day. rows is the table and the rows that count, with args.
+func mailsPerDay(topic string, mails int, rows string, args ...any) mailLimit {
+	return mailLimit{topic: topic, mails: mails, window: domain.Day, rows: rows, args: args}
+}
+
 // limitsOf returns the limits of an order whose rejection the agent may learn of.
-func (t *tx) limitsOf(o mailOrder) []limit {
-	return append([]limit{
-		{"mails", t.store.mails.Agent, domain.Day, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
-		{"mail_pause", 1, t.store.mails.Pause, `mail_log WHERE agent_id = ?`, []any{o.AgentID}},
+func (t *tx) limitsOf(o mailOrder) []mailLimit {
+	caps := &t.store.mails
+	pause := mailsPerDay("mail_pause", 1, `mail_log WHERE agent_id = ?`, o.AgentID)
+	pause.window = caps.Pause
+
+	return append([]mailLimit{
+		mailsPerDay("mails", caps.Agent, `mail_log WHERE agent_id = ?`, o.AgentID),
+		pause,
 		// An agent's mails to a mailbox count even if they were not sent, so that the response
 		// tells nothing of other agents.
-		{
-			"mails_mailbox",
-			t.store.mails.Mailbox,
-			domain.Day,
-			`mail_log WHERE agent_id = ? AND mailbox_hash = ?`,
-			[]any{o.AgentID, t.MailboxHash(o.To)},
-		},
+		mailsPerDay("mails_mailbox", caps.Mailbox,
+			`mail_log WHERE agent_id = ? AND mailbox_hash = ?`, o.AgentID, t.MailboxHash(o.To)),
 		t.poolLimit(domain.PoolOf(o.Kind)),
 	}, t.networkLimits(o.From)...)
 }
 
 // networkLimits returns the limits of the networks of a client.
-func (t *tx) networkLimits(client netip.Addr) (limits []limit) {
+func (t *tx) networkLimits(client netip.Addr) (limits []mailLimit) {
 	for i, network := range domain.Networks(client) {
-		limits = append(
-			limits,
-			limit{
-				"mails_network",
-				t.store.mails.Network[i],
-				domain.Day,
-				`mail_networks WHERE network = ?`,
-				[]any{t.NetworkHash(network)},
-			},
-		)
+		limits = append(limits, mailsPerDay("mails_network", t.store.mails.Network[i],
+			`mail_networks WHERE network = ?`, t.NetworkHash(network)))
 	}
 	return limits
 }
 
 // poolLimit returns the limit of the mails a day of a pool.
-func (t *tx) poolLimit(pool domain.MailPool) limit {
-	return limit{
-		"mails_site",
-		t.store.mails.Pool(),
-		domain.Day,
-		`mail_log WHERE sent AND pool = ?`,
-		[]any{pool},
-	}
+func (t *tx) poolLimit(pool domain.MailPool) mailLimit {
+	return mailsPerDay("mails_site", t.store.mails.Pool(), `mail_log WHERE sent AND pool = ?`, pool)
 }
 
-// mailboxLimit returns the limit of the mails a day to a mailbox, by its pseudonym.
-func mailboxLimit(mails int, mailbox []byte) limit {
-	return limit{"", mails, domain.Day, `mail_log WHERE mailbox_hash = ? AND sent`, []any{mailbox}}
+// mailboxLimit returns the limit of the mails a day to a mailbox, by its pseudonym. Nobody is told
+// that it is reached, so it has no topic.
+func mailboxLimit(mails int, mailbox []byte) mailLimit {
+	return mailsPerDay("", mails, `mail_log WHERE mailbox_hash = ? AND sent`, mailbox)
 }
 
 // mailboxAllowed reports whether a mailbox has a mail of the day left for an order, and its holder
@@ -231,7 +218,7 @@ func (t *tx) mailboxAllowed(o mailOrder) (bool, error) {
 
 // checkLimits returns the rejection by the limit that ends last of those that are reached; nil
 // if none is.
-func (t *tx) checkLimits(limits []limit) (rejection *domain.Error, err error) {
+func (t *tx) checkLimits(limits []mailLimit) (rejection *domain.Error, err error) {
 	for _, l := range limits {
 		end, reached, err := l.reached(t)
 		if err != nil {

@@ -46,12 +46,13 @@ func (t *tx) StoreSearchRows() error {
 
 	for _, key := range keys {
 		var err error
-		if tokens := t.search[key]; tokens == "" {
+		tokens := t.search[key]
+		if tokens == "" {
 			err = t.Exec(`DELETE FROM `+key.table+` WHERE rowid = ?`, key.number)
 		} else {
-			err = t.Exec(`INSERT OR REPLACE INTO `+key.table+` (rowid, tokens) VALUES (?, ?)`, key.number, tokens)
+			err = t.Exec(`INSERT OR REPLACE INTO `+key.table+` (rowid, tokens) VALUES (?, ?)`,
+				key.number, tokens)
 		}
-
 		if err != nil {
 			return fmt.Errorf("store a row of %s: %w", key.table, err)
 		}
@@ -94,8 +95,7 @@ const indexBatch = 250
 // older program wrote in another way. Searches find only a part meanwhile. 100,000 agents take
 // minutes.
 func (s *Store) rebuildSearch(ctx context.Context) error {
-	err := s.writeBackground(ctx, (*tx).ClearSearch)
-	if err != nil {
+	if err := s.writeBackground(ctx, (*tx).ClearSearch); err != nil {
 		return fmt.Errorf("clear the full-text tables: %w", err)
 	}
 

@@ -20,7 +20,8 @@ func agentSearchRow(a *domain.Agent) search.Row {
 	for _, o := range a.Offerings {
 		first = append(first, o.Title)
 		second = append(second, o.Deliverable)
-		third = append(append(third, domain.Deref(o.ForWhom)), o.Tags...)
+		third = append(third, domain.Deref(o.ForWhom))
+		third = append(third, o.Tags...)
 	}
 
 	row := search.Row{First: first, Second: second, Third: third}
@@ -42,19 +43,11 @@ func (p *postRow) Tokens(author string) search.TokenSet {
 // Texts returns what the agent says on its card, a text a line.
 func (a *agentRow) Texts() string {
 	lines := []string{a.Name, a.Owner, domain.Deref(a.Tagline), a.DescriptionEN, a.DescriptionZH}
-	lines = append(
-		append(lines, a.Capabilities...),
-		domain.Deref(a.Model),
-		domain.Deref(a.ContactPolicy.Note),
-	)
+	lines = append(lines, a.Capabilities...)
+	lines = append(lines, domain.Deref(a.Model), domain.Deref(a.ContactPolicy.Note))
 	for _, o := range a.Offerings {
-		lines = append(
-			lines,
-			o.Title,
-			o.Deliverable,
-			domain.Deref(o.ForWhom),
-			domain.Deref(o.NotDoing),
-		)
+		lines = append(lines, o.Title, o.Deliverable)
+		lines = append(lines, domain.Deref(o.ForWhom), domain.Deref(o.NotDoing))
 		lines = append(lines, o.Tags...)
 	}
 
@@ -63,10 +56,8 @@ func (a *agentRow) Texts() string {
 		lines = append(lines, l.URL)
 	}
 
-	return strings.Join(
-		slices.DeleteFunc(lines, func(line string) bool { return line == "" }),
-		"\n",
-	)
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
+	return strings.Join(lines, "\n")
 }
 
 // menuTexts returns the texts of an entry of a menu that searches read.

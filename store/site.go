@@ -15,18 +15,17 @@ import (
 
 // Names of site values.
 const (
-	secretName = "secret"    // the key of Pseudonym
-	erasedAt   = "erased_at" // the time of the first erasure since the last compaction
-	// The time at which the site began to send mail; 0 while it sends none.
-	mailsSince = "mails_since"
-
-	// When a request last came through a proxy that is not trusted.
+	secretName = "secret"      // the key of Pseudonym
+	erasedAt   = "erased_at"   // the time of the first erasure since the last compaction
+	mailsSince = "mails_since" // when the site began to send mail; 0 while it sends none
+	devName    = "dev"         // set in a directory that callbook dev has made
+	// untrustedProxyAt is when a request last came through a proxy that is not trusted.
 	untrustedProxyAt = "untrusted_proxy_at"
 )
 
 // readSecret reads the key of Pseudonym, which the first process creates.
 func (s *Store) readSecret(ctx context.Context) error {
-	found, err := s.db.Find(ctx, &s.secret, selectSecret, secretName)
+	found, err := s.db.Find(ctx, &s.secret, selectSiteValue, secretName)
 	if err != nil || found {
 		return err
 	}
@@ -40,11 +39,11 @@ func (s *Store) readSecret(ctx context.Context) error {
 			return err
 		}
 
-		return t.Get(&s.secret, selectSecret, secretName)
+		return t.Get(&s.secret, selectSiteValue, secretName)
 	})
 }
 
-const selectSecret = `SELECT value FROM site WHERE name = ?`
+const selectSiteValue = `SELECT value FROM site WHERE name = ?`
 
 // pseudonym returns a keyed hash of a value that must not be stored itself. The key never
 // leaves the database.

@@ -131,10 +131,13 @@ func (t *tx) NewID(prefix string) (string, error) {
 // awaiting_approval if it waits for the operator's approval.
 func (t *tx) Authorize(caller domain.Caller) (*agentRow, error) {
 	agent, err := t.AuthorizeOwn(caller)
-	if err == nil && agent.AwaitingSince != nil {
-		err = domain.NewError(domain.CodeAwaitingApproval)
+	if err != nil {
+		return nil, err
 	}
-	return agent, err
+	if agent.AwaitingSince != nil {
+		return nil, domain.NewError(domain.CodeAwaitingApproval)
+	}
+	return agent, nil
 }
 
 // AuthorizeOwn is Authorize for an act of an agent on itself, which it may do while it waits for

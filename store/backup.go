@@ -34,10 +34,15 @@ func (c *BackupContents) format() sqlitedb.Format {
 	format := Format
 	format.Inspect = func(ctx context.Context, file *sqlx.DB) error {
 		return file.GetContext(ctx, c, `
-			SELECT (SELECT COUNT(*) FROM agents) AS agents, (SELECT COUNT(*) FROM posts) AS posts,
-				(SELECT COUNT(*) FROM replies) AS replies, (SELECT COUNT(*) FROM requests) AS requests,
+			SELECT
+				(SELECT COUNT(*) FROM agents) AS agents,
+				(SELECT COUNT(*) FROM posts) AS posts,
+				(SELECT COUNT(*) FROM replies) AS replies,
+				(SELECT COUNT(*) FROM requests) AS requests,
 				(SELECT COUNT(*) FROM collabs) AS collabs,
-				COALESCE((SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = ?), 0) AS untrusted_proxy_at`,
+				COALESCE((
+					SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM site WHERE name = ?
+				), 0) AS untrusted_proxy_at`,
 			untrustedProxyAt)
 	}
 
@@ -77,9 +82,8 @@ type BackupSchedule struct {
 // scheduledName is the name of a backup, with its time, so that names sort by age.
 const scheduledName = "callbook-20060102T150405Z.db"
 
-// Run makes the next backup if it is due, and returns its name; empty if it was not due. It
-// deletes older ones only after that, so that the last good backup of a damaged database stays.
-// The time in the name of a backup counts, not that of the file.
+// Run makes the next backup if it is due, and returns its name; empty if it was not due. Then it
+// deletes older ones. The time in the name of a backup counts, not that of the file.
 func (b BackupSchedule) Run(
 	ctx context.Context,
 	now time.Time,
@@ -91,6 +95,7 @@ func (b BackupSchedule) Run(
 	if err := b.removeDrafts(); err != nil {
 		return "", c, err
 	}
+	// The service may start several times a day.
 	if n := len(made); n > 0 && now.Sub(made[n-1]) < b.Every {
 		return "", c, nil
 	}
@@ -100,6 +105,7 @@ func (b BackupSchedule) Run(
 		return "", c, err
 	}
 
+	// Only now: the backup of a damaged database has failed above, and the last good one stays.
 	var errs []error
 	for i := range len(made) + 1 - max(b.Keep, 1) {
 		errs = append(errs, os.Remove(b.nameAt(made[i])))

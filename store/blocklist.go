@@ -24,9 +24,8 @@ import (
 // a whole word; one with characters of a script without spaces, such as Chinese, also inside
 // others. A domain or a host matches with the names below it. Stored texts are not checked again.
 
-// The limits of each list, and of a word in characters after folding. In a script without spaces,
-// one character can be a word; in others, one letter would match too much. So would a network with
-// a shorter prefix than minBits.
+// The limits of each list, and of a word in characters after folding. A network with a shorter
+// prefix than minNetworkBits would match too much.
 const (
 	maxBlocks      = 1000
 	maxBlockLength = 64
@@ -79,11 +78,14 @@ type BlockEntry struct {
 
 // parseBlock returns an entry in the form in which it is stored. It returns validation_failed for
 // a word that is too short or too long for the list, a name that is no domain, and a network that
-// is none or too large. An IPv6 address stands for its /64, which one person usually has.
+// is none or too large.
 func parseBlock(kind BlockKind, written string) (string, error) {
 	switch kind {
 	case BlockWord:
 		form := blockForm(written)
+
+		// In a script without spaces, one character can be a word; in others, one letter would
+		// match too much.
 		switch n := utf8.RuneCountInString(form); {
 		case n == 0, n < minBlockLength && !strings.ContainsFunc(form, search.IsUnspaced):
 			return form, blockFault(domain.FaultTooShort, "")
@@ -104,6 +106,7 @@ func parseBlock(kind BlockKind, written string) (string, error) {
 	}
 
 	network, err := domain.ParseNetwork(strings.TrimSpace(written))
+	// One person usually has the whole /64 of an address.
 	if addr := network.Addr(); addr.Is6() && network.IsSingleIP() {
 		network = domain.SmallestNetwork(addr)
 	}
@@ -179,6 +182,8 @@ func (t *tx) checkBlocks(draft any, errs ...domain.FieldError) error {
 	for _, e := range entries {
 		lists[e.Kind] = append(lists[e.Kind], e.Entry)
 	}
+
+	// All texts of the draft are looked at, so that the response names every invalid field.
 	if len(lists) > 0 {
 		eachText("", "", reflect.ValueOf(draft), func(field, format, written string) {
 			fault := domain.FieldError{Field: field, Code: domain.FaultBadValue}
@@ -195,8 +200,7 @@ func (t *tx) checkBlocks(draft any, errs ...domain.FieldError) error {
 	return nil
 }
 
-// findBlocked returns the topic of the error of a text of a format; empty if it may be written. A
-// profile link to a blocked host is no error: its check fails.
+// findBlocked returns the topic of the error of a text of a format; empty if it may be written.
 func findBlocked(lists map[BlockKind][]string, format, written string) (topic string) {
 	switch format {
 	case "email":
@@ -206,7 +210,7 @@ func findBlocked(lists map[BlockKind][]string, format, written string) (topic st
 
 		return ""
 
-	case "uri", "webhook":
+	case "uri", "webhook": // a profile link to a blocked host is no error: its check fails
 		if u, err := url.Parse(written); err == nil && holdsName(lists[BlockHost], u.Hostname()) {
 			return domain.TopicHost
 		}
@@ -314,8 +318,7 @@ func newLists(db *sqlitedb.DB) *BlockLists {
 }
 
 // Committed reads the lists again after a commit that changed them. It must be called after each
-// commit and before its writers return. If they cannot be read, they stay as they are until the
-// next commit.
+// commit and before its writers return.
 func (l *BlockLists) Committed(c Changes) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -324,10 +327,12 @@ func (l *BlockLists) Committed(c Changes) {
 		return
 	}
 
+	// If they cannot be read, they stay as they are, and stale lets the next commit try again.
 	entries, err := listBlocks(context.Background(), l.db)
 	if err != nil {
 		return
 	}
+
 	current := &lists{networks: map[BlockKind][]netip.Prefix{}}
 	for _, e := range entries {
 		switch e.Kind {
@@ -355,7 +360,7 @@ func (l *BlockLists) NetworkBlocked(client netip.Addr) bool { return l.has(Block
 func (l *BlockLists) NetworkExempt(client netip.Addr) bool { return l.has(ExemptNetwork, client) }
 
 func (l *BlockLists) has(kind BlockKind, client netip.Addr) bool {
-	client = client.Unmap().WithZone("")
+	client = client.Unmap().WithZone("") // in the form of the entries
 	return slices.ContainsFunc(l.current.Load().networks[kind], func(p netip.Prefix) bool {
 		return p.Contains(client)
 	})
@@ -386,7 +391,7 @@ func holdsWord(text, word string) bool {
 			return true
 		}
 
-		from = i + 1
+		from = i + 1 // occurrences may overlap
 	}
 }
 

@@ -20,14 +20,10 @@ import (
 var exportedTables = []struct{ name, query string }{
 	{"agents", `SELECT h.handle, a.* FROM agents a JOIN handles h ON h.id = a.id WHERE a.id = ?1`},
 	{"watches", `SELECT kind, tag, q, language FROM watches WHERE agent_id = ?1 ORDER BY position`},
-	{
-		"owner_claims",
-		`SELECT status, requested_at, expires_at, confirmed_at FROM owner_claims WHERE agent_id = ?1`,
-	},
-	{
-		"codes",
-		`SELECT purpose, mailbox, wrong_tries, created_at, expires_at FROM codes WHERE agent_id = ?1`,
-	},
+	{"owner_claims", `SELECT status, requested_at, expires_at, confirmed_at
+		FROM owner_claims WHERE agent_id = ?1`},
+	{"codes", `SELECT purpose, mailbox, wrong_tries, created_at, expires_at
+		FROM codes WHERE agent_id = ?1`},
 	{"mail_log", `SELECT at FROM mail_log WHERE agent_id = ?1 ORDER BY seq`},
 	{"posts", `SELECT * FROM posts WHERE author_id = ?1 ORDER BY seq`},
 	{"replies", `SELECT r.id, p.id AS post_id, r.body, r.created_at
@@ -36,7 +32,8 @@ var exportedTables = []struct{ name, query string }{
 		FROM requests r JOIN handles f ON f.id = r.from_id JOIN handles o ON o.id = r.to_id
 		WHERE r.from_id = ?1 OR r.to_id = ?1 ORDER BY r.seq`},
 	{"blocks", `SELECT h.handle AS blocked, b.created_at
-		FROM blocks b JOIN handles h ON h.id = b.blocked_id WHERE b.blocker_id = ?1 ORDER BY b.created_at`},
+		FROM blocks b JOIN handles h ON h.id = b.blocked_id
+		WHERE b.blocker_id = ?1 ORDER BY b.created_at`},
 	{"collabs", `SELECT c.*, i.handle AS initiator, p.handle AS partner
 		FROM collabs c JOIN handles i ON i.id = c.initiator_id JOIN handles p ON p.id = c.partner_id
 		WHERE c.initiator_id = ?1 OR c.partner_id = ?1 ORDER BY c.seq`},
@@ -44,10 +41,8 @@ var exportedTables = []struct{ name, query string }{
 	{"wakes", `SELECT url, status, tries, due_at FROM wakes WHERE agent_id = ?1`},
 	{"usage", `SELECT act, at FROM usage WHERE agent_id = ?1 ORDER BY at`},
 	{"idempotency", `SELECT created_at FROM idempotency WHERE agent_id = ?1 ORDER BY created_at`},
-	{
-		"reports",
-		`SELECT id, about, subject, reason, created_at, closed_at FROM reports WHERE reporter_id = ?1 ORDER BY seq`,
-	},
+	{"reports", `SELECT id, about, subject, reason, created_at, closed_at
+		FROM reports WHERE reporter_id = ?1 ORDER BY seq`},
 }
 
 // ExportTables has the rows about an agent by the name of their table, each by column.
@@ -148,6 +143,7 @@ func exportValue(column string, value any) (any, bool) {
 
 	case string:
 		switch column {
+		// The subject of a report is no JSON, that of an event is.
 		case "capabilities", "languages", "offerings", "links", "tags", "offering", "subject":
 			if strings.HasPrefix(v, "[") || strings.HasPrefix(v, "{") {
 				return jsontext.Value(v), true

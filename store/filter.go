@@ -39,9 +39,11 @@ var agentFacets = []struct {
 		asked: func(f *domain.AgentFilter) []string { return given(f.Capability) },
 	},
 	{
-		kind:  facetLanguage,
-		of:    func(a *domain.Agent) []string { return beginnings(a.Languages) },
-		asked: func(f *domain.AgentFilter) []string { return text.CanonicalLanguages(given(f.Language)) },
+		kind: facetLanguage,
+		of:   func(a *domain.Agent) []string { return beginnings(a.Languages) },
+		asked: func(f *domain.AgentFilter) []string {
+			return text.CanonicalLanguages(given(f.Language))
+		},
 	},
 	{
 		kind:  facetLevel,
@@ -158,6 +160,7 @@ func askedOfAgents(f domain.AgentFilter) (asked []string) {
 		asked = append(asked, facets(facet.kind, facet.asked(&f))...)
 	}
 
+	// These have several values of which one suffices, so they are no facets of the table.
 	if len(f.AnyCapability) > 0 {
 		asked = append(asked, search.AnyFacet(facets(facetCapability, f.AnyCapability)))
 	}
@@ -203,8 +206,10 @@ type facetCount struct {
 }
 
 func (s *Store) countFacets(ctx context.Context, kind rune) (counts []facetCount, err error) {
+	// The tokens of a kind stand between its facet without a value and that of the next kind.
 	err = s.db.Select(ctx, &counts, `
-		SELECT term, doc FROM agent_values
+		SELECT term, doc
+		FROM agent_values
 		WHERE term >= ? AND term < ?
 		ORDER BY doc DESC, term
 		LIMIT ?`, search.Facet(kind, ""), search.Facet(kind+1, ""), domain.FacetValues)
@@ -214,8 +219,7 @@ func (s *Store) countFacets(ctx context.Context, kind rune) (counts []facetCount
 // maxFacet is the maximum length of a value that lists accept as a filter.
 const maxFacet = 60
 
-// facetValues returns the most frequent values of a kind, as far as lists accept them as filters:
-// folding may have made one too long, and the beginning of a language need not be one.
+// facetValues returns the most frequent values of a kind that lists accept as filters.
 func (s *Store) facetValues(ctx context.Context, kind rune) ([]domain.FacetValue, error) {
 	counts, err := s.countFacets(ctx, kind)
 	if err != nil {
@@ -229,6 +233,7 @@ func (s *Store) facetValues(ctx context.Context, kind rune) ([]domain.FacetValue
 			value, _ = text.ParseLanguage(value)
 		}
 
+		// Folding may have made a value too long, and the beginning of a language need not be one.
 		isAccepted := utf8.RuneCountInString(value) <= maxFacet && text.CheckLine(value)
 		if isAccepted && search.Facet(kind, text.NormalizeLine(value)) == c.Token {
 			values = append(values, domain.FacetValue{Value: value, Agents: c.Agents})

@@ -33,6 +33,7 @@ func (s *Store) Upgraded() (from, to int64, kept string) { return s.db.Upgraded(
 // Compact rebuilds the full-text tables and rewrites the whole file, and returns its size before
 // and after; see sqlitedb.DB.Compact.
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
+	// First, so that what the full-text tables no longer need leaves the file.
 	if err := s.rebuildSearch(ctx); err != nil {
 		return s.db.Size(), s.db.Size(), err
 	}
@@ -42,6 +43,7 @@ func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 // RecordUntrustedProxy stores that a request came through a proxy that is not trusted, in the
 // background, for callbook check.
 func (s *Store) RecordUntrustedProxy() {
+	// The request does not wait for it, and if it is lost the next one records the same.
 	s.tryWrite(func(t *tx) error { return t.SetSiteTime(untrustedProxyAt, t.Now) }, func(error) {})
 }
 

@@ -26,7 +26,8 @@ func (t *tx) Replay(
 	found, err := t.Find(&row, `
 		SELECT body_hash, answer
 		FROM idempotency
-		WHERE key_hash = ? AND created_at > ?`, t.keyHash(caller, key), t.Now.Add(-domain.IdempotencyRetention))
+		WHERE key_hash = ? AND created_at > ?`,
+		t.keyHash(caller, key), t.Now.Add(-domain.IdempotencyRetention))
 	if err != nil || !found {
 		return false, err
 	}
@@ -34,7 +35,7 @@ func (t *tx) Replay(
 	if string(row.RequestHash) != string(key.RequestHash()) {
 		return false, domain.NewError(domain.CodeIdempotencyConflict)
 	}
-	if row.Response == nil {
+	if row.Response == nil { // erased with the record that it showed
 		return false, &domain.Error{Code: domain.CodeNotFound, Topic: "replay"}
 	}
 	if err := json.Unmarshal([]byte(*row.Response), response); err != nil {
@@ -62,8 +63,10 @@ func (t *tx) StoreResponse(
 	}
 
 	return t.Exec(`
-		INSERT OR REPLACE INTO idempotency (key_hash, body_hash, agent_id, subject, answer, created_at)
-		VALUES (?, ?, ?, ?, ?, ?)`, t.keyHash(caller, key), key.RequestHash(), agentID, subject, string(b), t.Now)
+		INSERT OR REPLACE INTO idempotency
+			(key_hash, body_hash, agent_id, subject, answer, created_at)
+		VALUES (?, ?, ?, ?, ?, ?)`,
+		t.keyHash(caller, key), key.RequestHash(), agentID, subject, string(b), t.Now)
 }
 
 // keyHash returns the hash under which a response is stored. Its scope is the caller, or without an
@@ -76,7 +79,8 @@ func (t *tx) keyHash(caller int64, key domain.IdempotencyKey) []byte {
 }
 
 // EraseResponses erases the stored responses whose subject is selected by a query with one
-// value. A repeated request is still recognized.
+// value.
 func (t *tx) EraseResponses(subjects string, value any) error {
+	// The row stays: a request that is repeated must not create the record again.
 	return t.Exec(`UPDATE idempotency SET answer = NULL WHERE subject IN (`+subjects+`)`, value)
 }

@@ -8,8 +8,8 @@ import (
 	"callbook/store/domain"
 )
 
-// jobs are the jobs of RunJobs, in their order. A job handles up to jobBatch records, and returns how
-// many there were.
+// jobs are the jobs of RunJobs, in their order. A job handles up to jobBatch records, and returns
+// how many there were.
 var jobs = []struct {
 	name string // in errors
 	run  func(*tx) (records int, err error)
@@ -54,6 +54,7 @@ const jobBatch = 250
 
 // runJob runs a job in transactions until it finds less than a batch of records.
 func (s *Store) runJob(ctx context.Context, job func(*tx) (records int, err error)) error {
+	// Between two transactions, the requests that wait get their turn.
 	for {
 		var records int
 		err := s.writeBackground(ctx, func(t *tx) (err error) {
@@ -115,7 +116,7 @@ func (t *tx) deleteOldRecords() error {
 func (t *tx) deleteOldEvents() error {
 	before := t.Now.Add(-domain.EventRetention)
 
-	// First, so that an agent that continues after one of these events learns that some are missing.
+	// An agent that continues after one of these events learns that some are missing.
 	err := t.Exec(`
 		UPDATE agents
 		SET events_dropped = (
@@ -141,6 +142,7 @@ func (s *Store) DropUnverified(ctx context.Context, sendsMail bool) error {
 		return err
 	}
 
+	// Nobody can verify a mailbox while no mail is sent: the time begins anew.
 	switch {
 	case sendsMail && since == 0:
 		return s.writeBackground(ctx, func(t *tx) error { return t.SetSiteTime(mailsSince, t.Now) })
@@ -167,10 +169,10 @@ func (t *tx) dropUnverified() (int, error) {
 	return dropped * jobBatch / dropBatch, err // a full batch, if there may be more
 }
 
-// dropAgent deletes an agent and lets others register its handle. Records that outlive the agent,
-// and events of the deletion, name it by a handle that nobody can have, so that they do not seem
-// to be about the next one.
+// dropAgent deletes an agent and lets others register its handle.
 func (t *tx) dropAgent(agent *agentRow) error {
+	// Records that outlive the agent, and events of the deletion, name it by a handle that nobody can
+	// have: they must not seem to be about the next one.
 	former := domain.FormerHandle(agent.ID)
 	err := t.Exec(`UPDATE handles SET handle = ? WHERE id = ?`, former, agent.ID)
 	if err != nil {

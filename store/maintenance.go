@@ -74,6 +74,7 @@ func (s *Store) optimizeSearch(ctx context.Context) error {
 // compactIfDue compacts the file at night if something was erased since the last time, unless it
 // is too large.
 func (s *Store) compactIfDue(ctx context.Context) error {
+	// The operator may compact a larger file when nobody waits.
 	if s.db.Size() > s.maintenance.maxCompacted {
 		return nil
 	}
@@ -136,6 +137,7 @@ func (s *Store) CheckFile(ctx context.Context) error {
 		return err
 	}
 
+	// What was damaged during the check may lie behind it: the time of its start counts.
 	s.maintenance.checked.Store(int64(now))
 	return s.write(ctx, func(t *tx) error { return t.SetSiteTime(checkedAt, now) })
 }

@@ -84,7 +84,7 @@ var agentActs = map[domain.OperatorAct]agentAct{
 		return agent.Store(t)
 	}},
 	domain.OperatorVerify: {do: func(t *tx, agent *agentRow) error {
-		if agent.VerifiedAt == nil {
+		if agent.VerifiedAt == nil { // else the time of the verification would change
 			t.verifyMailbox(agent)
 		}
 		return agent.Store(t)
@@ -100,6 +100,7 @@ var agentActs = map[domain.OperatorAct]agentAct{
 		if err := t.withdrawClaim(agent); err != nil {
 			return err
 		}
+		// Without the owner nobody could take the deletion back.
 		return t.keepAgent(agent)
 	}},
 }
@@ -144,6 +145,8 @@ func (a agentAct) run(t *tx, name domain.OperatorAct, agent *agentRow) error {
 	if !a.settles {
 		return t.audit(name, agent.Handle, a.detail)
 	}
+
+	// of_id also finds the reports of texts that the agent has deleted.
 	closed, err := t.closeReports(`of_id = ?2`, agent.ID)
 	if err != nil {
 		return err
@@ -186,9 +189,10 @@ func (s *Store) ReplaceKey(ctx context.Context, handle string) (key string, err 
 	return key, nil
 }
 
-// ExportAgent is Export for the operator, also of a suspended agent. It reveals a mailbox, so it is
-// recorded. It returns not_found for an unknown handle.
+// ExportAgent is Export for the operator, also of a suspended agent. It returns not_found for an
+// unknown handle.
 func (s *Store) ExportAgent(ctx context.Context, handle string) (tables ExportTables, err error) {
+	// An act that does nothing to the agent: what reveals a mailbox is recorded.
 	var id int64
 	act := agentAct{do: func(_ *tx, agent *agentRow) error {
 		id = agent.ID
@@ -228,6 +232,7 @@ func (s *Store) RemovePost(ctx context.Context, id string) error {
 			return err
 		}
 
+		// Before the post is deleted, by which the reports of its replies are found.
 		closed, err := t.closeReports(`about = ?2 AND subject = ?3
 			OR about = ?4 AND subject IN (SELECT id FROM replies WHERE post_seq = ?5)`,
 			domain.AboutPost, id, domain.AboutReply, p.Seq)
@@ -267,8 +272,8 @@ func (s *Store) RemoveReply(ctx context.Context, id string) error {
 // names, cards, menus, posts, replies, contact requests and collaborations, and no mailbox or
 // owner's address at a blocked domain; links to a blocked host are not verified; and clients in a
 // blocked network change nothing. Stored records stay. It returns validation_failed for an entry
-// that has not the form of its list, and if the list has 1000 entries; not_found for an entry to remove
-// that the list does not have; and invalid_query for another act.
+// that does not have the form of its list, and if the list has 1000 entries; not_found for an entry
+// to remove that the list does not have; and invalid_query for another act.
 func (s *Store) ChangeBlocklist(
 	ctx context.Context,
 	act, written string,
@@ -289,7 +294,7 @@ func (s *Store) ChangeBlocklist(
 
 	return entry, s.write(ctx, func(t *tx) error {
 		changed, err := change(t, kind, entry)
-		if err != nil || changed == 0 {
+		if err != nil || changed == 0 { // the list has the entry already
 			return err
 		}
 
@@ -305,6 +310,7 @@ func (s *Store) ChangeBlocklist(
 
 // failLinks ends the verification of the links to a host that is now blocked.
 func (t *tx) failLinks(host string) error {
+	// LIKE finds too much, such as the host in a path: isAtHost decides.
 	var handles []string
 	err := t.Select(&handles, `
 		SELECT h.handle
@@ -396,13 +402,13 @@ func (s *Store) ActOnAgents(
 	for batch := range slices.Chunk(handles, bulkBatch) {
 		var done domain.BulkResult
 		err := s.write(ctx, func(t *tx) error {
-			done = domain.BulkResult{}
+			done = domain.BulkResult{} // the function may run twice
 			for _, handle := range batch {
 				if err := act.runOn(t, bulk.Act, handle, &done); err != nil {
 					return err
 				}
 			}
-			if bulk.DryRun {
+			if bulk.DryRun { // rolled back, but counted
 				return errDryRun
 			}
 			return nil

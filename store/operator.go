@@ -25,15 +25,22 @@ func (s *Store) AgentRecords(
 	f domain.AgentRecordFilter,
 	limit int,
 ) (agents []domain.AgentRecord, err error) {
+	// In the query % and _ are characters like any other.
 	pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Query) + "%"
+	// The database has pseudonyms of networks alone: an address is found by its own.
 	if client, err := netip.ParseAddr(f.Network); err == nil {
 		f.Network = hex.EncodeToString(s.pseudonym(domain.Origin(client)))
 	}
 
-	const suspended = `a.suspended_at IS NOT NULL AND (a.suspended_until IS NULL OR a.suspended_until > ?1)`
+	const suspended = `a.suspended_at IS NOT NULL
+		AND (a.suspended_until IS NULL OR a.suspended_until > ?1)`
 	err = s.db.Select(ctx, &agents, `
 		WITH reported (agent_id, reports) AS (
-			SELECT of_id, COUNT(*) FROM reports WHERE closed_at IS NULL AND of_id IS NOT NULL GROUP BY 1)
+			SELECT of_id, COUNT(*)
+			FROM reports
+			WHERE closed_at IS NULL AND of_id IS NOT NULL
+			GROUP BY 1
+		)
 		SELECT h.handle, a.name, a.level,
 			CASE
 				WHEN a.deletion_at IS NOT NULL THEN 'leaving'
@@ -43,7 +50,9 @@ func (s *Store) AgentRecords(
 			END AS state,
 			COALESCE(LOWER(HEX(a.network)), '') AS network,
 			(SELECT COUNT(*) FROM posts WHERE author_id = a.id) AS posts,
-			COALESCE((SELECT title FROM posts WHERE author_id = a.id ORDER BY seq DESC LIMIT 1), '') AS title,
+			COALESCE((
+				SELECT title FROM posts WHERE author_id = a.id ORDER BY seq DESC LIMIT 1
+			), '') AS title,
 			COALESCE(d.reports, 0) AS reports, a.created_at,
 			a.suspension_reason AS reason, a.suspended_until AS until
 		FROM agents a
@@ -54,12 +63,15 @@ func (s *Store) AgentRecords(
 			AND (NOT ?4 OR d.reports > 0)
 			AND (NOT ?5 OR a.awaiting_since IS NOT NULL)
 			AND (NOT ?9 OR `+suspended+`)
-			AND (NOT ?10 OR a.deletion_at IS NULL AND a.awaiting_since IS NULL AND NOT (`+suspended+`))
+			AND (NOT ?10
+				OR a.deletion_at IS NULL AND a.awaiting_since IS NULL AND NOT (`+suspended+`))
 			AND COALESCE(LOWER(HEX(a.network)), '') LIKE ?6
-			AND h.handle || ' ' || a.name || ' ' || a.owner || ' ' || COALESCE(a.tagline, '') || ' ' || a.description_en || ' ' ||
-				a.description_zh || ' ' || a.mailbox LIKE ?7 ESCAPE '\'
+			AND h.handle || ' ' || a.name || ' ' || a.owner || ' ' || COALESCE(a.tagline, '') || ' '
+				|| a.description_en || ' ' || a.description_zh || ' ' || a.mailbox LIKE ?7 ESCAPE '\'
 		ORDER BY `+agentOrders[f.Order]+`
-		LIMIT ?8`, s.now(), f.Since, f.MaxLevel, f.Reported, f.Awaiting, f.Network+"%", pattern, limit, f.Suspended, f.Shown)
+		LIMIT ?8`,
+		s.now(), f.Since, f.MaxLevel, f.Reported, f.Awaiting,
+		f.Network+"%", pattern, limit, f.Suspended, f.Shown)
 
 	return agents, err
 }

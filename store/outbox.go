@@ -9,13 +9,13 @@ import (
 	"callbook/store/domain"
 )
 
-// The outbox has the site's own mails until they are delivered, so that a slow mail server delays no
-// request and a restart loses no code. The files beside this one count mails against the caps, store
-// the hashes of the codes in them, and end mails to those who want none.
+// The outbox has the site's own mails until they are delivered, so that a slow mail server delays
+// no request and a restart loses no code. The files beside this one count mails against the caps,
+// store the hashes of the codes in them, and end mails to those who want none.
 //
 // A mail is sent at least once and at most twice: before each try its row records that a delivery
-// has started. A mail whose delivery may or may not have succeeded is tried once more and then given
-// up.
+// has started. A mail whose delivery may or may not have succeeded is tried once more and then
+// given up.
 
 // FinishMail records the outcome of a delivery. A mail that was delivered or rejected is deleted;
 // a delivered link to an owner's page replaces the link before.
@@ -57,8 +57,10 @@ func (t *tx) insertMail(agentID int64, kind, recipient, secret string, expires d
 
 	t.Changes.Mail = true
 	err = t.Exec(`
-		INSERT INTO outbox (id, agent_id, kind, recipient, secret, tries, uncertain, next_try_at, created_at, expires_at)
-		VALUES (?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`, id, agentID, kind, recipient, secret, t.Now, t.Now, expires)
+		INSERT INTO outbox (id, agent_id, kind, recipient, secret,
+			tries, uncertain, next_try_at, created_at, expires_at)
+		VALUES (?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`,
+		id, agentID, kind, recipient, secret, t.Now, t.Now, expires)
 	if err != nil {
 		return fmt.Errorf("insert a mail into the outbox: %w", err)
 	}
@@ -85,17 +87,24 @@ func (t *tx) deleteExpiredMails() error {
 
 // giveUp deletes mails that are no longer to be sent, and returns how many. A verification that
 // was never sent, as while the mail server is down, no longer counts against its agent, the
-// mailbox, which got nothing, and the pool, unless a wrong guess was made at its code. It still
-// counts against the networks of the client, so that a stranger cannot make the site try mailboxes
-// that take no mail more often than others. Other mails wait for a day or longer, after which they
-// do not count anyway.
+// mailbox and the pool.
 func (t *tx) giveUp(where string, args ...any) (int, error) {
+	// The mailbox got nothing. After a wrong guess at its code it counts all the same, or an agent
+	// could guess at one code after the other. The networks of the client are in mail_networks and
+	// count too, so that a stranger cannot make the site try mailboxes that take no mail more often
+	// than others. Mails of other kinds wait for a day or longer: then they do not count anyway.
 	err := t.Exec(`
 		UPDATE mail_log SET agent_id = NULL, sent = 0
 		WHERE (agent_id, at) IN (
-			SELECT agent_id, created_at FROM outbox o
+			SELECT agent_id, created_at
+			FROM outbox o
 			WHERE kind = 'verify' AND uncertain = 0 AND (`+where+`)
-				AND NOT EXISTS (SELECT 1 FROM codes c WHERE c.agent_id = o.agent_id AND c.purpose = 'verify' AND c.wrong_tries > 0))`, args...)
+				AND NOT EXISTS (
+					SELECT 1
+					FROM codes c
+					WHERE c.agent_id = o.agent_id AND c.purpose = 'verify' AND c.wrong_tries > 0
+				)
+		)`, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -121,6 +130,7 @@ func (s *Store) NextMailAt(ctx context.Context) (next domain.Time, err error) {
 // started. It must be followed by FinishMail. If it is not, as when the program is
 // killed, the mail is tried once more.
 func (s *Store) StartMail(ctx context.Context) (mail domain.Mail, found bool, err error) {
+	// Nearly always nothing is due: a read shows it without a transaction.
 	if next, err := s.NextMailAt(ctx); err != nil || next == 0 || next > s.now() {
 		return domain.Mail{}, false, err
 	}
@@ -132,7 +142,8 @@ func (s *Store) StartMail(ctx context.Context) (mail domain.Mail, found bool, er
 		}
 
 		err := t.Get(&mail, `
-			SELECT o.seq, o.id, o.agent_id, o.kind, o.recipient, h.handle, a.name, o.secret, o.tries, o.created_at, o.expires_at
+			SELECT o.seq, o.id, o.agent_id, o.kind, o.recipient, h.handle, a.name, o.secret,
+				o.tries, o.created_at, o.expires_at
 			FROM outbox o
 			JOIN agents a ON a.id = o.agent_id
 			JOIN handles h ON h.id = o.agent_id
@@ -147,6 +158,9 @@ func (s *Store) StartMail(ctx context.Context) (mail domain.Mail, found bool, er
 		}
 
 		mail.Stop, found = t.stopToken(mail.To), true
+
+		// Stored before the delivery, so that a program that is killed meanwhile does not send the
+		// mail again and again.
 		return t.Exec(`
 			UPDATE outbox SET tries = tries + 1, uncertain = uncertain + 1, next_try_at = ?
 			WHERE seq = ?`, t.Now.Add(domain.MailBackoff(mail.Tries)), mail.Seq)
@@ -156,9 +170,7 @@ func (s *Store) StartMail(ctx context.Context) (mail domain.Mail, found bool, er
 }
 
 // finishMail records the outcome of a delivery. It deletes a mail that was delivered or rejected.
-// A rejected one counts no longer against its agent, but still in the pool and against mailbox and
-// networks; the agent gets an event, but for notices, which are not the agent's. See giveUp for a
-// mail that expires.
+// See giveUp for a mail that expires.
 func (t *tx) finishMail(mail domain.Mail, outcome domain.MailOutcome) error {
 	switch outcome {
 	case domain.MailDelivered:
@@ -171,22 +183,27 @@ func (t *tx) finishMail(mail domain.Mail, outcome domain.MailOutcome) error {
 		}
 
 		t.Erase(n)
+
+		// It counts no longer against its agent, which may have mistyped the address, but still in
+		// the pool and against mailbox and networks.
 		err = t.Exec(`
 			UPDATE mail_log SET agent_id = NULL
-			WHERE seq = (SELECT MAX(seq) FROM mail_log WHERE agent_id = ? AND at = ?)`, mail.AgentID, mail.CreatedAt)
-		if err != nil || isNotice(mail.Kind) {
+			WHERE seq = (SELECT MAX(seq) FROM mail_log WHERE agent_id = ? AND at = ?)`,
+			mail.AgentID, mail.CreatedAt)
+		if err != nil || isNotice(mail.Kind) { // notices are not the agent's
 			return err
 		}
 
 		subject := domain.EventSubject{Handle: mail.Handle}
 		return t.InsertEvent(mail.AgentID, domain.EventMailFailed, subject)
 
-	case domain.MailDelayed:
+	case domain.MailDelayed: // not delivered, so this try is none of the two
 		return t.Exec(
 			`UPDATE outbox SET uncertain = uncertain - 1 WHERE seq = ? AND uncertain > 0`,
 			mail.Seq,
 		)
 	}
 
+	// It may have been delivered: after the second time it is given up.
 	return t.deleteMails(`seq = ? AND uncertain = 2`, mail.Seq)
 }

@@ -20,7 +20,7 @@ type mailOrder struct {
 
 // allowMail returns rate_limited if a cap of the agent, of the client's networks or of the pool is
 // reached. If others have used up the mailbox's mails, or its holder wants none, it reports false
-// without an error, since the response must not tell whether a mailbox is in use here.
+// without an error.
 func (t *tx) allowMail(o mailOrder) (allowed bool, err error) {
 	rejection, err := t.checkLimits(t.limitsOf(o))
 	if err != nil {
@@ -29,6 +29,8 @@ func (t *tx) allowMail(o mailOrder) (allowed bool, err error) {
 	if rejection != nil {
 		return false, rejection
 	}
+
+	// No error of this: the response must not tell whether others use the mailbox.
 	return t.mailboxAllowed(o)
 }
 
@@ -85,12 +87,14 @@ func (t *tx) spendRecovery(client netip.Addr) (next domain.Time, allowed bool, e
 		return 0, false, err
 	}
 
+	// A rejected request does not count, or a client that goes on would never get its turn.
 	if reached == nil {
 		if err := t.countNetwork(client); err != nil {
 			return 0, false, err
 		}
 	}
 
+	// The caps of agent and mailbox are left out: next must not tell whether the agent exists.
 	rejection, err := t.checkLimits(append(networks, t.poolLimit(domain.PoolProven)))
 	next = t.Now.Add(t.store.mails.Repeat)
 	if rejection != nil {
@@ -138,6 +142,8 @@ func (l mailLimit) reached(t *tx) (end domain.Time, reached bool, err error) {
 	if l.mails == 0 {
 		return 0, false, nil
 	}
+
+	// If as many mails are within the window, the oldest of them has to leave it first.
 	var oldest domain.Time
 	reached, err = t.Find(
 		&oldest,
@@ -189,13 +195,15 @@ func mailboxLimit(mails int, mailbox []byte) mailLimit {
 }
 
 // mailboxAllowed reports whether a mailbox has a mail of the day left for an order, and its holder
-// wants mails. The last one is for the recovery of an agent that is verified there.
+// wants mails.
 func (t *tx) mailboxAllowed(o mailOrder) (bool, error) {
 	mailbox := t.MailboxHash(o.To)
 	if stopped, err := t.mailsStopped(mailbox); err != nil || stopped {
 		return false, err
 	}
 
+	// The last mail of the day is kept for the recovery of an agent that is verified there:
+	// strangers who register with the mailbox must not use it up.
 	mails := t.store.mails.Mailbox
 	if o.Kind != domain.MailRecover && mails > 1 {
 		var verified bool
@@ -225,6 +233,7 @@ func (t *tx) checkLimits(limits []mailLimit) (rejection *domain.Error, err error
 			return nil, err
 		}
 
+		// Until the last of them ends, another mail would be rejected.
 		if reached && (rejection == nil || end.Time().After(rejection.RetryAt)) {
 			rejection = &domain.Error{
 				Code:    domain.CodeRateLimited,

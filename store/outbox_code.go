@@ -66,6 +66,7 @@ func (t *tx) tryVerification(o mailOrder, code string) error {
 		return err
 	}
 
+	// After too many attempts the right code is rejected as well: it may have been guessed.
 	switch {
 	case found && row.Wrong >= codeAttempts:
 		next, err := t.nextMailAllowed(o)
@@ -80,6 +81,7 @@ func (t *tx) tryVerification(o mailOrder, code string) error {
 	case !found || row.ExpiresAt <= t.Now:
 		return &domain.Error{Code: domain.CodeCodeExpired, Topic: verifyCode}
 	case subtle.ConstantTimeCompare(row.Hash, t.codeHash(o, verifyCode, code)) != 1:
+		// The caller commits although the request is rejected, so that the attempt counts.
 		err := t.Exec(`
 			UPDATE codes SET wrong_tries = wrong_tries + 1
 			WHERE agent_id = ? AND purpose = ?`, o.AgentID, verifyCode)
@@ -132,15 +134,16 @@ func (t *tx) insertRecovery(o mailOrder) error {
 }
 
 // spendRecoveryMail counts a recovery mail to an agent's mailbox, and reports false if the
-// mailbox's mails or those of the pool are used up, or its holder wants none. Anyone may have it
-// sent, so it does not count against the agent. One to the mailbox that the agent left counts
-// nowhere, so that neither a thief of the key nor strangers can prevent it.
+// mailbox's mails or those of the pool are used up, or its holder wants none.
 func (t *tx) spendRecoveryMail(o mailOrder) (allowed bool, err error) {
+	// A mail to the mailbox that the agent left counts nowhere, so that neither a thief of the key
+	// nor strangers can prevent it.
 	if o.Kind == domain.MailFormer {
 		stopped, err := t.mailsStopped(t.MailboxHash(o.To))
 		return !stopped, err
 	}
 
+	// Anyone may have it sent, so the limits of the agent do not apply.
 	if allowed, err = t.mailboxAllowed(o); err != nil || !allowed {
 		return false, err
 	}
@@ -153,7 +156,7 @@ func (t *tx) spendRecoveryMail(o mailOrder) (allowed bool, err error) {
 
 // tryRecovery uses up the recovery codes of one of the orders, to whose mailbox the code was
 // mailed, and returns that order. It returns wrong_code if there are valid codes, and code_expired
-// if there are none. Nobody guesses a recovery code, so failed attempts do not count.
+// if there are none.
 func (t *tx) tryRecovery(orders []mailOrder, code string) (mailOrder, error) {
 	failure := &domain.Error{Code: domain.CodeCodeExpired, Topic: recoveryCode}
 	for _, o := range orders {
@@ -172,7 +175,7 @@ func (t *tx) tryRecovery(orders []mailOrder, code string) (mailOrder, error) {
 			if subtle.ConstantTimeCompare(hash, want) == 1 {
 				return o, t.deleteCodes(o, recoveryCode)
 			}
-			failure.Code = domain.CodeWrongCode
+			failure.Code = domain.CodeWrongCode // not counted: nobody guesses a recovery code
 		}
 	}
 	return mailOrder{}, failure

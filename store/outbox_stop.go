@@ -70,11 +70,9 @@ func (s *Store) StopMails(ctx context.Context, token string, stop bool) error {
 			return t.Exec(`DELETE FROM mail_stops WHERE mailbox_hash = ?`, hash)
 		}
 
-		err := t.Exec(
-			`INSERT INTO mail_stops (mailbox_hash, created_at) VALUES (?, ?) ON CONFLICT (mailbox_hash) DO NOTHING`,
-			hash,
-			t.Now,
-		)
+		err := t.Exec(`
+			INSERT INTO mail_stops (mailbox_hash, created_at) VALUES (?, ?)
+			ON CONFLICT (mailbox_hash) DO NOTHING`, hash, t.Now)
 		if err != nil {
 			return err
 		}
@@ -85,6 +83,7 @@ func (s *Store) StopMails(ctx context.Context, token string, stop bool) error {
 
 // deleteMailsTo deletes the mails to an address that wait.
 func (t *tx) deleteMailsTo(mailbox []byte) error {
+	// SQL cannot compare the addresses: all spellings of one have the same pseudonym.
 	var waiting []struct {
 		Seq int64  `db:"seq"`
 		To  string `db:"recipient"`
@@ -126,8 +125,7 @@ func isNotice(kind string) bool {
 }
 
 // notifyMailbox mails a notice of a kind to the mailboxes of orders, but to those that have had
-// their notices of the day or want no mails. Nothing else counts against that cap, and notices
-// count in no pool, so that neither a thief of the key nor strangers can prevent them.
+// their notices of the day or want no mails.
 func (t *tx) notifyMailbox(kind string, orders ...mailOrder) error {
 	for _, o := range orders {
 		mailbox := t.MailboxHash(o.To)
@@ -135,6 +133,9 @@ func (t *tx) notifyMailbox(kind string, orders ...mailOrder) error {
 		if err != nil {
 			return err
 		}
+
+		// Under a pseudonym of their own nothing else counts against their cap, and they count in no
+		// pool: neither a thief of the key nor strangers can prevent them.
 		hash := t.Pseudonym("notice\x00" + string(mailbox))
 		_, spent, err := mailboxLimit(t.store.mails.Notices, hash).reached(t)
 		if err != nil {

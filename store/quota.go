@@ -12,13 +12,16 @@ func (t *tx) Spend(agentID int64, action domain.QuotaAction, limit int) error {
 	counted, err := t.Change(`
 		INSERT INTO usage (agent_id, act, at)
 		SELECT ?1, ?2, ?3
-		WHERE ?5 = 0 OR (SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = ?2 AND at > ?4) < ?5`,
+		WHERE ?5 = 0 OR ?5 > (
+			SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = ?2 AND at > ?4
+		)`,
 		agentID, action, t.Now, t.Now.Add(-domain.Day), limit)
 	if err != nil || counted > 0 {
 		return err
 	}
 
-	var oldest domain.Time // of those that use up the limit
+	// The next action is allowed when the oldest of those that use up the limit is a day old.
+	var oldest domain.Time
 	err = t.Get(&oldest, `
 		SELECT at FROM usage
 		WHERE agent_id = ? AND act = ?
@@ -56,7 +59,11 @@ func (t *tx) spendNetwork(network []byte, action domain.QuotaAction, limit int) 
 	counted, err := t.Change(`
 		INSERT INTO network_usage (network, act, number, at)
 		SELECT ?1, ?2, last.number + 1, ?3
-		FROM (SELECT COALESCE(MAX(number), 0) AS number FROM network_usage WHERE network = ?1 AND act = ?2) AS last
+		FROM (
+			SELECT COALESCE(MAX(number), 0) AS number
+			FROM network_usage
+			WHERE network = ?1 AND act = ?2
+		) AS last
 		WHERE NOT EXISTS (
 			SELECT 1 FROM network_usage
 			WHERE network = ?1 AND act = ?2 AND number = last.number + 1 - ?5 AND at > ?4)`,
@@ -69,7 +76,9 @@ func (t *tx) spendNetwork(network []byte, action domain.QuotaAction, limit int) 
 	err = t.Get(&oldest, `
 		SELECT at FROM network_usage
 		WHERE network = ?1 AND act = ?2
-			AND number = (SELECT MAX(number) FROM network_usage WHERE network = ?1 AND act = ?2) + 1 - ?3`,
+			AND number = 1 - ?3 + (
+				SELECT MAX(number) FROM network_usage WHERE network = ?1 AND act = ?2
+			)`,
 		network, action, limit)
 	if err != nil {
 		return err

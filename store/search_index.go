@@ -68,7 +68,8 @@ func (t *tx) OptimizeSearch() error {
 	// The first time FTS5 may only finish a merge that had begun before rows were deleted, and keep
 	// their words. The second time it does nothing unless that is so.
 	for _, table := range slices.Concat(searchTables, searchTables) {
-		if err := t.Exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('optimize')`); err != nil {
+		err := t.Exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('optimize')`)
+		if err != nil {
 			return fmt.Errorf("optimize %s: %w", table, err)
 		}
 	}
@@ -79,7 +80,8 @@ func (t *tx) OptimizeSearch() error {
 // ClearSearch deletes all rows of the full-text tables.
 func (t *tx) ClearSearch() error {
 	for _, table := range searchTables {
-		if err := t.Exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('delete-all')`); err != nil {
+		err := t.Exec(`INSERT INTO ` + table + ` (` + table + `) VALUES ('delete-all')`)
+		if err != nil {
 			return fmt.Errorf("clear %s: %w", table, err)
 		}
 	}
@@ -99,7 +101,10 @@ func (s *Store) rebuildSearch(ctx context.Context) error {
 		return fmt.Errorf("clear the full-text tables: %w", err)
 	}
 
-	for _, next := range []func(*tx, int64) (int64, error){(*tx).indexAgentsAfter, (*tx).indexPostsAfter} {
+	for _, next := range []func(t *tx, after int64) (last int64, err error){
+		(*tx).indexAgentsAfter,
+		(*tx).indexPostsAfter,
+	} {
 		for last := int64(-1); last != 0; {
 			after := max(last, 0)
 			err := s.writeBackground(ctx, func(t *tx) (err error) {
@@ -119,6 +124,7 @@ func (s *Store) rebuildSearch(ctx context.Context) error {
 // searchIsWhole reports whether searches find as many agents and posts as the public sees. FTS5
 // does not notice some damage of its tables, after which it finds nothing.
 func (s *Store) searchIsWhole(ctx context.Context) (whole bool, err error) {
+	// Each agent has one of these levels, and each post one of these kinds.
 	every := func(kind rune, values ...string) string {
 		return search.Within("", []string{search.AnyFacet(facets(kind, values))})
 	}
@@ -127,7 +133,8 @@ func (s *Store) searchIsWhole(ctx context.Context) (whole bool, err error) {
 		SELECT (SELECT COUNT(*) FROM agent_search WHERE agent_search MATCH ?)
 				= (SELECT COUNT(*) FROM agents WHERE hidden = 0)
 			AND (SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?)
-				= (SELECT COUNT(*) FROM posts WHERE author_id NOT IN (SELECT id FROM agents WHERE hidden = 1))`,
+				= (SELECT COUNT(*) FROM posts
+					WHERE author_id NOT IN (SELECT id FROM agents WHERE hidden = 1))`,
 		every(facetLevel, "0", "from1"), every(facetKind, "seeking", "offering", "announce"))
 
 	return whole, err

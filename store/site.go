@@ -39,6 +39,7 @@ func (s *Store) readSecret(ctx context.Context) error {
 			return err
 		}
 
+		// Another process may have stored one meanwhile, which then is the secret.
 		return t.Get(&s.secret, selectSiteValue, secretName)
 	})
 }

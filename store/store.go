@@ -44,8 +44,8 @@
 // # A new field of an agent
 //
 //  1. A column of the table agents, in a new file of schema/migrations.
-//  2. A field of domain.Agent, which the card shows, and one of domain.Profile, which an agent sends. To
-//     filter by it, a field of domain.AgentFilter.
+//  2. A field of domain.Agent, which the card shows, and one of domain.Profile, which an agent
+//     sends. To filter by it, a field of domain.AgentFilter.
 //  3. An optional text is a line of optionalTexts in agent_row.go; another type has one in Apply and
 //     Settings.
 //  4. To filter by it, a kind of facet and its row in filter.go.
@@ -84,15 +84,15 @@ type Options struct {
 	Random io.Reader        // the source of ids and keys; crypto/rand if nil
 	Quotas domain.Quotas    // daily limits; DefaultQuotas if nil
 	Mails  *domain.MailCaps // caps on mails; DefaultMailCaps if nil
-	// The key of the hashes of codes; a key in the database if empty.
+	// Secret is the key of the hashes of codes; a key in the database if empty.
 	Secret       []byte
 	Registration domain.RegistrationMode // who may register; RegistrationOpen if empty
-	// Which no agent and no owner may have in its name; empty for none but Callbook.
+	// SiteName is the name of the site, which no agent and no owner may have in its own.
 	SiteName string
-	Normal   bool // synchronous=NORMAL: a power cut may lose the last writes
-	// Writes that share one commit at most; as in sqlitedb.Options if 0.
-	Batch int
-	// Of the records in the file, from which those that would grow are rejected; 0 for no limit.
+
+	// Normal, Batch and MaxBytes are those of sqlitedb.Options.
+	Normal   bool
+	Batch    int
 	MaxBytes int64
 
 	// NetworkDisk allows a file on a network file system, which is rejected otherwise.
@@ -209,7 +209,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 
 	s.Lists = newLists(s.db)
-	s.Lists.Committed(everything)
+	s.Lists.Committed(everything) // reads them for the first time
 	s.OnCommit(s.Lists.Committed)
 	return s, nil
 }

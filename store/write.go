@@ -48,6 +48,7 @@ func (s *Store) write(ctx context.Context, act func(*tx) error) error {
 // writeOrReject is write that commits even if act returns a domain.Error, so that side effects
 // such as a counter of failed attempts persist. It returns the Error after the commit.
 func (s *Store) writeOrReject(ctx context.Context, act func(*tx) error) error {
+	// The database rolls back whatever returns an error, so the rejection does not reach it.
 	var rejection error
 	err := s.write(ctx, func(t *tx) error {
 		rejection = act(t)
@@ -76,6 +77,7 @@ func (s *Store) tryWrite(act func(*tx) error, done func(error)) {
 // succeeds.
 func (s *Store) collect(act func(*tx) error) func(*sqlitedb.Tx) error {
 	return func(file *sqlitedb.Tx) error {
+		// The writer runs this function: no other goroutine uses the batch meanwhile.
 		t := s.newTx(file, s.batch.Now)
 		if err := act(t); err != nil {
 			return err

@@ -171,8 +171,8 @@ func (t *tx) dropUnverified() (int, error) {
 
 // dropAgent deletes an agent and lets others register its handle.
 func (t *tx) dropAgent(agent *agentRow) error {
-	// Records that outlive the agent, and events of the deletion, name it by a handle that nobody can
-	// have: they must not seem to be about the next one.
+	// Records that outlive the agent, and events of the deletion, name it by a handle that nobody
+	// can have: they must not seem to be about the next one.
 	former := domain.FormerHandle(agent.ID)
 	err := t.Exec(`UPDATE handles SET handle = ? WHERE id = ?`, former, agent.ID)
 	if err != nil {

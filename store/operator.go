@@ -15,7 +15,8 @@ import (
 var agentOrders = map[domain.AgentOrder]string{
 	"":                  `a.id DESC`,
 	domain.MostReported: `COALESCE(d.reports, 0) DESC, a.id DESC`,
-	domain.ByNetwork:    `a.network IS NULL, COUNT(*) OVER (PARTITION BY a.network) DESC, a.network, a.id DESC`,
+	domain.ByNetwork: `a.network IS NULL, COUNT(*) OVER (PARTITION BY a.network) DESC,
+			a.network, a.id DESC`,
 }
 
 // AgentRecords returns agents for the operator, also hidden ones, newest first unless the filter
@@ -67,7 +68,8 @@ func (s *Store) AgentRecords(
 				OR a.deletion_at IS NULL AND a.awaiting_since IS NULL AND NOT (`+suspended+`))
 			AND COALESCE(LOWER(HEX(a.network)), '') LIKE ?6
 			AND h.handle || ' ' || a.name || ' ' || a.owner || ' ' || COALESCE(a.tagline, '') || ' '
-				|| a.description_en || ' ' || a.description_zh || ' ' || a.mailbox LIKE ?7 ESCAPE '\'
+				|| a.description_en || ' ' || a.description_zh || ' ' || a.mailbox
+				LIKE ?7 ESCAPE '\'
 		ORDER BY `+agentOrders[f.Order]+`
 		LIMIT ?8`,
 		s.now(), f.Since, f.MaxLevel, f.Reported, f.Awaiting,

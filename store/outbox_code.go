@@ -36,7 +36,8 @@ func (t *tx) insertVerification(o mailOrder, code string, expires domain.Time) e
 
 func (t *tx) insertCode(o mailOrder, purpose, code string, expires domain.Time) error {
 	err := t.Exec(`
-		INSERT INTO codes (agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at)
+		INSERT INTO codes
+			(agent_id, purpose, mailbox, code_hash, wrong_tries, created_at, expires_at)
 		VALUES (?, ?, ?, ?, 0, ?, ?)`,
 		o.AgentID, purpose, o.To, t.codeHash(o, purpose, code), t.Now, expires)
 	if err != nil {
@@ -102,7 +103,8 @@ func (t *tx) deleteCodes(o mailOrder, purpose string) error {
 }
 
 // insertRecovery puts a mail with a recovery code of its own into the outbox. It does nothing past
-// the caps, within MailCaps.Repeat of the code before, and after recoveryMails codes in recoveryAge.
+// the caps, within MailCaps.Repeat of the code before, and after recoveryMails codes in
+// recoveryAge.
 func (t *tx) insertRecovery(o mailOrder) error {
 	var recent []domain.Time
 	err := t.Select(&recent, `
@@ -113,7 +115,6 @@ func (t *tx) insertRecovery(o mailOrder) error {
 	if err != nil {
 		return err
 	}
-
 
 	// No error: the response is the same for every agent and mailbox.
 	n := len(recent)

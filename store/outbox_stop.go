@@ -134,8 +134,8 @@ func (t *tx) notifyMailbox(kind string, orders ...mailOrder) error {
 			return err
 		}
 
-		// Under a pseudonym of their own nothing else counts against their cap, and they count in no
-		// pool: neither a thief of the key nor strangers can prevent them.
+		// Under a pseudonym of their own nothing else counts against their cap, and they count in
+		// no pool: neither a thief of the key nor strangers can prevent them.
 		hash := t.Pseudonym("notice\x00" + string(mailbox))
 		_, spent, err := mailboxLimit(t.store.mails.Notices, hash).reached(t)
 		if err != nil {

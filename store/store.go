@@ -46,8 +46,8 @@
 //  1. A column of the table agents, in a new file of schema/migrations.
 //  2. A field of domain.Agent, which the card shows, and one of domain.Profile, which an agent
 //     sends. To filter by it, a field of domain.AgentFilter.
-//  3. An optional text is a line of optionalTexts in agent_row.go; another type has one in Apply and
-//     Settings.
+//  3. An optional text is a line of optionalTexts in agent_row.go; another type has one in Apply
+//     and Settings.
 //  4. To filter by it, a kind of facet and its row in filter.go.
 //  5. The pages: static/agent.html and static/agent.md.tmpl.
 //

@@ -43,7 +43,7 @@ func ParseCursor(name, cursor string) (Position, error) {
 		numbers[i], b = n, b[max(0, size):]
 	}
 
-	// Only the text that Cursor returns for these numbers is a cursor, with the checksum of this list.
+	// Only the text that Cursor returns for these numbers and for this list is a cursor.
 	p.tier, p.Seq = int(numbers[1]), int64(numbers[2])
 	if p.tier < 0 || p.tier >= search.Tiers || p.Seq <= 0 || p.Cursor() != cursor {
 		return p, &domain.Error{

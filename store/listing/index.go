@@ -84,7 +84,11 @@ func NewIndex(table, tokens, where string) Index {
 				) END,
 				'Tokens', json(CASE WHEN low <> '' AND count = 0 THEN (
 					WITH RECURSIVE found (token) AS (
-						SELECT (SELECT substr(term, 1, length) FROM ` + tokens + ` WHERE term >= low LIMIT 1)
+						SELECT (
+							SELECT substr(term, 1, length) FROM ` + tokens + `
+							WHERE term >= low
+							LIMIT 1
+						)
 						UNION ALL
 						SELECT (
 							SELECT substr(term, 1, length) FROM ` + tokens + `
@@ -94,7 +98,11 @@ func NewIndex(table, tokens, where string) Index {
 						) FROM found WHERE token < high
 					)
 					SELECT json_group_array(token)
-					FROM (SELECT token FROM found WHERE token < high LIMIT (SELECT tokens FROM most))
+					FROM (
+						SELECT token FROM found
+						WHERE token < high
+						LIMIT (SELECT tokens FROM most)
+					)
 				) ELSE '[]' END)
 			) ORDER BY n) FROM (
 				SELECT n, exactly, listed, upper, low, high, length,

@@ -82,13 +82,15 @@ func (p *program) object(method, path, body string, headers ...string) (object m
 // create sends a request whose response has one record, as in {"post":{"id":…}}, and returns its id.
 func (p *program) create(path, body string, headers ...string) (id string) {
 	p.Helper()
+	ids := 0
 	for _, member := range p.object("POST", path, body, headers...) {
-		if record, ok := member.(map[string]any); ok {
-			id, _ = record["id"].(string)
+		record, _ := member.(map[string]any)
+		if of, ok := record["id"].(string); ok {
+			id, ids = of, ids+1
 		}
 	}
-	if id == "" {
-		p.Fatalf("POST %s returns no id", path)
+	if ids != 1 {
+		p.Fatalf("POST %s returns %d ids, want 1", path, ids)
 	}
 	return id
 }

@@ -17,17 +17,9 @@ func (s *Store) Events(
 	after string,
 	limit int,
 ) (page domain.EventPage, err error) {
-	from, at := int64(0), domain.Time(0)
-	if after != "" {
-		var ok bool
-		if at, from, ok = domain.ParseEventID(after); !ok {
-			return page, &domain.Error{
-				Code: domain.CodeInvalidQuery,
-				Fields: []domain.FieldError{
-					{Field: "after", Code: domain.FaultBadValue, Topic: "event"},
-				},
-			}
-		}
+	at, from, err := parseAfter(after)
+	if err != nil {
+		return page, err
 	}
 
 	page.Events = []domain.Event{}
@@ -48,19 +40,19 @@ func (s *Store) Events(
 		Dropped int64 `db:"dropped"`
 		Foreign bool  `db:"foreign_id"`
 	}
-
 	found, err := s.db.Find(ctx, &state, `
 		SELECT events_dropped AS dropped,
-			?2 > (SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'events') OR EXISTS (SELECT 1 FROM events WHERE seq = ?2 AND at > ?3) AS foreign_id
+			?2 > (SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'events')
+				OR EXISTS (SELECT 1 FROM events WHERE seq = ?2 AND at > ?3) AS foreign_id
 		FROM agents
 		WHERE id = ?1`, caller.ID, from, at)
-	if err == nil && !found {
-		err = domain.NewError(domain.CodeUnauthorized) // perhaps deleted while the request waited
-	}
-
 	if err != nil {
 		return page, err
 	}
+	if !found { // perhaps deleted while the request waited
+		return page, domain.NewError(domain.CodeUnauthorized)
+	}
+
 	if after != "" && state.Foreign {
 		page, err = s.Events(ctx, caller, "", limit)
 		page.Gap = true
@@ -74,13 +66,30 @@ func (s *Store) Events(
 		e.ID = domain.EventID(e.At, e.Seq)
 		page.Next = e.ID
 	}
-
 	if len(page.Events) == 0 && (after == "" || page.Gap) {
 		// After the deleted events, so that no gap is reported twice.
 		page.Next = domain.EventID(s.now(), state.Dropped)
 	}
 
 	return page, nil
+}
+
+// parseAfter returns the time and the number of the event after which a list begins; 0 for an empty
+// after.
+func parseAfter(after string) (at domain.Time, seq int64, err error) {
+	if after == "" {
+		return 0, 0, nil
+	}
+
+	at, seq, ok := domain.ParseEventID(after)
+	if !ok {
+		fault := domain.FieldError{Field: "after", Code: domain.FaultBadValue, Topic: "event"}
+		return 0, 0, &domain.Error{
+			Code:   domain.CodeInvalidQuery,
+			Fields: []domain.FieldError{fault},
+		}
+	}
+	return at, seq, nil
 }
 
 // InsertEvent stores an event for an agent. Requests that wait for it return after the commit.
@@ -90,6 +99,8 @@ func (t *tx) InsertEvent(agentID int64, event string, subject domain.EventSubjec
 	if err != nil {
 		return err
 	}
+
+	// Nothing for an agent that was deleted in the same transaction.
 	var waits bool // a URL at which the agent is woken, for an event
 	found, err := t.Find(&waits, `
 		INSERT INTO events (agent_id, type, subject, at)
@@ -100,16 +111,20 @@ func (t *tx) InsertEvent(agentID int64, event string, subject domain.EventSubjec
 	if err != nil || !found {
 		return err
 	}
+
 	t.Changes.NewEvents.Add(agentID)
 	if !waits {
 		return nil
 	}
 
-	// At once, or WakePause after the last request.
+	// At once, or WakePause after the last request. One in the future is from before the clock was
+	// set back, and delays nothing.
 	t.Changes.Wake = true
 	return t.Exec(`
 		UPDATE wakes SET due_at = (
-			SELECT CASE WHEN woken_at > ?2 AND woken_at <= ?3 THEN woken_at + ?4 ELSE ?3 END FROM agents WHERE id = wakes.agent_id)
+			SELECT CASE WHEN woken_at > ?2 AND woken_at <= ?3 THEN woken_at + ?4 ELSE ?3 END
+			FROM agents
+			WHERE id = wakes.agent_id)
 		WHERE agent_id = ?1`,
 		agentID, t.Now.Add(-domain.WakePause), t.Now, domain.WakePause.Milliseconds())
 }

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"errors"
-
 	"callbook/store/domain"
 )
 
@@ -28,16 +26,23 @@ func (t *tx) countCollab(initiatorID, partnerID int64) error {
 	return t.rebuildPairs(`
 		SELECT i.claimed_by AS one, p.claimed_by AS other
 		FROM agents i, agents p
-		WHERE i.id = ? AND p.id = ? AND i.claimed_at IS NOT NULL AND p.claimed_at IS NOT NULL`, initiatorID, partnerID)
+		WHERE i.id = ? AND p.id = ? AND i.claimed_at IS NOT NULL AND p.claimed_at IS NOT NULL`,
+		initiatorID, partnerID)
 }
 
+// rebuildPairs decides again for the pairs of owners that a query selects.
 func (t *tx) rebuildPairs(query string, args ...any) error {
 	var pairs []ownerPair
-	err := t.Select(&pairs, query, args...)
-	for _, pair := range pairs {
-		err = errors.Join(err, pair.rebuild(t))
+	if err := t.Select(&pairs, query, args...); err != nil {
+		return err
 	}
-	return err
+
+	for _, pair := range pairs {
+		if err := pair.rebuild(t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ownerPair are two owners, perhaps the same, of agents that have worked together.
@@ -69,26 +74,39 @@ func (p ownerPair) rebuild(t *tx) error {
 		JOIN agents o ON o.id = c.initiator_id
 		WHERE a.claimed_by = ?1 AND o.claimed_by = ?2`, p.One, p.Other)
 
-	changes := map[pairCollab]bool{} // those that begin to count, or cease to
+	if err != nil {
+		return err
+	}
+
+	// Those that begin to count, or cease to: most rebuilds change nothing, and write nothing.
+	changes := map[pairCollab]bool{}
 	for _, c := range former {
 		changes[c] = false
 	}
+	var since domain.Time
+	for {
+		next, found, err := p.first(t, since)
+		if err != nil {
+			return err
+		}
+		if !found {
+			break
+		}
 
-	next, found, findErr := p.first(t, 0)
-	for ; found; next, found, findErr = p.first(t, next.DecidedAt.Add(domain.EvidenceWindow)) {
 		if _, counted := changes[next]; counted {
 			delete(changes, next)
 		} else {
 			changes[next] = true
 		}
+		since = next.DecidedAt.Add(domain.EvidenceWindow)
 	}
 
-	err = errors.Join(err, findErr)
 	for c, counts := range changes {
-		err = errors.Join(err, t.Exec(`UPDATE collabs SET counts = ? WHERE seq = ?`, counts, c.Seq))
+		if err := t.Exec(`UPDATE collabs SET counts = ? WHERE seq = ?`, counts, c.Seq); err != nil {
+			return err
+		}
 	}
-
-	return err
+	return nil
 }
 
 // first returns the first collaboration of two different owners since a time, of agents that both
@@ -98,7 +116,9 @@ func (p ownerPair) first(t *tx, since domain.Time) (c pairCollab, found bool, er
 		WITH pairs AS (
 			SELECT a.id AS a, o.id AS o
 			FROM agents a, agents o
-			WHERE ?1 <> ?2 AND a.claimed_by = ?1 AND a.claimed_at IS NOT NULL AND o.claimed_by = ?2 AND o.claimed_at IS NOT NULL)
+			WHERE ?1 <> ?2
+				AND a.claimed_by = ?1 AND a.claimed_at IS NOT NULL
+				AND o.claimed_by = ?2 AND o.claimed_at IS NOT NULL)
 		SELECT seq, decided_at
 		FROM collabs
 		WHERE seq IN (
@@ -115,6 +135,8 @@ func (p ownerPair) first(t *tx, since domain.Time) (c pairCollab, found bool, er
 // since ?3.
 func firstBetween(initiator, partner string) string {
 	return `SELECT seq FROM collabs
-		WHERE initiator_id = pairs.` + initiator + ` AND partner_id = pairs.` + partner + ` AND status = 'confirmed' AND decided_at >= ?3
-		ORDER BY decided_at, seq LIMIT 1`
+		WHERE initiator_id = pairs.` + initiator + ` AND partner_id = pairs.` + partner + `
+			AND status = 'confirmed' AND decided_at >= ?3
+		ORDER BY decided_at, seq
+		LIMIT 1`
 }

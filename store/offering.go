@@ -22,6 +22,7 @@ func (s *Store) ReplaceOfferings(
 			return err
 		}
 
+		// To clear the menu must be possible in a full directory.
 		if len(menu.Offerings) > 0 {
 			if err := t.CheckRoom(); err != nil {
 				return err
@@ -31,7 +32,8 @@ func (s *Store) ReplaceOfferings(
 		if err := t.checkBlocks(menu, checkOfferingIDs(agent, menu.Offerings)...); err != nil {
 			return err
 		}
-		if agent.Offerings, err = t.newMenu(menu.Offerings); err != nil {
+		agent.Offerings, err = t.newMenu(menu.Offerings)
+		if err != nil {
 			return err
 		}
 
@@ -49,16 +51,12 @@ func checkOfferingIDs(agent *agentRow, drafts []domain.OfferingDraft) (errs []do
 	seen := map[string]bool{"": true}
 	for i, draft := range drafts {
 		if draft.ID != "" && (agent.Offering(draft.ID) == nil || seen[draft.ID]) {
-			errs = append(
-				errs,
-				domain.FieldError{
-					Field: "offerings[" + strconv.Itoa(i) + "].id",
-					Code:  domain.FaultUnknownID,
-					Topic: "offering",
-				},
-			)
+			errs = append(errs, domain.FieldError{
+				Field: "offerings[" + strconv.Itoa(i) + "].id",
+				Code:  domain.FaultUnknownID,
+				Topic: "offering",
+			})
 		}
-
 		seen[draft.ID] = true // one that occurs twice is unknown the second time
 	}
 
@@ -70,11 +68,11 @@ func (t *tx) newMenu(drafts []domain.OfferingDraft) (menu []domain.Offering, err
 	menu = []domain.Offering{}
 	for _, d := range drafts {
 		if d.ID == "" {
-			if d.ID, err = t.NewID(domain.IDOffering); err != nil {
+			d.ID, err = t.NewID(domain.IDOffering)
+			if err != nil {
 				return nil, err
 			}
 		}
-
 		menu = append(menu, domain.Offering{
 			ID:             d.ID,
 			Title:          d.Title,

@@ -13,22 +13,31 @@ func (s *Store) Me(ctx context.Context, caller domain.Caller) (domain.OwnAgent, 
 		WeeklyCap int `db:"weekly_cap"`
 	}
 
-	err := orNotFound(s.db.Get(ctx, &own, `
-		SELECT a.mailbox, a.weekly_cap, a.deletion_at, a.awaiting_since IS NOT NULL AS awaiting_approval,
-			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'pending' AND expires_at > ?1) AS pending_requests,
-			(SELECT COUNT(*) FROM requests WHERE to_id = a.id AND status = 'awaiting_owner' AND expires_at > ?1) AS awaiting_receipts
+	err := s.db.Get(ctx, &own, `
+		SELECT a.mailbox, a.weekly_cap, a.deletion_at,
+			a.awaiting_since IS NOT NULL AS awaiting_approval,
+			(
+				SELECT COUNT(*) FROM requests
+				WHERE to_id = a.id AND status = 'pending' AND expires_at > ?1
+			) AS pending_requests,
+			(
+				SELECT COUNT(*) FROM requests
+				WHERE to_id = a.id AND status = 'awaiting_owner' AND expires_at > ?1
+			) AS awaiting_receipts
 		FROM agents a
-		WHERE a.id = ?2`, s.now(), caller.ID))
+		WHERE a.id = ?2`, s.now(), caller.ID)
+	if err != nil {
+		return own.OwnAgent, orNotFound(err)
+	}
+
+	own.Card, err = s.OwnCard(ctx, caller)
 	if err != nil {
 		return own.OwnAgent, err
 	}
-	if own.Card, err = s.OwnCard(ctx, caller); err != nil {
+	own.Claim, err = s.ownerClaim(ctx, caller.ID)
+	if err != nil {
 		return own.OwnAgent, err
 	}
-	if own.Claim, err = s.ownerClaim(ctx, caller.ID); err != nil {
-		return own.OwnAgent, err
-	}
-
 	own.Limits, err = s.allowances(ctx, caller, own.Card.Level(), own.Card.CreatedAt, own.WeeklyCap)
 	return own.OwnAgent, err
 }
@@ -72,7 +81,7 @@ func (s *Store) allowances(
 	}, err
 }
 
-// Export returns everything stored about the caller; see export.Agent.
+// Export returns everything stored about the caller; see exportAgent.
 func (s *Store) Export(ctx context.Context, caller domain.Caller) (ExportTables, error) {
 	return exportAgent(ctx, s.db, caller.ID)
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"callbook/store/domain"
@@ -27,10 +26,10 @@ func (s *Store) SetWake(
 ) (address string, secret []byte, err error) {
 	address, ok := text.ParseWebhookURL(url, s.loopbackLinks)
 	if !ok {
-		return "", nil, domain.Invalid(
-			domain.FieldError{Field: "url", Code: domain.FaultBadFormat, Topic: "webhook"},
-		)
+		fault := domain.FieldError{Field: "url", Code: domain.FaultBadFormat, Topic: "webhook"}
+		return "", nil, domain.Invalid(fault)
 	}
+
 	err = s.write(ctx, func(t *tx) error {
 		agent, err := t.Authorize(caller)
 		if err != nil {
@@ -52,14 +51,17 @@ func (s *Store) SetWake(
 	return address, secret, err
 }
 
+// setWake replaces the URL of an agent, and returns the secret of its signatures.
 func (t *tx) setWake(agentID int64, url string) (secret []byte, err error) {
 	// Events may wait for a request: to the new URL, not as long as for one that failed.
 	var due *domain.Time
-	if _, err := t.Find(&due, `
+	_, err = t.Find(&due, `
 		SELECT MAX(?, COALESCE(a.woken_at, 0) + ?)
 		FROM wakes w
 		JOIN agents a ON a.id = w.agent_id
-		WHERE w.agent_id = ? AND w.due_at IS NOT NULL`, t.Now, domain.WakePause.Milliseconds(), agentID); err != nil {
+		WHERE w.agent_id = ? AND w.due_at IS NOT NULL`,
+		t.Now, domain.WakePause.Milliseconds(), agentID)
+	if err != nil {
 		return nil, err
 	}
 	if err := t.removeWake(agentID); err != nil {
@@ -70,11 +72,10 @@ func (t *tx) setWake(agentID int64, url string) (secret []byte, err error) {
 	if _, err := io.ReadFull(t.Random, nonce); err != nil {
 		return nil, err
 	}
-	if err := t.Exec(`INSERT INTO wakes (agent_id, url, nonce, due_at) VALUES (?, ?, ?, ?)`, agentID, url, nonce, due); err != nil {
-		return nil, err
-	}
-
-	return t.wakeSecret(nonce), nil
+	err = t.Exec(`
+		INSERT INTO wakes (agent_id, url, nonce, due_at)
+		VALUES (?, ?, ?, ?)`, agentID, url, nonce, due)
+	return t.wakeSecret(nonce), err
 }
 
 // wakeSecret derives the secret of signatures, so that the database alone does not have it if the
@@ -100,20 +101,21 @@ func (s *Store) Wake(ctx context.Context, caller domain.Caller) (w domain.Wake, 
 		FROM agents a
 		LEFT JOIN wakes w ON w.agent_id = a.id
 		WHERE a.id = ?`, caller.ID)
-	if err == nil && !found {
-		err = domain.NewError(domain.CodeUnauthorized)
+	if err != nil {
+		return w, err
 	}
-
-	return w, err
+	if !found {
+		return w, domain.NewError(domain.CodeUnauthorized)
+	}
+	return w, nil
 }
 
 // NextWakeAt returns when the next request that wakes an agent is due; 0 if none is.
 func (s *Store) NextWakeAt(ctx context.Context) (next domain.Time, err error) {
-	err = s.db.Get(
-		ctx,
-		&next,
-		`SELECT COALESCE(MIN(due_at), 0) FROM wakes WHERE due_at IS NOT NULL`,
-	)
+	err = s.db.Get(ctx, &next, `
+		SELECT COALESCE(MIN(due_at), 0)
+		FROM wakes
+		WHERE due_at IS NOT NULL`)
 	return next, err
 }
 
@@ -121,38 +123,50 @@ func (s *Store) NextWakeAt(ctx context.Context) (next domain.Time, err error) {
 // Each must be followed by FinishWake; if it is not, as when the program is killed, the request is
 // repeated.
 func (s *Store) StartWakes(ctx context.Context, limit int) (due []domain.DueWake, err error) {
-	if next, err := s.NextWakeAt(ctx); err != nil || next == 0 || next > s.now() {
+	next, err := s.NextWakeAt(ctx)
+	if err != nil || next == 0 || next > s.now() {
 		return nil, err
 	}
 
-	err = s.write(ctx, func(t *tx) error {
-		due, err = nil, nil
-		for rows := []domain.DueWake(nil); len(due) == 0 && err == nil; {
-			if rows, err = t.selectDueWakes(limit); len(rows) == 0 {
-				break
-			}
-
-			for i := 0; i < len(rows) && err == nil; i++ {
-				var sent bool
-				if sent, err = t.startWake(&rows[i]); sent {
-					due = append(due, rows[i])
-				}
-			}
-		}
-
+	err = s.write(ctx, func(t *tx) (err error) {
+		due, err = t.startWakes(limit)
 		return err
 	})
-
 	return due, err
+}
+
+func (t *tx) startWakes(limit int) (started []domain.DueWake, err error) {
+	// Of those that are due, perhaps none is sent. Others behind them may be.
+	for len(started) == 0 {
+		rows, err := t.selectDueWakes(limit)
+		if err != nil || len(rows) == 0 {
+			return nil, err
+		}
+
+		for i := range rows {
+			sent, err := t.startWake(&rows[i])
+			if err != nil {
+				return nil, err
+			}
+			if sent {
+				started = append(started, rows[i])
+			}
+		}
+	}
+	return started, nil
 }
 
 // selectDueWakes returns requests that are due, the oldest first.
 func (t *tx) selectDueWakes(limit int) (rows []domain.DueWake, err error) {
 	err = t.Select(&rows, `
 		SELECT w.agent_id, h.handle, w.url, w.nonce, w.tries, COALESCE(w.message, '') AS message,
-			(SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.agent_id = w.agent_id AND e.seq > a.inbox_seen LIMIT ?3)) AS pending,
+			(SELECT COUNT(*) FROM (
+				SELECT 1 FROM events e
+				WHERE e.agent_id = w.agent_id AND e.seq > a.inbox_seen
+				LIMIT ?3)) AS pending,
 			(SELECT COALESCE(MAX(seq), 0) FROM events e WHERE e.agent_id = w.agent_id) AS last_event,
-			a.verified_at IS NULL OR a.deletion_at IS NOT NULL OR a.suspended_at IS NOT NULL AND COALESCE(a.suspended_until > ?1, TRUE) AS inactive
+			a.verified_at IS NULL OR a.deletion_at IS NOT NULL
+				OR a.suspended_at IS NOT NULL AND COALESCE(a.suspended_until > ?1, TRUE) AS inactive
 		FROM wakes w
 		JOIN agents a ON a.id = w.agent_id
 		JOIN handles h ON h.id = w.agent_id
@@ -167,36 +181,33 @@ func (t *tx) selectDueWakes(limit int) (rows []domain.DueWake, err error) {
 // event, so that nothing is due, or is inactive, so that nothing is due for a while.
 func (t *tx) startWake(due *domain.DueWake) (sent bool, err error) {
 	if due.Inactive {
-		return false, t.Exec(
-			`UPDATE wakes SET due_at = ? WHERE agent_id = ?`,
-			t.Now.Add(domain.WakeRest),
-			due.AgentID,
-		)
+		return false, t.Exec(`
+			UPDATE wakes SET due_at = ?
+			WHERE agent_id = ?`, t.Now.Add(domain.WakeRest), due.AgentID)
 	}
 	if due.Pending == 0 {
-		return false, t.Exec(
-			`UPDATE wakes SET due_at = NULL, message = NULL WHERE agent_id = ?`,
-			due.AgentID,
-		)
+		return false, t.Exec(`
+			UPDATE wakes SET due_at = NULL, message = NULL
+			WHERE agent_id = ?`, due.AgentID)
 	}
 
 	due.StartedAt = t.Now
 	due.Secret = t.wakeSecret(due.Nonce)
+
+	// A retry has the id of the first try, by which the receiver can tell that it is one.
 	if due.MessageID == "" {
 		if due.MessageID, err = t.NewID(domain.IDWake); err != nil {
 			return false, err
 		}
 	}
 
-	return true, errors.Join(
-		t.Exec(
-			`UPDATE wakes SET due_at = ?, message = ? WHERE agent_id = ?`,
-			t.Now.Add(domain.WakeLease),
-			due.MessageID,
-			due.AgentID,
-		),
-		t.Exec(`UPDATE agents SET woken_at = ? WHERE id = ?`, t.Now, due.AgentID),
-	)
+	err = t.Exec(`
+		UPDATE wakes SET due_at = ?, message = ?
+		WHERE agent_id = ?`, t.Now.Add(domain.WakeLease), due.MessageID, due.AgentID)
+	if err != nil {
+		return false, err
+	}
+	return true, t.Exec(`UPDATE agents SET woken_at = ? WHERE id = ?`, t.Now, due.AgentID)
 }
 
 // ofWake selects the wake-ups of a request whose lease is the last one: the URL was not replaced
@@ -209,26 +220,29 @@ func (s *Store) FinishWake(ctx context.Context, due domain.DueWake, delivered bo
 	return s.writeBackground(ctx, func(t *tx) error { return t.finishWake(due, delivered) })
 }
 
+// finishWake records the outcome of a request. See FinishWake.
 func (t *tx) finishWake(due domain.DueWake, delivered bool) error {
 	lease := due.StartedAt.Add(domain.WakeLease)
+
+	// Events that came while the request was on its way are not in it.
 	if delivered {
 		return t.Exec(`
 			UPDATE wakes SET status = 'ok', tries = 0, message = NULL,
-				due_at = CASE WHEN EXISTS (SELECT 1 FROM events e WHERE e.agent_id = wakes.agent_id AND e.seq > ?) THEN ? END`+ofWake,
+				due_at = CASE WHEN EXISTS (
+					SELECT 1 FROM events e
+					WHERE e.agent_id = wakes.agent_id AND e.seq > ?) THEN ? END`+ofWake,
 			due.LastEvent, due.StartedAt.Add(domain.WakePause), due.AgentID, due.Nonce, lease)
 	}
 
 	if due.Tries < len(domain.WakeRetries) {
-		return t.Exec(`UPDATE wakes SET status = 'failing', tries = tries + 1, due_at = ?`+ofWake,
+		return t.Exec(`
+			UPDATE wakes SET status = 'failing', tries = tries + 1, due_at = ?`+ofWake,
 			t.Now.Add(domain.WakeRetries[due.Tries]), due.AgentID, due.Nonce, lease)
 	}
 
-	n, err := t.Change(
-		`UPDATE wakes SET status = 'off', tries = tries + 1, message = NULL, due_at = NULL`+ofWake,
-		due.AgentID,
-		due.Nonce,
-		lease,
-	)
+	n, err := t.Change(`
+		UPDATE wakes SET status = 'off', tries = tries + 1, message = NULL, due_at = NULL`+ofWake,
+		due.AgentID, due.Nonce, lease)
 	if err != nil || n == 0 {
 		return err
 	}

@@ -60,10 +60,15 @@ func canonicalWatches(drafts []domain.WatchDraft) ([]domain.WatchDraft, error) {
 		switch {
 		case *w == domain.WatchDraft{}:
 			fault.Code = domain.FaultRequired
+
 		case slices.Contains(watches[:i], *w):
 			fault.Code = domain.FaultDuplicateItem
+
 		case w.Q != "" && search.Parse(w.Q).Empty():
-			fault.Field, fault.Code, fault.Topic = fault.Field+".q", domain.FaultBadValue, "watch_words"
+			fault.Field += ".q"
+			fault.Code = domain.FaultBadValue
+			fault.Topic = "watch_words"
+
 		default:
 			continue
 		}
@@ -76,8 +81,9 @@ func canonicalWatches(drafts []domain.WatchDraft) ([]domain.WatchDraft, error) {
 	return watches, nil
 }
 
+// replaceWatches stores the watches of an agent in the place of those before.
 func (t *tx) replaceWatches(agentID int64, watches []domain.WatchDraft) error {
-	if len(watches) > 0 {
+	if len(watches) > 0 { // to delete all must be possible in a full directory
 		if err := t.CheckRoom(); err != nil {
 			return err
 		}
@@ -105,9 +111,8 @@ func (t *tx) replaceWatches(agentID int64, watches []domain.WatchDraft) error {
 
 // The names of the site values that say how far new posts have been compared with the watches.
 const (
-	matchedPost = "matched_post" // the number of the last post that was compared with all of them
-	// The last agent with whose watches the post after it was compared.
-	matchedAgent = "matched_agent"
+	matchedPost  = "matched_post"  // the number of the last post that was compared with all of them
+	matchedAgent = "matched_agent" // the last agent that was compared with the post after it
 )
 
 // matchBatch is how many agents' watches one transaction compares with a post, so that requests do
@@ -160,6 +165,7 @@ func (t *tx) matchNextBatch() error {
 	if err != nil {
 		return err
 	}
+
 	var post newPost
 	found, err := t.Find(&post, `
 		SELECT p.seq, p.id, p.author_id, p.kind, p.title, p.body, p.deliverable, p.constraints,
@@ -174,6 +180,7 @@ func (t *tx) matchNextBatch() error {
 		return err
 	}
 
+	// The watches of an agent are in one batch, so that it gets one event for a post.
 	afterAgent, err := t.SiteNumber(matchedAgent)
 	if err != nil {
 		return err
@@ -189,6 +196,7 @@ func (t *tx) matchNextBatch() error {
 		return err
 	}
 
+	// The post has been compared with all, and the next one begins with the first agent.
 	if len(watches) == 0 {
 		if err := t.SetSiteNumber(matchedAgent, 0); err != nil {
 			return err
@@ -196,21 +204,23 @@ func (t *tx) matchNextBatch() error {
 		return t.SetSiteNumber(matchedPost, post.Seq)
 	}
 
-	tokens, notified := post.Tokens(post.Author), int64(0)
+	tokens := post.Tokens(post.Author)
+	var notified int64 // the last agent
 	for _, w := range watches {
 		if w.AgentID == notified || !watchMatches(w.Watch, tokens) {
 			continue
 		}
+
 		notified = w.AgentID
 		if err := t.notifyOfPost(w.AgentID, &post); err != nil {
 			return err
 		}
 	}
+
 	return t.SetSiteNumber(matchedAgent, watches[len(watches)-1].AgentID)
 }
 
-// watchMatches reports whether a post with tokens has all that a watch names. Of its words the
-// first ones decide, as many as of a search.
+// watchMatches reports whether a post with tokens has all that a watch names.
 func watchMatches(w domain.Watch, tokens search.TokenSet) bool {
 	facets := askedOfPosts(domain.PostFilter{Kind: domain.Deref(w.Kind), Tag: domain.Deref(w.Tag)})
 	if w.Language != nil {
@@ -220,6 +230,7 @@ func watchMatches(w domain.Watch, tokens search.TokenSet) bool {
 		return false
 	}
 
+	// As many words as of a search, which are what the agent sees when it tries the words.
 	words := search.Parse(domain.Deref(w.Q)).Words
 	return tokens.Matches(words[:min(len(words), search.MaxWords)])
 }
@@ -238,10 +249,11 @@ func (t *tx) notifyOfPost(agentID int64, post *newPost) error {
 		return err
 	}
 
-	if err := t.Spend(agentID, domain.ActMatch, domain.MatchesADay); err != nil {
-		if errors.Is(err, domain.NewError(domain.CodeRateLimited)) {
-			return nil
-		}
+	err = t.Spend(agentID, domain.ActMatch, domain.MatchesADay)
+	if errors.Is(err, domain.NewError(domain.CodeRateLimited)) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 

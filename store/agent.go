@@ -207,7 +207,7 @@ func (t *tx) checkReceipts(agent *agentRow, before, after domain.Settings) error
 	}
 
 	if requires {
-		// Another owner or mailbox in the same update ends the claim: nobody could give receipts.
+		// Another owner or mailbox in the same update ends the claim: no owner could give receipts.
 		sameMailbox := text.CanonicalMailbox(after.Mailbox) == agent.Mailbox
 		if agent.Level() < 2 || after.Owner != before.Owner || !sameMailbox {
 			return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "receipt"}

@@ -50,7 +50,7 @@ func (s *Store) Card(ctx context.Context, handle string) (domain.Card, error) {
 	return s.card(ctx, ` WHERE h.handle = ? AND NOT a.hidden`, handle)
 }
 
-// OwnCard returns the card of the caller, also while nobody else sees it.
+// OwnCard returns the card of the caller, also while it is hidden.
 func (s *Store) OwnCard(ctx context.Context, caller domain.Caller) (domain.Card, error) {
 	return s.card(ctx, ` WHERE h.id = ?`, caller.ID)
 }
@@ -138,7 +138,7 @@ func (s *Store) Agents(
 	defer cancel()
 
 	// The two values of firstJoined.
-	joined := []any{listing.Last, 0} // nobody joined so late: every agent counts
+	joined := []any{listing.Last, 0} // no agent joined so late: all count
 	if f.New {
 		joined = []any{s.now().Add(-newWindow), listing.Last}
 	}

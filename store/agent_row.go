@@ -105,7 +105,7 @@ func (a *agentRow) Apply(s domain.Settings) {
 // nothing with the row.
 func (a *agentRow) Settings() domain.Settings {
 	policy := domain.PolicySettings(a.ContactPolicy)
-	policy.Note = domain.Optional(domain.Deref(policy.Note))
+	policy.Note = domain.Optional(domain.Deref(policy.Note)) // a copy
 	s := domain.Settings{
 		Name:    a.Name,
 		Owner:   a.Owner,
@@ -226,6 +226,7 @@ func (t *tx) findAgent(where string, values ...any) (*agentRow, bool, error) {
 
 // remember keeps the row as it is stored.
 func (a *agentRow) remember() {
+	// The lists too, since a use case may change them in place.
 	stored := *a
 	stored.Capabilities = slices.Clone(a.Capabilities)
 	stored.Languages = slices.Clone(a.Languages)
@@ -265,8 +266,9 @@ func (a *agentRow) Store(t *tx) error {
 	if err := t.ExecNamed(updateAgent, a); err != nil {
 		return err
 	}
-	a.remember()
+	a.remember() // a use case may change and store it again
 
+	// Only a claimed agent's work counts as evidence.
 	if (before.ClaimedAt == nil) != (a.ClaimedAt == nil) {
 		if err := t.rebuildEvidence(a.ID); err != nil {
 			return err
@@ -304,6 +306,7 @@ func (a *agentRow) show(t *tx, before *agentRow) error {
 		return t.unindexAgent(a.ID)
 	}
 
+	// From its words of now: they may have changed while it was hidden.
 	t.Index(agentSearch, a.ID, agentTokens(&a.Agent))
 	return t.indexPosts(`p.author_id = ?`, a.ID)
 }

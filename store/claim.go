@@ -9,8 +9,8 @@ import (
 	"callbook/store/text"
 )
 
-// An agent requests a claim by its owner, whom a mailed link leads to the owner's page. Only a keyed
-// hash of the person's address is stored: the same hash is the same owner.
+// An agent requests a claim by its owner, whom a mailed link leads to the owner's page. Only a
+// keyed hash of the person's address is stored: the same hash is the same owner.
 
 const (
 	claimAge       = 72 * time.Hour
@@ -189,13 +189,18 @@ func (t *tx) spendMail(agent *agentRow, order mailOrder, wanted bool) (sent bool
 	return sent, t.countMail(order, sent)
 }
 
-// insertClaim stores a pending claim, in place of one that nobody has confirmed.
+// insertClaim stores a pending claim, in place of one that is not confirmed.
 func (t *tx) insertClaim(agent *agentRow, owner []byte, token string) error {
 	return t.Exec(`
-		INSERT INTO owner_claims (agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at, used_at)
+		INSERT INTO owner_claims
+			(agent_id, token_hash, acts, owner, mailbox, status, requested_at, expires_at, used_at)
 		VALUES (?, ?, 0, ?, ?, 'pending', ?, ?, ?)
-		ON CONFLICT (agent_id) DO UPDATE SET token_hash = excluded.token_hash, owner = excluded.owner,
-			mailbox = excluded.mailbox, requested_at = excluded.requested_at, expires_at = excluded.expires_at`,
+		ON CONFLICT (agent_id) DO UPDATE SET
+			token_hash = excluded.token_hash,
+			owner = excluded.owner,
+			mailbox = excluded.mailbox,
+			requested_at = excluded.requested_at,
+			expires_at = excluded.expires_at`,
 		agent.ID, domain.HashKey(token), owner, agent.Mailbox, t.Now, t.Now.Add(claimAge), t.Now)
 }
 
@@ -297,7 +302,7 @@ func (t *tx) rejectClaim(claim *claimRow, agent *agentRow) error {
 		return err
 	}
 
-	// By the person's pseudonym, spendMail finds that further mails are unwanted.
+	// With the person's pseudonym, by which spendMail finds that further mails are unwanted.
 	return t.insertReport(report{
 		About:    domain.AboutClaim,
 		Subject:  agent.Handle,

@@ -80,6 +80,7 @@ func (t *tx) recordCollab(
 	if err != nil {
 		return collab, err
 	}
+	// No not_found here: the error names the field, beside those of the others.
 	visible := found && !partner.Hidden(t.Now)
 	if err := t.checkCollab(initiator.ID, draft, partner, visible); err != nil {
 		return collab, err
@@ -105,7 +106,8 @@ func (t *tx) recordCollab(
 		CreatedAt: t.Now,
 	}
 	err = t.Exec(`
-		INSERT INTO collabs (id, initiator_id, partner_id, status, summary, post_id, request_id, created_at)
+		INSERT INTO collabs
+			(id, initiator_id, partner_id, status, summary, post_id, request_id, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 		collab.ID,
 		initiator.ID,
@@ -123,8 +125,8 @@ func (t *tx) recordCollab(
 	return collab, t.InsertEvent(partner.ID, domain.EventCollabReceived, subject)
 }
 
-// checkCollab returns all errors of a draft at once. partner is empty if there is none; visible says
-// that the caller may see it.
+// checkCollab returns all errors of a draft at once. partner is empty if there is none; visible
+// says that the caller may see it.
 func (t *tx) checkCollab(
 	initiatorID int64,
 	draft domain.CollabDraft,
@@ -210,6 +212,7 @@ func (t *tx) spendCollab(initiatorID, partnerID int64, from netip.Addr) error {
 	case earlier.Here > 0:
 		return &domain.Error{Code: domain.CodeDuplicate, Topic: "collab"}
 
+	// Blocked by a report of a contact request; the report itself stays private.
 	case earlier.Blocked:
 		return &domain.Error{Code: domain.CodeNotAccepting, Topic: "collab"}
 
@@ -337,7 +340,10 @@ func (s *Store) listCollabs(
 ) (listing.List[domain.Collab], error) {
 	rows, err := listing.Read[collabRow](ctx, s.db, &listing.Query{
 		Name: name,
-		Rows: selectCollab + ` WHERE c.seq < ? AND` + where + ` ORDER BY c.seq DESC LIMIT ? OFFSET ?`,
+		Rows: selectCollab + `
+			WHERE c.seq < ? AND` + where + `
+			ORDER BY c.seq DESC
+			LIMIT ? OFFSET ?`,
 		Count: `SELECT COUNT(*) AS n FROM (SELECT 1 FROM collabs c
 			LEFT JOIN agents i ON i.id = c.initiator_id
 			LEFT JOIN agents p ON p.id = c.partner_id
@@ -357,6 +363,7 @@ func (t *tx) closeCollab(row *collabRow, to string, notifiedID int64) error {
 	}
 
 	event := domain.EventCollabDeclined
+	// Only a confirmation changes what the public sees.
 	if to == domain.CollabConfirmed {
 		event = domain.EventCollabConfirmed
 		if err := t.countCollab(row.InitiatorID, row.PartnerID); err != nil {

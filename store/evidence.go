@@ -57,9 +57,10 @@ type pairCollab struct {
 	DecidedAt domain.Time `db:"decided_at"`
 }
 
-// rebuild decides again which collaborations of two owners count. It reads those that do or did,
-// and looks for each of them in an index: two owners may have very many.
+// rebuild decides again which collaborations of two owners count.
 func (p ownerPair) rebuild(t *tx) error {
+	// Two owners may have very many: it reads those that counted, and finds each of those that do
+	// by an index.
 	var former []pairCollab
 	err := t.Select(&former, `
 		SELECT c.seq, c.decided_at

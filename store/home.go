@@ -56,6 +56,7 @@ func (s *Store) Home(
 
 // Stats returns the counts.
 func (s *Store) Stats(ctx context.Context) (stats domain.Stats, err error) {
+	// Few agents are hidden: to count all and subtract theirs reads indexes only.
 	now := s.now()
 	stats.AsOf = now
 	err = s.db.Get(ctx, &stats, `
@@ -65,17 +66,21 @@ func (s *Store) Stats(ctx context.Context) (stats domain.Stats, err error) {
 			(SELECT COUNT(*) FROM agents WHERE hidden = 0 AND level >= 1) AS agents_verified,
 			(SELECT COUNT(*) FROM agents WHERE hidden = 0 AND level >= 2) AS agents_owner_claimed,
 			(SELECT COUNT(*) FROM agents WHERE created_at >= ?1)
-				- (SELECT COUNT(*) FROM agents WHERE created_at >= ?1 AND id IN (SELECT id FROM hidden)) AS agents_new_30d,
+				- (SELECT COUNT(*) FROM agents
+					WHERE created_at >= ?1 AND id IN (SELECT id FROM hidden)) AS agents_new_30d,
 			-- level leads to the index that has menu_entries.
 			(SELECT COALESCE(SUM(menu_entries), 0) FROM agents WHERE hidden = 0 AND level >= 0) AS offerings,
 			(SELECT COUNT(*) FROM posts)
 				- (SELECT COUNT(*) FROM posts WHERE author_id IN (SELECT id FROM hidden)) AS posts,
 			(SELECT COUNT(*) FROM posts WHERE kind = 'seeking')
-				- (SELECT COUNT(CASE kind WHEN 'seeking' THEN 1 END) FROM posts WHERE author_id IN (SELECT id FROM hidden)) AS posts_seeking,
+				- (SELECT COUNT(CASE kind WHEN 'seeking' THEN 1 END)
+					FROM posts WHERE author_id IN (SELECT id FROM hidden)) AS posts_seeking,
 			(SELECT COUNT(*) FROM posts WHERE kind = 'offering')
-				- (SELECT COUNT(CASE kind WHEN 'offering' THEN 1 END) FROM posts WHERE author_id IN (SELECT id FROM hidden)) AS posts_offering,
+				- (SELECT COUNT(CASE kind WHEN 'offering' THEN 1 END)
+					FROM posts WHERE author_id IN (SELECT id FROM hidden)) AS posts_offering,
 			(SELECT COUNT(*) FROM posts WHERE kind = 'announce')
-				- (SELECT COUNT(CASE kind WHEN 'announce' THEN 1 END) FROM posts WHERE author_id IN (SELECT id FROM hidden)) AS posts_announce,
+				- (SELECT COUNT(CASE kind WHEN 'announce' THEN 1 END)
+					FROM posts WHERE author_id IN (SELECT id FROM hidden)) AS posts_announce,
 			(SELECT COUNT(*) FROM replies)
 				- (SELECT COUNT(DISTINCT h.seq) FROM (
 					SELECT seq FROM replies WHERE author_id IN (SELECT id FROM hidden)
@@ -85,7 +90,8 @@ func (s *Store) Stats(ctx context.Context) (stats domain.Stats, err error) {
 			(SELECT COUNT(*) FROM requests) AS requests,
 			(SELECT COUNT(*) FROM requests WHERE status = 'accepted') AS requests_accepted,
 			(SELECT COUNT(*) FROM collabs WHERE counts
-				AND NOT (initiator_id IN (SELECT id FROM hidden) AND partner_id IN (SELECT id FROM hidden))) AS confirmed_collaborations`,
+				AND NOT (initiator_id IN (SELECT id FROM hidden)
+					AND partner_id IN (SELECT id FROM hidden))) AS confirmed_collaborations`,
 		now.Add(-newWindow))
 
 	return stats, err

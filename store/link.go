@@ -19,7 +19,7 @@ func (s *Store) AddLink(
 	address = s.linkURL(address)
 	err := s.write(ctx, func(t *tx) error {
 		agent, err := t.Authorize(caller)
-		if err != nil || agent.Link(address) != nil {
+		if err != nil || agent.Link(address) != nil { // it is there
 			return err
 		}
 		if err := t.CheckRoom(); err != nil {
@@ -116,7 +116,7 @@ type DueLink struct {
 }
 
 // agentsWithDueLinks selects the agents of whom a link must be checked, or its verification ends,
-// now. Hidden agents, whose links nobody checks and whose turn would never pass, follow once they
+// now. Hidden agents, whose links are not checked and whose turn would never pass, follow once they
 // are shown.
 const agentsWithDueLinks = `
 	SELECT id FROM agents

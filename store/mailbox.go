@@ -120,7 +120,7 @@ func (s *Store) StartRecovery(
 			return err
 		}
 
-		// A handle without an agent, or an agent without a mailbox to mail to, gets the same response.
+		// Without an agent, or a mailbox to mail to, the response is the same.
 		agent, found, err := t.agentByHandle(handle)
 		if err != nil || !found {
 			return err
@@ -137,7 +137,7 @@ func (s *Store) StartRecovery(
 }
 
 // ConfirmRecovery replaces an agent's key with the code that was mailed, and takes back its
-// deletion. A former mailbox becomes the agent's mailbox again. A claim that nobody has confirmed
+// deletion. A former mailbox becomes the agent's mailbox again. A claim that is not confirmed
 // ends, and so does one that the owner first confirmed less than 30 days ago if the mailbox was
 // left before it was last confirmed. endClaim ends one that was confirmed with that mailbox. A
 // suspended agent stays so. ConfirmRecovery returns wrong_code, and code_expired, also for a
@@ -158,7 +158,7 @@ func (s *Store) ConfirmRecovery(
 			return err
 		}
 		if !found {
-			// As for an agent without a code, so that the response does not say which handles exist.
+			// As for an agent without a code: the response must not say which handles exist.
 			return &domain.Error{Code: domain.CodeCodeExpired, Topic: domain.MailRecover}
 		}
 
@@ -279,7 +279,7 @@ func (t *tx) endYoungClaim(agent *agentRow, by mailOrder, asked bool) (ended boo
 		return false, nil
 	}
 
-	// Nobody has confirmed a pending one, and it was requested with the old key. A mailbox that the
+	// A pending one was requested with the old key, and no owner has it. A mailbox that the
 	// agent left before the claim was last confirmed is not the claim's: that may be a thief's. The
 	// claim's own mailbox ends it if its holder asks for it. Later mailboxes may be a thief's
 	// themselves.
@@ -326,6 +326,7 @@ func (t *tx) unverify(agent *agentRow) error {
 // forgetFormerMailbox keeps the mailbox that an agent left from recovering its key. The caller
 // stores the agent.
 func (t *tx) forgetFormerMailbox(agent *agentRow) {
+	// With the mailbox in the row gone, the file still has it until it is compacted.
 	t.Changes.Erased = t.Changes.Erased || agent.FormerMailbox != nil
 	agent.FormerMailbox = nil
 }
@@ -342,8 +343,8 @@ func (t *tx) verifyMailbox(agent *agentRow) {
 // withdrawClaim deletes a claim, so that another person may claim the agent. Receipts are no longer
 // required, since there is no owner to give them.
 func (t *tx) withdrawClaim(agent *agentRow) error {
-	// First the claim alone: as long as the row has the owner, the evidence of its partners is found
-	// by it.
+	// First the claim alone: as long as the row has the owner, the evidence of its partners is
+	// found by it.
 	agent.ClaimedAt = nil
 	if err := agent.Store(t); err != nil {
 		return err

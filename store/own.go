@@ -60,6 +60,7 @@ func (s *Store) allowances(
 		Mails    int `db:"mails"`
 	}
 
+	// ?1 is the caller, ?2 a week ago, as receivedSince wants it, and ?3 a day ago.
 	err := s.db.Get(ctx, &used, `
 		SELECT
 			(SELECT COUNT(*) FROM usage WHERE agent_id = ?1 AND act = 'post' AND at > ?3) AS posts,

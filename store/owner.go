@@ -19,7 +19,7 @@ const (
 )
 
 // form returns the one-time token of the page. Its first half changes with each act, its second
-// half with what the page shows of the agent, so that nobody confirms what was not shown.
+// half with what the page shows of the agent, so that no one confirms what was not shown.
 func (c *claimRow) form(token, name, owner, mailbox string, verified bool) string {
 	act := domain.HashParts("form", token, fmt.Sprint(c.Acts))
 	shown := domain.HashParts("shown", token, name, owner, mailbox, fmt.Sprint(verified))
@@ -51,7 +51,8 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 	}
 	err = orNotFound(s.db.Get(ctx, &row, `
 		SELECT `+claimColumns+`,
-			h.handle, a.name, a.owner AS owner_name, a.mailbox AS agent_mailbox, a.mailbox <> c.mailbox AS mailbox_changed,
+			h.handle, a.name, a.owner AS owner_name,
+			a.mailbox AS agent_mailbox, a.mailbox <> c.mailbox AS mailbox_changed,
 			a.verified_at IS NOT NULL AS mailbox_verified, a.claimed_at IS NOT NULL AS claimed,
 			a.require_owner_receipt AS receipt_required, a.deletion_at
 		FROM owner_claims c
@@ -66,6 +67,7 @@ func (s *Store) OwnerPage(ctx context.Context, token string) (page domain.OwnerP
 	if row.linkEnded(now) {
 		return page, domain.NewError(domain.CodeNotFound)
 	}
+	// Rarely, since each visit would otherwise be a write.
 	if row.UsedAt.Add(linkUseStep) <= now {
 		if err := s.recordLinkUse(ctx, token); err != nil {
 			return page, err
@@ -93,6 +95,7 @@ func (s *Store) useMailedLink(ctx context.Context, token string) error {
 		return err
 	}
 
+	// Repeated by the delivery, it changes nothing.
 	return s.write(ctx, func(t *tx) error { return t.replaceOwnerLink(&mail) })
 }
 

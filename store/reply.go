@@ -113,6 +113,7 @@ func (t *tx) createReply(
 	err = t.Get(&reply.Seq, `
 		INSERT INTO replies (id, post_seq, author_id, body, created_at) VALUES (?, ?, ?, ?, ?)
 		RETURNING seq`, reply.ID, post.Seq, author.ID, draft.Body, t.Now)
+	// An author who replies to its own post needs no event.
 	if err != nil || post.AuthorID == author.ID {
 		return reply, err
 	}
@@ -140,6 +141,7 @@ func (s *Store) DeleteReply(ctx context.Context, caller domain.Caller, id string
 		if err != nil {
 			return orNotFound(err)
 		}
+		// The author of a post may remove what others write below it.
 		if caller.ID != reply.AuthorID && caller.ID != reply.PostAuthorID {
 			return &domain.Error{Code: domain.CodeForbidden, Topic: "reply"}
 		}
@@ -150,6 +152,8 @@ func (s *Store) DeleteReply(ctx context.Context, caller domain.Caller, id string
 // deleteReply deletes a reply.
 func (t *tx) deleteReply(reply *replyRow) error {
 	t.Changes.Public = true
+
+	// A repeated request must not get the deleted text.
 	err := t.EraseResponses(`?1`, reply.ID)
 	if err != nil {
 		return err

@@ -71,6 +71,7 @@ func (s *Store) reportFrom(ctx context.Context, address netip.Addr, r report) er
 		}
 
 		// Before the limits: a repeated report is no new one, and succeeds.
+		// Of the network rather than the address: an IPv6 client has very many.
 		r.Reporter = t.Pseudonym(domain.SmallestNetwork(address).String())
 		var earlier int64
 		repeated, err := t.Find(&earlier, `
@@ -100,7 +101,8 @@ func (t *tx) readReported(r *report) error {
 	case domain.AboutPost:
 		return orNotFound(t.Get(r, `
 			SELECT p.author_id,
-				concat_ws(char(10), p.title, p.deliverable, p.constraints, NULLIF(p.tags, '[]'), p.body) AS text
+				concat_ws(char(10),
+					p.title, p.deliverable, p.constraints, NULLIF(p.tags, '[]'), p.body) AS text
 			FROM posts p
 			JOIN agents a ON a.id = p.author_id
 			WHERE p.id = ? AND NOT a.hidden`, r.Subject))
@@ -115,6 +117,7 @@ func (t *tx) readReported(r *report) error {
 			WHERE r.id = ? AND NOT pa.hidden AND NOT ra.hidden`, r.Subject))
 	}
 
+	// The texts of a card include those of its menu, which are not columns.
 	agent, err := t.visibleAgent(r.Subject)
 	if err != nil {
 		return err
@@ -132,7 +135,8 @@ func (t *tx) insertReport(r report) error {
 	}
 
 	err = t.Exec(`
-		INSERT INTO reports (id, about, subject, of_id, text, reporter, reporter_id, reason, created_at)
+		INSERT INTO reports
+			(id, about, subject, of_id, text, reporter, reporter_id, reason, created_at)
 		VALUES (?, ?, ?, ?, substr(?, 1, ?), ?, ?, ?, ?)`,
 		id,
 		r.About,

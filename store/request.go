@@ -32,8 +32,8 @@ const selectRequest = `
 		` + statusNow + ` AS status,
 		f.handle AS "from.handle", fa.name AS "from.name", fa.level AS "from.level",
 		o.handle AS "to.handle", oa.name AS "to.name", oa.level AS "to.level",
-		r.purpose, r.deliverable, r.compensation, r.offering, r.deadline, r.context, r.decline_reason,
-		r.from_mailbox, r.to_mailbox, r.created_at,
+		r.purpose, r.deliverable, r.compensation, r.offering, r.deadline, r.context,
+		r.decline_reason, r.from_mailbox, r.to_mailbox, r.created_at,
 		CASE WHEN ` + overdue + ` THEN r.expires_at ELSE r.updated_at END AS updated_at,
 		r.expires_at,
 		CASE WHEN ` + overdue + ` THEN r.expires_at ELSE r.decided_at END AS decided_at
@@ -212,10 +212,10 @@ const (
 )
 
 const insertRequest = `
-	INSERT INTO requests (id, from_id, to_id, status, purpose, deliverable, compensation, offering, deadline,
-		context, created_at, updated_at, expires_at)
-	VALUES (:id, :from_id, :to_id, :status, :purpose, :deliverable, :compensation, :offering, :deadline,
-		:context, :created_at, :updated_at, :expires_at)`
+	INSERT INTO requests (id, from_id, to_id, status, purpose, deliverable, compensation, offering,
+		deadline, context, created_at, updated_at, expires_at)
+	VALUES (:id, :from_id, :to_id, :status, :purpose, :deliverable, :compensation, :offering,
+		:deadline, :context, :created_at, :updated_at, :expires_at)`
 
 // insertRequest stores a request that the recipient's policy allows, and notifies the recipient.
 func (t *tx) insertRequest(

@@ -41,6 +41,7 @@ func (s *Store) SetWake(
 		if err := t.checkBlocks(domain.WakeDraft{URL: address}); err != nil {
 			return err
 		}
+		// Only who is known by a mailbox may have this server send requests.
 		if agent.VerifiedAt == nil {
 			return &domain.Error{Code: domain.CodeTrustTooLow, Topic: "verify"}
 		}
@@ -185,6 +186,8 @@ func (t *tx) startWake(due *domain.DueWake) (sent bool, err error) {
 			UPDATE wakes SET due_at = ?
 			WHERE agent_id = ?`, t.Now.Add(domain.WakeRest), due.AgentID)
 	}
+
+	// The agent has seen its events by itself, before it was woken.
 	if due.Pending == 0 {
 		return false, t.Exec(`
 			UPDATE wakes SET due_at = NULL, message = NULL
@@ -246,5 +249,9 @@ func (t *tx) finishWake(due domain.DueWake, delivered bool) error {
 	if err != nil || n == 0 {
 		return err
 	}
-	return t.InsertEvent(due.AgentID, domain.EventWakeFailed, domain.EventSubject{Handle: due.Handle})
+	return t.InsertEvent(
+		due.AgentID,
+		domain.EventWakeFailed,
+		domain.EventSubject{Handle: due.Handle},
+	)
 }

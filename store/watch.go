@@ -129,6 +129,7 @@ func (s *Store) MatchPosts(ctx context.Context) error {
 			return err
 		}
 
+		// A read, so that the writer has no transaction each second without a post.
 		var waiting bool
 		err = s.db.Get(ctx, &waiting, `
 			SELECT EXISTS (
@@ -239,6 +240,7 @@ func watchMatches(w domain.Watch, tokens search.TokenSet) bool {
 // it has blocked the author, it has had the events of the day, or it has made no request for as
 // long as events are stored.
 func (t *tx) notifyOfPost(agentID int64, post *newPost) error {
+	// An agent that does not read its events any more does not get new ones, either.
 	var wanted bool
 	err := t.Get(&wanted, `
 		SELECT id <> ?2 AND last_active_at > ?3
@@ -251,7 +253,7 @@ func (t *tx) notifyOfPost(agentID int64, post *newPost) error {
 
 	err = t.Spend(agentID, domain.ActMatch, domain.MatchesADay)
 	if errors.Is(err, domain.NewError(domain.CodeRateLimited)) {
-		return nil
+		return nil // the other agents get theirs
 	}
 	if err != nil {
 		return err

@@ -154,7 +154,13 @@ func (l mailLimit) reached(t *tx) (end domain.Time, reached bool, err error) {
 
 // mailsPerDay returns a limit of mails a day. rows is the table and the rows that count, with args.
 func mailsPerDay(topic string, mails int, rows string, args ...any) mailLimit {
-	return mailLimit{topic: topic, mails: mails, window: domain.Day, rows: rows, args: args}
+	return mailLimit{
+		topic:  topic,
+		mails:  mails,
+		window: domain.Day,
+		rows:   rows,
+		args:   args,
+	}
 }
 
 // limitsOf returns the limits of an order whose rejection the agent may learn of.

@@ -199,7 +199,7 @@ func TestStalledClients_DoNotExhaustMemory(t *testing.T) {
 	if most > 200 {
 		t.Errorf("%d MB of memory", most)
 	}
-	if rejected > len(took)/20 {
+	if proof.Asked() && rejected > len(took)/20 {
 		t.Errorf("%d of %d requests of others are rejected", rejected, len(took))
 	}
 	proof.Figure(t, "stalled streams", stalledStreams)

@@ -142,7 +142,7 @@ func (s *Store) DropUnverified(ctx context.Context, sendsMail bool) error {
 		return err
 	}
 
-	// Nobody can verify a mailbox while no mail is sent: the time begins anew.
+	// No mailbox can be verified while no mail is sent: after that the time starts again.
 	switch {
 	case sendsMail && since == 0:
 		return s.writeBackground(ctx, func(t *tx) error { return t.SetSiteTime(mailsSince, t.Now) })
@@ -171,7 +171,7 @@ func (t *tx) dropUnverified() (int, error) {
 
 // dropAgent deletes an agent and lets others register its handle.
 func (t *tx) dropAgent(agent *agentRow) error {
-	// Records that outlive the agent, and events of the deletion, name it by a handle that nobody
+	// Records that outlive the agent, and events of the deletion, name it by a handle that no agent
 	// can have: they must not seem to be about the next one.
 	former := domain.FormerHandle(agent.ID)
 	err := t.Exec(`UPDATE handles SET handle = ? WHERE id = ?`, former, agent.ID)

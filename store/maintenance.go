@@ -74,7 +74,7 @@ func (s *Store) optimizeSearch(ctx context.Context) error {
 // compactIfDue compacts the file at night if something was erased since the last time, unless it
 // is too large.
 func (s *Store) compactIfDue(ctx context.Context) error {
-	// The operator may compact a larger file when nobody waits.
+	// When writes may wait for longer is for the operator to say, with the command.
 	if s.db.Size() > s.maintenance.maxCompacted {
 		return nil
 	}

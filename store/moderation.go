@@ -100,7 +100,7 @@ var agentActs = map[domain.OperatorAct]agentAct{
 		if err := t.withdrawClaim(agent); err != nil {
 			return err
 		}
-		// Without the owner nobody could take the deletion back.
+		// Only the owner, who is unknown now, could take the deletion back.
 		return t.keepAgent(agent)
 	}},
 }

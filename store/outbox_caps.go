@@ -194,8 +194,8 @@ func (t *tx) poolLimit(pool domain.MailPool) mailLimit {
 	return mailsPerDay("mails_site", t.store.mails.Pool(), `mail_log WHERE sent AND pool = ?`, pool)
 }
 
-// mailboxLimit returns the limit of the mails a day to a mailbox, by its pseudonym. Nobody is told
-// that it is reached, so it has no topic.
+// mailboxLimit returns the limit of the mails a day to a mailbox, by its pseudonym. No response
+// shows that it is reached, so it has no topic.
 func mailboxLimit(mails int, mailbox []byte) mailLimit {
 	return mailsPerDay("", mails, `mail_log WHERE mailbox_hash = ? AND sent`, mailbox)
 }

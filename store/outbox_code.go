@@ -179,7 +179,7 @@ func (t *tx) tryRecovery(orders []mailOrder, code string) (mailOrder, error) {
 			if subtle.ConstantTimeCompare(hash, want) == 1 {
 				return o, t.deleteCodes(o, recoveryCode)
 			}
-			failure.Code = domain.CodeWrongCode // not counted: nobody guesses a recovery code
+			failure.Code = domain.CodeWrongCode // not counted: a recovery code cannot be guessed
 		}
 	}
 	return mailOrder{}, failure

@@ -17,8 +17,8 @@ var codeEncoding = base32.NewEncoding(codeAlphabet).WithPadding(base32.NoPadding
 // NewCode returns a code in the form XXXX-XXXX.
 func NewCode(random io.Reader) (string, error) { return newCode(random, 5) }
 
-// NewRecoveryCode returns a recovery code in groups of four characters. It has 128 bits, so that
-// nobody guesses it, however often they try.
+// NewRecoveryCode returns a recovery code in groups of four characters. It has 128 bits, so that it
+// cannot be guessed in any number of attempts.
 func NewRecoveryCode(random io.Reader) (string, error) { return newCode(random, 16) }
 
 func newCode(random io.Reader, bytes int) (string, error) {

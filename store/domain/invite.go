@@ -13,7 +13,7 @@ const (
 	RegistrationOpen    RegistrationMode = "open"    // everybody
 	RegistrationInvite  RegistrationMode = "invite"  // with an invitation of the operator
 	RegistrationApprove RegistrationMode = "approve" // everybody, once the operator has approved
-	RegistrationClosed  RegistrationMode = "closed"  // nobody
+	RegistrationClosed  RegistrationMode = "closed"  // no agent
 )
 
 // An invitation is invitePrefix and a secret. Its first inviteID characters name it.

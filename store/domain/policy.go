@@ -62,7 +62,7 @@ func (p ContactPolicy) Allow(a ContactAttempt) *Error {
 	case a.Level < p.MinLevel:
 		return &Error{Code: CodeTrustTooLow, Topic: "min_level", Limit: p.MinLevel}
 
-	case !p.Accepting || a.Blocked: // alike, so that nobody learns of a block
+	case !p.Accepting || a.Blocked: // alike, so that a block stays hidden
 		return NewError(CodeNotAccepting)
 
 	case p.RequireOffering && !a.OfferingGiven:

@@ -16,7 +16,7 @@ const ReportRetention = 365 * Day
 // but of a card with long addresses.
 const ReportedLength = 6000
 
-// What a report is about.
+// The kinds of subjects of a report.
 const (
 	AboutPost    = "post"
 	AboutReply   = "reply"

@@ -11,10 +11,7 @@ import (
 )
 
 // Tx is one write's view of the transaction. After a statement has failed it runs no other: SQLite
-// may have rolled the transaction back by itself, and later statements would be stored alone. So
-// the errors of consecutive statements can be checked together: cmp.Or returns the first. An error
-// of another kind stops nothing by itself, so a function that may reject the write is checked
-// before the next statement.
+// may have rolled the transaction back by itself, and later statements would be stored alone.
 type Tx struct {
 	writer *writer
 	failed error // of a statement

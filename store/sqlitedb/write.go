@@ -330,7 +330,7 @@ func (w *writer) commit(errs []error) result {
 
 	if err := w.db.options.Commit(context.Background(), w.conn); err != nil {
 		err = w.db.writeError(errors.Join(fmt.Errorf("commit: %w", err), w.rollback()))
-		// The writes may be in the file all the same: nobody may go on with what was read before.
+		// The writes may be in the file all the same: what was read before is no longer valid.
 		w.db.options.Hooks.Invalidate()
 		return result{outcome: unknown, err: err}
 	}

@@ -72,15 +72,9 @@ func (s *Store) Stats(ctx context.Context) (stats domain.Stats, err error) {
 			(SELECT COALESCE(SUM(menu_entries), 0) FROM agents WHERE hidden = 0 AND level >= 0) AS offerings,
 			(SELECT COUNT(*) FROM posts)
 				- (SELECT COUNT(*) FROM posts WHERE author_id IN (SELECT id FROM hidden)) AS posts,
-			(SELECT COUNT(*) FROM posts WHERE kind = 'seeking')
-				- (SELECT COUNT(CASE kind WHEN 'seeking' THEN 1 END)
-					FROM posts WHERE author_id IN (SELECT id FROM hidden)) AS posts_seeking,
-			(SELECT COUNT(*) FROM posts WHERE kind = 'offering')
-				- (SELECT COUNT(CASE kind WHEN 'offering' THEN 1 END)
-					FROM posts WHERE author_id IN (SELECT id FROM hidden)) AS posts_offering,
-			(SELECT COUNT(*) FROM posts WHERE kind = 'announce')
-				- (SELECT COUNT(CASE kind WHEN 'announce' THEN 1 END)
-					FROM posts WHERE author_id IN (SELECT id FROM hidden)) AS posts_announce,
+			`+countPublicPosts(domain.PostSeeking)+` AS posts_seeking,
+			`+countPublicPosts(domain.PostOffering)+` AS posts_offering,
+			`+countPublicPosts(domain.PostAnnounce)+` AS posts_announce,
 			(SELECT COUNT(*) FROM replies)
 				- (SELECT COUNT(DISTINCT h.seq) FROM (
 					SELECT seq FROM replies WHERE author_id IN (SELECT id FROM hidden)
@@ -95,4 +89,11 @@ func (s *Store) Stats(ctx context.Context) (stats domain.Stats, err error) {
 		now.Add(-newWindow))
 
 	return stats, err
+}
+
+// countPublicPosts returns the SQL that counts the posts of a kind, without those of hidden authors.
+func countPublicPosts(kind string) string {
+	return `(SELECT COUNT(*) FROM posts WHERE kind = '` + kind + `')
+				- (SELECT COUNT(CASE kind WHEN '` + kind + `' THEN 1 END)
+					FROM posts WHERE author_id IN (SELECT id FROM hidden))`
 }

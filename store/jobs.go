@@ -181,7 +181,8 @@ func (t *tx) dropAgent(agent *agentRow) error {
 
 	err = t.Exec(`
 		UPDATE reports SET subject = ?
-		WHERE about IN ('agent', 'claim') AND subject = ?`, former, agent.Handle)
+		WHERE about IN (?, ?) AND subject = ?`,
+		former, domain.AboutAgent, domain.AboutClaim, agent.Handle)
 	if err != nil {
 		return err
 	}

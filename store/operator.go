@@ -44,10 +44,10 @@ func (s *Store) AgentRecords(
 		)
 		SELECT h.handle, a.name, a.level,
 			CASE
-				WHEN a.deletion_at IS NOT NULL THEN 'leaving'
-				WHEN `+suspended+` THEN 'suspended'
-				WHEN a.awaiting_since IS NOT NULL THEN 'awaiting'
-				ELSE 'shown'
+				WHEN a.deletion_at IS NOT NULL THEN '`+domain.AgentLeaving+`'
+				WHEN `+suspended+` THEN '`+domain.AgentSuspended+`'
+				WHEN a.awaiting_since IS NOT NULL THEN '`+domain.AgentAwaiting+`'
+				ELSE '`+domain.AgentShown+`'
 			END AS state,
 			COALESCE(LOWER(HEX(a.network)), '') AS network,
 			(SELECT COUNT(*) FROM posts WHERE author_id = a.id) AS posts,

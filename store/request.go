@@ -21,8 +21,9 @@ type requestRow struct {
 
 // The state of a request at ?1, even if it is not stored yet.
 const (
-	overdue   = `r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`
-	statusNow = `CASE WHEN ` + overdue + ` THEN 'expired' ELSE r.status END`
+	isOpen    = `r.status IN ('` + domain.RequestPending + `', '` + domain.RequestAwaiting + `')`
+	overdue   = isOpen + ` AND r.expires_at <= ?1`
+	statusNow = `CASE WHEN ` + overdue + ` THEN '` + domain.RequestExpired + `' ELSE r.status END`
 )
 
 // selectRequest reads requests as they are at ?1: expired past their time, even if that is not
@@ -162,7 +163,7 @@ func (t *tx) contactAttempt(sender, recipient *agentRow) (a domain.ContactAttemp
 	err = t.Get(&a, `
 		SELECT
 			EXISTS (SELECT 1 FROM blocks WHERE blocker_id = ?1 AND blocked_id = ?3) AS blocked,
-			MAX(CASE WHEN r.status IN ('pending', 'awaiting_owner') THEN r.expires_at END) AS open_until,
+			MAX(CASE WHEN `+isOpen+` THEN r.expires_at END) AS open_until,
 			MAX(CASE WHEN r.status = 'declined' THEN r.decided_at END) AS declined_at,
 			(
 				SELECT at FROM usage

@@ -216,7 +216,7 @@ func (t *tx) blockSender(row *requestRow, reason string) error {
 func (t *tx) expireRequests(where string, args ...any) (int, error) {
 	var expired []requestRow
 	err := t.Select(&expired, selectRequest+`
-		WHERE r.status IN ('pending', 'awaiting_owner') AND r.expires_at <= ?1`+where+`
+		WHERE `+overdue+where+`
 		ORDER BY r.expires_at
 		LIMIT `+strconv.Itoa(jobBatch), append([]any{t.Now}, args...)...)
 	if err != nil {
@@ -255,7 +255,7 @@ func (t *tx) endRequestsOf(id int64) error {
 
 	var open []requestRow
 	err := t.Select(&open, selectRequest+`
-		WHERE r.status IN ('pending', 'awaiting_owner') AND (r.from_id = ?2 OR r.to_id = ?2)`, t.Now, id)
+		WHERE `+isOpen+` AND (r.from_id = ?2 OR r.to_id = ?2)`, t.Now, id)
 	if err != nil {
 		return err
 	}

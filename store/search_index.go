@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"callbook/store/domain"
 	"callbook/store/search"
 	"callbook/store/sqlitedb"
 )
@@ -135,7 +136,7 @@ func (s *Store) searchIsWhole(ctx context.Context) (whole bool, err error) {
 			AND (SELECT COUNT(*) FROM post_search WHERE post_search MATCH ?)
 				= (SELECT COUNT(*) FROM posts
 					WHERE author_id NOT IN (SELECT id FROM agents WHERE hidden = 1))`,
-		every(facetLevel, "0", "from1"), every(facetKind, "seeking", "offering", "announce"))
+		every(facetLevel, "0", "from1"), every(facetKind, domain.PostKinds...))
 
 	return whole, err
 }

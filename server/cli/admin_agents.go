@@ -98,7 +98,7 @@ func agentLine(a domain.AgentRecord) string {
 		a.Reports,
 		a.Name,
 	)
-	if a.State != "suspended" {
+	if a.State != domain.AgentSuspended {
 		return line
 	}
 

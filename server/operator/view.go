@@ -141,9 +141,9 @@ func (s *site) filter(query url.Values) domain.AgentRecordFilter {
 		Network:   query.Get("network"),
 		Order:     domain.AgentOrder(query.Get("order")),
 		Reported:  state == "reported",
-		Awaiting:  state == "awaiting",
-		Suspended: state == "suspended",
-		Shown:     state == "shown",
+		Awaiting:  state == domain.AgentAwaiting,
+		Suspended: state == domain.AgentSuspended,
+		Shown:     state == domain.AgentShown,
 	}
 
 	if state == "unverified" {

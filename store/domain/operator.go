@@ -108,12 +108,20 @@ type AgentRecordFilter struct {
 	Order     AgentOrder
 }
 
+// The states of an AgentRecord, of which the last one that applies counts.
+const (
+	AgentShown     = "shown"
+	AgentAwaiting  = "awaiting" // the operator's approval
+	AgentSuspended = "suspended"
+	AgentLeaving   = "leaving" // to be deleted
+)
+
 // AgentRecord is an agent as the operator lists it, hidden or not.
 type AgentRecord struct {
 	Handle string `db:"handle"`
 	Name   string `db:"name"`
 	Level  int    `db:"level"`
-	State  string `db:"state"` // shown, awaiting, suspended or leaving
+	State  string `db:"state"` // one of the states
 	// Network is the keyed hash of the network that it was registered from, in hexadecimal; empty
 	// after NetworkRetention.
 	Network   string  `db:"network"`

@@ -18,6 +18,16 @@ type PostDraft struct {
 	Lang        string   `json:"lang,omitempty" enum:"zh,en,other" doc:"Language of the call."`
 }
 
+// The kinds of posts.
+const (
+	PostSeeking  = "seeking"
+	PostOffering = "offering"
+	PostAnnounce = "announce"
+)
+
+// PostKinds are all kinds of posts.
+var PostKinds = []string{PostSeeking, PostOffering, PostAnnounce}
+
 // RepeatWindow is how long an author cannot publish the same kind, title and body again.
 const RepeatWindow = Day
 

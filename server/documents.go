@@ -118,7 +118,7 @@ func (s *Server) serveDocument(
 ) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		h := w.Header()
-		h["Access-Control-Allow-Origin"] = middleware.AnyOrigin
+		middleware.ShareWithAnyOrigin(h)
 		if err := s.engine.Allow(w, r, limitReads); err != nil {
 			s.engine.WriteError(w, r, err)
 			return

@@ -284,7 +284,7 @@ var readersLanguages = []struct{ query, accept, want string }{
 	{"", "", "en"}, {"", "zh-CN,zh;q=0.9,en;q=0.8", "zh"}, {"", "zh-TW", "zh"}, {"", "zh-Hant-HK", "zh"}, {"", "zh", "zh"},
 	{"", "en-GB,en;q=0.9,zh;q=0.5", "en"}, {"", "fr", "en"}, {"", "fr,zh;q=0.3", "zh"}, {"", "*", "en"}, {"", "zh;q=0,en", "en"}, {"", "zh;q=0", "en"}, {"", ";;;", "en"}, {"", "zh;q=0.2, en;q=0.9", "en"},
 	{"", "zh-CN,zh;q=0.9,en-EN;q=0.8", "zh"}, {"", "xx;q=0.1, en;q=0.2, zh;q=0.7", "zh"}, {"", "EN;Q=0.2, ZH;Q=0.9", "zh"}, {"", strings.Repeat("xx,", 4000) + "zh", "en"},
-	{"?lang=zh", "en", "zh"}, {"?lang=en", "zh", "en"}, {"?lang=fr", "zh", "zh"}, {"?lang=", "zh", "zh"}, {"?lang=ZH", "en", "en"}, {"?utm=1&lang=zh", "", "zh"},
+	{"?lang=zh", "en", "zh"}, {"?lang=en", "zh", "en"}, {"?lang=fr", "zh", "zh"}, {"?lang=", "zh", "zh"}, {"?lang=ZH", "en", "zh"}, {"?lang=zh-CN", "en", "zh"}, {"?lang=zh-Hant-TW", "", "zh"}, {"?lang=en-GB", "zh", "en"}, {"?utm=1&lang=zh", "", "zh"},
 }
 
 // hostileParts are put together to texts that would be markup, were they not escaped.

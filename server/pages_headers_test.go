@@ -41,12 +41,15 @@ var (
 		"X-Content-Type-Options": "nosniff", "Content-Security-Policy": policyOfRest,
 		"Cross-Origin-Resource-Policy": "cross-origin", "Vary": "Accept-Encoding",
 	}
-	constantResponse    = everyResponse.and("Access-Control-Allow-Origin", "*", "Cache-Control", api.Revalidate, "Etag", "W/")
+	// exposedHeaders are what scripts of other origins read of a public response.
+	exposedHeaders = "ETag, Link, Location, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id"
+
+	constantResponse    = everyResponse.and("Access-Control-Allow-Origin", "*", "Access-Control-Expose-Headers", exposedHeaders, "Cache-Control", api.Revalidate, "Etag", "W/")
 	jsonResponse        = constantResponse.and("Content-Type", api.JSONType)
 	jsonUncached        = everyResponse.and("Content-Type", api.JSONType, "Cache-Control", "no-store")
 	pageResponseHeaders = constantResponse.and("Content-Type", htmlType, "Content-Security-Policy", policyOfPages, "Vary", "Accept-Encoding, Accept-Language, Accept", "Content-Language", "en",
 		"Referrer-Policy", "no-referrer", "Cross-Origin-Opener-Policy", "same-origin", "Permissions-Policy", "camera=(), geolocation=(), microphone=()")
-	pageError        = pageResponseHeaders.and("Etag", "", "Access-Control-Allow-Origin", "", "Cache-Control", "no-store")
+	pageError        = pageResponseHeaders.and("Etag", "", "Access-Control-Allow-Origin", "", "Access-Control-Expose-Headers", "", "Cache-Control", "no-store")
 	ownerPageHeaders = pageError.and("X-Robots-Tag", "noindex", "Cross-Origin-Resource-Policy", "same-origin")
 )
 
@@ -77,11 +80,11 @@ func headerRows(s *peopleSite, token string) []headerRow {
 		{"GET /style.css", "", 200, constantResponse.and("Content-Type", "text/css; charset=utf-8")},
 		{"GET /mark.svg", "", 200, constantResponse.and("Content-Type", "image/svg+xml")},
 
-		{"GET /agents?min_level=9", "", 400, pageError.and("Access-Control-Allow-Origin", "*")},
-		{"GET /agents?q=%zz", "", 400, pageError.and("Access-Control-Allow-Origin", "*")},
-		{"GET /agents/nobody", "", 404, pageError.and("Access-Control-Allow-Origin", "*")},
-		{"GET /calls/pst_0?lang=zh", "", 404, pageError.and("Access-Control-Allow-Origin", "*", "Content-Language", "zh")},
-		{"GET /calls.atom?kind=x", "", 400, pageError.and("Access-Control-Allow-Origin", "*")},
+		{"GET /agents?min_level=9", "", 400, pageError.and("Access-Control-Allow-Origin", "*", "Access-Control-Expose-Headers", exposedHeaders)},
+		{"GET /agents?q=%zz", "", 400, pageError.and("Access-Control-Allow-Origin", "*", "Access-Control-Expose-Headers", exposedHeaders)},
+		{"GET /agents/nobody", "", 404, pageError.and("Access-Control-Allow-Origin", "*", "Access-Control-Expose-Headers", exposedHeaders)},
+		{"GET /calls/pst_0?lang=zh", "", 404, pageError.and("Access-Control-Allow-Origin", "*", "Access-Control-Expose-Headers", exposedHeaders, "Content-Language", "zh")},
+		{"GET /calls.atom?kind=x", "", 400, pageError.and("Access-Control-Allow-Origin", "*", "Access-Control-Expose-Headers", exposedHeaders)},
 		{"GET /agents/a/b", "", 404, pageError},
 		{"POST /agents", "", 405, pageError.and("Allow", "GET, HEAD, OPTIONS")},
 		{"DELETE /", "", 405, pageError.and("Allow", "GET, HEAD, OPTIONS")},
@@ -99,7 +102,7 @@ func headerRows(s *peopleSite, token string) []headerRow {
 		{"GET /api/posts?tag=lonely", "", 200, jsonResponse},
 		{"GET /api/posts/" + call, "", 200, jsonResponse},
 		{"GET /api/collabs", "", 200, jsonResponse},
-		{"GET /api/agents?x=1", "text/html", 400, jsonUncached.and("Access-Control-Allow-Origin", "*")},
+		{"GET /api/agents?x=1", "text/html", 400, jsonUncached.and("Access-Control-Allow-Origin", "*", "Access-Control-Expose-Headers", exposedHeaders)},
 		{"GET /api/nowhere", "text/html", 404, jsonUncached},
 		{"GET /api/agents/", "text/html", 404, jsonUncached},
 		{"DELETE /api/agents", "text/html", 405, jsonUncached.and("Allow", "GET, HEAD, OPTIONS, POST")},
@@ -113,7 +116,7 @@ func headerRows(s *peopleSite, token string) []headerRow {
 		{"GET /dev/agents", "text/html", 404, jsonUncached},
 		{"GET /.well-known/nothing", "text/html", 404, jsonUncached},
 		{"GET /ard/agents", "text/html", 200, jsonResponse},
-		{"GET /ard/agents/nobody", "text/html", 404, jsonUncached.and("Access-Control-Allow-Origin", "*")},
+		{"GET /ard/agents/nobody", "text/html", 404, jsonUncached.and("Access-Control-Allow-Origin", "*", "Access-Control-Expose-Headers", exposedHeaders)},
 		{"GET /ard/search", "text/html", 405, jsonUncached.and("Allow", "OPTIONS, POST")},
 		{"GET /healthz", "text/html", 200, jsonUncached},
 		{"GET /readyz", "", 200, jsonUncached},
@@ -217,7 +220,7 @@ func TestHeaders_OfPreflights(t *testing.T) {
 				want := everyResponse
 				if readable {
 					want = want.and("Access-Control-Allow-Origin", "*", "Access-Control-Allow-Methods", "GET, HEAD",
-						"Access-Control-Allow-Headers", "If-None-Match, X-Request-Id", "Access-Control-Max-Age", "86400")
+						"Access-Control-Allow-Headers", "Content-Type, If-None-Match, X-Request-Id", "Access-Control-Max-Age", "86400")
 				}
 				got := headersOf(a)
 				if diff := cmp.Diff(want, got.and("Allow", "")); diff != "" || got["Allow"] == "" {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"callbook/store/domain"
@@ -40,7 +41,7 @@ var agentFacets = []struct {
 	},
 	{
 		kind: facetLanguage,
-		of:   func(a *domain.Agent) []string { return beginnings(a.Languages) },
+		of:   func(a *domain.Agent) []string { return languageRanges(a.Languages) },
 		asked: func(f *domain.AgentFilter) []string {
 			return text.CanonicalLanguages(given(f.Language))
 		},
@@ -101,16 +102,21 @@ func flag(set bool) []string {
 	return []string{""}
 }
 
-// beginnings returns languages with their beginnings, such as zh of zh-CN.
-func beginnings(languages []string) (all []string) {
-	for _, l := range languages {
-		for i, r := range l + "-" {
-			if r == '-' {
-				all = append(all, l[:i])
+// scriptLength is the length of the subtag of a script, such as Hant.
+const scriptLength = 4
+
+// languageRanges returns the ranges that find languages by extended filtering (RFC 4647): their
+// beginnings, such as zh of zh-CN, and zh-TW for zh-Hant-TW.
+func languageRanges(languages []string) (all []string) {
+	for _, tag := range languages {
+		subtags := strings.Split(tag, "-")
+		for i := range subtags {
+			all = append(all, strings.Join(subtags[:i+1], "-"))
+			if i == 2 && len(subtags[1]) == scriptLength {
+				all = append(all, subtags[0]+"-"+subtags[i])
 			}
 		}
 	}
-
 	return all
 }
 

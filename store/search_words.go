@@ -35,7 +35,7 @@ func agentSearchRow(a *domain.Agent) search.Row {
 // table, and its languages.
 func (p *postRow) Tokens(author string) search.TokenSet {
 	row := postTexts(&p.Post)
-	languages := beginnings(append(slices.Clone(p.Languages), domain.Deref(p.Lang)))
+	languages := languageRanges(append(slices.Clone(p.Languages), domain.Deref(p.Lang)))
 	row.Facets = append(p.searchFacets(author), facets(facetLanguage, languages)...)
 	return row.TokenSet()
 }

@@ -322,11 +322,18 @@ func (c *Checker) checkText(schema *huma.Schema, field, text string) {
 	}
 }
 
-// ParseTime parses a time in RFC 3339. An empty text is the zero time.
+// ParseTime parses a time in RFC 3339, in small letters, too. An empty text is the zero time.
 func ParseTime(text string) (domain.Time, bool) {
 	if text == "" {
 		return 0, true
 	}
+
+	// A plus in a query that is not encoded arrives as a blank.
+	text = strings.ToUpper(text)
+	if zone := len(text) - len("+08:00"); zone > 0 && text[zone] == ' ' {
+		text = text[:zone] + "+" + text[zone+1:]
+	}
+
 	t, err := time.Parse(time.RFC3339, text)
 	return domain.Time(t.UnixMilli()), err == nil
 }

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"maps"
 	"math"
 	"regexp"
@@ -166,7 +168,28 @@ func syntaxError(body []byte, err error) error {
 	case strings.Contains(cause, "after top-level value"):
 		return NewError(CodeInvalidJSON, "trailing")
 	}
-	return &domain.Error{Code: CodeInvalidJSON, Topic: "syntax", Limit: position}
+	return &domain.Error{
+		Code:  CodeInvalidJSON,
+		Topic: syntaxCause(body[syntax.ByteOffset:], syntax.Err),
+		Limit: position,
+	}
+}
+
+// syntaxCause returns the topic of a mistake in JSON, which rest begins with.
+func syntaxCause(rest []byte, err error) string {
+	cause := err.Error()
+	after := bytes.TrimLeft(bytes.TrimPrefix(rest, []byte(",")), " \t\r\n")
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "cut"
+	case strings.Contains(cause, "escape"):
+		return "escape"
+	case strings.Contains(cause, "in string"):
+		return "control"
+	case bytes.HasPrefix(rest, []byte(",")) && len(after) > 0:
+		return "comma"
+	}
+	return "syntax"
 }
 
 // numberError returns the error for a number that is not whole, or too large.

@@ -49,7 +49,7 @@ func FuzzParseJSON(f *testing.F) {
 func normalized(v any) any {
 	switch v := v.(type) {
 	case string:
-		return storetext.Normalize(v)
+		return storetext.NormalizeLine(v)
 	case float64:
 		return int64(v)
 	case []any:

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,7 +128,7 @@ func (req *Request) authorize() error {
 	}
 
 	if req.op.Reads() {
-		h["Access-Control-Allow-Origin"] = middleware.AnyOrigin
+		middleware.ShareWithAnyOrigin(h)
 	} else if err := req.checkOrigin(); err != nil {
 		return err
 	}
@@ -368,8 +370,10 @@ func ReadForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 
 // ReadBody checks the media type of a request and reads its body.
 func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength != 0 && !isJSON(r.Header.Get("Content-Type")) {
-		return nil, NewError(CodeUnsupportedMediaType, "")
+	if r.ContentLength != 0 {
+		if err := checkMediaType(r.Header.Get("Content-Type")); err != nil {
+			return nil, err
+		}
 	}
 	return readBody(w, r)
 }
@@ -398,25 +402,34 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, errors.Join(NewError(CodeInvalidJSON, ""), err)
 	}
-	return body, nil
+
+	// Some editors and languages write a byte order mark before UTF-8.
+	return bytes.TrimPrefix(body, []byte("\uFEFF")), nil
 }
 
-// isJSON reports whether a media type is missing, JSON, or built on JSON.
-func isJSON(contentType string) bool {
-	if contentType == "" {
-		return true
-	}
+// charsets are the spellings of UTF-8 and of ASCII, which is a part of it, without hyphens.
+var charsets = []string{"", "utf8", "ascii", "usascii"}
 
+// checkMediaType returns an error unless a media type is missing, JSON, or built on JSON, in UTF-8.
+// Other parameters do not matter.
+func checkMediaType(contentType string) error {
 	media, params, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		return false
-	}
-	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
-		return false
+	if err != nil { // it may be a parameter only
+		media, _, _ = strings.Cut(strings.ToLower(contentType), ";")
+		media = strings.TrimSpace(media)
 	}
 
-	return media == "application/json" ||
-		strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
+	switch {
+	case media == "", media == "application/json", strings.HasSuffix(media, "+json"):
+	default:
+		return NewError(CodeUnsupportedMediaType, "")
+	}
+
+	charset := strings.NewReplacer("-", "", "_", "", " ", "").Replace(params["charset"])
+	if !slices.Contains(charsets, strings.ToLower(charset)) {
+		return NewError(CodeUnsupportedMediaType, "charset")
+	}
+	return nil
 }
 
 // readIdempotencyKey reads the Idempotency-Key of a request that creates something.

@@ -214,7 +214,7 @@ func (r *Registry) handler(
 	}
 
 	return func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) {
-		w.Header()["Access-Control-Allow-Origin"] = middleware.AnyOrigin
+		middleware.ShareWithAnyOrigin(w.Header())
 		middleware.RecordOf(w).Safe = true
 		content, err := run(w, req)
 		if err != nil {

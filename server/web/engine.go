@@ -6,6 +6,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/api"
+	"callbook/server/middleware"
 )
 
 // Fail is the ErrorResponse of the engine.
@@ -33,7 +34,7 @@ func (s *Site) Routes() map[string]httprouter.Handle {
 	for path, show := range routes {
 		counted := s.counted(show)
 		routes[path] = func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-			w.Header().Set("Access-Control-Allow-Origin", "*")
+			middleware.ShareWithAnyOrigin(w.Header())
 			counted(w, r, params)
 		}
 	}

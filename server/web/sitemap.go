@@ -11,6 +11,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"callbook/server/api"
+	"callbook/server/middleware"
 	"callbook/store"
 	"callbook/store/domain"
 )
@@ -44,7 +45,7 @@ var sitemapKinds = []struct {
 // are those of the API.
 func (s *Site) SitemapRoutes() map[string]httprouter.Handle {
 	show := func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		w.Header().Set("Access-Control-Allow-Origin", "*")
+		middleware.ShareWithAnyOrigin(w.Header())
 		if err := s.sendSitemap(w, r, params.ByName("part")); err != nil {
 			s.options.Engine.WriteError(w, r, err)
 		}

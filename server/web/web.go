@@ -99,9 +99,13 @@ var (
 // Language returns the language of the query (lang=en, lang=zh), or else the best match for
 // Accept-Language.
 func Language(r *http.Request) string {
-	if asked := r.URL.Query().Get("lang"); asked == "en" || asked == "zh" {
-		return asked
+	// A tag such as zh-CN asks for its language, whatever the region or script.
+	if asked, err := language.Parse(r.URL.Query().Get("lang")); err == nil {
+		if base, _ := asked.Base(); base.String() == "en" || base.String() == "zh" {
+			return base.String()
+		}
 	}
+
 	_, i, _ := matcher.Match(acceptedLanguages(r.Header.Values("Accept-Language"))...)
 	return languages[min(i, len(languages)-1)]
 }

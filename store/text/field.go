@@ -215,29 +215,23 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
-// ParseLanguage returns a BCP 47 tag in its canonical form ("zh-cn" is "zh-CN",
-// "iw" is "he"). It rejects unknown subtags, the undetermined language and
-// private use.
+// ParseLanguage returns a BCP 47 tag in its canonical form ("zh-cn" is "zh-CN", "iw" is "he"). It
+// rejects unknown subtags and tags that name no language.
 func ParseLanguage(s string) (string, bool) {
 	if len(s) > maxLanguageBytes {
 		return "", false
 	}
 
 	tag, err := language.Parse(s)
-	if err != nil || isUnspecific(tag) {
+	if err != nil {
 		return "", false
 	}
 
+	// The raw subtag, because Tag.Base guesses English for "und".
+	if base, _, _ := tag.Raw(); base.String() == "und" {
+		return "", false
+	}
 	return tag.String(), true
-}
-
-// isUnspecific reports whether a tag is undetermined or for private use. It reads the raw subtags
-// because Tag.Base guesses English for "und".
-func isUnspecific(tag language.Tag) bool {
-	base, script, region := tag.Raw()
-	_, extension := tag.Extension('x')
-	return extension || base.String() == "und" || base.IsPrivateUse() || script.IsPrivateUse() ||
-		region.IsPrivateUse()
 }
 
 // ParseDate parses a real date, YYYY-MM-DD, of the years 1970 to 9999, as midnight UTC.

@@ -147,7 +147,7 @@ func TestParseLinkURL(t *testing.T) {
 func TestParseLanguage(t *testing.T) {
 	checkParser(t, ParseLanguage,
 		[]string{ // as they are
-			"en", "yue", "zh-CN", "es-419", "de-1996", "sr-Latn", "de-u-co-phonebk",
+			"en", "yue", "zh-CN", "es-419", "de-1996", "sr-Latn", "de-u-co-phonebk", "de-x-mentor", "qaa", "en-Qaaa",
 		},
 		map[string]string{
 			"ZH-hans-cn": "zh-Hans-CN",
@@ -157,7 +157,7 @@ func TestParseLanguage(t *testing.T) {
 			"i-klingon":  "tlh",
 		},
 		[]string{ // rejected
-			"", "und", "und-Latn", "root", "x-klingon", "en-x-formal", "qaa", "en-Qaaa", "en-XX", "xx", "en-QQ", "english", "中文", "en_US.UTF-8", "*", "en,de",
+			"", "und", "und-Latn", "root", "x-klingon", "xx", "english", "中文", "en_US.UTF-8", "*", "en,de",
 			"en;q=0.5", " en", "en ", "ｅｎ", "en-", "en--US", "e", "en\x00", "en-u-" + strings.Repeat("co-phonebk-", 5) + "ka-shifted",
 		})
 }

@@ -11,6 +11,7 @@ import (
 
 	"callbook/server/api"
 	"callbook/store/domain"
+	storetext "callbook/store/text"
 	"callbook/testdata/proof"
 	"callbook/testdata/testkit"
 )
@@ -306,7 +307,7 @@ func (s *edgeSite) shown(row edgeRow, a *result, try *trial) any {
 		return fieldAt(read("/api/agents/"+handle, "", "agent"), "trust.links[].url")
 	case "claimOwner":
 		to, _ := try.body["owner_email"].(string)
-		return s.mail(strings.TrimSpace(to)).To
+		return s.mail(storetext.CanonicalMailbox(strings.TrimSpace(to))).To
 	case "sendRequest":
 		return read("/api/requests/"+a.text("request", "id"), try.other, "request", row.field)
 	case "declineRequest":

@@ -16,7 +16,7 @@ import (
 	"callbook/store/domain"
 )
 
-// insertEvents tells an agent of n things.
+// insertEvents inserts n events of an agent.
 func (s *testStore) insertEvents(c domain.Caller, n int) {
 	s.Helper()
 	for i := range n {
@@ -113,8 +113,8 @@ func TestEvents_WakeTheAgentAlone(t *testing.T) {
 	s := newStore(t)
 	pilot, light := s.verified("harbour-pilot"), s.verified("lighthouse")
 	after := s.events(pilot, "", 100).Next
-	told := IDs{}
-	s.OnCommit(func(c Changes) { maps.Copy(told, c.NewEvents) })
+	notified := IDs{}
+	s.OnCommit(func(c Changes) { maps.Copy(notified, c.NewEvents) })
 	post := s.post(pilot)
 	s.reply(pilot, post, "its own")
 	release := s.holdWriter()
@@ -125,14 +125,14 @@ func TestEvents_WakeTheAgentAlone(t *testing.T) {
 	release()
 	<-rejected.done
 	<-admitted.done
-	if s.ok(admitted.err); len(told) > 0 {
-		t.Errorf("woken: %v", told)
+	if s.ok(admitted.err); len(notified) > 0 {
+		t.Errorf("woken: %v", notified)
 	}
 	reply := s.reply(light, post, "canary reply")
 	want := []domain.Event{{Type: "reply.received", At: domain.TimeOf(s.Now()), Subject: domain.EventSubject{ID: &reply.ID, Handle: light.Handle, PostID: &post.ID}}}
 	got := s.events(pilot, after, 100).Events
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(domain.Event{}, "ID", "Seq")); diff != "" || !maps.Equal(told, IDs{pilot.ID: {}}) {
-		t.Errorf("woken: %v (-want +got): %s", told, diff)
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(domain.Event{}, "ID", "Seq")); diff != "" || !maps.Equal(notified, IDs{pilot.ID: {}}) {
+		t.Errorf("woken: %v (-want +got): %s", notified, diff)
 	}
 }
 
@@ -141,11 +141,11 @@ func TestEvents_DeletedAgentGetsNone(t *testing.T) {
 	pilot := s.verified("harbour-pilot")
 	s.insertEvents(pilot, 2)
 	s.ok(s.DeleteAgent(context.Background(), pilot))
-	told := IDs{}
-	s.OnCommit(func(c Changes) { maps.Copy(told, c.NewEvents) })
+	notified := IDs{}
+	s.OnCommit(func(c Changes) { maps.Copy(notified, c.NewEvents) })
 	s.insertEvents(pilot, 1)
-	if n := value[int](s, `SELECT COUNT(*) FROM events`); n != 0 || len(told) != 0 {
-		t.Errorf("%d events, %v woken", n, told)
+	if n := value[int](s, `SELECT COUNT(*) FROM events`); n != 0 || len(notified) != 0 {
+		t.Errorf("%d events, %v woken", n, notified)
 	}
 	_, err := s.Events(context.Background(), pilot, "", 10)
 	wantOutcome(t, "its events", err, "unauthorized")

@@ -10,7 +10,7 @@ import (
 	"callbook/store/domain"
 )
 
-// register adds an agent that only says what it must.
+// register registers an agent with the required fields, and returns its caller and its key.
 func (s *testStore) register(handle string, change ...func(*domain.Registration)) (domain.Caller, string) {
 	s.Helper()
 	r := registration(handle)
@@ -22,7 +22,7 @@ func (s *testStore) register(handle string, change ...func(*domain.Registration)
 	return domain.Caller{ID: registered.Agent.ID, Handle: handle, KeyHash: string(domain.HashKey(registered.Key))}, registered.Key
 }
 
-// callerOf is the caller who has the key.
+// callerOf returns the caller that has a key.
 func (s *testStore) callerOf(key string) domain.Caller {
 	s.Helper()
 	caller, err := s.Authenticate(context.Background(), key)
@@ -30,6 +30,7 @@ func (s *testStore) callerOf(key string) domain.Caller {
 	return caller
 }
 
+// registration returns the required fields of a registration.
 func registration(handle string) domain.Registration {
 	return domain.Registration{
 		Handle: handle, Name: "Name of " + handle, Owner: "Mei Lin", Mailbox: handle + "@agents.example.org",
@@ -116,6 +117,7 @@ func (s *testStore) draft(title, body string) domain.PostDraft {
 	return domain.PostDraft{Kind: "seeking", Title: title, Body: body}
 }
 
+// post publishes a post, with the changes to its draft.
 func (s *testStore) post(author domain.Caller, change ...func(*domain.PostDraft)) domain.PublicPost {
 	s.Helper()
 	d := s.draft("Tide data", "Hourly tide levels.")
@@ -127,6 +129,7 @@ func (s *testStore) post(author domain.Caller, change ...func(*domain.PostDraft)
 	return doc
 }
 
+// reply publishes a reply.
 func (s *testStore) reply(author domain.Caller, p domain.PublicPost, body string) domain.Reply {
 	s.Helper()
 	r, _, err := s.CreateReply(context.Background(), author, p.ID, domain.ReplyDraft{Body: body}, domain.IdempotencyKey{})
@@ -134,14 +137,16 @@ func (s *testStore) reply(author domain.Caller, p domain.PublicPost, body string
 	return r
 }
 
+// plainDraft is a contact request without an offering.
 var plainDraft = domain.ContactRequestDraft{Purpose: "Tide tables", Deliverable: "Two files", Compensation: "none"}
 
+// requestError sends a contact request, and returns how that ends.
 func (s *testStore) requestError(from, to domain.Caller) error {
 	_, _, err := s.SendRequest(context.Background(), from, to.Handle, plainDraft, domain.IdempotencyKey{})
 	return err
 }
 
-// sendRequest sends a request that is admitted.
+// sendRequest sends a contact request that must be accepted for delivery.
 func (s *testStore) sendRequest(from, to domain.Caller) domain.ContactRequest {
 	s.Helper()
 	r, _, err := s.SendRequest(context.Background(), from, to.Handle, plainDraft, domain.IdempotencyKey{})
@@ -149,7 +154,7 @@ func (s *testStore) sendRequest(from, to domain.Caller) domain.ContactRequest {
 	return r
 }
 
-// request is a request as one of its parties reads it.
+// request returns a contact request as one of its parties reads it.
 func (s *testStore) request(c domain.Caller, id string) domain.ContactRequest {
 	s.Helper()
 	r, err := s.Request(context.Background(), c, id)
@@ -157,6 +162,7 @@ func (s *testStore) request(c domain.Caller, id string) domain.ContactRequest {
 	return r
 }
 
+// tryRecordCollab records a collaboration, and returns how that ends.
 func (s *testStore) tryRecordCollab(c domain.Caller, partner string, change ...func(*domain.CollabDraft)) (domain.Collab, error) {
 	d := domain.CollabDraft{Partner: partner, Summary: "Tide tables of Skagen"}
 	for _, f := range change {
@@ -166,7 +172,7 @@ func (s *testStore) tryRecordCollab(c domain.Caller, partner string, change ...f
 	return collab, err
 }
 
-// recordCollab records a collaboration that waits for its partner.
+// recordCollab records a collaboration, which is pending then.
 func (s *testStore) recordCollab(initiator, partner domain.Caller) domain.Collab {
 	s.Helper()
 	collab, err := s.tryRecordCollab(initiator, partner.Handle)
@@ -181,6 +187,7 @@ func (s *testStore) decidedCollab(initiator, partner domain.Caller, decision str
 	s.ok(err)
 }
 
+// block has one agent block another.
 func (s *testStore) block(blocker, blocked domain.Caller) {
 	s.Helper()
 	s.execSQL(`INSERT INTO blocks (blocker_id, blocked_id, created_at) VALUES (?, ?, 1)`, blocker.ID, blocked.ID)
@@ -195,7 +202,7 @@ func (s *testStore) collab(id string, initiator, partner domain.Caller) {
 	s.ok(s.write(context.Background(), func(t *tx) error { return t.rebuildEvidence(initiator.ID) }))
 }
 
-// mailRequests are the acts that send a mail.
+// mailRequests returns the requests of an agent that send a mail.
 func (s *testStore) mailRequests() map[string]func(domain.Caller) error {
 	ctx := context.Background()
 	return map[string]func(domain.Caller) error{
@@ -212,7 +219,7 @@ func (s *testStore) mailRequests() map[string]func(domain.Caller) error {
 	}
 }
 
-// startMail takes the next mail; false when none is due.
+// startMail returns the next mail that is due; false if there is none.
 func (s *testStore) startMail() (domain.Mail, bool) {
 	s.Helper()
 	mail, due, err := s.StartMail(context.Background())
@@ -230,13 +237,13 @@ func (s *testStore) deliverMails() (mails []domain.Mail) {
 	return mails
 }
 
-// deliverMailsWithSecrets delivers what is due, and returns the mails that are no notices.
+// deliverMailsWithSecrets delivers all mails that are due, and returns those with a code or a link.
 func (s *testStore) deliverMailsWithSecrets() []domain.Mail {
 	s.Helper()
 	return slices.DeleteFunc(s.deliverMails(), func(m domain.Mail) bool { return m.Secret == "" })
 }
 
-// deliverOneMail delivers the one mail that is due, beside notices.
+// deliverOneMail delivers the only mail with a code or a link that is due.
 func (s *testStore) deliverOneMail() domain.Mail {
 	s.Helper()
 	mails := s.deliverMailsWithSecrets()
@@ -246,25 +253,27 @@ func (s *testStore) deliverOneMail() domain.Mail {
 	return mails[0]
 }
 
-// verifyCode asks for a code and returns it.
+// verifyCode has a code mailed for the verification of the mailbox, and returns it.
 func (s *testStore) verifyCode(c domain.Caller) string {
 	s.Helper()
 	s.ok(s.mailRequests()["verify"](c))
 	return s.deliverOneMail().Secret
 }
 
-// recoveryCode asks for a code to recover a key and returns it.
+// recoveryCode has a code mailed for the recovery of the key, and returns it.
 func (s *testStore) recoveryCode(c domain.Caller) string {
 	s.Helper()
 	s.ok(s.mailRequests()["recover"](c))
 	return s.deliverOneMail().Secret
 }
 
+// confirmVerify verifies the mailbox with a code.
 func (s *testStore) confirmVerify(c domain.Caller, code string) error {
 	_, err := s.ConfirmVerify(context.Background(), c, code)
 	return err
 }
 
+// confirmRecovery replaces the key with a code.
 func (s *testStore) confirmRecovery(c domain.Caller, code string) (key string, err error) {
 	done, err := s.ConfirmRecovery(context.Background(), c.Handle, code, false)
 	return done.Key, err
@@ -272,7 +281,7 @@ func (s *testStore) confirmRecovery(c domain.Caller, code string) (key string, e
 
 const mei, ada = "mei@people.example.org", "ada@people.example.org"
 
-// ownerLink asks a person to claim an agent, and returns the token of the link.
+// ownerLink has the link to an owner's page mailed, and returns its token.
 func (s *testStore) ownerLink(c domain.Caller, address string) string {
 	s.Helper()
 	s.ok(errOf(s.ClaimOwner(context.Background(), c, address)))
@@ -287,7 +296,7 @@ func (s *testStore) claimBy(c domain.Caller, address string) string {
 	return token
 }
 
-// ownerPage is the owner's page as it is now.
+// ownerPage returns the present owner's page.
 func (s *testStore) ownerPage(token string) domain.OwnerPage {
 	s.Helper()
 	page, err := s.OwnerPage(context.Background(), token)
@@ -295,7 +304,7 @@ func (s *testStore) ownerPage(token string) domain.OwnerPage {
 	return page
 }
 
-// tryOwnerAct opens the owner's page and presses a button.
+// tryOwnerAct opens the owner's page and submits its form, and returns how that ends.
 func (s *testStore) tryOwnerAct(token string, act domain.OwnerAction, set ...func(*domain.OwnerSubmission)) (domain.OwnerResult, error) {
 	page, err := s.OwnerPage(context.Background(), token)
 	if err != nil {
@@ -308,6 +317,7 @@ func (s *testStore) tryOwnerAct(token string, act domain.OwnerAction, set ...fun
 	return s.ActAsOwner(context.Background(), call)
 }
 
+// actAsOwner submits the form of an owner's page, which must succeed.
 func (s *testStore) actAsOwner(token string, act domain.OwnerAction, set ...func(*domain.OwnerSubmission)) domain.OwnerResult {
 	s.Helper()
 	done, err := s.tryOwnerAct(token, act, set...)
@@ -320,6 +330,7 @@ func aboutRequest(id string) func(*domain.OwnerSubmission) {
 	return func(c *domain.OwnerSubmission) { c.Request = id }
 }
 
+// level returns the trust level on the card of an agent.
 func (s *testStore) level(c domain.Caller) int {
 	s.Helper()
 	card, err := s.Card(context.Background(), c.Handle)
@@ -327,7 +338,7 @@ func (s *testStore) level(c domain.Caller) int {
 	return card.Trust.Level
 }
 
-// eventLines is what an agent was told, a line for each event.
+// eventLines returns the events of an agent, a line each.
 func (s *testStore) eventLines(c domain.Caller) string {
 	s.Helper()
 	page, err := s.Events(context.Background(), c, "", 1000)
@@ -339,7 +350,7 @@ func (s *testStore) eventLines(c domain.Caller) string {
 	return b.String()
 }
 
-// events are those after a place.
+// events returns a page of the events after one.
 func (s *testStore) events(c domain.Caller, after string, limit int) domain.EventPage {
 	s.Helper()
 	page, err := s.Events(context.Background(), c, after, limit)
@@ -350,7 +361,7 @@ func (s *testStore) events(c domain.Caller, after string, limit int) domain.Even
 	return page
 }
 
-// actLines are the operator's acts, the oldest first.
+// actLines returns the acts of the operator, the oldest first.
 func (s *testStore) actLines() (lines []string) {
 	s.Helper()
 	acts, err := s.Acts(context.Background(), 1000)
@@ -369,13 +380,13 @@ var (
 	tooSlow  = domain.LinkCheck{Kind: "website", Failure: "timeout"}
 )
 
-// addLink adds a link that nobody has looked at.
+// addLink adds a link that was not checked yet.
 func (s *testStore) addLink(c domain.Caller, address string) {
 	s.Helper()
 	s.ok(errOf(s.AddLink(context.Background(), c, address, "website")))
 }
 
-// storeLinkCheck keeps what the agent's own call found, or the service by itself.
+// storeLinkCheck stores the result of a check, by the agent's own request or by the service.
 func (s *testStore) storeLinkCheck(c domain.Caller, address string, found domain.LinkCheck, byService bool) []domain.Link {
 	s.Helper()
 	links, err := s.StoreLinkCheck(context.Background(), c.ID, address, found, byService)
@@ -383,7 +394,7 @@ func (s *testStore) storeLinkCheck(c domain.Caller, address string, found domain
 	return links
 }
 
-// addCheckedLink adds a link and keeps what a look at it found.
+// addCheckedLink adds a link and stores the result of its first check.
 func (s *testStore) addCheckedLink(c domain.Caller, address string, found domain.LinkCheck) {
 	s.Helper()
 	s.addLink(c, address)

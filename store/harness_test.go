@@ -56,6 +56,7 @@ var newFile = sync.OnceValues(func() (_ []byte, err error) {
 // pageSize is that of every database.
 const pageSize = 4096
 
+// newStore returns a new directory, which is closed when the test ends.
 func newStore(t testing.TB, set ...func(*Options)) *testStore {
 	t.Helper()
 	clock := testkit.NewClock()
@@ -93,6 +94,7 @@ func commit(ctx context.Context, conn *sqlx.Conn) error {
 // default.
 const slowRead = 10 * time.Second
 
+// openStore opens a directory, with time for a busy machine.
 func openStore(t testing.TB, o Options) *Store {
 	t.Helper()
 	if o.ReadTimeout == 0 {
@@ -126,6 +128,7 @@ func (s *testStore) stop() {
 	}
 }
 
+// withQuotas sets the limits by the day.
 func withQuotas(q domain.Quotas) func(*Options) { return func(o *Options) { o.Quotas = q } }
 
 // ok fails the test unless a call succeeded.
@@ -136,7 +139,7 @@ func (s *testStore) ok(err error) {
 	}
 }
 
-// execSQL runs SQL for what no operation does yet.
+// execSQL changes the database as no operation does.
 func (s *testStore) execSQL(query string, args ...any) {
 	s.Helper()
 	s.ok(s.write(context.Background(), func(t *tx) error { return t.Exec(ofTest+query, args...) }))
@@ -190,7 +193,7 @@ func missing(path string) bool {
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// outcome is the code of a refusal, "" for success, or the text of another error.
+// outcome returns the code of an error for a client, "" for success, or the text of another error.
 func outcome(err error) string {
 	var refusal *domain.Error
 	switch {
@@ -202,7 +205,7 @@ func outcome(err error) string {
 	return err.Error()
 }
 
-// outcomes counts how calls ended.
+// outcomes counts the outcomes of calls.
 func outcomes(errs []error) map[string]int {
 	counts := map[string]int{}
 	for _, err := range errs {
@@ -211,6 +214,7 @@ func outcomes(errs []error) map[string]int {
 	return counts
 }
 
+// wantOutcome fails the test unless an error has this outcome.
 func wantOutcome(t testing.TB, what string, err error, want string) {
 	t.Helper()
 	if got := outcome(err); got != want {
@@ -220,9 +224,10 @@ func wantOutcome(t testing.TB, what string, err error, want string) {
 
 const rush = 100
 
-// crowd is how many callers come at once.
+// crowd is a number of concurrent callers.
 const crowd = 40
 
+// wantOutcomes fails the test unless errors have these outcomes.
 func wantOutcomes(t testing.TB, what string, errs []error, want map[string]int) {
 	t.Helper()
 	if got := outcomes(errs); !maps.Equal(got, want) {
@@ -235,7 +240,7 @@ func errOf[T any](_ T, err error) error { return err }
 
 func errOf3[T, U any](_ T, _ U, err error) error { return err }
 
-// errorOf is the refusal that an error holds; an empty one when it holds none.
+// errorOf returns the error for a client that an error wraps, or an empty one.
 func errorOf(err error) domain.Error {
 	if refusal, ok := errors.AsType[*domain.Error](err); ok {
 		return *refusal
@@ -243,7 +248,7 @@ func errorOf(err error) domain.Error {
 	return domain.Error{}
 }
 
-// errorLine is a refusal in one line; times are since start.
+// errorLine describes an error for a client in one line; times are since start.
 func errorLine(err error, start time.Time) string {
 	r := errorOf(err)
 	line := strings.TrimSpace(outcome(err) + " " + r.Topic)
@@ -273,7 +278,7 @@ func (s *testStore) reopen(set ...func(*Options)) {
 	s.Store = openStore(s, o)
 }
 
-// dump is all that the database holds, by table.
+// dump returns the contents of the database by table.
 func (s *testStore) dump() map[string]string {
 	s.Helper()
 	var tables []string
@@ -294,7 +299,7 @@ func (s *testStore) wantUnchanged(what string, before map[string]string) {
 	}
 }
 
-// elapsed is how long ago a time was by the store's clock.
+// elapsed returns how long ago a time was by the store's clock.
 func (s *testStore) elapsed(start time.Time) time.Duration { return s.clock.Now().Sub(start) }
 
 func rowsOf(t testing.TB, db *sqlx.DB, query string) (all []map[string]any) {

@@ -19,7 +19,7 @@ func (s *testStore) inbox(c domain.Caller) domain.Inbox {
 	return box
 }
 
-// replyBodies are those of the replies in an inbox.
+// replyBodies returns the bodies of the replies in an inbox.
 func replyBodies(box domain.Inbox) (all []string) {
 	for _, r := range box.Replies {
 		all = append(all, r.Body)

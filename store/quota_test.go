@@ -51,44 +51,6 @@ func limitedBy(t testing.TB, what string, err error, topic string, limit int, un
 	}
 }
 
-// TestQuota_UnverifiedAgentsWriteLittle holds promise 10 of SECURITY.md.
-func TestQuota_UnverifiedAgentsWriteLittle(t *testing.T) {
-	s := newStore(t, withQuotas(domain.DefaultQuotas))
-	ctx := context.Background()
-	pilot, _ := s.register("harbour-pilot")
-	start := s.clock.Now()
-	allowances := func(posts, replies int) {
-		t.Helper()
-		me, err := s.Me(ctx, pilot)
-		s.ok(err)
-		if *me.Limits.Posts.Limit != posts || *me.Limits.Replies.Limit != replies {
-			t.Errorf("limits of posts and replies: %d and %d, want %d and %d", *me.Limits.Posts.Limit, *me.Limits.Replies.Limit, posts, replies)
-		}
-	}
-	allowances(3, 10)
-	post := s.post(pilot)
-	for range 2 {
-		s.post(pilot)
-	}
-	s.clock.Advance(time.Hour)
-	limitedBy(t, "a fourth post", s.postFrom(pilot, ""), "post_unverified", 3, start.Add(domain.Day))
-	for range 10 {
-		s.reply(pilot, post, "More.")
-	}
-	limitedBy(t, "an eleventh reply", s.replyFrom(pilot, post, ""), "reply_unverified", 10, s.clock.Now().Add(domain.Day))
-
-	s.ok(s.ActOnAgent(ctx, domain.OperatorVerify, pilot.Handle))
-	allowances(10, 50)
-	for range 7 {
-		s.post(pilot)
-	}
-	limitedBy(t, "an eleventh post, verified", s.postFrom(pilot, ""), "post", 10, start.Add(domain.Day))
-	for range 40 {
-		s.reply(pilot, post, "More.")
-	}
-	limitedBy(t, "the 51st reply, verified", s.replyFrom(pilot, post, ""), "reply", 50, s.clock.Now().Add(domain.Day))
-}
-
 // TestQuota_LowerGeneralLimitHoldsForUnverifiedAgents holds promise 10 of SECURITY.md.
 func TestQuota_LowerGeneralLimitHoldsForUnverifiedAgents(t *testing.T) {
 	s := newStore(t, withQuotas(domain.Quotas{domain.LimitPosts: 1, domain.LimitUnverifiedPosts: 2}))

@@ -15,7 +15,7 @@ import (
 	"callbook/testdata/testkit"
 )
 
-// The rules of contact requests are in the model, those of their admission in domain.ContactPolicy.
+// The rules of contact requests are in the model.
 
 // requestActs are the acts on a request that are calls of an agent.
 func (s *testStore) requestActs() map[string]func(c domain.Caller, id string) (domain.ContactRequest, error) {
@@ -159,10 +159,10 @@ func TestReportRequest_IsNotSeenByTheSender(t *testing.T) {
 		_, err := s.ActOnRequest(ctx, pilot, sent.ID, domain.ActReport, "It sells things.")
 		s.ok(err)
 	}
-	var heard []string
-	s.ok(s.db.Select(ctx, &heard, ofTest+`SELECT about || ' ' || subject || ' ' || reporter_id || ' ' || reason || ' ' || (reporter IS NULL) FROM reports`))
-	if want := []string{fmt.Sprintf("request %s %d It sells things. 1", sent.ID, pilot.ID)}; !slices.Equal(heard, want) {
-		t.Errorf("the operator hears %q, want %q", heard, want)
+	var got []string
+	s.ok(s.db.Select(ctx, &got, ofTest+`SELECT about || ' ' || subject || ' ' || reporter_id || ' ' || reason || ' ' || (reporter IS NULL) FROM reports`))
+	if want := []string{fmt.Sprintf("request %s %d It sells things. 1", sent.ID, pilot.ID)}; !slices.Equal(got, want) {
+		t.Errorf("the reports of the operator: %q, want %q", got, want)
 	}
 	tables, err := s.Export(ctx, asker)
 	export := fmt.Sprint(tables)

@@ -54,7 +54,7 @@ func indexWords(t testing.TB, db *sqlx.DB, table string) (words []string) {
 	return words
 }
 
-// rebuiltCopy makes all derived data anew in a copy of the file.
+// rebuiltCopy returns a copy of the directory in which all derived data are built again.
 func (s *testStore) rebuiltCopy() *testStore {
 	s.Helper()
 	path := filepath.Join(s.TempDir(), "copy.db")
@@ -73,7 +73,7 @@ func (s *testStore) rebuiltCopy() *testStore {
 	return again
 }
 
-// checkDerived holds the derived data against data made anew.
+// checkDerived compares the derived data with data that are built again.
 func (s *testStore) checkDerived(after string) {
 	s.Helper()
 	again := s.rebuiltCopy()
@@ -82,7 +82,7 @@ func (s *testStore) checkDerived(after string) {
 	defer kept.Close()
 	defer anew.Close()
 	if diff := cmp.Diff(readDerived(s, anew), readDerived(s, kept)); diff != "" {
-		s.Errorf("after %s (-made anew +kept):\n%s", after, diff)
+		s.Errorf("after %s (-built again +stored):\n%s", after, diff)
 	}
 	for _, q := range []string{"", "tide", "潮", "潮汐", "pilot", "harbour-pilot", "new", "mei", "seek"} {
 		s.wantSameSearchResults(again, after, q)

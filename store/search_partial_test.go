@@ -75,32 +75,6 @@ func TestSearch_PartialMatches(t *testing.T) {
 	}
 }
 
-func TestSearch_Hint(t *testing.T) {
-	s := newStore(t)
-	s.described("poet", "Poetry translation, and translations of code.")
-	for query, want := range map[string]string{
-		"tranlation zzqx":    "[] ",
-		"tranlation":         "[] translation",
-		"poetry tranlation":  "[{poetry 1}] poetry translation",
-		"poetry of the zzqx": "[{poetry 1}] ",
-		"translating zzqx":   "[] ", // found by its stem, but no word of the index
-		"诗歌 zzqx":            "[] ",
-		"poetryzzz诗歌翻译 zzqx": "[] ",
-		"zzqx poetry":        "[{poetry 1}] ",
-		"人人人人人人 zzqx":        "[] ",
-		"?!":                 "[] ",
-	} {
-		found, err := s.Agents(t.Context(), domain.AgentFilter{Query: query}, listing.Page{Limit: 5})
-		s.ok(err)
-		if found.Hint == nil {
-			t.Fatalf("%s: no hint: %v", query, handlesOf(found.Items))
-		}
-		if got := fmt.Sprintf("%v %s", found.Hint.Words, found.Hint.DidYouMean); got != want {
-			t.Errorf("%s: %q, want %q", query, got, want)
-		}
-	}
-}
-
 // TestSearch_PartialMatchesAreOnTheFirstPageAlone, whatever its size: next and offset lead to strict ones.
 func TestSearch_PartialMatchesAreOnTheFirstPageAlone(t *testing.T) {
 	s := newStore(t)

@@ -89,11 +89,11 @@ func TestSearch_Quality(t *testing.T) {
 	t.Parallel()
 	proof.OneByOne(t)
 	s, queries := demoDirectory(t)
-	var asked, inThree, single, clean int
+	var tried, inThree, single, clean int
 	var reciprocal float64
 	for _, q := range queries {
 		query, fits, note := q[0], q[1], q[2]
-		asked++
+		tried++
 		found, err := s.Agents(t.Context(), domain.AgentFilter{Query: query}, listing.Page{Limit: 20})
 		s.ok(err)
 		fitting := func(d domain.PublicAgent) bool { return slices.Contains(strings.Fields(fits), d.Handle) }
@@ -119,9 +119,9 @@ func TestSearch_Quality(t *testing.T) {
 			}
 		}
 	}
-	recall := float64(inThree) / float64(asked)
+	recall := float64(inThree) / float64(tried)
 	t.Logf("recall in the top three %.3f, mean reciprocal rank %.3f, %d queries; %d of %d single words without an unfit agent before a fitting one of the same match",
-		recall, reciprocal/float64(asked), asked, clean, single)
+		recall, reciprocal/float64(tried), tried, clean, single)
 	if recall < 0.85 || float64(clean) < 0.9*float64(single) {
 		t.Errorf("below the bounds of 0.85 and 0.9")
 	}

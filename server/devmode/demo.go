@@ -23,7 +23,7 @@ type demoAgent struct {
 	Offerings     []domain.OfferingDraft `json:"offerings"`
 	ContactPolicy jsontext.Value         `json:"contact_policy"`
 	Verified      bool                   `json:"verified"`
-	// Of the owner who is asked to claim it; empty: none.
+	// OwnerEmail is the address of the owner who is asked to claim the agent; empty for none.
 	OwnerEmail    string  `json:"owner_email"`
 	ClaimPending  bool    `json:"claim_pending"` // the owner has not confirmed
 	JoinedDaysAgo float64 `json:"joined_days_ago"`
@@ -37,13 +37,13 @@ type demoStep struct {
 	Act     string  `json:"act"`
 	ID      string  `json:"id"` // by which later steps name what this one makes
 	To      string  `json:"to"` // the other agent, or the id of an earlier step
-	// Of a reply, the summary of a collaboration, or a reason.
+	// Text is that of a reply, the summary of a collaboration, or a reason.
 	Text           string         `json:"text"`
 	Offering       *int           `json:"offering"` // place in the menu of the other agent
 	DeadlineInDays *int           `json:"deadline_in_days"`
 	Draft          jsontext.Value `json:"draft"` // of a call or a contact request
 
-	joins *demoAgent
+	joins *demoAgent // agent that registers; nil for another act
 }
 
 // load fills an empty directory with the demo, with its counterparts alone, or with nothing: it
@@ -60,6 +60,7 @@ func (d *Server) load(ctx context.Context, demo, counterparts bool) error {
 			return fmt.Errorf("read the demo's %s: %w", name, err)
 		}
 	}
+
 	if !demo {
 		agents, steps = nil, nil
 	}
@@ -74,6 +75,8 @@ func (d *Server) load(ctx context.Context, demo, counterparts bool) error {
 			joins:   &a,
 		})
 	}
+
+	// Stable: steps of one time stay in the order of the file.
 	slices.SortStableFunc(
 		steps,
 		func(a, b demoStep) int { return cmp.Compare(b.DaysAgo, a.DaysAgo) },
@@ -88,6 +91,7 @@ func (d *Server) load(ctx context.Context, demo, counterparts bool) error {
 		ids:    map[string]string{},
 		today:  d.options.Clock.Now(),
 	}
+	// Also after an error, the clock shows the present.
 	defer d.options.Clock.offset.Store(0)
 	for _, step := range steps {
 		d.options.Clock.offset.Store(-int64(step.DaysAgo * float64(domain.Day)))
@@ -132,8 +136,10 @@ func (l *demoLoader) run(ctx context.Context, step demoStep) (err error) {
 	switch step.Act {
 	case "call":
 		l.ids[step.ID], err = l.post(ctx, caller, step)
+
 	case "request":
 		l.ids[step.ID], err = l.request(ctx, caller, step)
+
 	case "collab":
 		var collab domain.Collab
 		collab, _, err = l.store.RecordCollab(
@@ -143,6 +149,7 @@ func (l *demoLoader) run(ctx context.Context, step demoStep) (err error) {
 			domain.IdempotencyKey{},
 		)
 		l.ids[step.ID] = collab.ID
+
 	case "reply":
 		_, _, err = l.store.CreateReply(
 			ctx,
@@ -151,21 +158,27 @@ func (l *demoLoader) run(ctx context.Context, step demoStep) (err error) {
 			domain.ReplyDraft{Body: step.Text},
 			domain.IdempotencyKey{},
 		)
+
 	case "accept", "decline", "withdraw", "report":
 		_, err = l.store.ActOnRequest(ctx, caller, on, domain.RequestAction(step.Act), step.Text)
+
 	case "agree":
 		err = l.actAsOwner(
 			ctx,
 			step.By,
 			domain.OwnerSubmission{Act: domain.OwnerAgree, Request: on},
 		)
+
 	case "confirm":
 		_, err = l.store.DecideCollab(ctx, caller, on, domain.CollabConfirmed)
+
 	case "decline_collab":
 		_, err = l.store.DecideCollab(ctx, caller, on, domain.CollabDeclined)
+
 	default:
 		err = errors.New("there is no such act")
 	}
+
 	return err
 }
 
@@ -254,6 +267,7 @@ func (l *demoLoader) claim(ctx context.Context, caller domain.Caller, a demoAgen
 		return err
 	}
 
+	// The link of the newest mail is that of the claim.
 	_, l.owners[a.Handle], _ = strings.Cut(*l.options.Mail.Messages()[0].Link, "/owner/")
 	if a.ClaimPending {
 		return nil

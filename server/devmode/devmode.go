@@ -49,17 +49,17 @@ type Server struct {
 	faults  faults
 	journal journal
 	gate    sync.RWMutex // locked while the clock moves or the directory is reset
-	agents  []Agent      // behind the gate
+	agents  []Agent      // demo agents; guarded by gate
 }
 
 // Options are the settings of a Server beside those of the one that it wraps.
 type Options struct {
-	Clock *Clock       // of the store
-	Demo  fs.FS        // agents.json, counterparts.json and history.json
+	Clock *Clock       // clock of the store
+	Demo  fs.FS        // has agents.json, counterparts.json and history.json
 	Mail  *mail.Memory // receives the mails of the site
-	Hosts []string     // names by which other machines, such as containers, reach it
+	Hosts []string     // names by which other machines, such as containers, reach the server
 	Empty bool         // Start and a reset load no demo
-	State string       // file that has what a restart needs beside the database; empty: none
+	State string       // file for what a restart needs beside the database; empty for none
 }
 
 // New builds a Server. Its store has to allow links to this machine.
@@ -147,6 +147,7 @@ type endpoint struct {
 	act     func(r *http.Request, body []byte) (any, error)
 }
 
+// endpoints returns the paths below /dev.
 func (d *Server) endpoints() []endpoint {
 	const get, post = http.MethodGet, http.MethodPost
 	return []endpoint{
@@ -297,8 +298,10 @@ func (d *Server) handle(e endpoint) httprouter.Handle {
 	}
 }
 
+// run checks the query, reads the body, and does the action of the endpoint.
 func (e endpoint) run(w http.ResponseWriter, r *http.Request, form bool) (any, error) {
-	known := append(slices.Clone(e.Query), "lang") // which the forms of the page have
+	// The forms of the page have the parameter lang.
+	known := append(slices.Clone(e.Query), "lang")
 	for name := range r.URL.Query() {
 		if !slices.Contains(known, name) {
 			return nil, invalidQuery(strings.Join(known, ", "))
@@ -320,10 +323,12 @@ func (e endpoint) run(w http.ResponseWriter, r *http.Request, form bool) (any, e
 // maxAdvance limits the offset of the clock, so that responses can express its times.
 const maxAdvance = 100 * 365 * domain.Day
 
+// advance handles POST /dev/clock.
 func (d *Server) advance(r *http.Request, body []byte) (any, error) {
 	if err := d.move(context.WithoutCancel(r.Context()), body); err != nil {
 		return nil, err
 	}
+
 	// Outside the gate: a link may lead to this very server, and an agent that is woken may use it
 	// before it responds.
 	if err := d.Site.SendRequests(r.Context()); err != nil {
@@ -335,8 +340,10 @@ func (d *Server) advance(r *http.Request, body []byte) (any, error) {
 
 // readClock handles GET /dev/clock.
 func (d *Server) readClock(*http.Request, []byte) (any, error) {
-	d.gate.RLock() // during a reset the clock runs through the past
+	// During a reset the clock runs through the past.
+	d.gate.RLock()
 	defer d.gate.RUnlock()
+
 	return map[string]any{
 		"now":    domain.Time(d.store.Now().UnixMilli()),
 		"offset": time.Duration(d.options.Clock.offset.Load()).String(),
@@ -347,6 +354,7 @@ func (d *Server) readClock(*http.Request, []byte) (any, error) {
 func (d *Server) move(ctx context.Context, body []byte) error {
 	d.gate.Lock()
 	defer d.gate.Unlock()
+
 	var in struct {
 		Advance string `json:"advance"`
 	}
@@ -384,7 +392,8 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 		}
 	}
 
-	ctx := context.WithoutCancel(r.Context()) // half of a demo would be of no use
+	// A client that disconnects does not leave half of a demo.
+	ctx := context.WithoutCancel(r.Context())
 	d.gate.Lock()
 	defer d.gate.Unlock()
 
@@ -395,9 +404,12 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	d.Site.ResetLimits() // ids of agents are reused
 	d.options.Mail.Clear()
 	_, _ = d.clearFaults(r, nil) // it has no errors
+
+	// The counts stay: a suite that resets between its tests reads them at its end.
 	d.journal.mu.Lock()
-	d.journal.entries = nil // a suite that resets between its tests reads the counts at its end
+	d.journal.entries = nil
 	d.journal.mu.Unlock()
+
 	demo := !d.options.Empty && !in.Counterparts
 
 	if in.Demo != nil {
@@ -438,9 +450,10 @@ func decode(body []byte, into any, topic string, invalid domain.FieldError) erro
 }
 
 // guard rejects requests that do not come for this machine by one of its names, or for one of the
-// allowed hosts: a page elsewhere that a browser shows must not reach the keys, by its own name
-// (DNS rebinding) or as a foreign origin.
+// allowed hosts. It records all but those below /dev.
 func (d *Server) guard(next http.Handler) http.Handler {
+	// A page elsewhere that a browser shows must not reach the keys, by its own name (DNS rebinding)
+	// or as a foreign origin.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := d.operationOf(r)
 		if !d.isOwn(r) {
@@ -455,6 +468,7 @@ func (d *Server) guard(next http.Handler) http.Handler {
 			d.pass(d.router, w, r)
 			return
 		}
+
 		d.record(w, r, op, func(seen *tap, entry *Entry) { d.serve(next, seen, r, op, entry) })
 	})
 }
@@ -469,20 +483,20 @@ func needsNoGate(r *http.Request) bool {
 	)
 }
 
-// isOwn reports whether a request comes for an own host, and not from a page of another site. The
-// referrer policy of the pages makes browsers send their forms without an origin, but they declare
-// it the same.
+// isOwn reports whether a request comes for an own host, and not from a page of another site.
 func (d *Server) isOwn(r *http.Request) bool {
 	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
 	switch u, err := url.Parse(origin); {
 	case !d.isOwnHost(r.Host):
 		return false
 
-	case origin == "": // writes elsewhere are checked like those of any site
+	case origin == "":
+		// Writes outside /dev are checked like those of any site.
 		return site != "cross-site" || r.Method == http.MethodGet || r.Method == http.MethodHead ||
 			!strings.HasPrefix(r.URL.Path+"/", prefix)
 
 	case origin == "null":
+		// The forms of the own pages, by their referrer policy.
 		return site == "same-origin"
 
 	default:

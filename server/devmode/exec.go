@@ -38,6 +38,7 @@ func (d *Server) Exec(
 	defer stop()
 	served := make(chan error, 1)
 	go func() {
+		// If serving fails, the command ends as well.
 		served <- d.Serve(serving, fronts...)
 		stop()
 	}()
@@ -48,7 +49,8 @@ func (d *Server) Exec(
 	kill := stopWhole(run)
 	err := run.Run()
 
-	if serving.Err() != nil && run.Process != nil { // it may not have started
+	// The command may not have started.
+	if serving.Err() != nil && run.Process != nil {
 		kill()
 	}
 

@@ -10,10 +10,11 @@ import (
 	"github.com/mattn/go-isatty"
 )
 
-// stopWhole has the end of the context end all processes of a command: a shell ends before the
-// programs that it has started. They form a group, except on a terminal, which interrupts them
-// itself. kill ends those that do not end.
+// stopWhole makes the end of the context end all processes of a command. kill ends those that are
+// left.
 func stopWhole(run *exec.Cmd) (kill func()) {
+	// A shell ends before the programs that it has started. They form a group, except on a terminal,
+	// which interrupts them itself.
 	group := 1
 	if !isatty.IsTerminal(os.Stdin.Fd()) {
 		run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

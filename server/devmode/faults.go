@@ -32,8 +32,8 @@ var faultCodes = map[int]domain.Code{
 
 // FaultRule is a fault as POST /dev/faults takes it. It has one of Status, DelayMS and Drop.
 type FaultRule struct {
-	Operation string  `json:"operation,omitzero"` // id; empty: any
-	Rate      float64 `json:"rate"`               // of matching requests that fail
+	Operation string  `json:"operation,omitzero"` // id; empty for any
+	Rate      float64 `json:"rate"`               // part of matching requests that fail
 	Status    int     `json:"status,omitzero"`
 	DelayMS   int     `json:"delay_ms,omitzero"`
 	Drop      string  `json:"drop,omitzero"`
@@ -47,7 +47,7 @@ type Fault struct {
 	Matched int `json:"matched"` // requests, failed or not
 	Left    int `json:"left"`    // failures that are still to come
 
-	// By operation, so that requests to others do not shift its sequence.
+	// draws has a sequence for each operation, so that requests to others do not shift it.
 	draws map[string]*rand.Rand
 }
 

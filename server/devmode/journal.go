@@ -29,11 +29,13 @@ type Entry struct {
 	At        domain.Time `json:"at"`
 	Method    string      `json:"method"`
 	Path      string      `json:"path"`
-	Operation string      `json:"operation,omitzero"` // id; empty: none of the API
+	Operation string      `json:"operation,omitzero"` // id; empty for none of the API
 	Handle    string      `json:"handle,omitzero"`    // of the agent whose key it had
-	// 0: the connection was closed before the operation ran
+
+	// Status is 0 if the connection was closed before the operation ran.
 	Status int `json:"status"`
-	// The response to an earlier request with its Idempotency-Key.
+	// Replayed reports that the response is that to an earlier request with the same
+	// Idempotency-Key.
 	Replayed bool             `json:"replayed,omitzero"`
 	MS       int64            `json:"ms"`
 	Fault    *Fault           `json:"fault,omitzero"`
@@ -51,6 +53,7 @@ type journal struct {
 	counts  map[string]map[domain.Code]int // by operation
 }
 
+// add adds a request, and drops the oldest one beyond maxEntries.
 func (j *journal) add(e Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -118,7 +121,8 @@ func (d *Server) report(*http.Request, []byte) (any, error) {
 	reports, never := []any{}, []string{}
 
 	for _, id := range d.operationIDs() {
-		if counts := maps.Clone(d.journal.counts[id]); counts == nil { // a clone, as requests go on while the response is written
+		// A clone, as requests go on while the response is written.
+		if counts := maps.Clone(d.journal.counts[id]); counts == nil {
 			never = append(never, id)
 		} else {
 			calls := counts[requests]
@@ -148,6 +152,7 @@ type tap struct {
 	body   []byte // of an error
 }
 
+// WriteHeader records the status, and sends it unless the response is lost.
 func (t *tap) WriteHeader(status int) {
 	if t.status == 0 && status >= http.StatusOK {
 		t.status = status
@@ -157,6 +162,7 @@ func (t *tap) WriteHeader(status int) {
 	}
 }
 
+// Write records the body of an error, and sends it unless the response is lost.
 func (t *tap) Write(b []byte) (int, error) {
 	t.WriteHeader(http.StatusOK)
 	if t.status >= http.StatusBadRequest && len(t.body) < api.MaxBody {
@@ -186,6 +192,7 @@ func (d *Server) record(
 		entry.Operation = op.ID
 	}
 
+	// Deferred: a fault and a handler may panic to close the connection.
 	defer func() {
 		entry.At, entry.Status, entry.MS = domain.Time(
 			d.store.Now().UnixMilli(),
@@ -257,7 +264,8 @@ func (d *Server) serve(
 func (d *Server) failing(op *api.Operation, fault *Fault) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, key, _ := strings.Cut(r.Header.Get("Authorization"), " "); op.Keyed {
-			caller, _ := d.store.Authenticate(r.Context(), key) // without an agent, it names none
+			// An unknown key is that of no agent, and the handle stays empty.
+			caller, _ := d.store.Authenticate(r.Context(), key)
 			middleware.RecordOf(w).Handle = caller.Handle
 		}
 

@@ -17,7 +17,7 @@ import (
 	"callbook/store/domain"
 )
 
-// pageNotice stands below the page.
+// pageNotice is the warning below the page.
 var pageNotice = web.Text{
 	EN: "This page exists only under callbook dev. It shows every key and can delete everything: never expose it.",
 	ZH: "此页面仅在 callbook dev 下存在。它会显示所有密钥，并可删除一切：切勿对外开放。",
@@ -27,12 +27,12 @@ var pageNotice = web.Text{
 type page struct {
 	web.View
 	Now    domain.Time
-	Ahead  int // of the machine's clock, in hours
-	Mails  []Mail
-	Older  int // mails that are not among Mails
+	Ahead  int    // hours that the clock is ahead of that of the machine
+	Mails  []Mail // newest ones
+	Older  int    // number of mails that are not among Mails
 	Agents []Agent
 	Faults []Fault
-	Calls  []Entry  // the newest to the API: those for this page would change it
+	Calls  []Entry  // newest requests to the API: with those for this page, it would change itself
 	IDs    []string // of the operations
 }
 
@@ -105,7 +105,8 @@ func isForm(r *http.Request) bool {
 // formJSON returns the fields of a form as a JSON object. A value that is valid JSON, such as
 // true, becomes that; an empty field is left out.
 func formJSON(form []byte) []byte {
-	fields, _ := url.ParseQuery(string(form)) // act rejects missing fields
+	// A malformed part is left out: the action rejects missing fields.
+	fields, _ := url.ParseQuery(string(form))
 	members := map[string]any{}
 	for name := range fields {
 		if value := fields.Get(name); jsontext.Value(value).IsValid() {

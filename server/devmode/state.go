@@ -13,14 +13,15 @@ import (
 	"callbook/store/durable"
 )
 
-// state is what a restart needs beside the database, which has only the hashes of keys. A file of
-// its own, because a database that callbook serve opens must not hold keys.
+// state is what a restart needs beside the database, which has only the hashes of keys. It has a file
+// of its own, because a database that callbook serve opens must not hold keys.
 type state struct {
 	Warning string  `json:"warning"`
 	Ahead   int64   `json:"clock_ahead_ns"`
 	Agents  []Agent `json:"agents"`
 }
 
+// stateWarning is the first member of the file.
 const stateWarning = "callbook dev stores the API keys of its test agents here in clear: share this file only with those who may act as them"
 
 // Start fills a fresh directory as the options say, or goes on with that of an earlier run.

@@ -62,7 +62,11 @@ func (d *Server) Serve(ctx context.Context, fronts ...server.Front) error {
 		}
 	})
 
-	defer func() { stop(); acting.Wait() }()
+	defer func() {
+		stop()
+		acting.Wait()
+	}()
+
 	return d.Site.Serve(ctx, fronts...)
 }
 
@@ -70,12 +74,15 @@ func (d *Server) Serve(ctx context.Context, fronts ...server.Front) error {
 func (d *Server) act(ctx context.Context) error {
 	var failed []error
 	for _, agent := range d.agents {
-		if how, ok := counterparts[agent.Handle]; ok {
-			for _, err := range d.actAs(ctx, agent, how) {
-				// The rules reject an act if a test has replaced the key, for example.
-				if _, rejected := errors.AsType[*domain.Error](err); !rejected {
-					failed = append(failed, err)
-				}
+		how, ok := counterparts[agent.Handle]
+		if !ok {
+			continue
+		}
+
+		for _, err := range d.actAs(ctx, agent, how) {
+			// The rules reject an act if a test has replaced the key, for example.
+			if _, rejected := errors.AsType[*domain.Error](err); !rejected {
+				failed = append(failed, err)
 			}
 		}
 	}
@@ -110,7 +117,8 @@ func (d *Server) actAs(ctx context.Context, agent Agent, how counterpart) (errs 
 			_, err = d.store.ActOnRequest(ctx, caller, request.ID, domain.ActDecline, how.declines)
 		}
 
-		if errs = append(errs, err); how.orders {
+		errs = append(errs, err)
+		if how.orders {
 			errs = append(errs, d.giveOrders(ctx, caller, request.From.Handle))
 		}
 	}

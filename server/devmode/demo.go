@@ -51,14 +51,13 @@ type demoStep struct {
 func (d *Server) load(ctx context.Context, demo, counterparts bool) error {
 	var agents, others []demoAgent
 	var steps []demoStep
-	for name, into := range map[string]any{"agents.json": &agents, "counterparts.json": &others, "history.json": &steps} {
-		data, err := fs.ReadFile(d.options.Demo, name)
-		if err == nil {
-			err = json.Unmarshal(data, into, json.RejectUnknownMembers(true))
-		}
-		if err != nil {
-			return fmt.Errorf("read the demo's %s: %w", name, err)
-		}
+	readErr := errors.Join(
+		d.readDemo("agents.json", &agents),
+		d.readDemo("counterparts.json", &others),
+		d.readDemo("history.json", &steps),
+	)
+	if readErr != nil {
+		return readErr
 	}
 
 	if !demo {
@@ -108,6 +107,19 @@ func (d *Server) load(ctx context.Context, demo, counterparts bool) error {
 
 	d.options.Clock.offset.Store(0)
 	return errors.Join(d.Site.RunJobs(ctx), d.refreshAgents(ctx), d.save())
+}
+
+// readDemo decodes a file of the demo.
+func (d *Server) readDemo(name string, into any) error {
+	data, err := fs.ReadFile(d.options.Demo, name)
+	if err == nil {
+		err = json.Unmarshal(data, into, json.RejectUnknownMembers(true))
+	}
+	if err != nil {
+		return fmt.Errorf("read the demo's %s: %w", name, err)
+	}
+
+	return nil
 }
 
 // demoLoader holds what later steps need of earlier ones.
@@ -234,27 +246,37 @@ func (l *demoLoader) join(ctx context.Context, a demoAgent) error {
 	l.keys[a.Handle] = r.Key
 
 	caller, err := l.store.Authenticate(ctx, r.Key)
-	if err == nil && len(a.Offerings) > 0 {
-		l.menus[a.Handle], err = l.store.ReplaceOfferings(
-			ctx,
-			caller,
-			domain.Menu{Offerings: a.Offerings},
-		)
+	if err != nil {
+		return err
 	}
-	if err == nil && a.Verified {
-		err = l.store.ActOnAgent(ctx, domain.OperatorVerify, a.Handle)
+
+	if len(a.Offerings) > 0 {
+		menu := domain.Menu{Offerings: a.Offerings}
+		l.menus[a.Handle], err = l.store.ReplaceOfferings(ctx, caller, menu)
+		if err != nil {
+			return err
+		}
 	}
-	if err == nil && a.OwnerEmail != "" {
-		err = l.claim(ctx, caller, a)
+
+	if a.Verified {
+		if err := l.store.ActOnAgent(ctx, domain.OperatorVerify, a.Handle); err != nil {
+			return err
+		}
 	}
-	if err == nil && len(a.ContactPolicy) > 0 {
-		patch := fmt.Appendf(nil, `{"contact_policy":%s}`, a.ContactPolicy)
-		_, err = l.store.UpdateAgent(
-			ctx,
-			caller,
-			func(s *domain.Settings) error { return api.DecodeJSON(patch, s) },
-		)
+
+	if a.OwnerEmail != "" {
+		if err := l.claim(ctx, caller, a); err != nil {
+			return err
+		}
 	}
+
+	if len(a.ContactPolicy) == 0 {
+		return nil
+	}
+
+	patch := fmt.Appendf(nil, `{"contact_policy":%s}`, a.ContactPolicy)
+	decode := func(s *domain.Settings) error { return api.DecodeJSON(patch, s) }
+	_, err = l.store.UpdateAgent(ctx, caller, decode)
 	return err
 }
 

@@ -72,21 +72,30 @@ func New(st *store.Store, o server.Options, options Options) (*Server, error) {
 	}
 
 	d.router = d.routes()
-	o.Mail, o.LinkCheck.Loopback = options.Mail, true
+	o.Mail = options.Mail
+	o.LinkCheck.Loopback = true
 	o.MailNote = api.Text{
-		EN: " This directory is for tests and mails nothing: GET " + o.BaseURL + prefix + "mail lists the mails with their codes and links.",
+		EN: " This directory is for tests and mails nothing: GET " + o.BaseURL + prefix +
+			"mail lists the mails with their codes and links.",
 		ZH: "这是测试用的通讯录，不会真正发出邮件：用 GET " + o.BaseURL + prefix + "mail 查看全部邮件及其中的验证码和链接。",
 	}
 
+	page := o.BaseURL + pagePath
 	o.Operator.About = cmp.Or(
 		o.Operator.About,
-		"This directory is for tests: [API keys, mails, the clock and a reset]("+o.BaseURL+pagePath+").\n\n"+
-			"这是测试用的通讯录：[API 密钥、邮件、时钟与重置]("+o.BaseURL+pagePath+")。",
+		"This directory is for tests: [API keys, mails, the clock and a reset]("+page+").\n\n"+
+			"这是测试用的通讯录：[API 密钥、邮件、时钟与重置]("+page+")。",
 	)
+	o.Wrap = d.guard
+	o.Uncrawled = []string{pagePath}
 
-	o.Wrap, o.Uncrawled = d.guard, []string{pagePath}
 	var err error
-	if d.pages, err = web.New(web.Options{BaseURL: o.BaseURL, Name: o.Operator.SiteName(), Notice: pageNotice}); err != nil {
+	d.pages, err = web.New(web.Options{
+		BaseURL: o.BaseURL,
+		Name:    o.Operator.SiteName(),
+		Notice:  pageNotice,
+	})
+	if err != nil {
 		return nil, err
 	}
 
@@ -94,8 +103,11 @@ func New(st *store.Store, o server.Options, options Options) (*Server, error) {
 	return d, err
 }
 
-// prefix begins the paths that a Server adds, but for that of its page.
-const prefix, pagePath = "/dev/", "/dev"
+// Paths that a Server adds: all but that of its page begin with prefix.
+const (
+	prefix   = "/dev/"
+	pagePath = "/dev"
+)
 
 // Agent is a demo agent with its key.
 type Agent struct {
@@ -228,7 +240,8 @@ func (d *Server) routes() *httprouter.Router {
 	}
 
 	for _, e := range d.endpoints() {
-		if router.Handle(e.Method, e.Path, d.handle(e)); e.Method == http.MethodGet {
+		router.Handle(e.Method, e.Path, d.handle(e))
+		if e.Method == http.MethodGet {
 			router.HEAD(e.Path, d.handle(e))
 		}
 	}
@@ -387,7 +400,8 @@ func (d *Server) reset(r *http.Request, body []byte) (any, error) {
 	}
 
 	if len(body) > 0 {
-		if err := decode(body, &in, "reset", domain.FieldError{Field: "demo", Code: domain.FaultWrongType, Topic: "boolean"}); err != nil {
+		invalid := domain.FieldError{Field: "demo", Code: domain.FaultWrongType, Topic: "boolean"}
+		if err := decode(body, &in, "reset", invalid); err != nil {
 			return nil, err
 		}
 	}
@@ -443,7 +457,8 @@ func decode(body []byte, into any, topic string, invalid domain.FieldError) erro
 	}
 
 	if errors.Is(err, json.ErrUnknownName) {
-		invalid.Code, invalid.Topic = domain.FaultUnknownField, topic
+		invalid.Code = domain.FaultUnknownField
+		invalid.Topic = topic
 	}
 
 	return domain.Invalid(invalid)
@@ -477,16 +492,17 @@ func (d *Server) guard(next http.Handler) http.Handler {
 // waits for events, which the move may cause, and a check of a link, which may lead to this very
 // server.
 func needsNoGate(r *http.Request) bool {
-	return slices.Contains(
-		[]string{"/dev/clock", "/dev/reset", "/api/me/events", "/api/me/links"},
-		r.URL.Path,
-	)
+	paths := []string{"/dev/clock", "/dev/reset", "/api/me/events", "/api/me/links"}
+	return slices.Contains(paths, r.URL.Path)
 }
 
 // isOwn reports whether a request comes for an own host, and not from a page of another site.
 func (d *Server) isOwn(r *http.Request) bool {
-	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
-	switch u, err := url.Parse(origin); {
+	origin := r.Header.Get("Origin")
+	site := r.Header.Get("Sec-Fetch-Site")
+	u, err := url.Parse(origin)
+
+	switch {
 	case !d.isOwnHost(r.Host):
 		return false
 
@@ -507,9 +523,6 @@ func (d *Server) isOwn(r *http.Request) bool {
 // isOwnHost reports whether a host is this machine, or has one of the names that are allowed.
 func (d *Server) isOwnHost(host string) bool {
 	name := (&url.URL{Host: host}).Hostname()
-	return storetext.IsLoopback(name) ||
-		slices.ContainsFunc(
-			d.options.Hosts,
-			func(allowed string) bool { return strings.EqualFold(allowed, name) },
-		)
+	isName := func(allowed string) bool { return strings.EqualFold(allowed, name) }
+	return storetext.IsLoopback(name) || slices.ContainsFunc(d.options.Hosts, isName)
 }

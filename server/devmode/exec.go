@@ -45,7 +45,10 @@ func (d *Server) Exec(
 
 	run := exec.CommandContext(serving, shell[0], append(shell[1:], command)...)
 	run.Env = append(os.Environ(), "CALLBOOK_URL="+url, "CALLBOOK_KEYS="+string(api.Marshal(keys)))
-	run.Stdin, run.Stdout, run.Stderr, run.WaitDelay = os.Stdin, stdout, stderr, stopTime
+	run.Stdin = os.Stdin
+	run.Stdout = stdout
+	run.Stderr = stderr
+	run.WaitDelay = stopTime
 	kill := stopWhole(run)
 	err := run.Run()
 

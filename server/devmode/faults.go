@@ -26,8 +26,12 @@ const (
 
 // faultCodes are the errors that faults respond with, by status.
 var faultCodes = map[int]domain.Code{
-	http.StatusUnauthorized: domain.CodeUnauthorized, http.StatusForbidden: domain.CodeForbidden, http.StatusNotFound: domain.CodeNotFound,
-	http.StatusTooManyRequests: domain.CodeRateLimited, http.StatusInternalServerError: api.CodeInternal, http.StatusServiceUnavailable: domain.CodeUnavailable,
+	http.StatusUnauthorized:        domain.CodeUnauthorized,
+	http.StatusForbidden:           domain.CodeForbidden,
+	http.StatusNotFound:            domain.CodeNotFound,
+	http.StatusTooManyRequests:     domain.CodeRateLimited,
+	http.StatusInternalServerError: api.CodeInternal,
+	http.StatusServiceUnavailable:  domain.CodeUnavailable,
 }
 
 // FaultRule is a fault as POST /dev/faults takes it. It has one of Status, DelayMS and Drop.
@@ -114,7 +118,8 @@ func (d *Server) clearFaults(*http.Request, []byte) (any, error) {
 // addFault handles POST /dev/faults.
 func (d *Server) addFault(_ *http.Request, body []byte) (any, error) {
 	rule := FaultRule{Rate: 1, Times: 1}
-	if err := decode(body, &rule, "fault", domain.FieldError{Field: "fault", Code: domain.FaultBadValue, Topic: "fault"}); err != nil {
+	invalidRule := domain.FieldError{Field: "fault", Code: domain.FaultBadValue, Topic: "fault"}
+	if err := decode(body, &rule, "fault", invalidRule); err != nil {
 		return nil, err
 	}
 	if invalid := d.invalidFields(rule); len(invalid) > 0 {
@@ -139,20 +144,24 @@ func (d *Server) invalidFields(f FaultRule) (invalid []domain.FieldError) {
 		}
 	}
 
-	for field, valid := range map[string]bool{
-		"fault":     effects == 1,
-		"operation": f.Operation == "" || slices.Contains(d.operationIDs(), f.Operation),
-		"status":    f.Status == 0 || faultCodes[f.Status] != "",
-		"delay_ms":  f.DelayMS >= 0 && f.DelayMS <= maxDelay,
-		"drop":      slices.Contains([]string{"", dropBefore, dropAfter}, f.Drop),
-		"rate":      f.Rate > 0 && f.Rate <= 1,
-		"times":     f.Times > 0 && f.Times <= maxTimes,
+	for _, rule := range []struct {
+		field string
+		valid bool
+	}{
+		{"fault", effects == 1},
+		{"operation", f.Operation == "" || slices.Contains(d.operationIDs(), f.Operation)},
+		{"status", f.Status == 0 || faultCodes[f.Status] != ""},
+		{"delay_ms", f.DelayMS >= 0 && f.DelayMS <= maxDelay},
+		{"drop", slices.Contains([]string{"", dropBefore, dropAfter}, f.Drop)},
+		{"rate", f.Rate > 0 && f.Rate <= 1},
+		{"times", f.Times > 0 && f.Times <= maxTimes},
 	} {
-		if !valid {
-			invalid = append(
-				invalid,
-				domain.FieldError{Field: field, Code: domain.FaultBadValue, Topic: "fault"},
-			)
+		if !rule.valid {
+			invalid = append(invalid, domain.FieldError{
+				Field: rule.field,
+				Code:  domain.FaultBadValue,
+				Topic: "fault",
+			})
 		}
 	}
 
@@ -169,16 +178,17 @@ func (d *Server) operationIDs() (ids []string) {
 
 // operationOf returns the operation that a request is for, or nil.
 func (d *Server) operationOf(r *http.Request) *api.Operation {
-	method, parts := r.Method, strings.Split(r.URL.Path, "/")
+	method := r.Method
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
 
+	isPart := func(part, want string) bool {
+		return part == want || strings.HasPrefix(want, "{") && part != ""
+	}
+	parts := strings.Split(r.URL.Path, "/")
 	for _, op := range d.Site.Operations() {
-		if op.Method == method &&
-			slices.EqualFunc(parts, strings.Split(op.Path, "/"), func(part, want string) bool {
-				return part == want || strings.HasPrefix(want, "{") && part != ""
-			}) {
+		if op.Method == method && slices.EqualFunc(parts, strings.Split(op.Path, "/"), isPart) {
 			return op
 		}
 	}
@@ -186,17 +196,17 @@ func (d *Server) operationOf(r *http.Request) *api.Operation {
 	return nil
 }
 
-// error returns the error that a fault responds with. A rate limit ends after a second, so that
-// tests can wait for it.
+// error returns the error that a fault responds with.
 func (f *Fault) error(op *api.Operation, now time.Time) error {
 	rejection := &domain.Error{Code: faultCodes[f.Status]}
 	if rejection.Code == domain.CodeRateLimited {
 		class := op.Limit.Base()
-		rejection.Topic, rejection.Limit, rejection.RetryAt = string(
-			class,
-		), server.DefaultLimits[class].Requests, now.Add(
-			time.Second,
-		)
+		rejection.Topic = string(class)
+		rejection.Limit = server.DefaultLimits[class].Requests
+
+		// Soon, so that tests can wait for it.
+		rejection.RetryAt = now.Add(time.Second)
 	}
+
 	return rejection
 }

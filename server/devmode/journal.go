@@ -97,7 +97,9 @@ func (j *journal) list(selects func(Entry) bool) []Entry {
 
 // listCalls handles GET /dev/calls.
 func (d *Server) listCalls(_ context.Context, query url.Values) ([]Entry, error) {
-	if id, ids := query.Get("operation"), d.operationIDs(); id != "" && !slices.Contains(ids, id) {
+	operation := query.Get("operation")
+	ids := d.operationIDs()
+	if operation != "" && !slices.Contains(ids, operation) {
 		return nil, invalidQuery("operation: " + strings.Join(ids, ", "))
 	}
 
@@ -109,7 +111,7 @@ func (d *Server) listCalls(_ context.Context, query url.Values) ([]Entry, error)
 	handle := api.ParseHandle(query.Get("handle"))
 	is := func(wanted, value string) bool { return wanted == "" || wanted == value }
 	return d.journal.list(func(e Entry) bool {
-		return is(handle, e.Handle) && is(query.Get("operation"), e.Operation) &&
+		return is(handle, e.Handle) && is(operation, e.Operation) &&
 			(query.Get("status") == "" || status == e.Status)
 	}), nil
 }
@@ -118,17 +120,20 @@ func (d *Server) listCalls(_ context.Context, query url.Values) ([]Entry, error)
 func (d *Server) report(*http.Request, []byte) (any, error) {
 	d.journal.mu.Lock()
 	defer d.journal.mu.Unlock()
-	reports, never := []any{}, []string{}
 
+	reports := []any{}
+	never := []string{}
 	for _, id := range d.operationIDs() {
 		// A clone, as requests go on while the response is written.
-		if counts := maps.Clone(d.journal.counts[id]); counts == nil {
+		counts := maps.Clone(d.journal.counts[id])
+		if counts == nil {
 			never = append(never, id)
-		} else {
-			calls := counts[requests]
-			delete(counts, requests)
-			reports = append(reports, map[string]any{"operation": id, "calls": calls, "errors": counts})
+			continue
 		}
+
+		calls := counts[requests]
+		delete(counts, requests)
+		reports = append(reports, map[string]any{"operation": id, "calls": calls, "errors": counts})
 	}
 
 	return map[string]any{"operations": reports, "never_called": never}, nil
@@ -176,6 +181,15 @@ func (t *tap) Write(b []byte) (int, error) {
 	return t.ResponseWriter.Write(b)
 }
 
+// error returns the error of the response; nil for another response.
+func (t *tap) error() *api.ErrorObject {
+	var response api.ErrorBody
+	if json.Unmarshal(t.body, &response) != nil || response.Error.Code == "" {
+		return nil
+	}
+	return &response.Error
+}
+
 // Unwrap returns the wrapped writer, for http.ResponseController and package middleware.
 func (t *tap) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
@@ -187,29 +201,20 @@ func (d *Server) record(
 	serve func(*tap, *Entry),
 ) {
 	began := time.Now() //clock: how long it took
-	entry, seen := Entry{Method: r.Method, Path: shownPath(r)}, &tap{ResponseWriter: w}
+	entry := Entry{Method: r.Method, Path: shownPath(r)}
 	if op != nil {
 		entry.Operation = op.ID
 	}
 
 	// Deferred: a fault and a handler may panic to close the connection.
+	seen := &tap{ResponseWriter: w}
 	defer func() {
-		entry.At, entry.Status, entry.MS = domain.Time(
-			d.store.Now().UnixMilli(),
-		), seen.status, time.Since(began).
-			Milliseconds()
-			//clock: as above
-		entry.Handle, entry.Replayed = middleware.RecordOf(
-			w,
-		).Handle, w.Header().
-			Get("Idempotent-Replayed") !=
-			""
-		var response api.ErrorBody
-
-		if json.Unmarshal(seen.body, &response) == nil && response.Error.Code != "" {
-			entry.Error = &response.Error
-		}
-
+		entry.At = domain.Time(d.store.Now().UnixMilli())
+		entry.MS = time.Since(began).Milliseconds() //clock: as above
+		entry.Status = seen.status
+		entry.Handle = middleware.RecordOf(w).Handle
+		entry.Replayed = w.Header().Get("Idempotent-Replayed") != ""
+		entry.Error = seen.error()
 		d.journal.add(entry)
 	}()
 

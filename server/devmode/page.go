@@ -62,11 +62,8 @@ func (p page) EndsMails(link string) bool {
 func (d *Server) showPage(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	w.Header().Set("Vary", "Accept")
 	if strings.HasPrefix(r.Header.Get("Accept"), "application/json") {
-		_ = api.WriteJSON(
-			w,
-			http.StatusOK,
-			append(api.Marshal(map[string]any{"endpoints": d.endpoints()}), '\n'),
-		)
+		list := api.Marshal(map[string]any{"endpoints": d.endpoints()})
+		_ = api.WriteJSON(w, http.StatusOK, append(list, '\n'))
 		return
 	}
 
@@ -75,21 +72,28 @@ func (d *Server) showPage(w http.ResponseWriter, r *http.Request, _ httprouter.P
 		Now:   domain.Time(d.store.Now().UnixMilli()),
 		Ahead: int(time.Duration(d.options.Clock.offset.Load()).Hours()),
 	}
+
 	mails, err := d.listMail(r.Context(), nil)
-	if err == nil {
-		p.Agents, err = d.listAgents(r.Context(), nil)
+	if err != nil {
+		d.Site.WriteError(w, r, err)
+		return
+	}
+
+	p.Agents, err = d.listAgents(r.Context(), nil)
+	if err != nil {
+		d.Site.WriteError(w, r, err)
+		return
 	}
 
 	p.Mails = mails[:min(len(mails), 20)]
 	p.Faults, _ = d.listFaults(r.Context(), nil) // it has no errors
 	p.Calls = d.journal.list(func(e Entry) bool { return strings.HasPrefix(e.Path, "/api/") })
 	p.Calls = p.Calls[:min(len(p.Calls), 30)]
-	p.IDs, p.Older = d.operationIDs(), len(mails)-len(p.Mails)
-	if err == nil {
-		w.Header().Set("Cache-Control", "no-store")
-		err = d.pages.Render(w, http.StatusOK, "dev.html", p.Lang, p)
-	}
+	p.IDs = d.operationIDs()
+	p.Older = len(mails) - len(p.Mails)
 
+	w.Header().Set("Cache-Control", "no-store")
+	err = d.pages.Render(w, http.StatusOK, "dev.html", p.Lang, p)
 	if err != nil {
 		d.Site.WriteError(w, r, err)
 	}

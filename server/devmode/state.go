@@ -22,7 +22,8 @@ type state struct {
 }
 
 // stateWarning is the first member of the file.
-const stateWarning = "callbook dev stores the API keys of its test agents here in clear: share this file only with those who may act as them"
+const stateWarning = "callbook dev stores the API keys of its test agents here in clear: " +
+	"share this file only with those who may act as them"
 
 // Start fills a fresh directory as the options say, or goes on with that of an earlier run.
 func (d *Server) Start(ctx context.Context, fresh bool) error {
@@ -39,7 +40,10 @@ func (d *Server) Start(ctx context.Context, fresh bool) error {
 	}
 
 	var from state
-	if err = errors.Join(err, json.Unmarshal(data, &from)); err != nil {
+	if err == nil {
+		err = json.Unmarshal(data, &from)
+	}
+	if err != nil {
 		return fmt.Errorf(
 			"read the keys and the clock of the test directory; without their file it starts without them: %w",
 			err,

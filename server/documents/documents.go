@@ -39,7 +39,7 @@ const (
 // Site describes a site.
 type Site struct {
 	BaseURL       string
-	Contact       string   // as ParseContact returns it; empty: the home page names the operator
+	Contact       string   // as ParseContact returns it; empty if the home page names the operator
 	Uncrawled     []string // further paths that robots.txt disallows
 	About, Notice string
 	Guide         []byte // the English onboarding guide

@@ -25,6 +25,7 @@ func Guides(fill func(text, lang string) string) (map[string]map[string]string, 
 		name, lang, _ := strings.Cut(strings.TrimSuffix(path.Base(file), ".md"), ".")
 		at := referencesPath + name + ".md"
 
+		// The guide itself is outside the folder of its further pages.
 		if path.Dir(file) == "." {
 			at = GuidePath
 		}

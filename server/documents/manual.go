@@ -44,9 +44,10 @@ var manualTopics = []struct{ name, titleZH string }{
 // program's settings, for the page configuration.
 func ManualPages(settings string) (pages []ManualPage) {
 	for _, topic := range manualTopics {
-		// Embedded; a test finds one that is missing.
+		// Embedded: a test finds a page that is missing.
 		source, _ := static.Docs.ReadFile("docs/" + topic.name + ".md")
 		markdown := strings.Replace(string(source), "\n<!-- settings -->\n", settings, 1)
+		// The title, the first paragraph, and the rest.
 		parts := strings.SplitN(markdown+"\n\n\n\n", "\n\n", 3)
 		summary, _, _ := strings.Cut(parts[1]+" ", ". ")
 		pages = append(
@@ -73,7 +74,7 @@ var manualParts = []struct{ name, page, heading string }{
 }
 
 // ManualTopics returns the pages and their parts, for callbook help TOPIC. settings is that of
-// Pages.
+// ManualPages.
 func ManualTopics(settings string) []ManualPage {
 	all := ManualPages(settings)
 	for _, part := range manualParts {
@@ -121,7 +122,9 @@ func (p ManualPage) Linked(base, query string) string {
 func (p ManualPage) HTML(query string) (template.HTML, error) {
 	var b bytes.Buffer
 	err := converter.Convert([]byte(p.Linked("", query)), &b)
-	return template.HTML(b.String()), err // safe: embedded text, without raw HTML
+
+	// Safe: an embedded text, without raw HTML.
+	return template.HTML(b.String()), err
 }
 
 // plain is like converter, but headings have no ids, which could be those of the page around them.
@@ -146,5 +149,6 @@ func Fragment(markdown string, lower int) (template.HTML, error) {
 		err = plain.Renderer().Render(&b, source, doc)
 	}
 
-	return template.HTML(b.String()), err // safe: raw HTML and unsafe links are omitted
+	// Safe: raw HTML and unsafe links are omitted.
+	return template.HTML(b.String()), err
 }

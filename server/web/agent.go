@@ -16,10 +16,11 @@ import (
 // pageLimit is the number of records on a page of a list.
 const pageLimit = "20"
 
+// agentsPage is the search for agents.
 type agentsPage struct {
 	view
 	Agents []public.BriefItem
-	Some   []public.BriefItem // those of a search that match only some words
+	Some   []public.BriefItem // results of a search that match only some words
 	public.SearchEnd
 	Meant *suggestion
 	selection
@@ -31,6 +32,7 @@ type agentsPage struct {
 // searchLanguage is a language filter of the search, with its own name.
 type searchLanguage struct{ Code, Name string }
 
+// searchLanguages are the languages that the page offers.
 var searchLanguages = []searchLanguage{
 	{
 		"en",
@@ -86,6 +88,7 @@ func (s *Site) Agents(w http.ResponseWriter, r *http.Request, _ httprouter.Param
 	})
 }
 
+// agentPage is an agent's card.
 type agentPage struct {
 	view
 	Agent       public.Agent
@@ -117,6 +120,7 @@ func (p agentPage) OwnPages() []string {
 // Agent shows an agent's card.
 func (s *Site) Agent(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 	handle, named := api.ParseHandle(params.ByName("handle")), *r
+
 	// One page, however the handle is written.
 	named.URL = &url.URL{Path: "/agents/" + handle, RawQuery: r.URL.RawQuery}
 	p := s.open(w, &named)

@@ -153,7 +153,8 @@ func textWidth(text string) int {
 		case ok:
 			width += known
 
-		case c > 0x2000: // Chinese
+		case c > 0x2000:
+			// Chinese characters are as wide as the font is high.
 			width += 1000
 
 		default:

@@ -28,10 +28,11 @@ func (p *page) setToday() {
 // Over reports whether a deadline has passed.
 func (v view) Over(deadline string) bool { return deadline < v.today }
 
+// callsPage is the search for calls.
 type callsPage struct {
 	view
 	Posts []public.PostItem
-	Some  []public.PostItem // those of a search that match only some words
+	Some  []public.PostItem // results of a search that match only some words
 	public.SearchEnd
 	Meant *suggestion
 	selection
@@ -66,6 +67,7 @@ func (s *Site) Calls(w http.ResponseWriter, r *http.Request, _ httprouter.Params
 	})
 }
 
+// callPage is a call with its replies.
 type callPage struct {
 	view
 	Post    domain.PublicPost

@@ -52,6 +52,7 @@ var feedTemplate = sync.OnceValue(func() *template.Template {
 	)
 })
 
+// feed is the data of feedTemplate.
 type feed struct {
 	*page
 	ID, Title, List string
@@ -63,9 +64,12 @@ type feed struct {
 func (s *Site) Feed(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 	p := s.open(w, r, feedParameters...)
 	query := clone(p.query)
+
+	// A search sorts by rank otherwise, and readers of feeds want what is new.
 	if query.Has("q") {
 		query.Set("order", "newest")
 	}
+
 	p.setAlternate("/api/posts", query)
 	p.sendContent(feedType, func() ([]byte, error) {
 		newest, err := read[public.PostList](p, "listPosts", query, "limit", pageLimit)

@@ -11,6 +11,7 @@ import (
 	"callbook/store/domain"
 )
 
+// homePage is the home page.
 type homePage struct {
 	view
 	Lists    public.Home
@@ -47,10 +48,12 @@ func (s *Site) Home(w http.ResponseWriter, r *http.Request, _ httprouter.Params)
 		if err != nil {
 			return nil, err
 		}
+
 		stats, err := read[domain.Stats](p, "getStats", nil)
 		if err != nil {
 			return nil, err
 		}
+
 		popular, err := p.popular()
 		if err != nil {
 			return nil, err

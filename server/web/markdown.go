@@ -202,6 +202,7 @@ var markdownEscaper = strings.NewReplacer(
 	`WWW\.`,
 )
 
+// escapeMarkdown returns a text that is no markup within a line.
 func escapeMarkdown(text string) string { return markdownEscaper.Replace(text) }
 
 // escapeLineStart escapes characters that are markup at the beginning of a line alone: headings,

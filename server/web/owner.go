@@ -17,6 +17,7 @@ import (
 // cached. Its HTML does not contain the token either: forms and links consist of a query only.
 const ownerPath = "/owner/"
 
+// ownerHeaders sets the headers of owners' pages.
 func ownerHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Robots-Tag", "noindex")
@@ -83,7 +84,8 @@ func (s *Site) showOwner(
 
 	status := http.StatusOK
 	if rejected := page.Rejected; rejected != nil {
-		if rejected.Code == domain.CodeNotFound { // the page exists, but the contact request does not
+		// The page exists, but the contact request does not.
+		if rejected.Code == domain.CodeNotFound {
 			rejected = &domain.Error{Code: domain.CodeInvalidState}
 		}
 		status, _ = s.Fail(w, r, rejected)
@@ -91,6 +93,7 @@ func (s *Site) showOwner(
 	return s.Render(w, status, "owner.html", page.Lang, page)
 }
 
+// ownerActs are the actions of the buttons.
 var ownerActs = []domain.OwnerAction{
 	domain.OwnerConfirm, domain.OwnerReject, domain.OwnerWithdraw, domain.OwnerRotateKey,
 	domain.OwnerRetire, domain.OwnerAgree, domain.OwnerRefuse, domain.OwnerWaive, domain.OwnerKeep,
@@ -110,21 +113,25 @@ var ownerErrors = []domain.Code{
 	domain.CodeInvalidState, domain.CodeNotFound, domain.CodeTrustTooLow, domain.CodeSenderLimitReached, domain.CodeValidationFailed,
 }
 
-// actAsOwner executes the action of a button, and shows its result. It responds to the POST itself
-// instead of redirecting, so that no URL contains the result; reloading the page finds the form
-// used.
+// actAsOwner executes the action of a button, and shows its result.
 func (s *Site) actAsOwner(w http.ResponseWriter, r *http.Request, token string) error {
 	if err := s.checkOrigin(r); err != nil {
 		return err
 	}
+
 	form, err := api.ReadForm(w, r)
 	if err != nil {
 		return err
 	}
+
 	call := domain.OwnerSubmission{
-		Token: token, Form: form.Get("form"), Act: domain.OwnerAction(form.Get("act")),
-		Request: form.Get("request"), Confirm: form.Get("confirm"),
+		Token:   token,
+		Form:    form.Get("form"),
+		Act:     domain.OwnerAction(form.Get("act")),
+		Request: form.Get("request"),
+		Confirm: form.Get("confirm"),
 	}
+
 	var done domain.OwnerResult
 	if slices.Contains(ownerActs, call.Act) {
 		done, err = s.options.Store.ActAsOwner(r.Context(), call)
@@ -137,20 +144,27 @@ func (s *Site) actAsOwner(w http.ResponseWriter, r *http.Request, token string) 
 	switch {
 	case ok && slices.Contains(ownerErrors, rejected.Code):
 		page.Rejected = rejected
+
 	case err != nil:
 		return err
+
 	case slices.Contains(lastActs, call.Act):
 		return s.showOwnerEnd(w, r, call, done)
+
 	default:
 		page.Done = call.Act
 	}
+
+	// In place of a redirect, so that no address contains the result. Reloading the page finds the
+	// form used.
 	return s.showOwner(w, r, token, page)
 }
 
-// checkOrigin rejects a form of another site with forbidden. Under a strict referrer policy a
-// browser sends Origin: null even to the same site; current browsers add Sec-Fetch-Site. With an
-// older one the page relies on the secret tokens in its path and in its forms.
+// checkOrigin rejects a form of another site with forbidden.
 func (s *Site) checkOrigin(r *http.Request) error {
+	// Under a strict referrer policy a browser sends Origin: null even to the same site; current
+	// browsers add Sec-Fetch-Site. With an older one the page relies on the secret tokens in its
+	// path and in its forms.
 	if r.Header.Get("Origin") == "null" && r.Header.Get("Sec-Fetch-Site") == "" {
 		r = r.Clone(r.Context())
 		r.Header.Del("Origin")
@@ -172,7 +186,9 @@ func (s *Site) showOwnerEnd(
 	done domain.OwnerResult,
 ) error {
 	page := doneView{view: s.View(r), OwnerResult: done, Act: call.Act}
-	page.Switch = "" // following the link would lose the result, which is shown once
+
+	// To follow the link would lose the result, which is shown once.
+	page.Switch = ""
 	switch call.Act {
 	case domain.OwnerReject:
 		s.options.Log.Warn().Str("handle", done.Handle).Msg("an owner claim was rejected")

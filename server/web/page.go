@@ -20,8 +20,8 @@ type page struct {
 	site  *Site
 	w     http.ResponseWriter
 	r     *http.Request
-	query url.Values // the parameters that the page accepts
-	err   error      // of the request
+	query url.Values // parameters that the page accepts
+	err   error      // error of the request, which is sent instead of the page
 }
 
 // open starts a page that accepts these query parameters and lang.
@@ -47,12 +47,14 @@ func (s *Site) open(w http.ResponseWriter, r *http.Request, parameters ...string
 			value = api.ParseHandle(value)
 		}
 
-		if strings.TrimSpace(value) != "" { // forms send empty fields
+		// Forms send empty fields.
+		if strings.TrimSpace(value) != "" {
 			p.query.Set(name, value)
 		}
 	}
 
-	path := (&url.URL{Path: r.URL.Path}).EscapedPath() // normalized: %61 is a
+	// Normalized, so that a page has one address: %61 is a.
+	path := (&url.URL{Path: r.URL.Path}).EscapedPath()
 	p.Here, p.Switch = path, address("", p.query, "lang", p.other())
 	p.Canonical = p.BaseURL + address(path, p.query, "lang", p.LangParam())
 
@@ -86,8 +88,9 @@ func address(path string, query url.Values, name, value string) string {
 	return path + "?" + query.Encode()
 }
 
+// clone returns a copy of a query, which is not nil.
 func clone(query url.Values) url.Values {
-	copied := url.Values{} // not nil, because it is written to
+	copied := url.Values{}
 	maps.Copy(copied, query)
 	return copied
 }
@@ -141,11 +144,13 @@ func (p *page) sendContent(form string, content func() ([]byte, error)) {
 		p.err = p.sendCached(form, content)
 	}
 	if p.err != nil {
+		// The links lead to forms of the page, which an error does not have.
 		p.w.Header().Del("Link")
 		p.site.RenderError(p.w, p.r, p.err)
 	}
 }
 
+// sendCached sends the page from the cache, or renders and caches it.
 func (p *page) sendCached(form string, content func() ([]byte, error)) error {
 	// The keys of operations begin with a slash.
 	key := strings.Join(
@@ -153,6 +158,7 @@ func (p *page) sendCached(form string, content func() ([]byte, error)) error {
 		" ",
 	)
 	load := func(ctx context.Context) (*api.Cached, error) {
+		// Several clients may wait for the same page: it is rendered under a context of its own.
 		p.r = p.r.WithContext(ctx)
 		body, err := content()
 		if err != nil {
@@ -180,9 +186,9 @@ func (p *page) sendCached(form string, content func() ([]byte, error)) error {
 
 // pagination holds the links between the pages of a list.
 type pagination struct {
-	Later    bool // not the first
-	First    string
-	NextPage string // empty on the last
+	Later    bool   // the page is not the first
+	First    string // address of the first page
+	NextPage string // address of the next page; empty on the last
 }
 
 // pagination returns the links to the first and the next page, given the API's link to the next.
@@ -204,13 +210,14 @@ func (p *page) pagination(next *string) pagination {
 	return o
 }
 
-// selection is what a list shows.
+// selection describes the records that a list shows.
 type selection struct {
 	Query    url.Values
-	Filtered bool // not everything
-	Narrowed bool // by more than words
+	Filtered bool // the list does not show everything
+	Narrowed bool // it is filtered by more than words
 }
 
+// selection returns the selection of the query, whatever the page of the list.
 func (p *page) selection() selection {
 	query := clone(p.query)
 	query.Del("cursor")

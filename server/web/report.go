@@ -34,7 +34,8 @@ func (s *Site) report(operation, name string) httprouter.Handle {
 
 		if err == nil {
 			page := reportView{view: s.View(r)}
-			page.Switch = "" // following the link would not be a report
+			// To follow the link would not be a report.
+			page.Switch = ""
 			page.Back, _, _ = strings.Cut(strings.TrimSuffix(r.URL.Path, "/report"), "/replies/")
 			w.Header().Set("Cache-Control", "no-store")
 			err = s.Render(w, http.StatusOK, "report.html", page.Lang, page)

@@ -34,8 +34,7 @@ func byMatch[T any](list []T, match func(T) string) (all, some []T) {
 	return list[:n], list[n:]
 }
 
-// Marked returns an agent's text with the words of the search highlighted. It escapes each part of
-// the text by itself, so that only the mark elements are markup.
+// Marked returns an agent's text with the words of the search highlighted.
 func (v view) Marked(text string) template.HTML {
 	var b strings.Builder
 	end := 0
@@ -45,6 +44,7 @@ func (v view) Marked(text string) template.HTML {
 		spans = v.highlight(text)
 	}
 
+	// Each part is escaped by itself, so that only the mark elements are markup.
 	for _, span := range spans {
 		b.WriteString(template.HTMLEscapeString(text[end:span.From]))
 		b.WriteString("<mark>" + template.HTMLEscapeString(text[span.From:span.To]) + "</mark>")
@@ -79,6 +79,7 @@ func (p *page) popular() ([]string, error) {
 	return mostFrequent(newest.Agents), err
 }
 
+// mostFrequent returns the capabilities that several agents have, the most frequent first.
 func mostFrequent(agents []public.BriefItem) (names []string) {
 	count := map[string]int{}
 	for _, agent := range agents {

@@ -40,14 +40,18 @@ type Options struct {
 	Contact string          // likewise
 	Name    string          // of the site
 	About   Text            // purpose of the site
-	Detail  string          // what the operator says about it, in Markdown
-	Legal   string          // address of the legal notice; empty: none
+	Detail  string          // text of the operator about the site, in Markdown
+	Legal   string          // address of the legal notice; empty for none
 	Notice  Text            // warning about agents' text
-	// Path of the manifest for Agentic Resource Discovery; empty: none.
-	ARD    string
-	Manual []documents.ManualPage // as manual.Pages returns it
-	Guide  func(lang string) []byte
-	Log    zerolog.Logger // log of the operator
+
+	// ARD is the path of the manifest for Agentic Resource Discovery; empty for none.
+	ARD string
+	// Manual has the pages of documents.ManualPages.
+	Manual []documents.ManualPage
+	// Guide returns the onboarding guide in a language.
+	Guide func(lang string) []byte
+
+	Log zerolog.Logger
 }
 
 // Text is a sentence in both languages.
@@ -121,6 +125,8 @@ func acceptedLanguages(lines []string) []language.Tag {
 		return tags
 	}
 
+	// The parser rejects the whole header for one unknown tag. It is parsed once for each part, so
+	// their number is limited.
 	known := slices.DeleteFunc(strings.SplitN(all, ",", maxAccepted), func(entry string) bool {
 		_, _, err := language.ParseAcceptLanguage(entry)
 		return err != nil
@@ -225,4 +231,5 @@ func Owns(path string) bool {
 	return path == "/" || path == feedPath || isOwnerPath(path)
 }
 
+// isOwnerPath reports whether a path is below ownerPath.
 func isOwnerPath(path string) bool { return strings.HasPrefix(path, ownerPath) }

@@ -38,8 +38,11 @@ type Options struct {
 // Registry serves the catalog of a site.
 type Registry struct {
 	Options
-	host                       string // of the base URL, in every identifier
-	list, get, search, explore *api.Operation
+	host    string // of the base URL, in every identifier
+	list    *api.Operation
+	get     *api.Operation
+	search  *api.Operation
+	explore *api.Operation
 }
 
 var domainName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$`)
@@ -67,38 +70,18 @@ func New(o Options) *Registry {
 	}
 
 	r := &Registry{Options: o, host: host}
-	r.list = api.Public(
-		"listEntries",
-		http.MethodGet,
-		Path+"/agents",
+	r.list = api.Public("listEntries", http.MethodGet, Path+"/agents",
 		"List the agents as entries of a catalog",
-		o.Limit,
-		r.listEntries,
-	)
-	r.get = api.Public(
-		"getEntry",
-		http.MethodGet,
-		Path+"/agents/{urn}",
+		o.Limit, r.listEntries)
+	r.get = api.Public("getEntry", http.MethodGet, Path+"/agents/{urn}",
 		"One entry of the catalog",
-		o.Limit,
-		r.getEntry,
-	)
-	r.search = api.Public(
-		"searchEntries",
-		http.MethodGet,
-		Path+"/search",
+		o.Limit, r.getEntry)
+	r.search = api.Public("searchEntries", http.MethodGet, Path+"/search",
 		"Search the agents as entries of a catalog",
-		o.Limit,
-		r.searchEntries,
-	)
-	r.explore = api.Public(
-		"exploreEntries",
-		http.MethodGet,
-		Path+"/explore",
+		o.Limit, r.searchEntries)
+	r.explore = api.Public("exploreEntries", http.MethodGet, Path+"/explore",
 		"Count the agents that a search finds by values of their entries",
-		o.Limit,
-		r.exploreEntries,
-	)
+		o.Limit, r.exploreEntries)
 
 	for _, op := range []*api.Operation{r.list, r.get, r.search, r.explore} {
 		o.Engine.Prepare(op)
@@ -126,73 +109,63 @@ type Host struct {
 
 // Manifest returns the manifest of the site.
 func (r *Registry) Manifest() string {
-	return string(
-		api.Marshal(
-			Manifest{
-				SpecVersion: "1.0",
-				Host:        Host{r.Name, r.host, r.BaseURL + "/docs"},
-				Entries:     r.own(),
-			},
-		),
-	)
+	host := Host{
+		DisplayName:      r.Name,
+		Identifier:       r.host,
+		DocumentationURL: r.BaseURL + "/docs",
+	}
+	return string(api.Marshal(Manifest{SpecVersion: "1.0", Host: host, Entries: r.ownEntries()}))
 }
 
-// own returns the entries of the site itself.
-func (r *Registry) own() []*Entry {
-	entry := func(kind, name, title, media, path, description string, queries ...string) *Entry {
-		return &Entry{
-			Identifier:  r.urn(kind, name),
-			DisplayName: r.Name + ": " + title,
-			Type:        media,
-			URL:         r.BaseURL + path,
-			Description: description,
-			Queries:     queries,
-		}
-	}
-
-	find, offers := "find an AI agent that can do a piece of work", "which AI agents offer a service, and is their mailbox or owner verified"
+// ownEntries returns the entries of the site itself.
+func (r *Registry) ownEntries() []*Entry {
+	const find = "find an AI agent that can do a piece of work"
 	return []*Entry{
-		entry(
-			"registry",
-			"agents",
-			"agents",
-			"application/ai-registry+json",
-			Path,
-			"Search a public directory of AI agents by what they do; results are relevant, not vetted.",
-			find,
-			offers,
-			"帮我找一个能做某项工作的 AI 智能体",
-		),
-		entry(
-			"mcp",
-			"directory",
-			"MCP server",
-			"application/mcp-server-card+json",
-			"/mcp/server-card",
-			"Read-only MCP tools that search the directory, its calls and its confirmed collaborations.",
-			find,
-			"open calls in which agents seek or offer work",
-		),
-		entry(
-			"skill",
-			"callbook",
-			"skill",
-			`text/markdown; profile="urn:air:agent-skills"`,
-			documents.GuideEN,
-			"How an agent joins the directory, publishes a menu of services, posts calls and asks others for contact.",
-			"register my agent in a public directory",
-			"ask another AI agent for contact",
-		),
-		entry(
-			"api",
-			"rest",
-			"REST API",
-			"application/vnd.oai.openapi+json",
-			documents.OpenAPIPath,
-			"The REST API of the directory as an OpenAPI 3.1 document.",
-			"API to register an AI agent",
-			"API to search AI agents and their services",
-		),
+		{
+			Identifier:  r.urn("registry", "agents"),
+			DisplayName: r.Name + ": agents",
+			Type:        "application/ai-registry+json",
+			URL:         r.BaseURL + Path,
+			Description: "Search a public directory of AI agents by what they do; " +
+				"results are relevant, not vetted.",
+			Queries: []string{
+				find,
+				"which AI agents offer a service, and is their mailbox or owner verified",
+				"帮我找一个能做某项工作的 AI 智能体",
+			},
+		},
+		{
+			Identifier:  r.urn("mcp", "directory"),
+			DisplayName: r.Name + ": MCP server",
+			Type:        "application/mcp-server-card+json",
+			URL:         r.BaseURL + documents.CardPath,
+			Description: "Read-only MCP tools that search the directory, " +
+				"its calls and its confirmed collaborations.",
+			Queries: []string{find, "open calls in which agents seek or offer work"},
+		},
+		{
+			Identifier:  r.urn("skill", "callbook"),
+			DisplayName: r.Name + ": skill",
+			Type:        `text/markdown; profile="urn:air:agent-skills"`,
+			URL:         r.BaseURL + documents.GuideEN,
+			Description: "How an agent joins the directory, publishes a menu of services, " +
+				"posts calls and asks others for contact.",
+			Queries: []string{
+				"register my agent in a public directory",
+				"ask another AI agent for contact",
+			},
+		},
+		{
+			Identifier:  r.urn("api", "rest"),
+			DisplayName: r.Name + ": REST API",
+			Type:        "application/vnd.oai.openapi+json",
+			URL:         r.BaseURL + documents.OpenAPIPath,
+			Description: "The REST API of the directory as an OpenAPI 3.1 document.",
+			Queries: []string{
+				"API to register an AI agent",
+				"API to search AI agents and their services",
+			},
+		},
 	}
 }
 

@@ -98,7 +98,7 @@ func (v *values) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Errors of a body. Package messages has their texts.
+// Errors of a body.
 var (
 	errSearch  = api.NewError(domain.CodeInvalidQuery, "ard_search")
 	errExplore = api.NewError(domain.CodeInvalidQuery, "ard_explore")
@@ -116,43 +116,34 @@ type filter struct {
 // characters.
 const maxValues, maxValue = 20, 60
 
+// filter checks the values of all keys. Keys that all agents of this site agree in filter out all
+// of them or none.
 func (r *Registry) filter(keys map[string]values) (f filter, err error) {
-	for key, of := range keys {
-		if len(of) == 0 || len(of) > maxValues || slices.ContainsFunc(of, func(v string) bool {
-			return v == "" || utf8.RuneCountInString(v) > maxValue || !text.CheckLine(v)
-		}) {
+	for key, alternatives := range keys {
+		if !alternatives.valid() {
 			return f, errValues
-		}
-
-		is := func(want string) bool {
-			return slices.ContainsFunc(
-				of,
-				func(v string) bool { return strings.EqualFold(v, want) },
-			)
 		}
 
 		switch key {
 		case "type":
-			f.None = f.None || !is(AgentType)
+			f.None = f.None || !alternatives.has(AgentType)
 
 		case "publisher":
-			f.None = f.None || !is(r.host)
+			f.None = f.None || !alternatives.has(r.host)
 
 		case "capabilities":
-			f.AnyCapability = of
+			f.AnyCapability = alternatives
 
 		case "tags":
-			f.AnyTag = of
+			f.AnyTag = alternatives
 
 		case "metadata.trustLevel":
-			if slices.ContainsFunc(
-				of,
-				func(v string) bool { return len(v) != 1 || v < "0" || v > "2" },
-			) {
+			if slices.ContainsFunc(alternatives, isNoLevel) {
 				return f, errValues
 			}
 
-			f.MinLevel = int(slices.Min(of)[0] - '0')
+			// A level stands for those above it, so the lowest one contains the others.
+			f.MinLevel = int(slices.Min(alternatives)[0] - '0')
 
 		default:
 			return f, errFilter
@@ -162,19 +153,36 @@ func (r *Registry) filter(keys map[string]values) (f filter, err error) {
 	return f, nil
 }
 
+// valid reports whether the number and the length of the values are within their limits.
+func (v values) valid() bool {
+	isInvalid := func(value string) bool {
+		return value == "" || utf8.RuneCountInString(value) > maxValue || !text.CheckLine(value)
+	}
+	return len(v) > 0 && len(v) <= maxValues && !slices.ContainsFunc(v, isInvalid)
+}
+
+// has reports whether one of the values is the given one.
+func (v values) has(want string) bool {
+	return slices.ContainsFunc(v, func(value string) bool { return strings.EqualFold(value, want) })
+}
+
+// isNoLevel reports whether a value is no trust level.
+func isNoLevel(value string) bool { return len(value) != 1 || value < "0" || value > "2" }
+
 // Searches returns the handlers of the operations whose parameters are a body, by path.
 func (r *Registry) Searches() map[string]httprouter.Handle {
 	return map[string]httprouter.Handle{
-		r.search.Path: r.handler(
-			r.search,
-			errSearch,
-			func(b *body) bool { return b.ResultType == nil },
-		),
-		r.explore.Path: r.handler(r.explore, errExplore, func(b *body) bool {
-			return b.Federation == "" && b.PageSize == nil && b.PageToken == "" &&
-				b.ResultType.valid()
-		}),
+		r.search.Path:  r.handler(r.search, errSearch, (*body).isSearch),
+		r.explore.Path: r.handler(r.explore, errExplore, (*body).isExploration),
 	}
+}
+
+// isSearch reports whether a body has no member of an exploration.
+func (b *body) isSearch() bool { return b.ResultType == nil }
+
+// isExploration reports whether a body has the members of an exploration alone.
+func (b *body) isExploration() bool {
+	return b.Federation == "" && b.PageSize == nil && b.PageToken == "" && b.ResultType.valid()
 }
 
 // handler returns the handler of an operation. invalid is the error of a body that cannot be
@@ -184,47 +192,52 @@ func (r *Registry) handler(
 	invalid error,
 	valid func(*body) bool,
 ) httprouter.Handle {
-	run := func(w http.ResponseWriter, req *http.Request) ([]byte, error) {
-		if err := r.Engine.Allow(w, req, r.Limit); err != nil {
-			return nil, err
-		}
-
-		content, err := api.ReadBody(w, req)
-		if err != nil {
-			return nil, err
-		}
-
-		var b body
-		if err := json.Unmarshal(content, &b, json.RejectUnknownMembers(true)); err != nil ||
-			!valid(&b) {
-			return nil, invalid
-		}
-
-		f, err := r.filter(b.Query.Filter)
-		if err != nil {
-			return nil, err
-		}
-
-		found, err := r.Engine.Read(req.Context(), op, b.args(f))
-		if err != nil {
-			return nil, err
-		}
-
-		return found.Body, nil
-	}
-
 	return func(w http.ResponseWriter, req *http.Request, _ httprouter.Params) {
 		middleware.ShareWithAnyOrigin(w.Header())
 		middleware.RecordOf(w).Safe = true
-		content, err := run(w, req)
+
+		args, err := r.readArgs(w, req, invalid, valid)
+		if err != nil {
+			r.Engine.WriteError(w, req, err)
+			return
+		}
+		found, err := r.Engine.Read(req.Context(), op, args)
 		if err != nil {
 			r.Engine.WriteError(w, req, err)
 			return
 		}
 
 		w.Header().Set("Cache-Control", "no-store")
-		_ = api.WriteJSON(w, http.StatusOK, content)
+		_ = api.WriteJSON(w, http.StatusOK, found.Body)
 	}
+}
+
+// readArgs counts a request and converts its body to the parameters of an operation.
+func (r *Registry) readArgs(
+	w http.ResponseWriter,
+	req *http.Request,
+	invalid error,
+	valid func(*body) bool,
+) (url.Values, error) {
+	if err := r.Engine.Allow(w, req, r.Limit); err != nil {
+		return nil, err
+	}
+	content, err := api.ReadBody(w, req)
+	if err != nil {
+		return nil, err
+	}
+
+	var b body
+	err = json.Unmarshal(content, &b, json.RejectUnknownMembers(true))
+	if err != nil || !valid(&b) {
+		return nil, invalid
+	}
+
+	f, err := r.filter(b.Query.Filter)
+	if err != nil {
+		return nil, err
+	}
+	return b.args(f), nil
 }
 
 // Error is the body of an error response (Appendix B).
@@ -254,13 +267,14 @@ func ErrorForm(req *http.Request, status int, o api.ErrorObject) []byte {
 		code = "INTERNAL_ERROR"
 	}
 
+	// The protocol has one message and no details: those say more than the message.
 	en, zh := o.MessageEN, o.MessageZH
-	for i, d := range o.Details {
-		if i == 0 {
-			en, zh = "", ""
-		}
-
-		en, zh = en+d.MessageEN+". ", zh+d.MessageZH+"。"
+	if len(o.Details) > 0 {
+		en, zh = "", ""
+	}
+	for _, d := range o.Details {
+		en += d.MessageEN + ". "
+		zh += d.MessageZH + "。"
 	}
 
 	return api.Marshal(Error{code, strings.TrimSpace(en) + " " + zh})

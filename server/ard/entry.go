@@ -1,6 +1,7 @@
 package ard
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -72,21 +73,12 @@ func (r *Registry) entry(a *domain.PublicAgent) *Entry {
 		},
 	}
 
-	for _, text := range []string{domain.Deref(a.Tagline), a.DescriptionEN, a.DescriptionZH} {
-		if e.Description == "" {
-			e.Description = cut(text)
-		}
-	}
+	e.Description = cut(cmp.Or(domain.Deref(a.Tagline), a.DescriptionEN, a.DescriptionZH))
 
 	var deliverables []string
 	for _, o := range a.Offerings {
-		e.Queries, deliverables = append(
-			e.Queries,
-			o.Title,
-		), append(
-			deliverables,
-			cut(o.Deliverable),
-		)
+		e.Queries = append(e.Queries, o.Title)
+		deliverables = append(deliverables, cut(o.Deliverable))
 		for _, tag := range o.Tags {
 			if !slices.Contains(e.Tags, tag) {
 				e.Tags = append(e.Tags, tag)
@@ -94,7 +86,8 @@ func (r *Registry) entry(a *domain.PublicAgent) *Entry {
 		}
 	}
 
-	e.Queries = append(e.Queries, deliverables...) // one alone is too few
+	// The protocol wants at least two: the deliverable of a single offering is the second.
+	e.Queries = append(e.Queries, deliverables...)
 	e.Queries = e.Queries[:min(len(e.Queries), max(len(a.Offerings), 2), maxQueries)]
 	return e
 }
@@ -144,7 +137,7 @@ type entryPath struct {
 }
 
 func (r *Registry) getEntry(req *api.Request, in entryPath) (*Entry, error) {
-	for _, e := range r.own() {
+	for _, e := range r.ownEntries() {
 		if strings.EqualFold(e.Identifier, in.URN) {
 			return e, nil
 		}

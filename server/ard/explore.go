@@ -70,12 +70,14 @@ func (t *resultType) valid() bool {
 	seen := map[string]bool{}
 	for i := range t.Facets {
 		f := &t.Facets[i]
-		f.Limit, f.MinCount = cmp.Or(f.Limit, new(usualBuckets)), cmp.Or(f.MinCount, new(1))
-		if fields[f.Field] == nil || seen[f.Field] || *f.Limit < 1 || *f.Limit > maxBuckets ||
-			*f.MinCount < 1 {
+		f.Limit = cmp.Or(f.Limit, new(usualBuckets))
+		f.MinCount = cmp.Or(f.MinCount, new(1))
+		if fields[f.Field] == nil || seen[f.Field] {
 			return false
 		}
-
+		if *f.Limit < 1 || *f.Limit > maxBuckets || *f.MinCount < 1 {
+			return false
+		}
 		seen[f.Field] = true
 	}
 
@@ -107,16 +109,19 @@ func (r *Registry) exploreEntries(req *api.Request, q query) (Exploration, error
 	}
 
 	f, err := agentFilter(q.Text, q.Filter)
+	if err != nil {
+		return Exploration{}, err
+	}
+
 	var counts map[string]map[string]int
 	switch {
-	case err != nil || f.None:
+	case f.None:
 	case q.Text == "" && f.MinLevel == 0 && len(f.AnyCapability)+len(f.AnyTag) == 0:
 		counts, err = r.countAll(req)
 
 	default:
 		counts, err = r.countFound(req, f.AgentFilter, asked)
 	}
-
 	if err != nil {
 		return Exploration{}, err
 	}
@@ -142,17 +147,24 @@ func (r *Registry) countAll(req *api.Request) (map[string]map[string]int, error)
 		agents += l.Agents
 		levels[strconv.Itoa(l.Value)] = l.Agents
 	}
-	count := func(lists ...[]domain.FacetValue) map[string]int {
-		values := map[string]int{}
-		for _, v := range slices.Concat(lists...) {
-			values[v.Value] = max(values[v.Value], v.Agents)
-		}
-		return values
-	}
+
 	return map[string]map[string]int{
-		"type": {AgentType: agents}, "publisher": {r.host: agents}, "metadata.trustLevel": levels,
-		"capabilities": count(all.Capabilities), "tags": count(all.Languages, all.Tags),
+		"type":                {AgentType: agents},
+		"publisher":           {r.host: agents},
+		"metadata.trustLevel": levels,
+		"capabilities":        countFacets(all.Capabilities),
+		"tags":                countFacets(slices.Concat(all.Languages, all.Tags)),
 	}, nil
+}
+
+// countFacets returns the numbers of agents by value. A tag may be the code of a language as well:
+// how many agents have both is unknown.
+func countFacets(facets []domain.FacetValue) map[string]int {
+	counts := map[string]int{}
+	for _, f := range facets {
+		counts[f.Value] = max(counts[f.Value], f.Agents)
+	}
+	return counts
 }
 
 // countFound counts the values of the agents that a search finds, up to exploredAgents.

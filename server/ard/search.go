@@ -50,13 +50,13 @@ func score(rank int, strict bool) int {
 func (r *Registry) searchEntries(req *api.Request, q query) (Results, error) {
 	results := Results{Results: []Result{}}
 	f, err := agentFilter(q.Text, q.Filter)
-	rank, cursor, valid := parseToken(q.PageToken)
 	if err != nil || f.None {
 		return results, err
 	}
 
+	rank, cursor, valid := parseToken(q.PageToken)
 	if !valid {
-		cursor = "-" // no list has it
+		cursor = "-" // no list has it, so the store words the error
 	}
 
 	list, err := r.Store.Agents(
@@ -84,7 +84,7 @@ func (r *Registry) searchEntries(req *api.Request, q query) (Results, error) {
 		results.PageToken = fmt.Sprintf("%d.%s", rank, list.Next)
 	}
 
-	return results, err
+	return results, nil
 }
 
 // parseToken returns the rank of the first record of a page, and the cursor of the list.

@@ -77,6 +77,7 @@ func readEnvelope(body []byte, version string) (e envelope, code int) {
 	if e.Params == nil {
 		e.Params = jsontext.Value("null")
 	}
+
 	kind := e.Params.Kind()
 	switch {
 	case version != "" && !slices.Contains(Versions(), version):
@@ -97,15 +98,8 @@ func (e envelope) isNotification() bool { return e.ID == nil }
 // stands nowhere else in the response.
 func (e envelope) forSDK() (body, substitute []byte) {
 	id := strconv.Quote(rand.Text())
-	return fmt.Appendf(
-			nil,
-			`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`,
-			id,
-			e.Method,
-			e.Params,
-		), []byte(
-			id,
-		)
+	const request = `{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`
+	return fmt.Appendf(nil, request, id, e.Method, e.Params), []byte(id)
 }
 
 // recorder is an http.ResponseWriter that keeps the response.

@@ -39,24 +39,21 @@ func (e *Endpoint) writeError(w http.ResponseWriter, status int, request envelop
 		data = e.errors[strconv.Itoa(code)]
 	}
 	if code == sdk.CodeUnsupportedProtocolVersion {
-		data.Supported, data.Requested = Versions(), &request.Version
+		data.Supported = Versions()
+		data.Requested = &request.Version
 		if len(request.Version) > maxVersion {
 			data.Requested = new("")
 		}
 	}
 
-	// Has no value that can fail.
+	// No value can fail.
 	object, _ := json.Marshal(map[string]any{"code": code, "message": data.EN, "data": data})
 	id := ""
 	if request.ID != nil {
-		id = fmt.Sprintf(`"id":%s,`, request.ID)
+		id = fmt.Sprintf(`"id":%s,`, request.ID) // as the client wrote it, of any length
 	}
-	write(
-		w,
-		status,
-		"application/json",
-		fmt.Appendf(nil, `{"jsonrpc":"2.0",%s"error":%s}`, id, object),
-	)
+	body := fmt.Appendf(nil, `{"jsonrpc":"2.0",%s"error":%s}`, id, object)
+	write(w, status, "application/json", body)
 }
 
 // write sends a response.

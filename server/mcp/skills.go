@@ -50,11 +50,12 @@ type skillResult struct {
 // addTo serves the skill and its document. It fails only if the SDK serves skills itself.
 func (s Skill) addTo(server *sdk.Server) error {
 	digest := sha256.Sum256(s.Document)
-	entry := skillEntry{
-		s.URI,
-		s.FrontMatter,
-		[]skillFile{{s.URI, "sha256:" + hex.EncodeToString(digest[:]), len(s.Document)}},
+	file := skillFile{
+		URI:    s.URI,
+		Digest: "sha256:" + hex.EncodeToString(digest[:]),
+		Size:   len(s.Document),
 	}
+	entry := skillEntry{URI: s.URI, FrontMatter: s.FrontMatter, Resources: []skillFile{file}}
 	Resource{
 		URI:         s.URI,
 		Name:        fmt.Sprint(s.FrontMatter["name"]),

@@ -12,9 +12,9 @@ import (
 	"callbook/store/text"
 )
 
-const (
-	evidenceNoteEN = "Counts only collaborations confirmed by both sides, between agents whose owners are different people and have each claimed them; of the same two owners, one in ninety days."
-	evidenceNoteZH = "仅统计双方都已确认、且双方所有者为不同的人并各自认领了智能体的合作；同样两位所有者之间每九十天只计一次。"
+var (
+	evidenceNote = api.ResponseText("evidence")
+	howToContact = api.ResponseText("contact")
 )
 
 type agentsQuery struct {
@@ -33,17 +33,18 @@ func (s *Server) listAgents(req *api.Request, q agentsQuery) (any, error) {
 	}
 
 	brief := q.View == "brief"
-	list, err := s.store.Agents(req.Context(), q.AgentFilter, listing.Page{
+	window := listing.Page{
 		Limit:  q.Limit,
 		Offset: q.Offset,
 		Cursor: q.Cursor,
 		Brief:  brief,
-	})
+	}
+	list, err := s.store.Agents(req.Context(), q.AgentFilter, window)
 	if err != nil {
 		return nil, err
 	}
 
-	end := newSearchEnd(req, list, q.Query, agentNoun, q.Limit)
+	end := newSearchEnd(req, list, q.Query, agentTexts, q.Limit)
 	if brief {
 		page := public.BriefList{Notice: notice, View: q.View, SearchEnd: end}
 		for i, d := range list.Items {
@@ -100,8 +101,8 @@ func cardOf(c domain.Card) public.AgentCard {
 		Agent:  agentOf(c.PublicAgent),
 		Evidence: public.Evidence{
 			Confirmed:    c.Confirmed,
-			NoteEN:       evidenceNoteEN,
-			NoteZH:       evidenceNoteZH,
+			NoteEN:       evidenceNote.EN,
+			NoteZH:       evidenceNote.ZH,
 			Partners:     c.Partners,
 			Received:     c.Requests.Received,
 			Answered:     c.Requests.Answered,
@@ -114,6 +115,7 @@ func cardOf(c domain.Card) public.AgentCard {
 }
 
 func agentOf(a domain.PublicAgent) public.Agent {
+	how := howToContact.With(a.Handle)
 	return public.Agent{
 		Agent:        a.Agent,
 		LastActiveAt: a.LastActiveAt,
@@ -122,8 +124,8 @@ func agentOf(a domain.PublicAgent) public.Agent {
 			Email:           a.Email,
 			EmailPublic:     a.Email != nil,
 			MailboxVerified: a.Verified,
-			HowEN:           "Send POST /api/agents/" + a.Handle + "/requests with your API key; both mailboxes are shared once the request is accepted.",
-			HowZH:           "用你的 API 密钥发送 POST /api/agents/" + a.Handle + "/requests；对方接受后，双方的邮箱才会互相可见。",
+			HowEN:           how.EN,
+			HowZH:           how.ZH,
 		},
 	}
 }
@@ -173,7 +175,8 @@ func (registration) Check(body map[string]any, c *api.Checker) {
 		c.Fault("description_en", domain.FaultRequired, "description")
 	}
 
-	if body["accept_rules"] == false { // not an enum of the schema, which generators of clients take for one of texts
+	// Not an enum of the schema, which generators of clients take for one of texts.
+	if body["accept_rules"] == false {
 		c.Fault("accept_rules", domain.FaultBadValue, "rules")
 	}
 
@@ -183,7 +186,8 @@ func (registration) Check(body map[string]any, c *api.Checker) {
 			continue
 		}
 
-		for _, fault := range text.CheckName(field, name, "") { // the store knows the name of the site
+		// The store, which knows the name of the site, checks against that.
+		for _, fault := range text.CheckName(field, name, "") {
 			c.Add(fault)
 		}
 	}

@@ -5,6 +5,11 @@ import (
 	"callbook/store/domain"
 )
 
+var (
+	howToVerify  = api.ResponseText("verify")
+	howToRecover = api.ResponseText("recovery")
+)
+
 // codeSent is the response when a code was queued.
 type codeSent struct {
 	Status      string      `json:"status" enum:"code_sent"`
@@ -29,9 +34,11 @@ func (s *Server) startVerify(req *api.Request, caller domain.Caller, _ api.None)
 
 	sent, err := s.store.StartVerify(req.Context(), caller)
 	return codeSent{
-		Status: "code_sent", ExpiresAt: sent.ExpiresAt, ResendAfter: sent.ResendAfter,
-		HowEN: "Read the code in your mailbox and send it with POST /api/me/verify/confirm as {\"code\": \"XXXX-XXXX\"} within 15 minutes. A new code voids the old one. A mailbox gets a few mails a day at most, over all agents; if none comes, try again tomorrow." + s.options.MailNote.EN,
-		HowZH: "请在邮箱中查看验证码，15 分钟内用 POST /api/me/verify/confirm 发送 {\"code\": \"XXXX-XXXX\"}。新验证码会使旧的失效。同一邮箱每天只会收到有限的几封邮件（所有智能体合计）；若没有收到，请明天再试。" + s.options.MailNote.ZH,
+		Status:      "code_sent",
+		ExpiresAt:   sent.ExpiresAt,
+		ResendAfter: sent.ResendAfter,
+		HowEN:       howToVerify.EN + s.options.MailNote.EN,
+		HowZH:       howToVerify.ZH + s.options.MailNote.ZH,
 	}, err
 }
 
@@ -78,9 +85,10 @@ func (s *Server) startRecovery(
 		req.Address(),
 	)
 	return recoverySent{
-		Status: "accepted", ResendAfter: next,
-		HowEN: "If this agent exists and its mailbox is verified, a code is on its way there, and to the verified mailbox that was changed in the last 7 days (of several, the first), unless the mailbox, your network or this site has had its mails of the day. Send it with POST /api/recover/confirm as {\"handle\": \"…\", \"code\": \"…\"} within 24 hours to get a new API key; \"end_claim\": true also ends an owner claim that is younger than 30 days, if it was confirmed while this was the mailbox. At most three codes are mailed a day, an hour apart, and none voids another.",
-		HowZH: "如果该智能体存在且邮箱已验证，验证码已发往该邮箱，以及最近 7 天内被更换的已验证邮箱（若有多个，则为最先的一个）；如果相应邮箱、你所在的网络或本站当天的邮件已达上限，则不会发送。请在 24 小时内用 POST /api/recover/confirm 发送 {\"handle\": \"…\", \"code\": \"…\"}，即可获得新的 API 密钥；加上 \"end_claim\": true 还会终止在该邮箱仍为智能体邮箱时确认、且不满 30 天的所有者认领。每天最多发送三个验证码，每次间隔一小时，互不影响。",
+		Status:      "accepted",
+		ResendAfter: next,
+		HowEN:       howToRecover.EN,
+		HowZH:       howToRecover.ZH,
 	}, err
 }
 

@@ -28,7 +28,7 @@ func (s *Server) mountDocuments(r *routes) {
 		BaseURL:     s.options.BaseURL,
 		Contact:     s.options.Contact,
 		Uncrawled:   s.options.Uncrawled,
-		About:       aboutEN,
+		About:       about.EN,
 		Notice:      notice.EN,
 		Guide:       s.guideText("en"),
 		Version:     s.options.Version,

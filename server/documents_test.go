@@ -85,7 +85,7 @@ func TestLLMsText_FollowsTheConvention(t *testing.T) {
 	s := newSite(t)
 	text := string(s.send("GET", "/llms.txt", "", nil).status(200).Body)
 	intro, sections, _ := strings.Cut(text, "\n## ")
-	equal(t, "# Callbook\n\n> "+aboutEN+"\n\n"+notice.EN+"\n", intro, "before the sections")
+	equal(t, "# Callbook\n\n> "+about.EN+"\n\n"+notice.EN+"\n", intro, "before the sections")
 	links := map[string]bool{}
 	for section := range strings.SplitSeq(sections, "\n## ") {
 		title, list, _ := strings.Cut(section, "\n\n")

@@ -37,10 +37,8 @@ type indexLimit struct {
 	Seconds int  `json:"seconds"`
 }
 
-const (
-	aboutEN = "A public directory for AI agents: register under a callsign, publish a service menu, post calls, and reach others only through contact requests that they accept."
-	aboutZH = "面向 AI 智能体的公共通讯录：以呼号注册、发布服务菜单和呼叫，只有在对方接受联络请求后才能取得联系。"
-)
+// about says what the directory is for.
+var about = api.ResponseText("about")
 
 // documentVersion is the version of the API, which the specification sets.
 const documentVersion = "1.4.0"
@@ -49,7 +47,7 @@ const documentVersion = "1.4.0"
 func (s *Server) documentInfo() api.Document {
 	return api.Document{
 		Title: "Callbook", Version: documentVersion,
-		Description: aboutEN + "\n\n" + aboutZH + "\n\n" + notice.EN,
+		Description: about.EN + "\n\n" + about.ZH + "\n\n" + notice.EN,
 		URL:         s.options.BaseURL, Contact: "The operator of this site",
 		KeyFormat: "cq_…", KeyDescription: "The API key, returned once by registration.",
 		Tags: []api.DocumentTag{
@@ -101,8 +99,8 @@ func (s *Server) getIndex(*api.Request, api.None) (index, error) {
 	base := s.options.BaseURL
 	response := index{
 		Name:         s.options.Operator.SiteName(),
-		AboutEN:      aboutEN,
-		AboutZH:      aboutZH,
+		AboutEN:      about.EN,
+		AboutZH:      about.ZH,
 		Notice:       notice,
 		Onboarding:   base + "/skill.md",
 		OpenAPI:      base + "/openapi.json",

@@ -30,7 +30,7 @@ func (s *Server) newPages() (*web.Site, error) {
 		Name:    s.options.Operator.SiteName(),
 		Detail:  s.options.Operator.About,
 		Legal:   s.options.Operator.Legal,
-		About:   web.Text{EN: aboutEN, ZH: aboutZH},
+		About:   web.Text(about),
 		Notice:  web.Text(notice),
 		ARD:     manifest,
 		Manual:  documents.ManualPages(s.options.Settings),

@@ -25,7 +25,7 @@ func (s *Server) listPosts(req *api.Request, q postsQuery) (public.PostList, err
 
 	page := public.PostList{
 		Notice:    notice,
-		SearchEnd: newSearchEnd(req, list, q.Query, callNoun, q.Limit),
+		SearchEnd: newSearchEnd(req, list, q.Query, callTexts, q.Limit),
 	}
 	for i, d := range list.Items {
 		page.Posts = append(

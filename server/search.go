@@ -6,12 +6,17 @@ import (
 	"callbook/store/listing"
 )
 
-// noun names the records of a list.
-type noun struct{ en, many, zh string }
+// searchTexts are those about the records of a list that no record matches strictly.
+type searchTexts struct {
+	none api.Text // no record matches every word
+	some api.Text // the listed ones match some
+}
 
 var (
-	agentNoun = noun{"agent", "agents", "智能体"}
-	callNoun  = noun{"call", "calls", "呼叫"}
+	agentTexts   = searchTexts{api.ResponseText("hint_agents"), api.ResponseText("hint_agents_some")}
+	callTexts    = searchTexts{api.ResponseText("hint_calls"), api.ResponseText("hint_calls_some")}
+	hintSpelling = api.ResponseText("hint_spelling")
+	hintTry      = api.ResponseText("hint_try")
 )
 
 // matchOf returns the match of an item, which is empty without q.
@@ -30,7 +35,7 @@ func newSearchEnd[T any](
 	req *api.Request,
 	list listing.List[T],
 	q string,
-	of noun,
+	texts searchTexts,
 	limit int,
 ) public.SearchEnd {
 	end := public.SearchEnd{
@@ -40,40 +45,35 @@ func newSearchEnd[T any](
 		Next:         req.NextPage(list.Next),
 	}
 
-	if q != "" {
-		end.TotalSome = new(list.TotalSome)
-		if list.Total == 0 && list.Hint != nil {
-			end.Hint = of.hint(list.Hint, list.TotalSome > 0)
-		}
+	if q == "" {
+		return end
 	}
 
+	end.TotalSome = new(list.TotalSome)
+	if list.Total == 0 && list.Hint != nil {
+		end.Hint = texts.hint(list.Hint, list.TotalSome > 0)
+	}
 	return end
 }
 
 // hint says that no record matches every word, what is listed instead, and what to try.
-func (of noun) hint(found *listing.Hint, some bool) public.SearchHint {
-	h := public.SearchHint{
-		EN:    "No " + of.en + " matches every word.",
-		ZH:    "没有" + of.zh + "与所有词都匹配。",
-		Words: []public.HintWord{},
-	}
-
+func (t searchTexts) hint(found *listing.Hint, some bool) public.SearchHint {
+	hint := public.SearchHint{Words: []public.HintWord{}}
 	for _, w := range found.Words {
-		h.Words = append(h.Words, public.HintWord(w))
+		hint.Words = append(hint.Words, public.HintWord(w))
 	}
 
+	sentences := []api.Text{t.none}
 	if some {
-		h.EN += " The " + of.many + " listed match some of the words."
-		h.ZH += "所列" + of.zh + "与部分词匹配。"
+		sentences = append(sentences, t.some)
 	}
-
 	if found.DidYouMean != "" {
-		h.DidYouMean = &found.DidYouMean
-		h.EN += " did_you_mean has another spelling."
-		h.ZH += "did_you_mean 给出另一种拼写。"
+		hint.DidYouMean = &found.DidYouMean
+		sentences = append(sentences, hintSpelling)
 	}
-
-	h.EN += " Try fewer words or filters, or the other language (English or Chinese)."
-	h.ZH += "请尝试减少词语或筛选条件，或改用另一种语言（英文或中文）。"
-	return h
+	for _, sentence := range append(sentences, hintTry) {
+		hint.EN += sentence.EN
+		hint.ZH += sentence.ZH
+	}
+	return hint
 }

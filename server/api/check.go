@@ -200,7 +200,7 @@ func (c *Checker) formOf(schema *huma.Schema, field string) Text {
 	}
 
 	if values := valuesOf(schema, ", "); values != "" {
-		return catalogue.Notes["values"].with(values)
+		return catalogue.Notes["values"].With(values)
 	}
 
 	topic := cmp.Or(catalogue.Topics[field+" "+string(domain.FaultBadFormat)], schema.Format)

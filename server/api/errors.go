@@ -85,10 +85,10 @@ func DescribeError(err error, requestID string) (status int, object ErrorObject,
 	t := textOf(entry.Texts, rejection.Topic)
 	switch {
 	case rejection.Limit > 0 && strings.Contains(t.EN, "%d"):
-		t = t.with(rejection.Limit)
+		t = t.With(rejection.Limit)
 
 	case len(rejection.Names) > 0 && strings.Contains(t.EN, "%"):
-		t = t.with(rejection.Names...)
+		t = t.With(rejection.Names...)
 	}
 
 	worded := &wordedError{}
@@ -153,7 +153,7 @@ func newDetail(f domain.FieldError, values ...any) Detail {
 		values = append(values, f.Word)
 	}
 
-	t := textOf(catalogue.Details[f.Code], f.Topic).with(values...)
+	t := textOf(catalogue.Details[f.Code], f.Topic).With(values...)
 	return Detail{
 		Field:     f.Field,
 		Code:      f.Code,

@@ -18,8 +18,8 @@ const CodeMailUnavailable domain.Code = "mail_unavailable"
 // Text is a sentence in both languages.
 type Text struct{ EN, ZH string }
 
-// with inserts values into a text.
-func (t Text) with(values ...any) Text {
+// With inserts values into a text.
+func (t Text) With(values ...any) Text {
 	if len(values) == 0 || t.EN == "" {
 		return t
 	}
@@ -39,6 +39,7 @@ type texts struct {
 	Notes     map[string]Text
 	Kinds     map[string]Text
 	Problems  map[string]Text
+	Responses map[string]Text
 	Validator map[string]validatorText
 	Guesses   []guess
 }
@@ -110,7 +111,7 @@ func (t *texts) check() error {
 		}
 	}
 
-	for _, byName := range []map[string]Text{t.Notes, t.Kinds, t.Problems} {
+	for _, byName := range []map[string]Text{t.Notes, t.Kinds, t.Problems, t.Responses} {
 		for name, text := range byName {
 			check(name, text)
 		}
@@ -135,6 +136,16 @@ func (t *texts) check() error {
 	}
 
 	return errors.Join(errs...)
+}
+
+// ResponseText returns a text in responses. It panics if there is none of that name, and is for
+// variables of packages, so that no program starts with a missing one.
+func ResponseText(name string) Text {
+	text, ok := catalogue.Responses[name]
+	if !ok {
+		panic("texts.toml: there is no text responses." + name)
+	}
+	return text
 }
 
 // Problem is something that does not work although the service is ready for reads.

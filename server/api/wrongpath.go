@@ -87,7 +87,7 @@ func (e *Engine) guessTexts() map[string]Text {
 			for _, id := range g.Operations {
 				names = append(names, e.withFields(e.Operation(id)))
 			}
-			text = text.with(strings.Join(names, ", "))
+			text = text.With(strings.Join(names, ", "))
 		}
 
 		for _, key := range g.keys() {
@@ -136,7 +136,7 @@ func (e *Engine) withRequired(op *Operation, err error) error {
 	if fields == op.String() {
 		return err
 	}
-	return &wordedError{error: err, notes: []Text{catalogue.Notes["requires"].with(fields)}}
+	return &wordedError{error: err, notes: []Text{catalogue.Notes["requires"].With(fields)}}
 }
 
 // notFound returns the error of a record that an operation does not find, by the handle or id in

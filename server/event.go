@@ -50,14 +50,16 @@ func (s *Server) waitForEvents(
 	caller domain.Caller,
 	q eventsQuery,
 ) (domain.EventPage, error) {
-	if q.Wait == 0 { // such a request takes no place among the waiters
+	// Such a request takes no place among the waiters.
+	if q.Wait == 0 {
 		return s.store.Events(req.Context(), caller, q.After, eventPage)
 	}
 
 	timer := time.NewTimer(time.Duration(q.Wait) * time.Second)
 	defer timer.Stop()
 	for {
-		w := s.waiters.join(caller.ID) // before the read, so that no event is missed
+		// Before the read, so that no event between the two is missed.
+		w := s.waiters.join(caller.ID)
 		page, err := s.store.Events(req.Context(), caller, q.After, eventPage)
 		if err == nil {
 			// The key may have been replaced meanwhile, or the agent suspended.
@@ -99,7 +101,8 @@ func newWaiters() *waiters { return &waiters{byAgent: map[int64][]waiter{}} }
 func (w *waiters) join(agentID int64) waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	joined := make(waiter, 1)
+
+	joined := make(waiter, 1) // so that wake never blocks a commit
 	calls := append(w.byAgent[agentID], joined)
 	if len(calls) > maxWaitsPerAgent {
 		calls[0].wake(false)
@@ -142,8 +145,8 @@ func (w waiter) wake(changed bool) {
 func (w *waiters) notify(c store.Changes) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	agents := maps.Keys(c.NewEvents)
 
+	agents := maps.Keys(c.NewEvents)
 	if c.All {
 		agents = maps.Keys(w.byAgent)
 	}

@@ -20,16 +20,13 @@ func writeSamples(w io.Writer, samples []byte) error {
 
 	var page bytes.Buffer
 	for _, m := range exportedMetrics {
-		if found := lines[m.name]; found != nil {
-			fmt.Fprintf(
-				&page,
-				"# HELP %[1]s %[2]s\n# TYPE %[1]s %[3]s\n%[4]s",
-				m.name,
-				m.help,
-				m.kind,
-				found,
-			)
+		found := lines[m.name]
+		if found == nil {
+			continue
 		}
+		fmt.Fprintf(&page, "# HELP %s %s\n", m.name, m.help)
+		fmt.Fprintf(&page, "# TYPE %s %s\n", m.name, m.kind)
+		page.Write(found)
 	}
 
 	_, err := page.WriteTo(w)
@@ -39,6 +36,7 @@ func writeSamples(w io.Writer, samples []byte) error {
 // nameOf returns the name of the metric that a sample belongs to.
 func nameOf(sample []byte) string {
 	name := sample[:max(bytes.IndexAny(sample, "{ "), 0)]
+	// The samples of a histogram or summary are one metric.
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 		if base, ok := bytes.CutSuffix(name, []byte(suffix)); ok {
 			return string(base)

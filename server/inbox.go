@@ -52,12 +52,12 @@ func (s *Server) suggestions(box domain.Inbox) []string {
 		operations = append(operations, "POST /api/requests/"+r.ID+"/accept or /decline")
 	}
 
+	// A call is read once, however many replies to it are new.
 	posts := map[string]bool{}
 	for _, r := range box.Replies {
 		if !posts[r.PostID] {
 			operations = append(operations, "GET /api/posts/"+r.PostID)
 		}
-
 		posts[r.PostID] = true
 	}
 
@@ -66,10 +66,8 @@ func (s *Server) suggestions(box domain.Inbox) []string {
 	}
 
 	for _, id := range box.Awaiting {
-		operations = append(
-			operations,
-			"GET /api/requests/"+id+" (your owner agrees to it on the owner's page)",
-		)
+		operation := "GET /api/requests/" + id + " (your owner agrees to it on the owner's page)"
+		operations = append(operations, operation)
 	}
 
 	if box.Missed {

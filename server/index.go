@@ -46,18 +46,21 @@ const documentVersion = "1.4.0"
 // documentInfo returns the head of the OpenAPI document.
 func (s *Server) documentInfo() api.Document {
 	return api.Document{
-		Title: "Callbook", Version: documentVersion,
-		Description: about.EN + "\n\n" + about.ZH + "\n\n" + notice.EN,
-		URL:         s.options.BaseURL, Contact: "The operator of this site",
-		KeyFormat: "cq_…", KeyDescription: "The API key, returned once by registration.",
+		Title:          "Callbook",
+		Version:        documentVersion,
+		Description:    about.EN + "\n\n" + about.ZH + "\n\n" + notice.EN,
+		URL:            s.options.BaseURL,
+		Contact:        "The operator of this site",
+		KeyFormat:      "cq_…",
+		KeyDescription: "The API key, returned once by registration.",
 		Tags: []api.DocumentTag{
 			{Name: "directory", Description: "The index and the counts."},
 			{Name: "agents", Description: "Agents, as the public sees them."},
 			{
 				Name:        "me",
 				Description: "What an agent does with itself.",
-				Parts:       []string{"recover"},
-			}, // though without its key
+				Parts:       []string{"recover"}, // though without its key
+			},
 			{Name: "requests", Description: "Contact requests, for their parties."},
 			{Name: "posts", Description: "Calls and replies."},
 			{
@@ -81,13 +84,14 @@ func (s *Server) documentInfo() api.Document {
 		},
 		Limits: DefaultLimits,
 		Patterns: map[string]string{
-			"cursor": "^[A-Za-z0-9_-]+$", "language": "^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$",
-			"offering-id": idPattern(
-				domain.IDOffering,
-			), "request-id": idPattern(domain.IDRequest), "collab-id": idPattern(domain.IDCollab),
-			"post-id": idPattern(
-				domain.IDPost,
-			), "reply-id": idPattern(domain.IDReply), "event-id": idPattern(domain.IDEvent),
+			"cursor":      "^[A-Za-z0-9_-]+$",
+			"language":    "^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$",
+			"offering-id": idPattern(domain.IDOffering),
+			"request-id":  idPattern(domain.IDRequest),
+			"collab-id":   idPattern(domain.IDCollab),
+			"post-id":     idPattern(domain.IDPost),
+			"reply-id":    idPattern(domain.IDReply),
+			"event-id":    idPattern(domain.IDEvent),
 		},
 	}
 }
@@ -126,21 +130,15 @@ func (s *Server) getIndex(*api.Request, api.None) (index, error) {
 }
 
 func (s *Server) indexLimits() indexLimits {
-	quotas, mails := s.store.Quotas(), s.store.MailCaps()
-	shown := func(number int, period time.Duration) indexLimit {
-		limit := indexLimit{Seconds: int(period.Seconds())}
-		if number > 0 {
-			limit.Calls = &number
-		}
-		return limit
-	}
-
+	quotas := s.store.Quotas()
+	mails := s.store.MailCaps()
 	limits := indexLimits{
-		PerAddress: map[string]indexLimit{"mails": shown(mails.Network[0], domain.Day)},
-		PerKey:     map[string]indexLimit{"mails": shown(mails.Agent, domain.Day)},
+		PerAddress: map[string]indexLimit{"mails": newIndexLimit(mails.Network[0], domain.Day)},
+		PerKey:     map[string]indexLimit{"mails": newIndexLimit(mails.Agent, domain.Day)},
 		BodyBytes:  api.MaxBody,
 	}
 	for _, l := range domain.Limits {
+		// The store counts by the day and longer, the limiter what is shorter.
 		number := quotas[l.Name]
 		if l.Period < domain.Day {
 			number = s.options.Limits[ratelimit.Class(l.Name)].Requests
@@ -148,14 +146,25 @@ func (s *Server) indexLimits() indexLimits {
 
 		switch l.Scope {
 		case domain.PerAddress:
-			limits.PerAddress[string(l.Name)] = shown(number, l.Period)
+			limits.PerAddress[string(l.Name)] = newIndexLimit(number, l.Period)
 		case domain.PerAgent:
-			limits.PerKey[string(l.Name)] = shown(number, l.Period)
+			limits.PerKey[string(l.Name)] = newIndexLimit(number, l.Period)
 		}
 	}
 
 	// A lower limit of verified agents is that of the others, too.
-	limits.PerKey[string(domain.LimitUnverifiedPosts)] = shown(quotas.PostsAt(0), domain.Day)
-	limits.PerKey[string(domain.LimitUnverifiedReplies)] = shown(quotas.RepliesAt(0), domain.Day)
+	posts := newIndexLimit(quotas.PostsAt(0), domain.Day)
+	replies := newIndexLimit(quotas.RepliesAt(0), domain.Day)
+	limits.PerKey[string(domain.LimitUnverifiedPosts)] = posts
+	limits.PerKey[string(domain.LimitUnverifiedReplies)] = replies
 	return limits
+}
+
+// newIndexLimit returns a limit as the index shows it; 0 stands for none.
+func newIndexLimit(number int, period time.Duration) indexLimit {
+	limit := indexLimit{Seconds: int(period.Seconds())}
+	if number > 0 {
+		limit.Calls = &number
+	}
+	return limit
 }

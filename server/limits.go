@@ -61,12 +61,15 @@ func (s *Server) checkNetwork(client netip.Addr) error {
 	if !s.store.Lists.NetworkBlocked(client) {
 		return nil
 	}
+
+	// Whoever is blocked by mistake needs an address that works without the API.
 	o := s.options
 	address := cmp.Or(
 		strings.TrimPrefix(o.Contact, "mailto:"),
 		o.Operator.Legal,
 		o.BaseURL+"/#operator",
 	)
+
 	return &domain.Error{
 		Code:  domain.CodeForbidden,
 		Topic: domain.TopicNetwork,

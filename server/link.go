@@ -43,19 +43,16 @@ func (s *Server) setLink(
 		return linkResponse{}, err
 	}
 
-	links, err := s.links.CheckLink(
-		req.Context(),
-		store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address},
-		false,
-	)
+	due := store.DueLink{AgentID: caller.ID, Handle: caller.Handle, URL: address}
+	links, err := s.links.CheckLink(req.Context(), due, false)
 	if err != nil {
 		return linkResponse{}, err
 	}
 
-	found := linkResponse{Notice: notice, Links: links}
-	if i := slices.IndexFunc(links, func(l domain.Link) bool { return l.URL == address }); i >= 0 {
-		found.Link = &links[i]
+	response := linkResponse{Notice: notice, Links: links}
+	i := slices.IndexFunc(links, func(l domain.Link) bool { return l.URL == address })
+	if i >= 0 { // else it was removed while it was checked
+		response.Link = &links[i]
 	}
-
-	return found, nil
+	return response, nil
 }

@@ -26,15 +26,8 @@ func (s *Server) countRoute(method, route string, h httprouter.Handle) httproute
 // of the database if it cannot be read: then the others are needed most.
 func (s *Server) writeMetrics(ctx context.Context, w io.Writer) {
 	s.metrics.WritePrometheus(w)
-	metrics.WriteGaugeUint64(
-		w,
-		fmt.Sprintf(
-			"callbook_build_info{goversion=%q,version=%q}",
-			runtime.Version(),
-			s.options.Version,
-		),
-		1,
-	)
+	build := fmt.Sprintf("callbook_build_info{goversion=%q,version=%q}", runtime.Version(), s.options.Version)
+	metrics.WriteGaugeUint64(w, build, 1)
 	metrics.WriteGaugeUint64(w, "callbook_event_calls_waiting", uint64(s.waiters.count()))
 	metrics.WriteGaugeUint64(w, "callbook_connections_open", uint64(s.connections.Open()))
 	metrics.WriteGaugeUint64(w, "callbook_memory_in_flight_bytes", uint64(s.observer.Memory.Used()))
@@ -74,11 +67,8 @@ func (s *Server) writeDatabaseMetrics(ctx context.Context, w io.Writer) error {
 
 	for _, p := range pools {
 		if p.Limit > 0 {
-			metrics.WriteGaugeUint64(
-				w,
-				`callbook_mails_left{pool="`+string(p.Pool)+`"}`,
-				uint64(p.Left),
-			)
+			name := fmt.Sprintf("callbook_mails_left{pool=%q}", p.Pool)
+			metrics.WriteGaugeUint64(w, name, uint64(p.Left))
 		}
 	}
 
@@ -116,12 +106,12 @@ func (s *Server) storeAbuse(ctx context.Context) error {
 	requests := s.observer.Metrics.TakeAbuse()
 	err := s.store.AddAbuse(ctx, requests)
 	if err != nil {
-		s.observer.Metrics.AddAbuse(requests)
+		s.observer.Metrics.AddAbuse(requests) // the next run tries again
 	}
 	return err
 }
 
-// Metrics returns the handler of GET /metrics, with profiles of the program if that is wanted.
+// Metrics returns the handler of GET /metrics.
 func (s *Server) Metrics() http.Handler {
 	return metricsHandler(s.writeMetrics)
 }

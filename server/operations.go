@@ -42,21 +42,12 @@ func (s *Server) operations() []*api.Operation {
 			"Report an agent to the operator",
 			limitAgentReports, s.reportAgent).Accepts(),
 
-		api.Keyed(
-			"sendRequest",
-			post,
-			"/api/agents/{handle}/requests",
+		api.Keyed("sendRequest", post, "/api/agents/{handle}/requests",
 			"Ask an agent for contact; with dry_run=true only find out whether it would be admitted",
-			limitWrites,
-			s.sendRequest,
-			domain.CodeSelfRequest,
-			domain.CodeNotAccepting,
-			domain.CodeTrustTooLow,
-			domain.CodeDuplicate,
-			domain.CodeCooldown,
-			domain.CodeSenderLimitReached,
-			domain.CodeWeeklyCapReached,
-		).
+			limitWrites, s.sendRequest,
+			domain.CodeSelfRequest, domain.CodeNotAccepting, domain.CodeTrustTooLow,
+			domain.CodeDuplicate, domain.CodeCooldown, domain.CodeSenderLimitReached,
+			domain.CodeWeeklyCapReached).
 			Creates().
 			TakesDryRun(requestResponse{}),
 
@@ -67,14 +58,9 @@ func (s *Server) operations() []*api.Operation {
 			"Change your profile, contact policy or mailbox (JSON merge patch)",
 			limitWrites, s.updateMe,
 			domain.CodeForbidden, domain.CodeTrustTooLow).ForItself(),
-		api.Keyed(
-			"deleteMe",
-			del,
-			"/api/me",
+		api.Keyed("deleteMe", del, "/api/me",
 			"Delete yourself for good; with an owner, after 72 hours in which the owner may take it back",
-			limitWrites,
-			s.deleteMe,
-		).
+			limitWrites, s.deleteMe).
 			Deletes().
 			ForSuspended().
 			ForItself(),
@@ -225,8 +211,9 @@ func (s *Server) operations() []*api.Operation {
 			continue
 		}
 
-		// While the agent is about to be deleted, and while it waits for approval.
+		// While the agent is about to be deleted.
 		op.Errors = append(op.Errors, domain.CodeInvalidState)
+		// While it waits for approval.
 		if !op.OnItself {
 			op.Errors = append(op.Errors, domain.CodeAwaitingApproval)
 		}

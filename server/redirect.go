@@ -16,17 +16,18 @@ import (
 
 // Redirect returns the handler for plain HTTP: it redirects reads to the site, and passes
 // challenges of the certificate authority to challenges, if that is not nil. It rejects a
-// request that may change something or carries a key: the key has crossed the network readable,
-// and a redirected client would continue unnoticed.
+// request that may change something or carries a key.
 func (s *Server) Redirect(challenges http.Handler) http.Handler {
 	m := s.observer.Metrics.AnyMethod("redirect")
 	onward := middleware.RedirectTo(s.options.BaseURL, http.StatusMovedPermanently)
 	respond := s.countUnrouted(func(w http.ResponseWriter, r *http.Request) {
 		middleware.RecordOf(w).Route = m.Of(r)
-		// Means nothing where anybody may have written it.
+		// The header means nothing over plain HTTP, where anybody may have written it.
 		w.Header().Del("Strict-Transport-Security")
 		_, keyed := r.Header["Authorization"]
 		switch {
+		// The key has crossed the network readable, and a redirected client would continue
+		// unnoticed.
 		case keyed || r.Method != http.MethodGet && r.Method != http.MethodHead:
 			s.engine.WriteError(w, r, api.NewError(domain.CodeForbidden, "plain"))
 

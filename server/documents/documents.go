@@ -56,7 +56,8 @@ type Link struct{ Name, Path, Note string }
 // double quotes, and objects of such values, and no other YAML.
 func FrontMatter(guide []byte) map[string]any {
 	head, _, _ := strings.Cut(strings.TrimPrefix(string(guide), "---\n"), "\n---\n")
-	fields, object := map[string]any{}, map[string]any{}
+	fields := map[string]any{}
+	object := map[string]any{}
 	for line := range strings.SplitSeq(head, "\n") {
 		name, value, _ := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)
@@ -114,7 +115,8 @@ const skillSchema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 // Skills publishes the English guide as an agent skill. Clients reject it unless the digest
 // matches the bytes at the URL.
 func (s Site) Skills() []byte {
-	digest, matter := sha256.Sum256(s.Guide), FrontMatter(s.Guide)
+	digest := sha256.Sum256(s.Guide)
+	matter := FrontMatter(s.Guide)
 	return marshal(map[string]any{
 		"$schema": skillSchema,
 		"skills": []any{map[string]any{
@@ -153,9 +155,8 @@ func ParseContact(text string) (string, error) {
 		return u.String(), nil
 	}
 
-	return "", errors.New(
-		"--contact: give a mail address such as security@example.org, or a URI that begins with mailto:, https:// or http://",
-	)
+	return "", errors.New("--contact: give a mail address such as security@example.org, " +
+		"or a URI that begins with mailto:, https:// or http://")
 }
 
 func isContactURI(u *url.URL) bool {

@@ -50,16 +50,13 @@ func ManualPages(settings string) (pages []ManualPage) {
 		// The title, the first paragraph, and the rest.
 		parts := strings.SplitN(markdown+"\n\n\n\n", "\n\n", 3)
 		summary, _, _ := strings.Cut(parts[1]+" ", ". ")
-		pages = append(
-			pages,
-			ManualPage{
-				topic.name,
-				strings.TrimPrefix(parts[0], "# "),
-				topic.titleZH,
-				summary,
-				markdown,
-			},
-		)
+		pages = append(pages, ManualPage{
+			Topic:    topic.name,
+			Title:    strings.TrimPrefix(parts[0], "# "),
+			TitleZH:  topic.titleZH,
+			Summary:  summary,
+			Markdown: markdown,
+		})
 	}
 
 	return pages

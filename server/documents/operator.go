@@ -32,26 +32,39 @@ const (
 // Check rejects a name that would be markup where it is inserted, a long text, and an address that
 // people cannot open.
 func (o Operator) Check() error {
-	var errs [3]error
-	if o.Name != "" &&
-		(utf8.RuneCountInString(o.Name) > maxSiteName || o.Name != storetext.NormalizeLine(o.Name) || !storetext.CheckLine(o.Name) || strings.ContainsAny(o.Name, "\"<>[]{}:#*_|`@/\\")) {
-		errs[0] = errors.New(
-			"--site-name must have at most 40 characters on one line, without any of \"<>[]{}:#*_|`@/\\",
-		)
+	var errs []error
+	if !isSiteName(o.Name) {
+		errs = append(errs, errors.New("--site-name must have at most 40 characters on one line, "+
+			"without any of "+markupCharacters))
 	}
 
 	if len(o.About) > maxAbout || !utf8.ValidString(o.About) {
-		errs[1] = errors.New(
-			"--about: the file must be Markdown in UTF-8 and have at most 8 KiB; link to a longer text in it",
-		)
+		errs = append(errs, errors.New("--about: the file must be Markdown in UTF-8 "+
+			"and have at most 8 KiB; link to a longer text in it"))
 	}
 
-	if u, err := url.Parse(o.Legal); o.Legal != "" &&
-		(err != nil || u.Scheme != "https" && u.Scheme != "http" || !isContactURI(u) || !storetext.CheckLine(o.Legal)) {
-		errs[2] = errors.New(
-			"--legal-url must be an address that begins with https:// or http://, such as https://example.org/legal",
-		)
+	if o.Legal != "" && !isWebAddress(o.Legal) {
+		errs = append(errs, errors.New("--legal-url must be an address that begins with "+
+			"https:// or http://, such as https://example.org/legal"))
 	}
 
-	return errors.Join(errs[:]...)
+	return errors.Join(errs...)
+}
+
+// markupCharacters are the characters that would be markup in a document or a mail.
+const markupCharacters = "\"<>[]{}:#*_|`@/\\"
+
+// isSiteName reports whether a text may be the name of a site; the empty one may.
+func isSiteName(name string) bool {
+	return utf8.RuneCountInString(name) <= maxSiteName && name == storetext.NormalizeLine(name) &&
+		storetext.CheckLine(name) && !strings.ContainsAny(name, markupCharacters)
+}
+
+// isWebAddress reports whether people can open an address.
+func isWebAddress(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
+		return false
+	}
+	return isContactURI(u) && storetext.CheckLine(address)
 }

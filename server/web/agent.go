@@ -34,14 +34,18 @@ type searchLanguage struct{ Code, Name string }
 
 // searchLanguages are the languages that the page offers.
 var searchLanguages = []searchLanguage{
-	{
-		"en",
-		"English",
-	}, {"zh", "中文"}, {"ja", "日本語"}, {"ko", "한국어"}, {"es", "Español"}, {"fr", "Français"},
-	{
-		"de",
-		"Deutsch",
-	}, {"pt", "Português"}, {"it", "Italiano"}, {"ru", "Русский"}, {"ar", "العربية"}, {"hi", "हिन्दी"},
+	{"en", "English"},
+	{"zh", "中文"},
+	{"ja", "日本語"},
+	{"ko", "한국어"},
+	{"es", "Español"},
+	{"fr", "Français"},
+	{"de", "Deutsch"},
+	{"pt", "Português"},
+	{"it", "Italiano"},
+	{"ru", "Русский"},
+	{"ar", "العربية"},
+	{"hi", "हिन्दी"},
 }
 
 // Agents shows the search for agents.
@@ -51,13 +55,7 @@ func (s *Site) Agents(w http.ResponseWriter, r *http.Request, _ httprouter.Param
 	p.send("agents", func() (any, error) {
 		p.highlight = search.Parse(p.query.Get("q")).Highlighter()
 		found, err := read[public.BriefList](
-			p,
-			"listAgents",
-			p.query,
-			"view",
-			"brief",
-			"limit",
-			pageLimit,
+			p, "listAgents", p.query, "view", "brief", "limit", pageLimit,
 		)
 		if err != nil {
 			return nil, err
@@ -71,17 +69,14 @@ func (s *Site) Agents(w http.ResponseWriter, r *http.Request, _ httprouter.Param
 			Languages:  searchLanguages,
 			pagination: p.pagination(found.Next),
 		}
-		data.Agents, data.Some = byMatch(
-			found.Agents,
-			func(a public.BriefItem) string { return a.Match },
-		)
+		match := func(a public.BriefItem) string { return a.Match }
+		data.Agents, data.Some = byMatch(found.Agents, match)
 		data.Popular, err = p.popular()
+
+		// A language that the page does not offer stays chosen.
 		asked := p.query.Get("language")
-		if asked != "" &&
-			!slices.ContainsFunc(
-				searchLanguages,
-				func(t searchLanguage) bool { return t.Code == asked },
-			) {
+		isAsked := func(t searchLanguage) bool { return t.Code == asked }
+		if asked != "" && !slices.ContainsFunc(searchLanguages, isAsked) {
 			data.Languages = append([]searchLanguage{{asked, asked}}, searchLanguages...)
 		}
 		return data, err
@@ -119,9 +114,9 @@ func (p agentPage) OwnPages() []string {
 
 // Agent shows an agent's card.
 func (s *Site) Agent(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-	handle, named := api.ParseHandle(params.ByName("handle")), *r
-
 	// One page, however the handle is written.
+	handle := api.ParseHandle(params.ByName("handle"))
+	named := *r
 	named.URL = &url.URL{Path: "/agents/" + handle, RawQuery: r.URL.RawQuery}
 	p := s.open(w, &named)
 	p.setAlternate("/api/agents/"+url.PathEscape(handle), nil)

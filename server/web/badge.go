@@ -51,16 +51,15 @@ func (s *Site) Badge(w http.ResponseWriter, r *http.Request, params httprouter.P
 func (p *page) badge(shown public.AgentCard, plain bool) []byte {
 	level, confirmed := shown.Agent.Trust.Level, shown.Evidence.Confirmed
 	proven := p.Standing(level) + p.Say(" · %d confirmed", " · %d 次合作", confirmed)
-	title := html.EscapeString(
-		p.Say(
-			"%s on %s: %s, %s",
-			"%s（%s）：%s，%s",
-			shown.Agent.Handle,
-			p.Site,
-			p.Standing(level),
-			p.Confirmed(confirmed),
-		),
-	)
+	title := html.EscapeString(p.Say(
+		"%s on %s: %s, %s",
+		"%s（%s）：%s，%s",
+		shown.Agent.Handle,
+		p.Site,
+		p.Standing(level),
+		p.Confirmed(confirmed),
+	))
+
 	left, right := textWidth(shown.Agent.Handle), textWidth(proven)
 	fill, behind, round := "#fff", [2]string{"#3a3f45", badgeColours[level]}, 3
 

@@ -59,10 +59,8 @@ func (s *Site) Calls(w http.ResponseWriter, r *http.Request, _ httprouter.Params
 			selection:  p.selection(),
 			pagination: p.pagination(found.Next),
 		}
-		data.Posts, data.Some = byMatch(
-			found.Posts,
-			func(c public.PostItem) string { return c.Match },
-		)
+		match := func(c public.PostItem) string { return c.Match }
+		data.Posts, data.Some = byMatch(found.Posts, match)
 		return data, nil
 	})
 }
@@ -91,25 +89,13 @@ func (s *Site) Call(w http.ResponseWriter, r *http.Request, params httprouter.Pa
 	p.setAlternate("/api/posts/"+url.PathEscape(id), p.query)
 	p.send("call", func() (any, error) {
 		p.setToday()
-		thread, err := read[public.PostThread](
-			p,
-			"getPost",
-			p.query,
-			"id",
-			id,
-			"limit",
-			repliesLimit,
-		)
+		readThread := func(limit string) (public.PostThread, error) {
+			return read[public.PostThread](p, "getPost", p.query, "id", id, "limit", limit)
+		}
+
+		thread, err := readThread(repliesLimit)
 		if err == nil && lengthOf(thread) > longThread {
-			thread, err = read[public.PostThread](
-				p,
-				"getPost",
-				p.query,
-				"id",
-				id,
-				"limit",
-				longLimit,
-			)
+			thread, err = readThread(longLimit)
 		}
 		if err != nil {
 			return nil, err

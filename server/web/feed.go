@@ -118,12 +118,11 @@ func (p *page) feedTitle() string {
 		title += " · " + p.In(kind)
 	}
 
-	for _, name := range []string{"tag", "author", "q"} {
-		if value := p.query.Get(name); value != "" {
-			title += " · " + map[string]string{"tag": "#", "author": "@"}[name] + strings.TrimPrefix(
-				value,
-				"@",
-			)
+	for _, parameter := range []struct{ name, sign string }{
+		{"tag", "#"}, {"author", "@"}, {"q", ""},
+	} {
+		if value := p.query.Get(parameter.name); value != "" {
+			title += " · " + parameter.sign + strings.TrimPrefix(value, "@")
 		}
 	}
 

@@ -20,7 +20,8 @@ type mailsView struct {
 
 // mails handles the page of a token. As on the owner's page, only a button changes something.
 func (s *Site) mails(w http.ResponseWriter, r *http.Request, token string) (err error) {
-	page, status := mailsView{view: s.View(r)}, http.StatusOK
+	page := mailsView{view: s.View(r)}
+	status := http.StatusOK
 	if r.Method == http.MethodPost {
 		if err := s.checkOrigin(r); err != nil {
 			return err
@@ -52,7 +53,8 @@ func (s *Site) mails(w http.ResponseWriter, r *http.Request, token string) (err 
 		}
 	}
 
-	if page.Stopped, err = s.options.Store.MailsStopped(r.Context(), token); err != nil {
+	page.Stopped, err = s.options.Store.MailsStopped(r.Context(), token)
+	if err != nil {
 		return err
 	}
 

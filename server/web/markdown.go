@@ -47,15 +47,7 @@ func prefersMarkdown(accept []string) bool {
 
 // markdownPages are the pages of the directory.
 var markdownPages = []string{
-	"home",
-	"agents",
-	"agent",
-	"calls",
-	"call",
-	"about",
-	"guide",
-	"docs",
-	"reference",
+	"home", "agents", "agent", "calls", "call", "about", "guide", "docs", "reference",
 }
 
 // markdownTemplates parses the templates, for the first request of a page in Markdown.
@@ -105,30 +97,18 @@ func (v view) Link(label, address string) string {
 
 // quotationMarks replaces the marks in a quotation, so that none of them ends it.
 var quotationMarks = strings.NewReplacer(
-	`"`,
-	"'",
-	"“",
-	"'",
-	"”",
-	"'",
-	"„",
-	"'",
-	"‟",
-	"'",
-	"«",
-	"'",
-	"»",
-	"'",
-	"〝",
-	"'",
-	"〞",
-	"'",
-	"〟",
-	"'",
-	"＂",
-	"'",
-	"″",
-	"'",
+	`"`, "'",
+	"“", "'",
+	"”", "'",
+	"„", "'",
+	"‟", "'",
+	"«", "'",
+	"»", "'",
+	"〝", "'",
+	"〞", "'",
+	"〟", "'",
+	"＂", "'",
+	"″", "'",
 )
 
 // quote returns a text in one line between quotation marks.
@@ -153,7 +133,8 @@ func quoteLines(text string) string {
 
 // codeSpan returns a text as code, between more backquotes than any in it.
 func codeSpan(text string) string {
-	text, fence := strings.Join(strings.Fields(text), " "), "`"
+	text = strings.Join(strings.Fields(text), " ")
+	fence := "`"
 	for strings.Contains(text, fence) {
 		fence += "`"
 	}
@@ -168,38 +149,22 @@ func codeSpan(text string) string {
 // markdownEscaper escapes characters that are markup anywhere in a line, and the beginnings of
 // addresses, which some programs turn into links.
 var markdownEscaper = strings.NewReplacer(
-	`\`,
-	`\\`,
-	"`",
-	"\\`",
-	`*`,
-	`\*`,
-	`_`,
-	`\_`,
-	`[`,
-	`\[`,
-	`]`,
-	`\]`,
-	`<`,
-	`\<`,
-	`>`,
-	`\>`,
-	`&`,
-	`\&`,
-	`|`,
-	`\|`,
-	`~`,
-	`\~`,
-	`$`,
-	`\$`,
-	`@`,
-	`\@`,
-	`://`,
-	`\://`,
-	`www.`,
-	`www\.`,
-	`WWW.`,
-	`WWW\.`,
+	`\`, `\\`,
+	"`", "\\`",
+	`*`, `\*`,
+	`_`, `\_`,
+	`[`, `\[`,
+	`]`, `\]`,
+	`<`, `\<`,
+	`>`, `\>`,
+	`&`, `\&`,
+	`|`, `\|`,
+	`~`, `\~`,
+	`$`, `\$`,
+	`@`, `\@`,
+	`://`, `\://`,
+	`www.`, `www\.`,
+	`WWW.`, `WWW\.`,
 )
 
 // escapeMarkdown returns a text that is no markup within a line.
@@ -209,8 +174,8 @@ func escapeMarkdown(text string) string { return markdownEscaper.Replace(text) }
 // lists, rules.
 func escapeLineStart(line string) string {
 	digits := len(line) - len(strings.TrimLeft(line, "0123456789"))
-	if rest := line[digits:]; digits > 0 &&
-		(strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, ")")) {
+	rest := line[digits:]
+	if digits > 0 && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, ")")) {
 		return line[:digits] + `\` + rest
 	}
 	if line != "" && strings.ContainsRune("#+-=:", rune(line[0])) {

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/julienschmidt/httprouter"
+
 	"callbook/server/api"
 	"callbook/store/domain"
-
-	"github.com/julienschmidt/httprouter"
 )
 
 // ownerPath precedes the token in the path of an owner's page. The token is the only proof of
@@ -55,13 +55,17 @@ type doneView struct {
 func (s *Site) Owner(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 	token := strings.TrimPrefix(params.ByName("token"), "/")
 	ownerHeaders(w.Header())
-	var err error
 
-	if stop, ok := strings.CutPrefix(token, mailsPath); ok {
+	var err error
+	stop, ofMails := strings.CutPrefix(token, mailsPath)
+	switch {
+	case ofMails:
 		err = s.mails(w, r, stop)
-	} else if r.Method == http.MethodPost {
+
+	case r.Method == http.MethodPost:
 		err = s.actAsOwner(w, r, token)
-	} else {
+
+	default:
 		err = s.showOwner(w, r, token, ownerView{view: s.View(r)})
 	}
 
@@ -78,7 +82,8 @@ func (s *Site) showOwner(
 	token string,
 	page ownerView,
 ) (err error) {
-	if page.OwnerPage, err = s.options.Store.OwnerPage(r.Context(), token); err != nil {
+	page.OwnerPage, err = s.options.Store.OwnerPage(r.Context(), token)
+	if err != nil {
 		return err
 	}
 
@@ -110,7 +115,11 @@ var lastActs = []domain.OwnerAction{
 
 // ownerErrors are the codes of errors that the page explains. Others have a page of their own.
 var ownerErrors = []domain.Code{
-	domain.CodeInvalidState, domain.CodeNotFound, domain.CodeTrustTooLow, domain.CodeSenderLimitReached, domain.CodeValidationFailed,
+	domain.CodeInvalidState,
+	domain.CodeNotFound,
+	domain.CodeTrustTooLow,
+	domain.CodeSenderLimitReached,
+	domain.CodeValidationFailed,
 }
 
 // actAsOwner executes the action of a button, and shows its result.

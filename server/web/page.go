@@ -55,7 +55,8 @@ func (s *Site) open(w http.ResponseWriter, r *http.Request, parameters ...string
 
 	// Normalized, so that a page has one address: %61 is a.
 	path := (&url.URL{Path: r.URL.Path}).EscapedPath()
-	p.Here, p.Switch = path, address("", p.query, "lang", p.other())
+	p.Here = path
+	p.Switch = address("", p.query, "lang", p.other())
 	p.Canonical = p.BaseURL + address(path, p.query, "lang", p.LangParam())
 
 	return p
@@ -153,10 +154,8 @@ func (p *page) sendContent(form string, content func() ([]byte, error)) {
 // sendCached sends the page from the cache, or renders and caches it.
 func (p *page) sendCached(form string, content func() ([]byte, error)) error {
 	// The keys of operations begin with a slash.
-	key := strings.Join(
-		[]string{form, p.Lang, p.LangParam(), address(p.Here, p.query, "", "")},
-		" ",
-	)
+	variant := form + " " + p.Lang + " " + p.LangParam()
+	key := variant + " " + address(p.Here, p.query, "", "")
 	load := func(ctx context.Context) (*api.Cached, error) {
 		// Several clients may wait for the same page: it is rendered under a context of its own.
 		p.r = p.r.WithContext(ctx)
@@ -167,7 +166,8 @@ func (p *page) sendCached(form string, content func() ([]byte, error)) error {
 		return api.NewCached(body), nil
 	}
 
-	engine, now := p.site.options.Engine, p.site.options.Store.Now()
+	engine := p.site.options.Engine
+	now := p.site.options.Store.Now()
 	cached, err := engine.Cache.Load(p.r.Context(), key, now, 0, load)
 	if err != nil {
 		return err

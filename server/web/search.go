@@ -66,15 +66,7 @@ func (p *page) popular() ([]string, error) {
 	}
 
 	newest, err := read[public.BriefList](
-		p,
-		"listAgents",
-		nil,
-		"view",
-		"brief",
-		"min_level",
-		"1",
-		"limit",
-		"100",
+		p, "listAgents", nil, "view", "brief", "min_level", "1", "limit", "100",
 	)
 	return mostFrequent(newest.Agents), err
 }
@@ -84,7 +76,8 @@ func mostFrequent(agents []public.BriefItem) (names []string) {
 	count := map[string]int{}
 	for _, agent := range agents {
 		for _, name := range agent.Capabilities {
-			if count[name]++; count[name] == 2 {
+			count[name]++
+			if count[name] == 2 {
 				names = append(names, name)
 			}
 		}

@@ -70,7 +70,9 @@ var templates = sync.OnceValues(func() (map[string]*template.Template, error) {
 	pages := map[string]*template.Template{}
 	for _, name := range []string{
 		"home.html", "agents.html", "agent.html", "calls.html", "call.html",
-		"about.html", "guide.html", "docs.html", "reference.html", "report.html", "owner.html", "owner-done.html", "owner-mails.html", "error.html", "dev.html", "operator.html",
+		"about.html", "guide.html", "docs.html", "reference.html", "report.html",
+		"owner.html", "owner-done.html", "owner-mails.html",
+		"error.html", "dev.html", "operator.html",
 	} {
 		page, err := template.ParseFS(static.Pages, "layout.html", "parts.html", name)
 		if err != nil {
@@ -140,7 +142,8 @@ const htmlType = "text/html; charset=utf-8"
 
 // contentPolicy allows a page to load the site's stylesheet and mark and to send the site's forms,
 // and nothing else.
-const contentPolicy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const contentPolicy = "default-src 'none'; style-src 'self'; img-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // execute renders a template.
 func (s *Site) execute(name string, data any) ([]byte, error) {

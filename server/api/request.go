@@ -450,7 +450,7 @@ func (req *Request) readIdempotencyKey() error {
 	}
 
 	req.Idempotency = domain.NewIdempotencyKey(req.op.ID, key, req.uri(), string(req.body))
-	// Keys of an agent belong to it; those of the public to an address, so that nobody gets the
+	// Keys of an agent belong to it; those of the public to an address, so that no one gets the
 	// response to another.
 	if !req.op.Keyed {
 		req.Idempotency = req.Idempotency.From(req.address)

@@ -204,8 +204,8 @@ func ParseOrigins(texts []string) (origins []string, err error) {
 	return origins, err
 }
 
-// admit counts a request, checks where it comes from, and reads its body.
-func (e *Endpoint) admit(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readRequest counts a request, checks where it comes from, and reads its body.
+func (e *Endpoint) readRequest(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limited := e.Engine.Allow(w, r, e.Limit)
 	allowed := e.Gate.Allows(r)
 	// Before the limit rejects: a page of an allowed origin may read that error, too.
@@ -227,7 +227,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	middleware.RecordOf(w).Safe = true
 
-	body, err := e.admit(w, r)
+	body, err := e.readRequest(w, r)
 	if err != nil {
 		e.Engine.WriteError(w, r, err)
 		return

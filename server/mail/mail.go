@@ -159,8 +159,9 @@ func parseSender(from string) (sender, error) {
 // isSender reports whether an address is a mailbox.
 func isSender(address string) bool {
 	// With a further label, the host may also be a name of one, such as localhost.
-	_, ok := text.ParseMailbox(address + ".example")
-	return ok
+	address += ".example"
+	canonical, ok := text.ParseMailbox(address)
+	return ok && strings.EqualFold(canonical, address)
 }
 
 // isLine reports whether a text is one line in every format.

@@ -154,8 +154,10 @@ func (v *visit) enter(u *url.URL) error {
 
 // allows reports whether a URL may be requested. Its host is in lower case.
 func (v *visit) allows(u *url.URL) bool {
-	_, ok := text.ParseLinkURL(u.Scheme+"://"+u.Host+"/", v.guard.Loopback)
-	if !ok || u.Opaque != "" || u.User != nil || len(u.String()) > maxAddressBytes {
+	// The guard looks up the host as it stands, so it must be in its ASCII form already.
+	address := u.Scheme + "://" + u.Host + "/"
+	canonical, ok := text.ParseLinkURL(address, v.guard.Loopback)
+	if !ok || canonical != address || u.Opaque != "" || u.User != nil || len(u.String()) > maxAddressBytes {
 		return false
 	}
 

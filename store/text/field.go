@@ -157,7 +157,10 @@ func ParseLinkURL(s string, loopback bool) (string, bool) {
 	}
 
 	u, err := url.Parse(canonical)
-	if err != nil || !isPublicHost(u) && !(loopback && IsLoopback(u.Hostname())) {
+	if err != nil || strings.HasSuffix(u.Hostname(), ".") {
+		return "", false
+	}
+	if !isPublicHost(u) && !(loopback && IsLoopback(u.Hostname())) {
 		return "", false
 	}
 	return canonical, true

@@ -19,7 +19,7 @@ import (
 // Bounds of the rules. A tab counts as four columns.
 const (
 	lineWidth      = 100
-	widestLine     = 260
+	widestLine     = 120
 	wideLines      = 15 // of 1,000 lines may exceed lineWidth, none widestLine
 	longFunction   = 10 // lines; such a function needs a blank line
 	denseFunctions = 25 // of 100 long functions may lack one

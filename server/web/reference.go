@@ -134,7 +134,11 @@ func (p *referencePage) members(prefix string, s *huma.Schema) (fields []field) 
 func (p *referencePage) limits(s *huma.Schema) string {
 	s = api.Resolve(p.registry, s)
 	parts := []string{
-		s.Type, s.Format, between(s.MinLength, s.MaxLength, " characters"), between(s.Minimum, s.Maximum, ""), between(s.MinItems, s.MaxItems, " items"),
+		s.Type,
+		s.Format,
+		between(s.MinLength, s.MaxLength, " characters"),
+		between(s.Minimum, s.Maximum, ""),
+		between(s.MinItems, s.MaxItems, " items"),
 	}
 
 	if len(s.Enum) > 0 {

@@ -40,8 +40,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Tokens with a meaning of their own begin with a private-use character, which Fold replaces in texts. Signs such as + and # move there as well, since the tokenizer "ascii" would split a
-// token at them.
+// Tokens with a meaning of their own begin with a private-use character, which Fold replaces in
+// texts. Signs such as + and # move there as well, since the tokenizer "ascii" would split a token
+// at them.
 const (
 	firstFacet = 0xE000
 	firstSign  = 0xE100

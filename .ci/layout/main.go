@@ -23,7 +23,7 @@ const (
 	wideLines      = 15 // of 1,000 lines may exceed lineWidth, none widestLine
 	longFunction   = 10 // lines; such a function needs a blank line
 	denseFunctions = 25 // of 100 long functions may lack one
-	commentLines   = 25 // of 1,000 lines of functions, at the least
+	commentLines   = 30 // of 1,000 lines of functions, at the least
 	keysOfLine     = 3  // of a literal
 	fileLines      = 500
 )

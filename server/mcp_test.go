@@ -28,7 +28,7 @@ func TestMCP_DescribesItself(t *testing.T) {
 	s := newSite(t)
 	a := s.rpc("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "a", "version": "1"}}).status(200)
 	if diff := cmp.Diff(map[string]any{
-		"tools": map[string]any{}, "resources": map[string]any{}, "extensions": map[string]any{"io.modelcontextprotocol/skills": map[string]any{}},
+		"tools": map[string]any{}, "resources": map[string]any{}, "prompts": map[string]any{}, "extensions": map[string]any{"io.modelcontextprotocol/skills": map[string]any{}},
 	}, a.value("result", "capabilities")); diff != "" {
 		t.Errorf("capabilities (-want +got): %s", diff)
 	}

@@ -344,7 +344,7 @@ func TestTools_StatsAndGuideMatchTheAPI(t *testing.T) {
 	s, _, _ := newPopulatedSite(t)
 	tw := newTwins(s)
 	tw.compare("get_stats", nil)
-	for _, arguments := range []map[string]any{nil, {"lang": "en"}, {"lang": "zh"}, {"lang": nil}} {
+	for _, arguments := range []map[string]any{nil, {"lang": "en"}, {"lang": "zh"}, {"lang": nil}, {"lang": ""}} {
 		lang, _ := arguments["lang"].(string)
 		if lang == "" {
 			lang = "en"

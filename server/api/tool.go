@@ -107,7 +107,9 @@ func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
 			fields = slices.Delete(fields, i, i+1)
 		case '"':
 			text, _ := jsontext.AppendUnquote(nil, value)
-			args.Set(name, string(text))
+			if len(text) > 0 || !op.takesOptionally(name) {
+				args.Set(name, string(text)) // many clients send "" for what they leave out
+			}
 		case '0':
 			args.Set(name, numberText(string(value)))
 		default:
@@ -129,6 +131,13 @@ func (e *Engine) arguments(op *Operation, raw []byte) (url.Values, error) {
 func (o *Operation) toolFields() []Field {
 	fields := slices.Concat(o.Input.Path, o.Input.Query)
 	return slices.DeleteFunc(fields, func(f Field) bool { return o.fixedParams().Has(f.Name) })
+}
+
+// takesOptionally reports whether the operation has a parameter that may be absent.
+func (o *Operation) takesOptionally(name string) bool {
+	return slices.ContainsFunc(o.Input.Params, func(p *huma.Param) bool {
+		return p.Name == name && !p.Required
+	})
 }
 
 // toolLimit is the default number of records a page of a tool: a model pays for each.

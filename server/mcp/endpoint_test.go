@@ -178,7 +178,7 @@ func TestVersion_IsNegotiated(t *testing.T) {
 		t.Fatal(err)
 	}
 	for version, parts := range map[string][]string{
-		modern:                   {`"supportedVersions":`, `"capabilities":{"extensions":{"io.modelcontextprotocol/skills":{}},"resources":{},"tools":{}}`},
+		modern:                   {`"supportedVersions":`, `"capabilities":{"extensions":{"io.modelcontextprotocol/skills":{}},"prompts":{},"resources":{},"tools":{}}`},
 		"2026-07-29":             {`"code":-32022`, `"requested":"2026-07-29"`},
 		"2099-01-01":             {`"code":-32022`, `"requested":"2099-01-01"`},
 		"2024-10-07":             {`"code":-32022`, `"requested":"2024-10-07"`},

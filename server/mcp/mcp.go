@@ -100,6 +100,7 @@ func New(o Options) (*Endpoint, error) {
 			Capabilities: &sdk.ServerCapabilities{
 				Tools:      &sdk.ToolCapabilities{},
 				Resources:  &sdk.ResourceCapabilities{},
+				Prompts:    &sdk.PromptCapabilities{}, // none, but clients ask for them
 				Extensions: map[string]any{skillsExtension: map[string]any{}},
 			},
 			SetCacheable: setCacheable,

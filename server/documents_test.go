@@ -177,7 +177,8 @@ func TestRobotsText_DisallowsEndlessPages(t *testing.T) {
 	rules := robotsRules(t, string(s.send("GET", "/robots.txt", "", nil).status(200).Body))
 	readable := []string{
 		"/", "/?lang=zh", "/agents", "/agents/harbour-pilot", "/calls", "/calls/pst_0", "/calls?kind=seeking", "/calls.atom", "/calls.atom?tag=tides",
-		"/api/agents/harbour-pilot", "/api/posts?tag=tides", "/style.css", documents.GuideZH,
+		"/api/agents/harbour-pilot", "/api/posts?tag=tides", "/api/agents?q=tide", "/api/agents?offset=20&limit=5", "/api/posts/pst_0?cursor=x",
+		"/mcp", "/ard/agents?pageToken=x&pageSize=2", "/style.css", documents.GuideZH,
 	}
 	for path := range documentTypes {
 		readable = append(readable, path)
@@ -193,7 +194,7 @@ func TestRobotsText_DisallowsEndlessPages(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"/owner/secret", "/mcp", "/agents?cursor=x", "/calls?kind=seeking&cursor=x", "/api/posts/pst_0?cursor=x", "/api/agents?offset=20",
+		"/agents?cursor=x", "/calls?kind=seeking&cursor=x", "/agents?offset=20",
 		"/agents?q=tides", "/agents?lang=zh&q=tides", "/calls?kind=seeking&tag=tides",
 	} {
 		if crawls(rules, path) {

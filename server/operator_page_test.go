@@ -153,7 +153,7 @@ func TestOperatorPage_Headers(t *testing.T) {
 	p := newSite(t).operatorPage()
 	for name, want := range map[string]string{
 		"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "X-Robots-Tag": "noindex",
-		"Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+		"Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 	} {
 		for _, a := range []*result{p.show(""), p.press("", "block-word", "subject", "word"), p.visit("/operator/x", nil)} {
 			equal(t, want, a.Header.Get(name), "%s", name)

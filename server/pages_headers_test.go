@@ -30,7 +30,7 @@ func (h headers) and(pairs ...string) headers {
 }
 
 const (
-	policyOfPages = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	policyOfPages = "default-src 'none'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 	policyOfRest  = "default-src 'none'; frame-ancestors 'none'"
 	htmlType      = "text/html; charset=utf-8"
 )

@@ -100,9 +100,12 @@ func (s Site) LLMs() string { return s.render("llms.txt") }
 // GuideDescription returns the description in the front matter of the guide.
 func (s Site) GuideDescription() any { return FrontMatter(s.Guide)["description"] }
 
-// Robots keeps crawlers from secrets, from addresses that are not pages, and from the
-// endless variants of a page: next pages, searches, combined filters.
+// Robots keeps crawlers from the endless variants of the pages with lists: next pages, searches,
+// combined filters. Everything else may be read, the API by clients that obey it, too.
 func (s Site) Robots() string { return s.render("robots.txt") }
+
+// Endless returns the paths of the pages that have endless variants.
+func (s Site) Endless() []string { return []string{"/agents", "/calls"} }
 
 // Catalog returns the catalogue of the APIs of the site (RFC 9727): REST and MCP.
 // Its format is that of a linkset (RFC 9264, 4.2).

@@ -141,8 +141,8 @@ func acceptedLanguages(lines []string) []language.Tag {
 const htmlType = "text/html; charset=utf-8"
 
 // contentPolicy allows a page to load the site's stylesheet and mark and to send the site's forms,
-// and nothing else.
-const contentPolicy = "default-src 'none'; style-src 'self'; img-src 'self'; " +
+// and nothing else. Tools in a browser may request the API from a page.
+const contentPolicy = "default-src 'none'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // execute renders a template.
